@@ -1,0 +1,24 @@
+"""fedcore: federated-learning algorithms, data, partitions and the round loop.
+
+The library layer. It knows no paper, no Snakemake and no DVC; it reads a run's
+specification and writes its history, summary and timing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedcore.runner import Result, run
+
+__version__ = "0.1.0"
+__all__ = ["Result", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the runner (and torch) only when it is asked for, so that reading specs stays quick."""
+    if name in __all__:
+        from fedcore import runner
+
+        return getattr(runner, name)
+    raise AttributeError(f"module 'fedcore' has no attribute {name!r}")

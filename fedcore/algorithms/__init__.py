@@ -1,0 +1,1 @@
+"""Algorithms by name: each a recipe, what it is made of."""

@@ -1,0 +1,101 @@
+"""What a data set is once loaded, and where its files may come from."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+State = Literal["real", "subset", "rebuilt", "synthetic"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where data files are looked for: the local folder first, then the mirror, then upstream.
+
+    Attributes:
+        root: the project's data folder; ``root/demo`` ships with the code, ``root/fetched`` is a cache.
+        mirror: a folder or URL that holds upstream's files (compressed or not), or None.
+        offline: never go to upstream.
+    """
+
+    root: Path = Path("data")
+    mirror: str | None = None
+    offline: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one kind of use: ``x`` [n, ...] (float32 or int64), ``y`` [n] int64.
+
+    ``groups`` [n] gives each row's natural client (user, writer, role, hospital) as an index into
+    ``Dataset.group_names``, or is None.
+    """
+
+    x: NDArray[np.generic]
+    y: NDArray[np.int64]
+    groups: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A loaded data set, preprocessed and ready to be partitioned.
+
+    Attributes:
+        name: registered name.
+        train, test, validation: rows by use; ``validation`` only where the data bring their own.
+        classes: number of classes.
+        state: ``real`` (upstream's full data), ``subset`` of it, ``rebuilt`` or ``synthetic``.
+        note: a short phrase for captions, such as "2,000 + 1,000 images of MNIST".
+        group_names: names of the natural clients, if rows have any.
+        vocabulary: number of symbols if x holds token indices, else None.
+        embeddings: pre-trained token vectors [vocabulary, width], or None.
+        client_features: categorical columns by name for partitions that use them (QP), [n] each.
+    """
+
+    name: str
+    train: Rows
+    test: Rows
+    classes: int
+    state: State
+    note: str
+    validation: Rows | None = None
+    group_names: tuple[str, ...] = ()
+    vocabulary: int | None = None
+    embeddings: NDArray[np.float32] | None = None
+    client_features: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+
+    def sha256(self) -> str:
+        """Return a hash of every array that training or evaluation can see."""
+        digest = hashlib.sha256()
+        for rows in (self.train, self.test, self.validation):
+            for array in (rows.x, rows.y) if rows is not None else ():
+                digest.update(f"{array.dtype}{array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Which rows of ``Dataset.train`` belong to whom.
+
+    Attributes:
+        clients: one sorted index array a training client, in client-id order; may be empty arrays.
+        validation: rows held out for the server's validation set.
+        test: rows of ``train`` that are test rows (data split by client), or None for ``Dataset.test``.
+        dropped: rows that no one holds, by the partition's own definition.
+        note: what a reader should know (convention, empty clients, what was dropped).
+    """
+
+    clients: tuple[NDArray[np.int64], ...]
+    validation: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    test: NDArray[np.int64] | None = None
+    dropped: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    note: str = ""

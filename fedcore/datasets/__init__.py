@@ -1,0 +1,1 @@
+"""Data sets by name: one file each, with its source, licence, checksums and reader."""

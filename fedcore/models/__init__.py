@@ -1,0 +1,1 @@
+"""Models by name: functions over a flat parameter vector."""

@@ -1,0 +1,76 @@
+"""Plug-ins: algorithms, data sets, partitions and models, each found by name in its own file.
+
+A plug-in module defines ``PLUGIN`` or ``PLUGINS``; the registry imports every module of the kind's
+package and collects them. Adding one is adding a file. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from fedcore.errors import SpecError
+from fedcore.options import Options, nearest
+
+PACKAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "algorithm": "fedcore.algorithms",
+        "data": "fedcore.datasets",
+        "partition": "fedcore.partition",
+        "model": "fedcore.models",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One named thing that a specification can ask for.
+
+    Attributes:
+        name: what a specification writes, lower case.
+        options: its option class; every key of the specification's section but ``name``.
+        build: what makes it; the signature depends on the kind (see docs/architecture.md).
+        summary: one sentence for ``fedcore list``.
+        source: where it is defined: paper, section or equation.
+        released: how the authors' released code differs, where ``variant: released`` is known.
+    """
+
+    name: str
+    options: type[Options]
+    build: Callable[..., Any]
+    summary: str
+    source: str
+    released: str = ""
+
+
+@cache
+def plugins(kind: str) -> Mapping[str, Plugin]:
+    """Return all plug-ins of a kind (``algorithm``, ``data``, ``partition``, ``model``) by name."""
+    package = importlib.import_module(PACKAGES[kind])
+    found: dict[str, Plugin] = {}
+    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        declared = (*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)]))
+        for plugin in declared:
+            if plugin.name in found:
+                raise RuntimeError(f"two {kind} plug-ins are named '{plugin.name}'")
+            found[plugin.name] = plugin
+    return MappingProxyType(found)
+
+
+def find(kind: str, name: object, where: str | None = None) -> Plugin:
+    """Return one plug-in.
+
+    Raises:
+        SpecError: no such name; the nearest known one is suggested.
+    """
+    known = plugins(kind)
+    if not isinstance(name, str) or name not in known:
+        hint = nearest(str(name), known) or f"; known: {', '.join(sorted(known))}"
+        raise SpecError(f"{where or kind + '.name'}: no {kind} named {name!r}{hint}")
+    return known[name]

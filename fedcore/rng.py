@@ -1,0 +1,25 @@
+"""Named random streams: (seed, purpose, round, client) -> an independent generator.
+
+The generator is counter-based (Philox) and keyed by a hash of its name, so a draw depends on
+nothing but its name: not on the order of clients, on parallel jobs, or on an interruption.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Streams:
+    """All random numbers of one run, by name."""
+
+    seed: int
+
+    def get(self, purpose: str, round: int = -1, client: int = -1) -> np.random.Generator:
+        """Return the generator of one purpose (at one round, for one client)."""
+        name = f"{self.seed}/{purpose}/{round}/{client}".encode()
+        key = np.frombuffer(hashlib.sha256(name).digest()[:16], dtype=np.uint64)
+        return np.random.Generator(np.random.Philox(key=key))

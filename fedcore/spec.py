@@ -1,0 +1,208 @@
+"""One run's specification: its YAML form, its validation and its hash.
+
+A specification says everything that decides a run's numbers and nothing else: no paths of results,
+no devices, no cores. Two specifications that mean the same have the same hash.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+
+from fedcore.errors import SpecError
+from fedcore.files import canonical_json, sha256_text
+from fedcore.options import Options, validate
+from fedcore.registry import Plugin, find
+
+SECTIONS = {"data": "data", "partition": "partition", "model": "model", "algorithm": "algorithm"}
+REPLAYED = ("assignments", "events")
+
+
+class LrSchedule(Options):
+    """How the local learning rate changes over a run.
+
+    ``milestones`` sets the rate from a round on (round: rate). ``inverse_time`` uses, at gradient step
+    t of the run, eta_t = lr / (1 + t / offset), the O(1/t) law of convergence theorems.
+    """
+
+    name: Literal["constant", "milestones", "inverse_time"] = "constant"
+    milestones: dict[PositiveInt, PositiveFloat] = Field(default_factory=dict)
+    offset: PositiveFloat = 1.0
+
+
+class Training(Options):
+    """Local training of a client in one round.
+
+    Exactly one of ``local_epochs`` (passes over the client's data) and ``local_steps`` (gradient steps;
+    one number, or one a client) counts; one epoch is the default.
+    """
+
+    rounds: PositiveInt
+    local_epochs: PositiveInt | None = None
+    local_steps: PositiveInt | tuple[PositiveInt, ...] | None = None
+    batch_size: Annotated[int, Field(ge=1)] | Literal["full"]
+    lr: PositiveFloat
+    optimizer: Literal["sgd", "momentum", "rmsprop"] = "sgd"
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
+    weight_decay: NonNegativeFloat = 0.0
+    lr_schedule: LrSchedule = LrSchedule()
+    drop_last: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            values = dict(values)
+            if values.get("local_epochs") is None and values.get("local_steps") is None:
+                values["local_epochs"] = 1
+            if values.get("momentum") is None:
+                values["momentum"] = 0.9 if values.get("optimizer") == "momentum" else 0.0
+            if values.get("optimizer", "sgd") == "sgd" and values["momentum"]:
+                values["optimizer"] = "momentum"
+            if isinstance(values.get("batch_size"), bool):
+                raise ValueError("batch_size: got a boolean, expected a number of samples or 'full'")
+        return values
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Training:
+        if self.local_epochs is not None and self.local_steps is not None:
+            raise ValueError("local_epochs and local_steps are both given, expected one of them")
+        return self
+
+
+class Participation(Options):
+    """Who takes part in a round: a fraction of the clients, or what is given.
+
+    ``cohorts`` lists the clients of each round (cycled); ``assignments`` the client of each model in
+    each inner round of a redistribution schedule (cycled); ``events`` the [client, staleness] of each
+    asynchronous update (cycled).
+    """
+
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    cohorts: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] | None = None
+    assignments: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] | None = None
+    events: tuple[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]], ...] | None = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Participation:
+        for key in ("cohorts", "assignments", "events"):
+            given = getattr(self, key)
+            if given is not None and (not given or not all(given)):
+                raise ValueError(f"{key}: an empty list was given, expected clients for every round")
+        return self
+
+
+class Evaluation(Options):
+    """When the global model is measured: every so many rounds, and always after the last.
+
+    ``train_every`` is the same for the loss on all training data, which costs most; 0 leaves it out.
+    ``clients`` adds the test accuracy of each client's share to ``clients.csv`` at the end.
+    """
+
+    every: PositiveInt = 1
+    train_every: Annotated[int, Field(ge=0)] | None = None
+    clients: bool = False
+
+
+class Spec(Options):
+    """One run. ``data``, ``partition``, ``model`` and ``algorithm`` hold the plug-in's validated options."""
+
+    data: dict[str, Any]
+    partition: dict[str, Any] = Field(default_factory=lambda: {"name": "given"})
+    model: dict[str, Any]
+    algorithm: dict[str, Any]
+    training: Training
+    participation: Participation = Participation()
+    evaluation: Evaluation = Evaluation()
+    seed: Annotated[int, Field(ge=0)] = 0
+    dtype: Literal["float32", "float64"] = "float32"
+    engine: Literal["auto", "autograd", "analytic", "stacked"] = "auto"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    variant: Literal["paper", "released"] = "paper"
+
+    def plugin(self, section: str) -> tuple[Plugin, Any]:
+        """Return the plug-in of a section and its options object."""
+        values = dict(getattr(self, section))
+        found = find(SECTIONS[section], values.pop("name", None), f"{section}.name")
+        return found, validate(found.options, values, section)
+
+    def resolved(self) -> dict[str, Any]:
+        """Return plain values with every default filled in."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def sha256(self) -> str:
+        """Return the hash of the resolved specification."""
+        return sha256_text(canonical_json(self.resolved()))
+
+
+def parse(values: Any) -> Spec:
+    """Validate a specification given as plain values (what YAML or JSON loads).
+
+    Raises:
+        SpecError: one line naming the key, what was found and what was expected.
+    """
+    if not isinstance(values, dict):
+        raise SpecError(f"specification: expected keys and values, got {type(values).__name__}")
+    values = _replayed(values)
+    for section, kind in SECTIONS.items():
+        if section == "partition" and section not in values:
+            continue
+        if section not in values:
+            raise SpecError(f"{section}: missing, but required")
+        values[section] = _resolve(section, kind, values[section])
+    return validate(Spec, values, "")
+
+
+def load(path: Path) -> Spec:
+    """Read and validate a specification file.
+
+    Raises:
+        SpecError: the file is missing, is no YAML, or a key is wrong.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: cannot read the specification ({_reason(error)})") from None
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise SpecError(f"{path}{where}: not valid YAML ({getattr(error, 'problem', error)})") from None
+    try:
+        return parse(values)
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from None
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _replayed(values: dict[str, Any]) -> dict[str, Any]:
+    """Move a replayed trace written beside the algorithm's keys to ``participation``."""
+    values = dict(values)
+    algorithm = values.get("algorithm")
+    if isinstance(algorithm, dict) and any(key in algorithm for key in REPLAYED):
+        algorithm = dict(algorithm)
+        participation = dict(values.get("participation") or {})
+        for key in REPLAYED:
+            if key in algorithm:
+                participation[key] = algorithm.pop(key)
+        values |= {"algorithm": algorithm, "participation": participation}
+    return values
+
+
+def _resolve(section: str, kind: str, given: Any) -> dict[str, Any]:
+    """Fill a plug-in section's defaults in and check its keys."""
+    if not isinstance(given, dict) or "name" not in given:
+        raise SpecError(f"{section}: expected keys and values with a 'name', got {given!r}")
+    options = dict(given)
+    plugin = find(kind, options.pop("name"), f"{section}.name")
+    checked = validate(plugin.options, options, section)
+    return {"name": plugin.name, **checked.model_dump(mode="json", by_alias=True)}
+
+
