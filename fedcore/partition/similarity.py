@@ -1,0 +1,52 @@
+"""Similarity: a share of the data is dealt out IID, the rest sorted by label."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveInt
+
+from fedcore.data import Dataset, Partition
+from fedcore.partition_base import Fraction, PartitionOptions, Rows, by_label, cut, even
+from fedcore.registry import Plugin
+
+
+class Options(PartitionOptions):
+    """``similarity`` is a fraction: 0 is sorted by label throughout, 0.1 the paper's 10%, 1 is IID."""
+
+    clients: PositiveInt
+    similarity: Fraction
+
+
+def similarity(
+    labels: NDArray[np.integer], clients: int, share: float, rng: np.random.Generator
+) -> list[Rows]:
+    """Deal ``share`` of the rows out IID; sort the others by label and deal them out evenly in order.
+
+    Client sizes differ by one at most. Rows of one label are in random order before they are dealt out.
+
+    Source: rFedAvg, section VI-A, after SCAFFOLD (Karimireddy et al. 2020), section 7.
+    """
+    total = len(labels)
+    shuffled = rng.permutation(total).astype(np.int64)
+    uniform, rest = np.split(shuffled, [round(share * total)])
+    rest = rest[by_label(labels[rest], rng)]
+    iid_counts = even(len(uniform), clients)
+    sorted_counts = even(total, clients) - iid_counts
+    pairs = zip(cut(uniform, iid_counts), cut(rest, sorted_counts), strict=True)
+    return [np.concatenate(pair) for pair in pairs]
+
+
+def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
+    """Split the training rows by label similarity."""
+    clients = similarity(dataset.train.y, options.clients, options.similarity, rng)
+    return Partition(clients=tuple(clients), note=f"similarity {options.similarity:.0%}, equal sizes")
+
+
+PLUGIN = Plugin(
+    name="similarity",
+    options=Options,
+    build=build,
+    summary="A share s dealt out IID, the rest sorted by label and dealt out evenly in order.",
+    source="rFedAvg, section VI-A",
+)

@@ -1,0 +1,124 @@
+"""What all partitions share: their common options and the arithmetic of dealing rows out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt, model_validator
+
+from fedcore.errors import SpecError
+from fedcore.options import Options
+
+Rows = NDArray[np.int64]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Concentration = Annotated[float, Field(ge=1e-6)]
+
+
+class Fold(Options):
+    """One fold of a split by client: whole clients are training, validation or test clients.
+
+    The clients are dealt into ``of`` sets; set ``index`` is the test set, the set ``rotation`` places
+    after it (cyclically) the validation set, the others train. RADFed, section IV-C.
+    """
+
+    of: Annotated[int, Field(ge=3)] = 5
+    index: Annotated[int, Field(ge=0)]
+    rotation: PositiveInt = 1
+
+    @model_validator(mode="after")
+    def _in_range(self) -> Fold:
+        if self.index >= self.of:
+            raise ValueError(
+                f"index: got {self.index}, expected 0 to {self.of - 1} (there are {self.of} folds)"
+            )
+        if self.rotation >= self.of:
+            raise ValueError(f"rotation: got {self.rotation}, expected 1 to {self.of - 1}")
+        return self
+
+
+class PartitionOptions(Options):
+    """The keys that every partition understands.
+
+    Attributes:
+        seed: a seed of its own, so that repetitions share one partition; None takes the run's seed.
+        validation: fraction of the rows that the server holds out for validation.
+        validation_from: ``clients`` takes the fraction (rounded down) of each client's rows; ``pool``
+            takes it of all rows before they are partitioned.
+        fold: split by client, see ``Fold``; excludes ``validation``.
+    """
+
+    seed: Annotated[int, Field(ge=0)] | None = None
+    validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    validation_from: Literal["clients", "pool"] = "clients"
+    fold: Fold | None = None
+
+    @model_validator(mode="after")
+    def _one_validation_set(self) -> PartitionOptions:
+        if self.fold is not None and self.validation > 0:
+            raise ValueError("validation and fold both define the validation rows, expected one of them")
+        return self
+
+
+def rows_of_classes(labels: NDArray[np.integer], rng: np.random.Generator) -> list[Rows]:
+    """Return the rows of each class 0..max(labels) in random order."""
+    order = by_label(labels, rng)
+    counts = np.bincount(labels) if len(labels) else np.zeros(0, np.int64)
+    return cut(order, counts)
+
+
+def by_label(labels: NDArray[np.integer], rng: np.random.Generator) -> Rows:
+    """Return all rows sorted by label, rows of one label in random order."""
+    shuffled = rng.permutation(len(labels))
+    return shuffled[np.argsort(labels[shuffled], kind="stable")].astype(np.int64)
+
+
+def cut(rows: Rows, counts: NDArray[np.integer]) -> list[Rows]:
+    """Cut ``rows`` into consecutive pieces of the given lengths (which add up to ``len(rows)``)."""
+    return np.split(rows, np.cumsum(counts)[:-1]) if len(counts) else []
+
+
+def even(total: int, parts: int) -> NDArray[np.int64]:
+    """Return ``parts`` counts that add up to ``total`` and differ by one at most, larger ones first."""
+    return total // parts + (np.arange(parts) < total % parts).astype(np.int64)
+
+
+def integers(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+    """Round non-negative ``shares`` to counts that add up to ``total``: largest remainders go up.
+
+    Shares are relative (they need not add up to one); all zero means equal shares.
+    """
+    mass = shares.sum()
+    exact = shares * (total / mass) if mass > 0 else np.full(len(shares), total / len(shares))
+    counts = np.floor(exact).astype(np.int64)
+    largest = np.argsort(counts - exact, kind="stable")
+    counts[largest[: total - counts.sum()]] += 1
+    return counts
+
+
+def dirichlet(alpha: float, rows: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw ``rows`` symmetric Dirichlet vectors of length ``size``.
+
+    Gamma variates are drawn as logarithms (Gamma(a) = Gamma(a + 1) U^(1/a)), so that tiny ``alpha``
+    gives vectors with one entry near 1 instead of 0/0.
+    """
+    log = np.log(rng.standard_gamma(alpha + 1, (rows, size))) + np.log1p(-rng.random((rows, size))) / alpha
+    weights = np.exp(log - log.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def gathered(pieces: list[list[Rows]]) -> list[Rows]:
+    """Join each client's pieces."""
+    return [np.concatenate(own) if own else np.empty(0, np.int64) for own in pieces]
+
+
+def needed(value: int | None, key: str, why: str) -> int:
+    """Return a value that must be there.
+
+    Raises:
+        SpecError: it isn't.
+    """
+    if value is None:
+        raise SpecError(f"partition.{key}: missing, but required {why}")
+    return value
