@@ -1,0 +1,82 @@
+"""Client sizes that follow a power law, each client with a few labels or with all of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
+
+from fedcore.data import Dataset, Partition
+from fedcore.errors import SpecError
+from fedcore.partition_base import PartitionOptions, Rows, cut, gathered, integers, rows_of_classes
+from fedcore.registry import Plugin
+
+
+class Options(PartitionOptions):
+    """How many clients, how heavy the tail is, and how many labels a client has.
+
+    Attributes:
+        clients: how many.
+        exponent: tail exponent a of the density x^-a; smaller is heavier.
+        labels_per_client: labels of a client; None is all, so that sizes alone are skewed.
+    """
+
+    clients: PositiveInt
+    exponent: Annotated[float, Field(gt=1)] = 2.0
+    labels_per_client: PositiveInt | None = None
+
+
+def power_law(
+    labels: NDArray[np.integer],
+    clients: int,
+    exponent: float,
+    labels_per_client: int | None,
+    rng: np.random.Generator,
+) -> list[Rows]:
+    """Deal each label's rows out over the clients that have it, in proportion to power-law weights.
+
+    Weights are Pareto variates with density proportional to x^-exponent, x >= 1. Client k (after a random
+    renumbering) has ``labels_per_client`` consecutive labels starting at label k, cyclically.
+
+    Source: FedProx (Li et al. 2020), section 5.1: power-law sizes, two digits a device.
+
+    Raises:
+        SpecError: the clients together have fewer labels than there are.
+    """
+    classes = rows_of_classes(labels, rng)
+    present = [own for own in classes if len(own)]
+    width = len(present) if labels_per_client is None else min(labels_per_client, len(present))
+    if clients + width - 1 < len(present):
+        raise SpecError(
+            f"partition.labels_per_client: got {width} for {clients} clients, expected enough "
+            f"to cover {len(present)} labels"
+        )
+    weights = rng.pareto(exponent - 1, clients) + 1
+    number = rng.permutation(clients)
+    pieces: list[list[Rows]] = [[] for _ in range(clients)]
+    for index, own in enumerate(present):
+        has = (index - number) % len(present) < width
+        for client, rows in enumerate(cut(own, integers(weights * has, len(own)))):
+            pieces[client].append(rows)
+    return gathered(pieces)
+
+
+def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
+    """Split the training rows into clients of power-law sizes."""
+    each = options.labels_per_client
+    clients = power_law(dataset.train.y, options.clients, options.exponent, each, rng)
+    note = (
+        f"power-law sizes (exponent {options.exponent:g}), {'all' if each is None else each} labels a client"
+    )
+    return Partition(clients=tuple(clients), note=note)
+
+
+PLUGIN = Plugin(
+    name="power_law",
+    options=Options,
+    build=build,
+    summary="Sizes from a power law, with all labels or a few of them.",
+    source="FedProx (Li et al. 2020), section 5.1",
+)

@@ -1,0 +1,96 @@
+"""What a partition looks like in numbers: sizes, label skew, distances between clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.data import Partition
+
+
+def label_counts(
+    clients: tuple[NDArray[np.int64], ...], labels: NDArray[np.integer], classes: int
+) -> NDArray[np.int64]:
+    """Return how many rows of each class each client holds, [clients, classes]."""
+    return np.array([np.bincount(labels[rows], minlength=classes) for rows in clients], dtype=np.int64)
+
+
+def c_score(counts: NDArray[np.integer]) -> float:
+    """Return RADFed's class non-IID score: the mean L1 distance of client ratios to the global ratios.
+
+    0 is IID; 2 the limit of clients that share nothing. Empty clients have no ratios and are left out.
+
+    Args:
+        counts: rows of each class on each client, [clients, classes].
+
+    Source: RADFed, section V-C.
+    """
+    held = counts[counts.sum(axis=1) > 0]
+    if not len(held):
+        return 0.0
+    return float(np.abs(_ratios(held) - held.sum(axis=0) / held.sum()).sum(axis=1).mean())
+
+
+def entropies(counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return the entropy in nats of the labels of each client that has rows."""
+    ratios = _ratios(counts[counts.sum(axis=1) > 0])
+    return -(ratios * np.log(np.where(ratios > 0, ratios, 1.0))).sum(axis=1)
+
+
+def pairwise_distances(counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return the total variation distance (0 to 1) of labels between all pairs of clients that have rows."""
+    from scipy.spatial.distance import pdist
+
+    return pdist(_ratios(counts[counts.sum(axis=1) > 0]), "cityblock") / 2
+
+
+def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) -> dict[str, Any]:
+    """Describe a partition as plain values, ready for JSON.
+
+    Args:
+        partition: what to describe.
+        labels: class of each training row, [n].
+        classes: number of classes.
+
+    Returns:
+        ``sizes`` (min, max, mean, population sd, total), ``c_score``, ``label_entropy`` (nats),
+        ``label_distance`` (total variation over pairs of clients), ``empty_clients``, the rows held out or
+        dropped, and ``note``.
+    """
+    counts = label_counts(partition.clients, labels, classes)
+    sizes = counts.sum(axis=1)
+    distances = pairwise_distances(counts)
+    return {
+        "clients": len(sizes),
+        "empty_clients": np.flatnonzero(sizes == 0).tolist(),
+        "sizes": {**_summary(sizes), "total": int(sizes.sum())},
+        "c_score": c_score(counts),
+        "label_entropy": {**_summary(entropies(counts)), "all": float(_entropy_of_all(counts))},
+        "label_distance": _summary(distances),
+        "validation_rows": len(partition.validation),
+        "test_rows": None if partition.test is None else len(partition.test),
+        "dropped_rows": len(partition.dropped),
+        "note": partition.note,
+    }
+
+
+def _ratios(counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def _entropy_of_all(counts: NDArray[np.integer]) -> float:
+    found = entropies(counts.sum(axis=0, keepdims=True))
+    return float(found[0]) if len(found) else 0.0
+
+
+def _summary(values: NDArray[Any]) -> dict[str, float | None]:
+    if not len(values):
+        return {"min": None, "max": None, "mean": None, "std": None}
+    return {
+        "min": values.min().item(),
+        "max": values.max().item(),
+        "mean": float(values.mean()),
+        "std": float(values.std()),
+    }
