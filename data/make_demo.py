@@ -1,0 +1,122 @@
+"""Make data/demo from the full data: small real subsets, the same bytes every time.
+
+    python data/make_demo.py MIRROR [--root data]
+
+MIRROR is a folder that holds the upstream files (compressed or not). Files are drawn class by class
+with a fixed stream, written as compressed npz without timestamps, and listed with checksum, source and
+licence in MANIFEST.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.data import Source
+from fedcore.datasets import cifar10, mnist
+from fedcore.declaration import Declaration
+from fedcore.files import atomic, sha256_file, write_json
+from fedcore.rng import Streams
+
+MOST_BYTES, MOST_IN_ALL = 3 << 20, 10 << 20
+
+
+@dataclass(frozen=True)
+class Made:
+    """One demo file: its place, its arrays, where they come from, and the rows by use."""
+
+    path: str
+    arrays: dict[str, NDArray[Any]]
+    declaration: Declaration
+    rows: dict[str, int]
+
+
+def draw(labels: NDArray[Any], total: int, purpose: str) -> NDArray[np.int64]:
+    """Return sorted row indices: ``total`` rows, classes in their own proportions (largest remainders)."""
+    classes, counts = np.unique(labels, return_counts=True)
+    shares = counts * min(total, len(labels)) / len(labels)
+    take = np.floor(shares).astype(int)
+    rest = np.argsort(take - shares, kind="stable")[: min(total, len(labels)) - take.sum()]
+    take[rest] += 1
+    rng = Streams(0).get(f"demo/{purpose}")
+    return np.sort(
+        np.concatenate(
+            [rng.permutation(np.flatnonzero(labels == c))[:k] for c, k in zip(classes, take, strict=True)]
+        )
+    )
+
+
+def images(source: Source) -> Iterator[Made]:
+    """MNIST 2,000 + 1,000 and CIFAR-10 600 + 300 images."""
+    for module, train, test in ((mnist, 2000, 1000), (cifar10, 600, 300)):
+        name = module.DECLARATION.name
+        x, y, test_x, test_y = module.pixels("full", source)
+        some, others = draw(y, train, f"{name}/train"), draw(test_y, test, f"{name}/test")
+        arrays = {
+            "train_x": x[some],
+            "train_y": y[some].astype(np.uint8),
+            "test_x": test_x[others],
+            "test_y": test_y[others].astype(np.uint8),
+        }
+        yield Made(f"{name}/{name}.npz", arrays, module.DECLARATION, {"train": train, "test": test})
+
+
+PARTS: tuple[Callable[[Source], Iterator[Made]], ...] = (images,)
+
+
+def write_npz(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Write an npz whose bytes depend on its arrays alone."""
+    with (
+        atomic(path) as handle,
+        zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
+    ):
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
+            info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, buffer.getvalue())
+
+
+def main() -> None:
+    """Write every demo file and the manifest."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("mirror", help="folder with the upstream files")
+    parser.add_argument("--root", type=Path, default=Path("data"), help="the data folder (cache and demo)")
+    arguments = parser.parse_args()
+    source = Source(arguments.root, arguments.mirror, offline=True)
+    folder = arguments.root / "demo"
+    listed: dict[str, dict[str, Any]] = {}
+    for part in PARTS:
+        for made in part(source):
+            path = folder / made.path
+            write_npz(path, made.arrays)
+            size = path.stat().st_size
+            if size > MOST_BYTES:
+                raise SystemExit(f"{path}: {size:,} bytes, more than {MOST_BYTES:,}")
+            listed[made.path] = {
+                "bytes": size,
+                "sha256": sha256_file(path),
+                "rows": made.rows,
+                "source": made.declaration.upstream,
+                "citation": made.declaration.citation,
+                "licence": made.declaration.licence,
+            }
+            print(f"{made.path}: {size:,} bytes, {made.rows}")
+    total = sum(entry["bytes"] for entry in listed.values())
+    if total > MOST_IN_ALL:
+        raise SystemExit(f"{folder}: {total:,} bytes in all, more than {MOST_IN_ALL:,}")
+    write_json(folder / "MANIFEST.json", {"files": listed})
+    print(f"{len(listed)} files, {total:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Shared by the image sets: scaling of pixels, pooling of train and test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.data import Rows
+
+Scaling = Literal["unit", "symmetric", "standard"]
+
+
+def scale_pixels(
+    pixels: NDArray[np.uint8], scaling: Scaling, mean: Sequence[float], std: Sequence[float]
+) -> NDArray[np.float32]:
+    """Turn bytes [n, channels, height, width] into float32.
+
+    ``unit`` is x/255, ``symmetric`` (x/255 - .5)/.5, ``standard`` (x/255 - mean)/std by channel.
+    """
+    channels = pixels.shape[1]
+    shift, divide = {
+        "unit": ([0.0] * channels, [1.0] * channels),
+        "symmetric": ([0.5] * channels, [0.5] * channels),
+        "standard": (mean, std),
+    }[scaling]
+    out = np.empty(pixels.shape, np.float32)
+    for channel in range(channels):
+        np.multiply(pixels[:, channel], np.float32(1 / (255 * divide[channel])), out=out[:, channel])
+        out[:, channel] -= np.float32(shift[channel] / divide[channel])
+    return out
+
+
+def pooled(train: Rows, test: Rows) -> Rows:
+    """Return all rows, training rows first: what a split by client starts from (RADFed, IV-C)."""
+    groups = None
+    if train.groups is not None and test.groups is not None:
+        groups = np.concatenate([train.groups, test.groups])
+    return Rows(np.concatenate([train.x, test.x]), np.concatenate([train.y, test.y]), groups)

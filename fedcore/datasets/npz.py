@@ -1,0 +1,122 @@
+"""A user's own federated data: a folder with ``clients/<id>.npz``, ``test.npz``, maybe ``validation.npz``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.data import Dataset, Rows, Source
+from fedcore.errors import DataError
+from fedcore.options import Options
+from fedcore.readers.npz import read_npz
+from fedcore.registry import Plugin
+
+MOST = 1_000_000
+
+
+class NpzOptions(Options):
+    """``path``: the folder, relative to where the run starts or absolute."""
+
+    path: str
+
+
+def client_files(folder: Path) -> list[Path]:
+    """Return the clients' files in client order: by id, numerically where every id is a number."""
+    files = [file for file in (folder / "clients").glob("*.npz") if not file.name.startswith(".")]
+    if all(file.stem.isascii() and file.stem.isdigit() for file in files):
+        return sorted(files, key=lambda file: (int(file.stem), file.stem))
+    return sorted(files, key=lambda file: file.stem)
+
+
+def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    """Read x [n, ...] and y [n] of one file; float64 stays, other floats become float32, integers int64.
+
+    Raises:
+        DataError: arrays are missing, of unequal length or wrong type, x has nan or inf, a label is negative
+            or no integer.
+    """
+    x, y = read_npz(path, "x", "y")
+    if x.ndim < 2 or y.ndim != 1 or len(x) != len(y):
+        raise DataError(f"{path}: expected x [n, ...] and y [n], got x {list(x.shape)} and y {list(y.shape)}")
+    return _features(path, x), _labels(path, y)
+
+
+def build(options: NpzOptions, source: Source) -> Dataset:
+    """Load the folder; each client's rows carry its index as group.
+
+    Raises:
+        DataError: the folder, the clients or an array is missing, or a file's content is not usable.
+    """
+    folder = Path(options.path)
+    if not folder.is_dir():
+        raise DataError(f"data.path: no folder '{folder}'")
+    files = client_files(folder)
+    if not files:
+        raise DataError(f"{folder}/clients: no client files (<id>.npz with x and y)")
+    clients = [read_rows(file) for file in files]
+    model = clients[0][0]
+    for file, (x, _) in zip(files, clients, strict=True):
+        _check_like(file, x, files[0], model)
+    x = np.concatenate([pair[0] for pair in clients])
+    y = np.concatenate([pair[1] for pair in clients])
+    if not len(y):
+        raise DataError(f"{folder}/clients: every client is empty")
+    groups = np.repeat(np.arange(len(files)), [len(pair[1]) for pair in clients])
+    test = _read_like(folder / "test.npz", files[0], model)
+    optional = folder / "validation.npz"
+    validation = _read_like(optional, files[0], model) if optional.is_file() else None
+    classes = 1 + int(max(part.max() for part in (y, test.y, *([validation.y] if validation else []))))
+    note = f"{len(files)} clients of {folder.name}"
+    names = tuple(file.stem for file in files)
+    return Dataset("npz", Rows(x, y, groups), test, classes, "real", note, validation, group_names=names)
+
+
+def _read_like(path: Path, first: Path, model: NDArray[np.generic]) -> Rows:
+    x, y = read_rows(path)
+    _check_like(path, x, first, model)
+    if not len(y):
+        raise DataError(f"{path}: has no rows")
+    return Rows(x, y)
+
+
+def _check_like(path: Path, x: NDArray[np.generic], first: Path, model: NDArray[np.generic]) -> None:
+    if x.shape[1:] != model.shape[1:]:
+        raise DataError(
+            f"{path}: samples of shape {list(x.shape[1:])}, but {first.name} has {list(model.shape[1:])}"
+        )
+    if x.dtype != model.dtype:
+        raise DataError(f"{path}: x is {x.dtype}, but {first.name} has {model.dtype}")
+
+
+def _features(path: Path, x: NDArray[np.generic]) -> NDArray[np.generic]:
+    if x.dtype.kind in "iub":
+        return x.astype(np.int64)
+    if x.dtype.kind != "f":
+        raise DataError(f"{path}: x is {x.dtype}, expected numbers")
+    bad = np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(axis=1))
+    if len(bad):
+        raise DataError(f"{path}: x has nan or inf (first in row {bad[0]})")
+    return x.astype(np.float64 if x.dtype.itemsize >= 8 else np.float32)
+
+
+def _labels(path: Path, y: NDArray[Any]) -> NDArray[np.int64]:
+    if y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all():
+        y = y.astype(np.int64) if np.abs(y).max(initial=0) < MOST else y
+    if y.dtype.kind not in "iu":
+        raise DataError(f"{path}: y is {y.dtype}, expected integer labels 0, 1, ...")
+    bad = np.flatnonzero((y < 0) | (y >= MOST))
+    if len(bad):
+        raise DataError(f"{path}: label {y[bad[0]]} in row {bad[0]}, expected 0, 1, ... below {MOST:,}")
+    return y.astype(np.int64)
+
+
+PLUGIN = Plugin(
+    "npz",
+    NpzOptions,
+    build,
+    "your own data: clients/<id>.npz, test.npz, validation.npz",
+    "docs/add-a-dataset.md",
+)

@@ -1,0 +1,54 @@
+"""Scalar quadratics f_k(w) = curvature_k / 2 * (w - centre_k)^2, one a client: the answer is known."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedcore.data import Dataset, Rows, Source
+from fedcore.options import Options
+from fedcore.registry import Plugin
+
+
+class QuadraticsOptions(Options):
+    """``curvatures`` and ``centres``: one number a client."""
+
+    curvatures: tuple[Annotated[float, Field(gt=0)], ...] = (1.0, 10.0)
+    centres: tuple[float, ...] = (0.0, 1.0)
+
+    @model_validator(mode="after")
+    def _same_length(self) -> QuadraticsOptions:
+        if not self.curvatures or len(self.curvatures) != len(self.centres):
+            raise ValueError(
+                f"{len(self.curvatures)} curvatures and {len(self.centres)} centres, expected one of each"
+                " a client"
+            )
+        return self
+
+
+def build(options: QuadraticsOptions, source: Source) -> Dataset:
+    """Make one row a client: x = [curvature, centre] in float64, y = 0; test rows are the same rows."""
+    x = np.array([options.curvatures, options.centres], dtype=np.float64).T.copy()
+    clients = np.arange(len(x))
+    zeros = np.zeros(len(x), np.int64)
+    names = tuple(str(client) for client in clients)
+    return Dataset(
+        "quadratics",
+        Rows(x, zeros, clients),
+        Rows(x.copy(), zeros.copy(), clients.copy()),
+        classes=1,
+        state="synthetic",
+        note=f"{len(x)} scalar quadratics",
+        group_names=names,
+    )
+
+
+PLUGIN = Plugin(
+    "quadratics",
+    QuadraticsOptions,
+    build,
+    "one quadratic function of one parameter a client, for exact checks of algorithms",
+    "Li et al. 2020 (FedProx), Wang et al. 2020 (FedNova): quadratic examples of objective inconsistency",
+)

@@ -1,0 +1,79 @@
+"""A stand-in for Sent140 without files: two-topic word sequences of users with vocabularies of their own.
+
+Synthetic, and labelled so wherever it shows. A sequence of class c is made of words of topic c, of words
+of the other topic, and of neutral words; each user knows only some words of each kind, so users differ
+as people do, and a user never seen in training uses words that others used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.data import Rows
+from fedcore.rng import Streams
+
+TOPIC_WORDS, NEUTRAL_WORDS, WIDTH = 100, 398, 50
+FIRST_WORD = 2
+VOCABULARY = FIRST_WORD + 2 * TOPIC_WORDS + NEUTRAL_WORDS
+SHARES = (0.30, 0.12, 0.58)
+KNOWN = (30, 80)
+SHORTEST = 5
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Train and test rows of different users, user names, and word vectors [vocabulary, 50]."""
+
+    train: Rows
+    test: Rows
+    users: tuple[str, ...]
+    embeddings: NDArray[np.float32]
+
+
+def generate(users: int, messages: int, length: int, seed: int) -> Generated:
+    """Make sequences of word indices; 0 pads, 1 stands for an unknown word.
+
+    Args:
+        users: number of users; every fifth is a test user.
+        messages: mean number of messages a user (geometric from 2).
+        length: tokens a message; shorter ones are padded on the right.
+        seed: of the generator.
+    """
+    streams = Streams(seed)
+    parts = [_user(streams, user, messages, length) for user in range(users)]
+    groups = np.repeat(np.arange(users), [len(y) for _, y in parts])
+    x = np.concatenate([x for x, _ in parts])
+    y = np.concatenate([y for _, y in parts])
+    held_out = groups % 5 == 4
+
+    def rows(mask: NDArray[np.bool_]) -> Rows:
+        return Rows(x[mask], y[mask], groups[mask])
+
+    vectors = (
+        streams.get("sent140-demo/vectors").standard_normal((VOCABULARY, WIDTH)).astype(np.float32) * 0.4
+    )
+    vectors[0] = 0.0
+    return Generated(
+        rows(~held_out), rows(held_out), tuple(f"user{user:03d}" for user in range(users)), vectors
+    )
+
+
+def _user(
+    streams: Streams, user: int, messages: int, length: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Make one user's messages [n, length] and labels [n]."""
+    rng = streams.get("sent140-demo/user", client=user)
+    known = [FIRST_WORD + topic * TOPIC_WORDS + rng.permutation(TOPIC_WORDS)[: KNOWN[0]] for topic in (0, 1)]
+    neutral = FIRST_WORD + 2 * TOPIC_WORDS + rng.permutation(NEUTRAL_WORDS)[: KNOWN[1]]
+    count = 1 + int(rng.geometric(1 / max(1, messages - 1)))
+    y = (rng.random(count) < rng.beta(2.0, 2.0)).astype(np.int64)
+    x = np.zeros((count, length), np.int64)
+    for row, label in enumerate(y):
+        size = int(rng.integers(min(SHORTEST, length), length + 1))
+        kind = rng.choice(3, size=size, p=SHARES)
+        pools = (known[label], known[1 - label], neutral)
+        x[row, :size] = [rng.choice(pools[index]) for index in kind]
+    return x, y

@@ -1,0 +1,58 @@
+"""Standardisation of features: with everyone's statistics or each client with its own (RADFed: -G and -L)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def standardise(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Subtract the training rows' mean and divide by their (population) standard deviation, by column.
+
+    The -G form of RADFed, IV-E. A constant column becomes 0. Statistics are taken in float64; arrays keep
+    their dtype.
+
+    Args:
+        train: [n, ...] rows whose statistics count.
+        others: further rows of the same shape, transformed with the same statistics.
+    """
+    mean, scale = _statistics(train)
+    return tuple(_apply(x, mean, scale) for x in (train, *others))
+
+
+def standardise_by_client(x: NDArray[Any], clients: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
+    """Let each client standardise its own rows with its own mean and standard deviation.
+
+    The -L form of RADFed, IV-E. A column that is constant on a client becomes 0 there, and so does a client
+    of one row. Rows of no client stay as they are.
+
+    Args:
+        x: [n, ...] features.
+        clients: one index array a client (training, validation and test clients alike), disjoint.
+    """
+    out = x.copy()
+    for rows in clients:
+        if len(rows):
+            out[rows] = standardise(x[rows])[0]
+    return out
+
+
+def minmax(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Map each column's training range onto [0, 1]; a constant column becomes 0. Others may leave [0, 1]."""
+    low = train.min(axis=0).astype(np.float64)
+    span = train.max(axis=0).astype(np.float64) - low
+    return tuple(_apply(x, low, np.where(span > 0, span, 1.0)) for x in (train, *others))
+
+
+def _statistics(x: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    mean = x.mean(axis=0, dtype=np.float64)
+    scale = x.std(axis=0, dtype=np.float64)
+    flat = x.min(axis=0) == x.max(axis=0)
+    return np.where(flat, x[0], mean), np.where(flat | (scale == 0), 1.0, scale)
+
+
+def _apply(x: NDArray[Any], shift: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[Any]:
+    return ((x - shift) / scale).astype(x.dtype)
