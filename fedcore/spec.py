@@ -153,7 +153,10 @@ def parse(values: Any) -> Spec:
         if section not in values:
             raise SpecError(f"{section}: missing, but required")
         values[section] = _resolve(section, kind, values[section])
-    return validate(Spec, values, "")
+    spec = validate(Spec, values, "")
+    algorithm, options = spec.plugin("algorithm")
+    algorithm.build(options, spec)
+    return spec
 
 
 def load(path: Path) -> Spec:
@@ -204,5 +207,3 @@ def _resolve(section: str, kind: str, given: Any) -> dict[str, Any]:
     plugin = find(kind, options.pop("name"), f"{section}.name")
     checked = validate(plugin.options, options, section)
     return {"name": plugin.name, **checked.model_dump(mode="json", by_alias=True)}
-
-

@@ -1,0 +1,35 @@
+"""q-FedAvg: a fair objective that gives clients with a larger loss more weight."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedcore.aggregate.fair import Fair
+from fedcore.parts import Recipe
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.spec import Spec
+
+
+class QFedAvgOptions(AlgorithmOptions):
+    """``q``: how much a larger loss counts; 0 is the plain mean. ``weights``: plain or n_k-weighted sums."""
+
+    q: Annotated[float, Field(ge=0)] = 1.0
+    weights: Literal["uniform", "nk"] = "uniform"
+
+
+def build(options: QFedAvgOptions, spec: Spec) -> Recipe:
+    """FedAvg's local steps, merged by q-FFL's rule."""
+    return recipe(aggregate=Fair(options.q, options.weights, squared=spec.variant == "paper"))
+
+
+PLUGIN = Plugin(
+    "qfedavg",
+    QFedAvgOptions,
+    build,
+    "fair aggregation by powers of the clients' losses",
+    "Li et al., Algorithm 2; rFedAvg, Section VI-A",
+    released="rFedAvg's code takes the norm in h_k unsquared",
+)

@@ -1,0 +1,102 @@
+"""The command line: ``fedcore run``, ``fedcore data``, ``fedcore partition``, ``fedcore list``, ..."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcore.data import Source
+from fedcore.errors import FedcoreError
+
+app = typer.Typer(
+    name="fedcore",
+    help="Federated-learning runs from one specification file. Results are the same bytes every time.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
+Mirror = Annotated[str | None, typer.Option(help="Folder or URL that holds upstream's data files.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of one run.")]
+
+
+@app.command()
+def run(
+    spec: Annotated[Path, typer.Argument(help="The specification, a YAML file.")],
+    out: Annotated[Path, typer.Option(help="Folder for history.csv, summary.json and timing.json.")],
+    partition: Annotated[
+        Path | None, typer.Option(help="Partition file made by 'fedcore partition'.")
+    ] = None,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+    device: Device = "auto",
+    threads: Threads = 1,
+    save_model: Annotated[bool, typer.Option(help="Write model.npz too.")] = False,
+    resume: Annotated[bool, typer.Option(help="Go on from a checkpoint in the folder.")] = True,
+    checkpoint_every: Annotated[float, typer.Option(help="Least seconds between checkpoints.")] = 30.0,
+    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+) -> None:
+    """Do one run: a specification in, its history and summary out.
+
+    Example: fedcore run examples/fedprox.yaml --out out/fedprox
+    """
+    from fedcore import runner
+    from fedcore.progress import reporter
+    from fedcore.spec import load
+
+    settings = runner.Settings(
+        partition, Source(root, mirror), device, threads, resume, save_model, checkpoint_every
+    )
+    checked = load(spec)
+    with reporter(spec.stem, checked.training.rounds, quiet) as progress:
+        result = runner.run(checked, out, settings, progress)
+    if not quiet:
+        typer.echo(f"{result.summary['status']}: {_headline(result.summary)} -> {out}", err=True)
+
+
+@app.command("run-batch")
+def run_batch(
+    batch: Annotated[Path, typer.Argument(help="JSON list of {spec, out, partition?, provenance?}.")],
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+    device: Device = "auto",
+    threads: Threads = 1,
+    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+) -> None:
+    """Do several runs in one process; the same bytes as one by one, without the start-up of each.
+
+    A run whose folder holds the finished result of the same specification and provenance is left as it
+    is. A run that fails does not stop the others; the command then ends with exit code 2.
+    """
+    from fedcore.batch import execute
+
+    failed = execute(json.loads(batch.read_text()), Source(root, mirror), device, threads, quiet)
+    if failed:
+        raise typer.Exit(2)
+
+
+def _headline(summary: Mapping[str, Any]) -> str:
+    final = summary["final"]
+    if final is None:
+        return f"after {summary['rounds']} rounds"
+    return f"{summary['rounds']} rounds, test accuracy {100 * final['test_accuracy']:.2f}%"
+
+
+def main() -> None:
+    """Run the command line; a user's error is one line and exit code 2."""
+    try:
+        app()
+    except FedcoreError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What travels besides models, and the memory it needs."""

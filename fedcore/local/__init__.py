@@ -1,0 +1,1 @@
+"""Local training: batches, optimizers and the engines that compute gradients."""

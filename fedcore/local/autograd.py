@@ -1,0 +1,60 @@
+"""The reference engine: reverse-mode differentiation, for every model and every term."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedcore.local.engine import Gradient
+from fedcore.local.train import train_client
+from fedcore.parts import Batch, BoundTerm, Job, Run, State, Upload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedcore.problem import Problem
+
+
+@dataclass(frozen=True)
+class Autograd:
+    """Parameters are leaves that share memory with the flat vector; so are their gradients."""
+
+    problem: Problem
+    precision: str = "fp32"
+    name: str = "autograd"
+
+    def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
+        """Return the function that writes a batch's gradient at ``w`` into ``out``."""
+        import torch
+
+        model = self.problem.model
+        leaves = {name: view.detach().requires_grad_() for name, view in model.trainable.views(w).items()}
+        for name, view in model.trainable.views(out).items():
+            leaves[name].grad = view
+        p = {**leaves, **self.problem.buffers}
+        on_features = [term.feature_loss for term in terms if term.feature_loss]
+
+        def gradient(x: Tensor, y: Tensor) -> None:
+            out.zero_()
+            with torch.enable_grad(), self._autocast(w):
+                phi = model.features(p, x)
+                loss = model.losses(model.scores(p, phi), y).mean()
+                if on_features:
+                    batch = Batch(x, torch.full((len(y),), 1 / len(y), dtype=w.dtype, device=w.device))
+                    loss = loss + sum(term(phi, batch) for term in on_features)
+            loss.backward()
+
+        return gradient
+
+    def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
+        """Train the clients one after another."""
+        return [train_client(self, run, state, job) for job in jobs]
+
+    def _autocast(self, w: Tensor) -> AbstractContextManager[Any]:
+        import torch
+
+        if self.precision == "bf16":
+            return torch.autocast(w.device.type, dtype=torch.bfloat16)
+        return nullcontext()

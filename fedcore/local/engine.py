@@ -1,0 +1,79 @@
+"""What an engine must do: gradients of a client's objective, and forward passes.
+
+Engines differ in how they compute, never in what: they agree within floating-point tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from fedcore.parts import BoundTerm, Job, Upload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedcore.parts import Run, State
+    from fedcore.problem import Problem
+
+Gradient = Callable[["Tensor", "Tensor"], None]
+CHUNK = 1024
+
+
+class Engine(Protocol):
+    """Computes gradients for one model."""
+
+    @property
+    def name(self) -> str:
+        """What ``engine:`` in a specification calls it."""
+
+    def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
+        """Return ``gradient(x, y)``, which writes into ``out`` [d] the gradient at ``w`` [d] of the
+        batch's mean loss plus the feature terms."""
+
+    def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
+        """Do the local steps of some clients, in the order of ``jobs``."""
+
+
+def forward(problem: Problem, w: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Return per-sample losses [n] and correctness [n] at ``w`` [d], computed in chunks."""
+    import torch
+
+    model = problem.model
+    p = {**model.trainable.views(w), **problem.buffers}
+    losses, correct = [], []
+    with torch.no_grad():
+        for low in range(0, len(y), CHUNK):
+            scores = model.scores(p, model.features(p, x[low : low + CHUNK]))
+            losses.append(model.losses(scores, y[low : low + CHUNK]))
+            correct.append(model.correct(scores, y[low : low + CHUNK]))
+    return torch.cat(losses), torch.cat(correct)
+
+
+def features(problem: Problem, w: Tensor, x: Tensor) -> Tensor:
+    """Return phi(x) [n, features] at ``w`` [d], computed in chunks."""
+    import torch
+
+    p = {**problem.model.trainable.views(w), **problem.buffers}
+    with torch.no_grad():
+        return torch.cat([problem.model.features(p, x[low : low + CHUNK]) for low in range(0, len(x), CHUNK)])
+
+
+def mean_loss(problem: Problem, w: Tensor, client: int) -> float:
+    """Return F_k(w): a client's mean loss over all of its rows."""
+    block = problem.clients[client]
+    return float(forward(problem, w, block.x, block.y)[0].double().mean())
+
+
+def full_gradient(run: Run, w: Tensor, client: int) -> Tensor:
+    """Return the gradient [d] of a client's mean loss over all of its rows, without other terms."""
+    import torch
+
+    block = run.problem.clients[client]
+    out, total = torch.empty_like(w), torch.zeros_like(w)
+    gradient = run.engine.bind(w, out, ())
+    for low in range(0, len(block), CHUNK):
+        x, y = block.x[low : low + CHUNK], block.y[low : low + CHUNK]
+        gradient(x, y)
+        total.add_(out, alpha=len(y) / len(block))
+    return total

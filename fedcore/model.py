@@ -1,0 +1,138 @@
+"""What a model is: pure functions of named parameters. Models themselves are in ``fedcore.models``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.errors import SpecError
+from fedcore.options import Options
+from fedcore.vectors import Layout
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Parameters = Mapping[str, "Tensor"]
+
+
+class ModelOptions(Options):
+    """Keys of every model.
+
+    ``init``: ``zeros``, ``default`` (the model's own random start) or the path of an .npz file with the
+    parameters under their names.
+    """
+
+    init: str = "default"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a model must know of the data: one input's shape, classes, and token vocabulary if any."""
+
+    inputs: tuple[int, ...]
+    classes: int
+    vocabulary: int | None = None
+    embeddings: NDArray[np.float32] | None = None
+
+
+class Model(Protocol):
+    """A model as functions. Arrays of ``initial`` that are not in ``trainable`` are fixed buffers."""
+
+    @property
+    def trainable(self) -> Layout:
+        """Names and shapes of what is trained, averaged and sent."""
+
+    @property
+    def head(self) -> str:
+        """Name of the output layer's weight [classes, features]."""
+
+    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+        """Draw start values of all parameters and buffers."""
+
+    def features(self, p: Parameters, x: Tensor) -> Tensor:
+        """Return phi(x) [batch, features]: what feeds the output layer."""
+
+    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
+        """Return the output [batch, classes] for features ``phi``."""
+
+    def losses(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return each sample's loss [batch]."""
+
+    def correct(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return whether each sample is classified correctly [batch]."""
+
+
+class Classifier:
+    """Softmax cross-entropy and arg-max accuracy, shared by all classifiers."""
+
+    def losses(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return the cross-entropy of each sample [batch]."""
+        from torch.nn.functional import cross_entropy
+
+        return cross_entropy(scores, y, reduction="none")
+
+    def correct(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return whether the largest score is the label's [batch]."""
+        return scores.argmax(dim=-1) == y
+
+
+def uniform(rng: np.random.Generator, shape: tuple[int, ...], bound: float) -> NDArray[np.float64]:
+    """Draw from U(-bound, bound)."""
+    return rng.uniform(-bound, bound, size=shape)
+
+
+def layer(rng: np.random.Generator, name: str, weight: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
+    """Draw a layer's weight [out, in, ...] and bias [out] from U(+-1/sqrt(fan in)), PyTorch's default."""
+    bound = 1.0 / float(np.sqrt(np.prod(weight[1:])))
+    return {f"{name}weight": uniform(rng, weight, bound), f"{name}bias": uniform(rng, weight[:1], bound)}
+
+
+def start(
+    model: Model, init: str, rng: np.random.Generator, dtype: torch.dtype
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the flat start vector [d] and the fixed buffers of a model.
+
+    Raises:
+        SpecError: the file that ``init`` names is missing, unreadable or does not fit the model.
+    """
+    import torch
+
+    arrays = model.initial(rng)
+    if init == "zeros":
+        arrays |= {name: np.zeros(shape) for name, shape in model.trainable.shapes.items()}
+    elif init != "default":
+        arrays |= _read(Path(init), set(arrays))
+    flat = model.trainable.flatten(arrays, dtype)
+    buffers = {
+        name: torch.as_tensor(array, dtype=dtype)
+        for name, array in arrays.items()
+        if name not in model.trainable.shapes
+    }
+    return flat, buffers
+
+
+def _read(path: Path, known: set[str]) -> dict[str, NDArray[np.floating]]:
+    if not path.is_file():
+        raise SpecError(
+            f"model.init: no file {path}, expected 'zeros', 'default' or the path of an .npz file"
+        )
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except Exception as error:
+        raise SpecError(f"model.init: {path} is no readable .npz file ({error})") from None
+    unknown = sorted(set(arrays) - known)
+    if unknown:
+        raise SpecError(
+            f"model.init: {path} holds '{unknown[0]}', expected parameters {', '.join(sorted(known))}"
+        )
+    for name, array in arrays.items():
+        if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
+            raise SpecError(f"model.init: '{name}' in {path} is not finite floating-point numbers")
+    return arrays

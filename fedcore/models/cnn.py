@@ -1,0 +1,100 @@
+"""The convolutional network of McMahan et al. for 28x28 and 32x32 images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveInt
+
+from fedcore.errors import SpecError
+from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
+from fedcore.registry import Plugin
+from fedcore.vectors import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class CnnOptions(ModelOptions):
+    """Keys of the CNN: channels of the two 5x5 convolutions and width of the dense layer."""
+
+    channels: tuple[PositiveInt, PositiveInt] = (32, 64)
+    hidden: PositiveInt = 512
+
+
+@dataclass(frozen=True)
+class Cnn(Classifier):
+    """Two 5x5 convolutions with padding 2, each with ReLU and 2x2 max-pooling; a dense ReLU layer; the head.
+
+    The features are the dense layer's activations, 512 of them in the paper.
+    """
+
+    inputs: tuple[int, int, int]
+    classes: int
+    channels: tuple[int, int] = (32, 64)
+    hidden: int = 512
+    head: str = "fc2.weight"
+
+    @property
+    def trainable(self) -> Layout:
+        """``conv1``, ``conv2``, ``fc1``, ``fc2``, each weight and bias."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for name, weight in self._weights():
+            shapes |= {f"{name}.weight": weight, f"{name}.bias": weight[:1]}
+        return Layout(shapes)
+
+    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+        """Draw each layer from U(+-1/sqrt(fan in))."""
+        arrays: dict[str, NDArray[np.floating]] = {}
+        for name, weight in self._weights():
+            arrays |= layer(rng, f"{name}.", weight)
+        return arrays
+
+    def features(self, p: Parameters, x: Tensor) -> Tensor:
+        """Return the dense layer's activations [batch, hidden]."""
+        from torch.nn.functional import conv2d, linear, max_pool2d, relu
+
+        x = max_pool2d(relu(conv2d(x, p["conv1.weight"], p["conv1.bias"], padding=2)), 2)
+        x = max_pool2d(relu(conv2d(x, p["conv2.weight"], p["conv2.bias"], padding=2)), 2)
+        return relu(linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]))
+
+    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
+        """Apply the output layer [batch, classes]."""
+        from torch.nn.functional import linear
+
+        return linear(phi, p["fc2.weight"], p["fc2.bias"])
+
+    def _weights(self) -> list[tuple[str, tuple[int, ...]]]:
+        depth, height, width = self.inputs
+        first, second = self.channels
+        flat = second * (height // 4) * (width // 4)
+        return [
+            ("conv1", (first, depth, 5, 5)),
+            ("conv2", (second, first, 5, 5)),
+            ("fc1", (self.hidden, flat)),
+            ("fc2", (self.classes, self.hidden)),
+        ]
+
+
+def build(options: CnnOptions, shape: Shape) -> Cnn:
+    """Make the CNN for images [depth, height, width].
+
+    Raises:
+        SpecError: the data are no images, or smaller than 4x4.
+    """
+    if len(shape.inputs) != 3 or min(shape.inputs[1:]) < 4:
+        raise SpecError(f"model.name: 'cnn' takes images [depth, height, width], the data are {shape.inputs}")
+    depth, height, width = shape.inputs
+    return Cnn((depth, height, width), shape.classes, options.channels, options.hidden)
+
+
+PLUGIN = Plugin(
+    "cnn",
+    CnnOptions,
+    build,
+    "5x5 conv 32, 5x5 conv 64, dense 512 (McMahan et al.)",
+    "rFedAvg, Section VI-A; ComFed, Section V",
+)

@@ -1,0 +1,78 @@
+"""Multi-layer perceptrons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveInt
+
+from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
+from fedcore.registry import Plugin
+from fedcore.vectors import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class MlpOptions(ModelOptions):
+    """Keys of an MLP: width of each hidden layer, and the activation between layers."""
+
+    hidden: tuple[PositiveInt, ...] = (200, 200)
+    activation: Literal["relu", "tanh"] = "relu"
+
+
+@dataclass(frozen=True)
+class Mlp(Classifier):
+    """Fully connected layers; the features are the last hidden layer's activations."""
+
+    sizes: tuple[int, ...]
+    activation: str = "relu"
+
+    @property
+    def head(self) -> str:
+        """The last layer's weight."""
+        return f"layers.{len(self.sizes) - 2}.weight"
+
+    @property
+    def trainable(self) -> Layout:
+        """``layers.i.weight`` [out, in] and ``layers.i.bias`` [out] of each layer."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for i, (inputs, outputs) in enumerate(zip(self.sizes[:-1], self.sizes[1:], strict=True)):
+            shapes |= {f"layers.{i}.weight": (outputs, inputs), f"layers.{i}.bias": (outputs,)}
+        return Layout(shapes)
+
+    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+        """Draw each layer from U(+-1/sqrt(inputs))."""
+        arrays: dict[str, NDArray[np.floating]] = {}
+        for i, (inputs, outputs) in enumerate(zip(self.sizes[:-1], self.sizes[1:], strict=True)):
+            arrays |= layer(rng, f"layers.{i}.", (outputs, inputs))
+        return arrays
+
+    def features(self, p: Parameters, x: Tensor) -> Tensor:
+        """Return the last hidden activations [batch, hidden[-1]]."""
+        import torch
+        from torch.nn.functional import linear
+
+        activate = torch.relu if self.activation == "relu" else torch.tanh
+        x = x.reshape(len(x), -1)
+        for i in range(len(self.sizes) - 2):
+            x = activate(linear(x, p[f"layers.{i}.weight"], p[f"layers.{i}.bias"]))
+        return x
+
+    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
+        """Apply the last layer [batch, classes]."""
+        from torch.nn.functional import linear
+
+        return linear(phi, p[self.head], p[self.head.replace("weight", "bias")])
+
+
+def build(options: MlpOptions, shape: Shape) -> Mlp:
+    """Make an MLP for the data's shape."""
+    return Mlp((prod(shape.inputs), *options.hidden, shape.classes), options.activation)
+
+
+PLUGIN = Plugin("mlp", MlpOptions, build, "multi-layer perceptron", "RADFed, Section V (64-64, 200-200)")

@@ -1,0 +1,87 @@
+"""Random Fourier features with a linear head: fixed features, or trained ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi, prod, sqrt
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveFloat, PositiveInt
+
+from fedcore.model import Classifier, ModelOptions, Parameters, Shape, uniform
+from fedcore.registry import Plugin
+from fedcore.vectors import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class RffOptions(ModelOptions):
+    """Keys of the random-feature model.
+
+    ``scale`` multiplies the cosine: ``inv_sqrt_d`` is 1/sqrt(D) (DL-opt), ``sqrt2`` is sqrt(2)
+    (FedAvgR), ``sqrt_2_over_d`` is Rahimi and Recht's, or a number. ``sigma`` is the standard deviation
+    of omega, the kernel's parameter. ``learnable`` trains omega and phase together with the head.
+    """
+
+    features: PositiveInt = 2000
+    scale: Literal["inv_sqrt_d", "sqrt2", "sqrt_2_over_d"] | PositiveFloat = "inv_sqrt_d"
+    sigma: PositiveFloat = 0.1
+    learnable: bool = False
+
+
+@dataclass(frozen=True)
+class RffLinear(Classifier):
+    """f(x) = W phi(x), phi(x) = scale cos(x omega + phase); no bias."""
+
+    inputs: int
+    classes: int
+    width: int
+    scale: float
+    sigma: float
+    learnable: bool
+    head: str = "weight"
+
+    @property
+    def trainable(self) -> Layout:
+        """W [classes, D]; with learnable features omega [inputs, D] and phase [D] too."""
+        shapes: dict[str, tuple[int, ...]] = {"weight": (self.classes, self.width)}
+        phi = {"omega": (self.inputs, self.width), "phase": (self.width,)}
+        return Layout(shapes | (phi if self.learnable else {}))
+
+    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+        """Draw omega ~ N(0, sigma^2), phase ~ U[0, 2 pi], W Xavier-uniform."""
+        return {
+            "omega": rng.normal(0.0, self.sigma, (self.inputs, self.width)),
+            "phase": rng.uniform(0.0, 2 * pi, self.width),
+            "weight": uniform(rng, (self.classes, self.width), sqrt(6.0 / (self.classes + self.width))),
+        }
+
+    def features(self, p: Parameters, x: Tensor) -> Tensor:
+        """Return scale cos(x omega + phase) [batch, D]."""
+        import torch
+
+        return torch.addmm(p["phase"], x.reshape(len(x), -1), p["omega"]).cos() * self.scale
+
+    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
+        """Return W phi [batch, classes]."""
+        return phi @ p["weight"].T
+
+
+def build(options: RffOptions, shape: Shape) -> RffLinear:
+    """Make the random-feature model for the data's shape."""
+    width = options.features
+    scales = {"inv_sqrt_d": 1 / sqrt(width), "sqrt2": sqrt(2), "sqrt_2_over_d": sqrt(2 / width)}
+    scale = scales[options.scale] if isinstance(options.scale, str) else options.scale
+    return RffLinear(prod(shape.inputs), shape.classes, width, scale, options.sigma, options.learnable)
+
+
+PLUGIN = Plugin(
+    "rff_linear",
+    RffOptions,
+    build,
+    "random Fourier features and a linear head",
+    "DL-opt / FedOMW, Section V; FedAvgR, Section 4",
+)

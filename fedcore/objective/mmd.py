@@ -1,0 +1,52 @@
+"""Distribution regularisation: the distance of a batch's mean feature to a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class MmdToOthers(Term):
+    """lam times the squared distance of client k's mean feature to the others' mean features.
+
+    ``pairwise``: 1/(N-1) sum_{j != k} ||delta_k - delta_j||^2 (rFedAvg, eq. 5); else ||delta_k - mean_{j
+    != k} delta_j||^2 (rFedAvg+, Section IV-C). Both have the gradient 2 (delta_k - mean_{j != k} delta_j)
+    in delta_k. delta_k is the batch's mean feature under the model being trained; the others are held
+    fixed. ``include_self`` counts client k among the others.
+    """
+
+    lam: float
+    pairwise: bool
+    include_self: bool = False
+    label: str = "MMD"
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Bind to the mean of the other clients' features."""
+        if self.lam == 0 or len(state.server["delta"]) < 2:
+            return BoundTerm()
+        others = others_of(state.server["delta"], job.client, self.include_self)
+        target = others.mean(dim=0)
+        spread = (others - target).square().sum(dim=1).mean() if self.pairwise else None
+        lam = self.lam
+
+        def loss(phi: Tensor, batch: Batch) -> Tensor:
+            distance = (batch.weights @ phi - target).square().sum()
+            return lam * (distance if spread is None else distance + spread)
+
+        def gradient(phi: Tensor, batch: Batch) -> Tensor:
+            return batch.weights[:, None] * (batch.weights @ phi - target) * (2 * lam)
+
+        return BoundTerm(feature_loss=loss, feature_gradient=gradient)
+
+
+def others_of(delta: Tensor, client: int, include_self: bool) -> Tensor:
+    """Return the mean features [N-1, d] of all clients but one (or of all)."""
+    import torch
+
+    return delta if include_self else torch.cat([delta[:client], delta[client + 1 :]])

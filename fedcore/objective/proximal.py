@@ -1,0 +1,30 @@
+"""The proximal term: stay near the model received."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fedcore.parts import BoundTerm, Job, Run, State, Term
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Proximal(Term):
+    """(mu/2) ||w - w_received||^2, or without the 1/2. FedProx, eq. (2)."""
+
+    mu: float
+    half: bool = True
+    label: str = "proximal"
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Bind to the model that the client received."""
+        weight = self.mu if self.half else 2 * self.mu
+        received = job.received
+
+        def add_gradient(out: Tensor, w: Tensor) -> None:
+            out.add_(w, alpha=weight).sub_(received, alpha=weight)
+
+        return BoundTerm(add_gradient=add_gradient if weight else None)

@@ -1,0 +1,271 @@
+"""What an algorithm is made of: the kinds of parts, and the recipe that holds them.
+
+A round has phases, each the business of one kind of part: select the cohort, plan who trains which
+slot (schedule), broadcast and local steps (objective terms, update rule), upload, aggregate, server
+update, and what else is exchanged. Parts are frozen values; what changes is in ``State``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedcore.local.engine import Engine
+    from fedcore.problem import Problem
+    from fedcore.rng import Streams
+    from fedcore.spec import Spec
+
+
+@dataclass(frozen=True)
+class Run:
+    """What stays the same for a whole run and every part may read."""
+
+    spec: Spec
+    problem: Problem
+    recipe: Recipe
+    engine: Engine
+    streams: Streams
+    steps: list[int | None]
+
+
+@dataclass
+class State:
+    """All that a run remembers from round to round, and all that a checkpoint saves.
+
+    Attributes:
+        round: rounds done.
+        models: the server's models [groups, d]; one row except where clients are clustered.
+        slots: the server optimizer's memory, by group and name.
+        server: other server-side tensors by name (control variates, mixture weights, old versions).
+        clients: per-client tensors by name and client id.
+        values: small JSON values (cluster of each client, who holds the current model).
+        bytes_down, bytes_up: traffic so far.
+        history: one record a measured round.
+    """
+
+    round: int
+    models: Tensor
+    slots: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    server: dict[str, Tensor] = field(default_factory=dict)
+    clients: dict[str, dict[int, Tensor]] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    bytes_down: int = 0
+    bytes_up: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    @property
+    def model(self) -> Tensor:
+        """The global model w [d] (the first group's)."""
+        return self.models[0]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One client's local training: which client, in which slot and stage, from which model."""
+
+    client: int
+    slot: int
+    stage: int
+    received: Tensor
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What a client sends back.
+
+    Attributes:
+        client, slot: who, and for which slot.
+        samples: n_k.
+        received: the model [d] it started from.
+        model: the model [d] after its local steps.
+        steps: tau_k, the local gradient steps made.
+        lr: the local learning rate of the round's first step.
+        extras: what else travels up, by name.
+    """
+
+    client: int
+    slot: int
+    samples: int
+    received: Tensor
+    model: Tensor
+    steps: int
+    lr: float
+    extras: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def change(self) -> Tensor:
+        """Delta_k = w_k - w [d]."""
+        return self.model - self.received
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who trains what in a round.
+
+    Attributes:
+        cohort: the clients taking part, in the order in which they were selected.
+        starts: the model [d] that each slot starts from.
+        stages: (slot, client) pairs of each stage; later stages train the slot's newest model. An
+            iterator may look at the state that earlier stages left.
+        groups: the server model that each slot is merged into.
+        every_stage: whether all stages' uploads are merged, not only each slot's last.
+    """
+
+    cohort: tuple[int, ...]
+    starts: tuple[Tensor, ...]
+    stages: Iterable[tuple[tuple[int, int], ...]]
+    groups: tuple[int, ...]
+    every_stage: bool = False
+
+
+@dataclass(frozen=True)
+class Direction:
+    """How an update rule bends a local gradient g into the direction that the optimizer follows.
+
+    direction = scale (g - anchor gradient) + offset, where the anchor gradient is that of the same
+    batch at the received model, used only if ``anchored``.
+    """
+
+    offset: Tensor | None = None
+    scale: float = 1.0
+    anchored: bool = False
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One local batch as a feature term sees it: inputs, and weights [batch] that sum to one."""
+
+    x: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class BoundTerm:
+    """An objective term for one client in one round.
+
+    Attributes:
+        add_gradient: (out [d], w [d]) -> None, adds the term's gradient in parameter space.
+        feature_loss: (phi [batch, features], batch) -> scalar, for terms on the model's features.
+        feature_gradient: the gradient of ``feature_loss`` with respect to phi, in closed form.
+    """
+
+    add_gradient: Callable[[Tensor, Tensor], None] | None = None
+    feature_loss: Callable[[Tensor, Batch], Tensor] | None = None
+    feature_gradient: Callable[[Tensor, Batch], Tensor] | None = None
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Numbers or bytes that travel in one round, over all clients."""
+
+    down: int = 0
+    up: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.down + other.down, self.up + other.up)
+
+
+class Part:
+    """Hooks that any part may fill; each does nothing unless it is filled."""
+
+    label: str = ""
+
+    def start(self, run: Run, state: State) -> None:
+        """Before the first round: put the part's own memory into the state."""
+
+    def before(self, run: Run, state: State, plan: Plan) -> None:
+        """Before local training: synchronise what the round needs."""
+
+    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """After one client's local training: compute on the client what else it sends."""
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """After the server update; ``before`` [groups, d] is the server's models of the round's start."""
+
+    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+        """Return the bytes that this part adds to the round's traffic."""
+        return Traffic()
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Return this part's own columns of history.csv."""
+        return {}
+
+
+class Term(Part):
+    """A term of the local objective."""
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Return the term for one client in one round."""
+        raise TypeError(f"{type(self).__name__} does not say how it binds to a client")
+
+
+class UpdateRule(Part):
+    """The local update rule; plain unless ``direction`` is filled."""
+
+    label = "SGD"
+
+    def direction(self, run: Run, state: State, job: Job) -> Direction:
+        """Return how this client's gradients are bent in this round."""
+        return Direction()
+
+
+class Exchange(Part):
+    """Something besides models that travels, and the memory it needs."""
+
+
+class Selection(Part):
+    """Client sampling."""
+
+    def cohort(self, run: Run, state: State) -> tuple[int, ...]:
+        """Return the clients of the coming round."""
+        raise TypeError(f"{type(self).__name__} does not say how it selects clients")
+
+
+class Schedule(Part):
+    """Who trains which slot, and when slots are merged."""
+
+    def plan(self, run: Run, state: State) -> Plan:
+        """Return the coming round's plan."""
+        raise TypeError(f"{type(self).__name__} does not say how it plans a round")
+
+
+class Aggregation(Part):
+    """How uploads become one change of the server's model."""
+
+    label = "averaging"
+
+    def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
+        """Return the aggregated change [d], to be added to ``model``."""
+        raise TypeError(f"{type(self).__name__} does not say how it aggregates")
+
+
+class ServerOptimizer(Part):
+    """How the aggregated change moves the server's model."""
+
+    def step(
+        self, run: Run, state: State, model: Tensor, change: Tensor, slots: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the new model [d] and the new memory."""
+        raise TypeError(f"{type(self).__name__} does not say how it steps")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An algorithm: a frozen choice of parts."""
+
+    schedule: Schedule
+    select: Selection
+    aggregate: Aggregation
+    server: ServerOptimizer
+    update: UpdateRule = field(default_factory=UpdateRule)
+    objective: tuple[Term, ...] = ()
+    exchange: tuple[Exchange, ...] = ()
+
+    def parts(self) -> Iterator[Part]:
+        """Yield all parts, in the order in which their hooks run."""
+        yield from (self.schedule, self.select, *self.objective, self.update)
+        yield from (*self.exchange, self.aggregate, self.server)

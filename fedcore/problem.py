@@ -1,0 +1,142 @@
+"""The federated problem of one run: every client's rows as resident tensors, the test rows, the model."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.data import Dataset, Partition
+from fedcore.errors import DataError, SpecError
+from fedcore.model import Model, Shape
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from fedcore.spec import Spec
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows ``x`` [n, ...] and labels ``y`` [n] on the run's device."""
+
+    x: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is learned from what.
+
+    Attributes:
+        model: the model's functions.
+        buffers: the model's fixed arrays by name.
+        start: the start vector w_0 [d].
+        clients: one block a client, in client-id order; views into ``train``.
+        train: all clients' rows, in client-id order.
+        test: the test rows.
+        validation: the server's validation rows, or None.
+        classes: number of classes.
+    """
+
+    model: Model
+    buffers: dict[str, Tensor]
+    start: Tensor
+    clients: tuple[Block, ...]
+    train: Block
+    test: Block
+    validation: Block | None
+    classes: int
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each client, n_k."""
+        return [len(block) for block in self.clients]
+
+    @property
+    def active(self) -> list[int]:
+        """Ids of the clients that hold data."""
+        return [client for client, block in enumerate(self.clients) if len(block)]
+
+    @property
+    def bytes_per_number(self) -> int:
+        """Size of one parameter when it travels."""
+        return self.start.element_size()
+
+
+def shape_of(dataset: Dataset) -> Shape:
+    """Return what a model must know of a data set."""
+    return Shape(tuple(dataset.train.x.shape[1:]), dataset.classes, dataset.vocabulary, dataset.embeddings)
+
+
+def make(
+    dataset: Dataset,
+    partition: Partition,
+    model: Model,
+    start: Tensor,
+    buffers: dict[str, Tensor],
+    device: torch.device,
+) -> Problem:
+    """Lay a data set out by client.
+
+    Raises:
+        DataError: no client holds any row, or there are no test rows.
+    """
+    order = np.concatenate([*partition.clients, np.empty(0, np.int64)]).astype(np.int64)
+    if not len(order):
+        raise DataError("partition: no client holds any row")
+    train = _block(dataset.train.x, dataset.train.y, order, start.dtype, device)
+    bounds = np.cumsum([0, *map(len, partition.clients)])
+    clients = tuple(Block(train.x[low:high], train.y[low:high]) for low, high in itertools.pairwise(bounds))
+    if partition.test is not None:
+        test = _block(dataset.train.x, dataset.train.y, partition.test, start.dtype, device)
+    else:
+        test = _block(dataset.test.x, dataset.test.y, None, start.dtype, device)
+    if not len(test):
+        raise DataError(f"data '{dataset.name}': no test rows")
+    validation = None
+    if len(partition.validation):
+        validation = _block(dataset.train.x, dataset.train.y, partition.validation, start.dtype, device)
+    elif dataset.validation is not None:
+        validation = _block(dataset.validation.x, dataset.validation.y, None, start.dtype, device)
+    return Problem(model, buffers, start.to(device), clients, train, test, validation, dataset.classes)
+
+
+def local_steps(spec: Spec, problem: Problem) -> list[int | None]:
+    """Return each client's number of gradient steps, None where epochs count.
+
+    Raises:
+        SpecError: a list of another length than the number of clients.
+    """
+    given = spec.training.local_steps
+    if given is None or isinstance(given, int):
+        return [given] * len(problem.clients)
+    if len(given) != len(problem.clients):
+        raise SpecError(
+            f"training.local_steps: got a list of {len(given)} numbers, expected one for each of "
+            f"{len(problem.clients)} clients"
+        )
+    return list(given)
+
+
+def _block(
+    x: NDArray[np.generic],
+    y: NDArray[np.int64],
+    rows: NDArray[np.int64] | None,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Block:
+    import torch
+
+    x, y = (x, y) if rows is None else (x[rows], y[rows])
+    tensor = torch.from_numpy(np.ascontiguousarray(x))
+    if tensor.is_floating_point():
+        tensor = tensor.to(dtype)
+    return Block(tensor.to(device), torch.from_numpy(np.ascontiguousarray(y)).long().to(device))

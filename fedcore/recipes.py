@@ -1,0 +1,27 @@
+"""FedAvg's parts as the ground that every other recipe changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedcore.aggregate.mean import WeightedMean
+from fedcore.options import Options
+from fedcore.parts import Recipe
+from fedcore.schedule.synchronous import Synchronous
+from fedcore.select.uniform import Uniform
+from fedcore.server.sgd import ServerSgd
+
+
+class AlgorithmOptions(Options):
+    """Hyperparameters of an algorithm; each class names its own with range and default."""
+
+
+def recipe(**parts: Any) -> Recipe:
+    """Return FedAvg with some parts replaced."""
+    ground: dict[str, Any] = {
+        "schedule": Synchronous(),
+        "select": Uniform(),
+        "aggregate": WeightedMean(),
+        "server": ServerSgd(),
+    }
+    return Recipe(**(ground | parts))

@@ -1,0 +1,292 @@
+"""From a specification to a run's files: history.csv, summary.json, timing.json [, model.npz]."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from numpy.typing import NDArray
+
+from fedcore import __version__, checkpoint, partitioning
+from fedcore import model as models
+from fedcore import problem as problems
+from fedcore.data import Dataset, Partition, Source
+from fedcore.errors import SpecError
+from fedcore.files import atomic, canonical_json, sha256_file, sha256_text, write_json, write_text
+from fedcore.local import engines
+from fedcore.options import validate
+from fedcore.parts import Run, State
+from fedcore.registry import find
+from fedcore.rng import Streams
+from fedcore.simulation import diverged, simulate
+from fedcore.spec import Spec, parse
+
+CHECKPOINT = "checkpoint.npz"
+Progress = Callable[[int, int, Mapping[str, float]], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives.
+
+    Attributes:
+        history: one row a measured round, round 0 being the initial model.
+        summary: what summary.json holds.
+        parameters: the final model's arrays (and fixed buffers) by name.
+        timing: seconds, machine and versions; never part of a comparison.
+    """
+
+    history: list[dict[str, float]]
+    summary: dict[str, Any]
+    parameters: dict[str, NDArray[np.floating]]
+    timing: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is executed; nothing here changes its numbers.
+
+    Attributes:
+        partition: a partition file made before, or None to make the partition now.
+        source: where data come from.
+        device: ``cpu``, ``cuda`` or ``auto``.
+        threads: threads of one run.
+        resume: go on from a checkpoint in the output folder.
+        save_model: write model.npz.
+        checkpoint_seconds: least time between two checkpoints.
+        provenance: values of the caller's, such as a code hash, kept in provenance.json.
+    """
+
+    partition: Path | None = None
+    source: Source = field(default_factory=Source)
+    device: str = "auto"
+    threads: int = 1
+    resume: bool = True
+    save_model: bool = False
+    checkpoint_seconds: float = 30.0
+    provenance: Mapping[str, Any] | None = None
+
+
+def run(
+    spec: Spec | dict[str, Any],
+    out: Path | str | None = None,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Do one federated run.
+
+    Args:
+        spec: the specification, as plain values or parsed.
+        out: folder for the run's files; None keeps everything in memory.
+        settings: how to execute it.
+        progress: called after each measured round with (round, rounds, record).
+
+    Raises:
+        SpecError: the specification is wrong, or does not fit the data. Nothing is written then.
+        DataError: the data can't be had or are damaged. Nothing is written then.
+        CheckpointError: ``out`` holds a checkpoint of another specification.
+    """
+    spec = spec if isinstance(spec, Spec) else parse(spec)
+    settings = settings or Settings()
+    folder = None if out is None else Path(out)
+    with _threads(settings.threads):
+        began = time.perf_counter()
+        made, identity, notes = prepare(spec, settings)
+        state = _first_state(made, folder, identity, settings)
+        resumed_at = state.round
+        saved = time.perf_counter()
+        for _ in simulate(made, state):
+            if progress and state.history[-1]["round"] == state.round:
+                progress(state.round, spec.training.rounds, state.history[-1])
+            if folder and time.perf_counter() - saved >= settings.checkpoint_seconds:
+                checkpoint.save(folder / CHECKPOINT, state, identity)
+                saved = time.perf_counter()
+        timing = _timing(made, began, resumed_at, state)
+        result = Result(
+            state.history, summarise(made, state, identity, notes), parameters(made, state), timing
+        )
+    if folder:
+        write(folder, spec, result, settings)
+    return result
+
+
+def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[str, Any]]:
+    """Load, partition and build all that a run needs.
+
+    Returns:
+        The run, its identity (what a checkpoint must match), and notes for the summary.
+    """
+    device = _device(settings.device)
+    streams = Streams(spec.seed)
+    dataset, data_hash = load_data(canonical_json(spec.data), settings.source)
+    partition = _partition(spec, settings, dataset, data_hash)
+    model_plugin, model_options = spec.plugin("model")
+    model = model_plugin.build(model_options, problems.shape_of(dataset))
+    start, buffers = models.start(model, model_options.init, streams.get("model"), _dtype(spec))
+    buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
+    problem = problems.make(dataset, partition, model, start, buffers, device)
+    algorithm, options = spec.plugin("algorithm")
+    recipe = algorithm.build(options, spec)
+    engine = engines.choose(spec, problem, recipe)
+    made = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
+    identity = {
+        "spec": spec.resolved(),
+        "data_sha256": data_hash,
+        "partition_sha256": sha256_text(canonical_json([rows.tolist() for rows in partition.clients])),
+    }
+    notes = {"data_state": dataset.state, "data_note": dataset.note, "partition_note": partition.note}
+    return made, identity, notes
+
+
+@lru_cache(maxsize=2)
+def load_data(section: str, source: Source) -> tuple[Dataset, str]:
+    """Load the data of a specification's section (canonical JSON) and hash them."""
+    values = json.loads(section)
+    plugin = find("data", values.pop("name"), "data.name")
+    dataset: Dataset = plugin.build(validate(plugin.options, values, "data"), source)
+    return dataset, dataset.sha256()
+
+
+def summarise(made: Run, state: State, identity: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
+    """Return what summary.json holds: equal bytes for equal runs."""
+    last = state.history[-1]
+    ended = not diverged(state) and all(math.isfinite(last[key]) for key in ("test_loss", "test_accuracy"))
+    best = max(state.history, key=lambda row: (_finite(row["test_accuracy"], -1.0), -row["round"]))
+    problem = made.problem
+    return {
+        "status": "completed" if ended else "diverged",
+        "final": _measured(last) if ended else None,
+        "best": {"round": best["round"], "test_accuracy": _or_none(best["test_accuracy"])},
+        "rounds": state.round,
+        "parameters": problem.start.numel(),
+        "bytes_down": state.bytes_down,
+        "bytes_up": state.bytes_up,
+        "spec_sha256": made.spec.sha256(),
+        "data_sha256": identity["data_sha256"],
+        "partition_sha256": identity["partition_sha256"],
+        "clients": len(problem.clients),
+        "samples": len(problem.train),
+        "test_samples": len(problem.test),
+        "empty_clients": [client for client, size in enumerate(problem.sizes) if not size],
+        "variant": made.spec.variant,
+        **notes,
+    }
+
+
+def parameters(made: Run, state: State) -> dict[str, NDArray[np.floating]]:
+    """Return the final model's arrays and buffers by name (of the first group, where there are several)."""
+    arrays = made.problem.model.trainable.arrays(state.model)
+    return arrays | {name: tensor.cpu().numpy() for name, tensor in made.problem.buffers.items()}
+
+
+def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
+    """Write a finished run's files; summary.json comes last but provenance, so that it marks the end."""
+    if settings.save_model:
+        with atomic(folder / "model.npz") as handle:
+            np.savez(handle, **result.parameters)  # type: ignore[arg-type]
+    write_text(folder / "spec.yaml", yaml.safe_dump(spec.resolved(), sort_keys=False))
+    write_text(folder / "history.csv", history_csv(result.history))
+    write_json(folder / "timing.json", result.timing)
+    write_json(folder / "summary.json", result.summary)
+    files = {name: sha256_file(folder / name) for name in ("spec.yaml", "history.csv", "summary.json")}
+    given = dict(settings.provenance or {})
+    write_json(folder / "provenance.json", {**given, "spec_sha256": spec.sha256(), "files": files})
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def history_csv(history: list[dict[str, float]]) -> str:
+    """Return the history as CSV text; numbers in the shortest form that reads back equal, NaN as empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = list(history[0])
+    writer.writerow(columns)
+    for row in history:
+        writer.writerow(["" if _is_nan(row[key]) else row[key] for key in columns])
+    return text.getvalue()
+
+
+def _first_state(made: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:
+    start = made.problem.start
+    if folder is not None and settings.resume and (folder / CHECKPOINT).exists():
+        return checkpoint.load(folder / CHECKPOINT, identity, start.device)
+    return State(round=0, models=start.clone().unsqueeze(0))
+
+
+def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str) -> Partition:
+    plugin, options = spec.plugin("partition")
+    expected = partitioning.identity(spec.partition, spec.data, spec.seed, data_hash)
+    if settings.partition is None:
+        return partitioning.make(plugin, options, dataset, spec.seed)
+    partition, found = partitioning.load(settings.partition)
+    partitioning.refuse_other(settings.partition, found, expected)
+    return partition
+
+
+def _dtype(spec: Spec) -> torch.dtype:
+    return torch.float64 if spec.dtype == "float64" else torch.float32
+
+
+def _device(name: str) -> torch.device:
+    if name not in {"auto", "cpu", "cuda"}:
+        raise SpecError(f"device: got {name!r}, expected auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise SpecError("device: 'cuda' asked for, but this machine has no usable GPU; use cpu or auto")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Compute with ``count`` threads and restore the former number afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _timing(made: Run, began: float, resumed_at: int, state: State) -> dict[str, Any]:
+    return {
+        "seconds": round(time.perf_counter() - began, 3),
+        "rounds_in_this_process": state.round - resumed_at,
+        "engine": made.engine.name,
+        "device": made.problem.start.device.type,
+        "threads": torch.get_num_threads(),
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "fedcore": __version__,
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _measured(row: Mapping[str, float]) -> dict[str, float | None]:
+    return {key: _or_none(row[key]) for key in ("train_loss", "test_loss", "test_accuracy")}
+
+
+def _finite(value: float, other: float) -> float:
+    return value if math.isfinite(value) else other
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _is_nan(value: float) -> bool:
+    return isinstance(value, float) and math.isnan(value)

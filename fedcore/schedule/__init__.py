@@ -1,0 +1,1 @@
+"""Who trains which slot in a round, and when slots are merged."""

@@ -1,0 +1,1 @@
+"""Server optimizers: how the aggregated change moves the server's model."""

@@ -1,0 +1,104 @@
+"""One federated run, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fedcore.metrics import measure
+from fedcore.parts import Job, Plan, Run, State, Traffic, Upload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def simulate(run: Run, state: State) -> Iterator[None]:
+    """Run the remaining rounds, moving ``state``; pause after the initial measurement and each round.
+
+    Ends early if the model is no longer finite: the last record then says so.
+    """
+    rounds = run.spec.training.rounds
+    if not state.history:
+        for part in run.recipe.parts():
+            part.start(run, state)
+        record(run, state)
+        yield
+    while state.round < rounds and not diverged(state):
+        plan = run.recipe.schedule.plan(run, state)
+        for part in run.recipe.parts():
+            part.before(run, state, plan)
+        uploads, trained = train(run, state, plan)
+        previous = state.models
+        state.models = merge(run, state, plan, uploads)
+        for part in run.recipe.parts():
+            part.after(run, state, plan, uploads, previous)
+        account(run, state, plan, trained)
+        state.round += 1
+        if state.round % run.spec.evaluation.every == 0 or state.round == rounds or not finite(state.models):
+            record(run, state)
+        yield
+
+
+def train(run: Run, state: State, plan: Plan) -> tuple[list[Upload], list[int]]:
+    """Do the round's local training; return the uploads to merge and who trained, job by job."""
+    newest = list(plan.starts)
+    kept: dict[tuple[int, int], Upload] = {}
+    trained: list[int] = []
+    for stage, pairs in enumerate(plan.stages):
+        jobs = [Job(client, slot, stage, newest[slot]) for slot, client in pairs]
+        for job, upload in zip(jobs, run.engine.train(run, state, jobs), strict=True):
+            for part in run.recipe.parts():
+                part.uploaded(run, state, job, upload)
+            newest[job.slot] = upload.model
+            kept[job.slot, stage if plan.every_stage else 0] = upload
+            trained.append(job.client)
+    return list(kept.values()), trained
+
+
+def merge(run: Run, state: State, plan: Plan, uploads: list[Upload]) -> Tensor:
+    """Aggregate each group's uploads and take the server's step; return the new models [groups, d]."""
+    models = state.models.clone()
+    for group in sorted(set(plan.groups)):
+        members = [upload for upload in uploads if plan.groups[upload.slot] == group]
+        change = run.recipe.aggregate.change(run, state, models[group], members)
+        slots = state.slots.get(group, {})
+        models[group], state.slots[group] = run.recipe.server.step(run, state, models[group], change, slots)
+    return models
+
+
+def account(run: Run, state: State, plan: Plan, trained: list[int]) -> None:
+    """Add the round's traffic: each job takes a model down and one up, unless the client already holds it."""
+    model = state.models.shape[1] * run.problem.bytes_per_number
+    holders = set(state.values.get("holders", ()))
+    total = Traffic(model * sum(client not in holders for client in trained), model * len(trained))
+    for part in run.recipe.parts():
+        total += part.traffic(run, state, plan)
+    state.values["holders"] = state.values.pop("next_holders", [])
+    state.bytes_down += total.down
+    state.bytes_up += total.up
+
+
+def record(run: Run, state: State) -> None:
+    """Measure the models and append a row to the history."""
+    total = {key: sum(row[key] for row in state.history) for key in ("bytes_down", "bytes_up")}
+    row: dict[str, float] = {"round": state.round}
+    row |= measure(run, state, final=state.round == run.spec.training.rounds)
+    row |= {
+        "bytes_down": state.bytes_down - total["bytes_down"],
+        "bytes_up": state.bytes_up - total["bytes_up"],
+    }
+    for part in run.recipe.parts():
+        row |= part.columns(state)
+    state.history.append(row)
+
+
+def finite(models: Tensor) -> bool:
+    """Whether every parameter is a finite number."""
+    import torch
+
+    return bool(torch.isfinite(models).all())
+
+
+def diverged(state: State) -> bool:
+    """Whether the run has left the finite numbers."""
+    return not finite(state.models)

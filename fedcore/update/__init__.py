@@ -1,0 +1,1 @@
+"""Local update rules: how a gradient is bent before the local step."""

@@ -1,0 +1,66 @@
+"""SCAFFOLD's control variates: a correction of every local gradient by c - c_k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from fedcore.local.engine import full_gradient
+from fedcore.parts import Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Averaging = Literal["uniform", "mixed", "nk"]
+
+
+@dataclass(frozen=True)
+class ControlVariates(UpdateRule):
+    """Local step w_k <- w_k - eta (g - c_k + c); controls start at zero and persist.
+
+    Option 1: c_k+ is the client's full gradient at the server's model. Option 2: c_k+ = c_k - c +
+    (w - w_k) / (tau_k eta). The server adds (S/N) mean(c_k+ - c_k) to c, or with averaging ``nk``
+    sum_k (n_k/n) (c_k+ - c_k) over the cohort. Karimireddy et al., Algorithm 1.
+    """
+
+    option: Literal[1, 2] = 1
+    averaging: Averaging = "uniform"
+    label: str = "corrected SGD"
+
+    def start(self, run: Run, state: State) -> None:
+        """Start all controls at zero."""
+        state.server["control"] = state.model.new_zeros(state.model.shape)
+        state.clients["control"] = {}
+
+    def direction(self, run: Run, state: State, job: Job) -> Direction:
+        """Return the offset c - c_k."""
+        return Direction(offset=state.server["control"] - _own(state, job.client))
+
+    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """Compute c_k+ on the client."""
+        if self.option == 1:
+            upload.extras["control"] = full_gradient(run, job.received, job.client)
+        else:
+            drift = (upload.received - upload.model) / (upload.steps * upload.lr)
+            upload.extras["control"] = _own(state, job.client) - state.server["control"] + drift
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Move c by the clients' changes and keep each c_k+."""
+        total = sum(run.problem.sizes)
+        control = state.server["control"].clone()
+        for upload in uploads:
+            weight = upload.samples / total if self.averaging == "nk" else 1 / len(run.problem.clients)
+            control.add_(upload.extras["control"] - _own(state, upload.client), alpha=weight)
+        state.server["control"] = control
+        for upload in uploads:
+            state.clients["control"][upload.client] = upload.extras["control"]
+
+    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+        """c down and the change of c_k up, for each client of the cohort."""
+        control = len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number
+        return Traffic(down=control, up=control)
+
+
+def _own(state: State, client: int) -> Tensor:
+    stored = state.clients["control"].get(client)
+    return state.model.new_zeros(state.model.shape) if stored is None else stored
