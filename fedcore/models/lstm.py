@@ -1,0 +1,119 @@
+"""Recurrent classifiers of token sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveInt
+
+from fedcore.errors import SpecError
+from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer, uniform
+from fedcore.registry import Plugin
+from fedcore.vectors import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class LstmOptions(ModelOptions):
+    """Keys of the LSTM: width of its state, number of layers, width of a trained embedding.
+
+    ``embedding`` is for data without token vectors of their own; where the data bring pre-trained
+    vectors, those are used and stay fixed.
+    """
+
+    hidden: PositiveInt = 256
+    layers: PositiveInt = 2
+    embedding: PositiveInt = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Lstm(Classifier):
+    """Token embedding, stacked LSTM layers, linear head; the features are the last layer's last output.
+
+    Attributes:
+        vocabulary: number of tokens.
+        width: numbers a token vector has.
+        vectors: fixed token vectors [vocabulary, width], or None if they are trained.
+    """
+
+    vocabulary: int
+    classes: int
+    width: int
+    hidden: int = 256
+    layers: int = 2
+    vectors: NDArray[np.float32] | None = None
+    head: str = "fc.weight"
+
+    @property
+    def trainable(self) -> Layout:
+        """``embedding.weight`` if trained, ``lstm.*_l0``, ``lstm.*_l1``, ..., ``fc.weight``, ``fc.bias``."""
+        embedding = {"embedding.weight": (self.vocabulary, self.width)} if self.vectors is None else {}
+        head = {"fc.weight": (self.classes, self.hidden), "fc.bias": (self.classes,)}
+        return Layout({**embedding, **self._cells(), **head})
+
+    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+        """Draw the embedding from N(0, 1), cells from U(+-1/sqrt(hidden)), the head from U(+-1/sqrt(fan in)).
+
+        Fixed token vectors come as they are.
+        """
+        drawn = self.vectors is None
+        embedding = rng.standard_normal((self.vocabulary, self.width)) if drawn else self.vectors
+        bound = 1.0 / float(np.sqrt(self.hidden))
+        cells = {name: uniform(rng, shape, bound) for name, shape in self._cells().items()}
+        head = layer(rng, "fc.", (self.classes, self.hidden))
+        return {"embedding.weight": np.asarray(embedding), **cells, **head}
+
+    def features(self, p: Parameters, x: Tensor) -> Tensor:
+        """Return the last layer's output at the last token [batch, hidden] for tokens [batch, length]."""
+        from torch import _VF
+        from torch.nn.functional import embedding
+
+        steps = embedding(x.T, p["embedding.weight"])
+        zeros = steps.new_zeros(self.layers, len(x), self.hidden)
+        weights = [p[name] for name in self._cells()]
+        _, last, _ = _VF.lstm(steps, (zeros, zeros), weights, True, self.layers, 0.0, False, False, False)
+        return last[-1]
+
+    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
+        """Apply the output layer [batch, classes]."""
+        from torch.nn.functional import linear
+
+        return linear(phi, p["fc.weight"], p["fc.bias"])
+
+    def _cells(self) -> dict[str, tuple[int, ...]]:
+        """Return names and shapes of the LSTM's weights in PyTorch's order: gates i, f, g, o."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        gates = 4 * self.hidden
+        for depth in range(self.layers):
+            shapes |= {
+                f"lstm.weight_ih_l{depth}": (gates, self.hidden if depth else self.width),
+                f"lstm.weight_hh_l{depth}": (gates, self.hidden),
+                f"lstm.bias_ih_l{depth}": (gates,),
+                f"lstm.bias_hh_l{depth}": (gates,),
+            }
+        return shapes
+
+
+def build(options: LstmOptions, shape: Shape) -> Lstm:
+    """Make the LSTM for token sequences, with the data's token vectors if they have any.
+
+    Raises:
+        SpecError: the data are no token sequences.
+    """
+    if shape.vocabulary is None or len(shape.inputs) != 1:
+        raise SpecError(f"model.name: 'lstm' takes sequences of tokens, the data are numbers {shape.inputs}")
+    width = options.embedding if shape.embeddings is None else shape.embeddings.shape[1]
+    return Lstm(shape.vocabulary, shape.classes, width, options.hidden, options.layers, shape.embeddings)
+
+
+PLUGIN = Plugin(
+    "lstm",
+    LstmOptions,
+    build,
+    "token embedding, two LSTM layers of 256, linear head",
+    "rFedAvg, Section VI-A (Sent140); RADFed, Section V (Shakespeare)",
+)
