@@ -61,7 +61,7 @@ def from_lists(lists: object, total: int, drop_rest: bool, where: str) -> Partit
     return Partition(clients=clients, dropped=rest, note=note)
 
 
-def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:  # noqa: ARG001
+def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Read the lists."""
     total = len(dataset.train)
     if options.path is None:

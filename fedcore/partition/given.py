@@ -10,7 +10,7 @@ from fedcore.partition_base import PartitionOptions
 from fedcore.registry import Plugin
 
 
-def build(options: PartitionOptions, dataset: Dataset, rng: np.random.Generator) -> Partition:  # noqa: ARG001
+def build(options: PartitionOptions, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Return the groups of the data as clients; a group without rows stays as an empty client."""
     groups, count = groups_of(dataset, "given")
     return Partition(clients=tuple(by_group(groups, count)), note=f"{count} clients as given")

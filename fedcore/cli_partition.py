@@ -1,0 +1,56 @@
+"""``fedcore partition``: make a specification's partition once, describe it and draw it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcore.data import Source
+from fedcore.files import write_json
+
+
+def partition(
+    spec: Annotated[Path, typer.Argument(help="The specification, a YAML file.")],
+    out: Annotated[Path, typer.Option(help="Folder for partition.npz, stats.json and the figure.")],
+    root: Annotated[
+        Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")
+    ] = Path("data"),
+    mirror: Annotated[
+        str | None, typer.Option(help="Folder or URL that holds upstream's data files.")
+    ] = None,
+    figure: Annotated[bool, typer.Option(help="Draw partition.png and partition.svg.")] = True,
+) -> None:
+    """Split the data of a specification: partition.npz, stats.json, partition.png, partition.svg.
+
+    Example: fedcore partition examples/fedavg.yaml --out out/partition
+    """
+    from fedcore import partitioning
+    from fedcore.partition_stats import label_counts, statistics
+    from fedcore.spec import load
+
+    checked = load(spec)
+    plugin, options = checked.plugin("partition")
+    loader, data_options = checked.plugin("data")
+    dataset = loader.build(data_options, Source(root, mirror))
+    made = partitioning.make(plugin, options, dataset, checked.seed)
+    origin = partitioning.identity(checked.partition, checked.data, checked.seed, dataset.sha256())
+    described = statistics(made, dataset.train.y, dataset.classes)
+    partitioning.save(made, out / "partition.npz", origin)
+    write_json(
+        out / "stats.json",
+        {"data": dataset.name, "data_state": dataset.state, "data_note": dataset.note, **described},
+    )
+    if figure:
+        from fedcore.partition_figure import draw, write
+
+        counts = label_counts(made.clients, dataset.train.y, dataset.classes)
+        subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"
+        write(draw(counts, made.note, subtitle), out / "partition")
+    sizes = described["sizes"]
+    typer.echo(
+        f"{described['clients']} clients of {sizes['min']} to {sizes['max']} rows, "
+        f"C-score {described['c_score']:.3f} -> {out}",
+        err=True,
+    )
