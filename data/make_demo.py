@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.data import Source
-from fedcore.datasets import cifar10, mnist
+from fedcore.datasets import cifar10, libsvm, mnist
 from fedcore.declaration import Declaration
 from fedcore.files import atomic, sha256_file, write_json
 from fedcore.rng import Streams
@@ -60,7 +60,7 @@ def images(source: Source) -> Iterator[Made]:
         name = module.DECLARATION.name
         x, y, test_x, test_y = module.pixels("full", source)
         some, others = draw(y, train, f"{name}/train"), draw(test_y, test, f"{name}/test")
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             "train_x": x[some],
             "train_y": y[some].astype(np.uint8),
             "test_x": test_x[others],
@@ -69,7 +69,24 @@ def images(source: Source) -> Iterator[Made]:
         yield Made(f"{name}/{name}.npz", arrays, module.DECLARATION, {"train": train, "test": test})
 
 
-PARTS: tuple[Callable[[Source], Iterator[Made]], ...] = (images,)
+def libsvm_sets(source: Source) -> Iterator[Made]:
+    """The LIBSVM sets, whole where they are small; rebuilt files where that is what the mirror has."""
+    for declaration in libsvm.DECLARATIONS:
+        edition = "rebuilt" if "rebuilt" in declaration.editions else "full"
+        data = libsvm.raw(declaration, edition, source)
+        rows = dict(declaration.edition("demo").counts)
+        some = draw(data.train_y, rows["train"], f"{declaration.name}/train")
+        others = draw(data.test_y, rows["test"], f"{declaration.name}/test")
+        arrays: dict[str, NDArray[Any]] = {
+            "train_x": data.train_x[some].astype(np.float32),
+            "train_y": data.train_y[some].astype(np.int8),
+            "test_x": data.test_x[others].astype(np.float32),
+            "test_y": data.test_y[others].astype(np.int8),
+        }
+        yield Made(f"libsvm/{declaration.name}.npz", arrays, declaration, rows)
+
+
+PARTS: tuple[Callable[[Source], Iterator[Made]], ...] = (images, libsvm_sets)
 
 
 def write_npz(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

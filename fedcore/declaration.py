@@ -18,7 +18,7 @@ class Form:
     """A form in which a file is handed out: as it is, compressed, or as a member of an archive.
 
     Attributes:
-        name: file name as stored, such as ``train-images-idx3-ubyte.gz``.
+        name: file name as stored, such as ``train-images-idx3-ubyte.gz``, maybe with a mirror's folder.
         digest: ``sha256:...`` or ``md5:...`` of the stored bytes, or empty if not known.
         urls: upstream addresses, tried in order.
         member: the file's name inside the archive, if the form is one.
@@ -38,12 +38,15 @@ class File:
         path: place below ``data/fetched`` and below a mirror, such as ``mnist/train-images-idx3-ubyte``.
         sha256: of the plain content, or empty where neither upstream nor we know it.
         bytes: size of the plain content, 0 if not known.
+        rows_sha256: for text: of its words, one space between them, one line a row, blank lines left out.
+            Accepts copies of the same rows that differ in spaces or line ends.
         forms: known ways it is handed out; a mirror may also hold it plain or compressed otherwise.
     """
 
     path: str
     sha256: str = ""
     bytes: int = 0
+    rows_sha256: str = ""
     forms: tuple[Form, ...] = ()
 
     @property

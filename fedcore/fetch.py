@@ -1,41 +1,28 @@
 """Verified files of a data set: from the cache, else a mirror (folder or URL), else upstream.
 
-The cache ``root/fetched`` holds each file plain (decompressed) with a small marker beside it that
-records the checksum, size and time at which it was verified; a file that differs from its marker is
-hashed again. Files appear in the cache by rename only, so parallel jobs may fetch the same one.
+Files appear in the cache by rename only and under a lock, so parallel jobs may ask for the same one.
 """
 
 from __future__ import annotations
 
-import bz2
-import contextlib
-import gzip
 import hashlib
 import json
-import lzma
 import os
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, Any
 from urllib.parse import quote
 
+from fedcore import cache
 from fedcore.data import Source
 from fedcore.declaration import Declaration, File, Form
 from fedcore.download import NotThere, Policy, download
 from fedcore.errors import DataError
 from fedcore.files import atomic, sha256_file, write_json
+from fedcore.unpack import DAMAGE, SUFFIXES, opened
 
-PACKERS: Mapping[bytes, Callable[[Path], Any]] = MappingProxyType(
-    {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-)
-SUFFIXES = ("", ".xz", ".gz", ".bz2")
+SLACK = 1.1
 ACCEPT = "FEDCORE_ACCEPT_TERMS"
-DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 
 
 def obtain(
@@ -68,31 +55,15 @@ def demo_file(source: Source, relative: str) -> Path:
         DataError: the file is missing, unlisted or damaged.
     """
     folder = source.root / "demo"
-    path = inside(folder, relative)
+    path = cache.inside(folder, relative)
     try:
         listed = json.loads((folder / "MANIFEST.json").read_text(encoding="utf-8"))["files"]
     except (OSError, ValueError, KeyError):
-        raise DataError(
-            f"{folder}: no demo data there; expected MANIFEST.json (is data.root the project's data folder?)"
-        ) from None
+        raise DataError(f"{folder}: no demo data there (MANIFEST.json is missing); check data.root") from None
     if relative not in listed or not path.is_file():
         raise DataError(f"{path}: demo file is missing; restore it from the repository")
     if sha256_file(path) != listed[relative]["sha256"]:
-        raise DataError(
-            f"{path}: checksum differs from data/demo/MANIFEST.json; restore it from the repository"
-        )
-    return path
-
-
-def inside(folder: Path, relative: str) -> Path:
-    """Return ``folder / relative``, refusing a path that would lead out of the folder.
-
-    Raises:
-        DataError: ``relative`` is absolute or climbs out.
-    """
-    path = folder / relative
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{relative}: leads out of {folder}")
+        raise DataError(f"{path}: checksum differs from MANIFEST.json; restore it from the repository")
     return path
 
 
@@ -102,33 +73,10 @@ def accept_terms(declaration: Declaration, source: Source) -> None:
     write_json(_accepted(declaration, source), terms)
 
 
-def cached(file: File, source: Source) -> bool:
-    """Say whether the cache holds the file, verified now or earlier and unchanged since."""
-    path = inside(source.root / "fetched", file.path)
-    if not path.is_file():
-        return False
-    stat = path.stat()
-    try:
-        marker = json.loads(_marker(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        marker = {}
-    seen = {"bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
-    known = file.sha256 or marker.get("sha256", "")
-    if known and marker == seen | {"sha256": known}:
-        return True
-    if not known or sha256_file(path) != known:
-        return False
-    write_json(_marker(path), seen | {"sha256": known})
-    return True
-
-
 def mirrored(file: File, mirror: str) -> Path | None:
     """Return where a mirror folder holds a file (in any form), or None."""
-    folder = _folder(mirror)
-    for relative, _ in _candidates(file):
-        if (folder / relative).is_file():
-            return folder / relative
-    return None
+    candidates = (_folder(mirror) / relative for relative, _ in _candidates(file))
+    return next((path for path in candidates if path.is_file()), None)
 
 
 @dataclass(frozen=True)
@@ -156,24 +104,19 @@ def _check_terms(request: _Request) -> None:
     raise DataError(f"{name} ({edition}): {terms}; to accept this, run `{command}` or set {ACCEPT}={name}")
 
 
-def _marker(path: Path) -> Path:
-    return path.with_name(f".{path.name}.verified.json")
-
-
 def _file(request: _Request, file: File) -> Path:
-    path = inside(request.source.root / "fetched", file.path)
-    if cached(file, request.source):
+    path = cache.place(file, request.source)
+    if cache.holds(file, request.source):
         return path
     from filelock import FileLock
 
-    with contextlib.ExitStack() as stack:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(FileLock(path.with_name(f".{path.name}.lock")))
-        except OSError as error:
-            raise DataError(f"{path}: cannot write to the cache ({error.strerror or error})") from None
-        if not cached(file, request.source):
-            _fill(request, file, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f".{path.name}.lock")):
+            if not cache.holds(file, request.source):
+                _fill(request, file, path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot write to the cache ({error.strerror or error})") from None
     return path
 
 
@@ -183,7 +126,7 @@ def _fill(request: _Request, file: File, path: Path) -> None:
     for place, form in _places(file, request.source):
         try:
             stored = _stored(request, place, form, path)
-            sha256 = _unpack(request, stored, form, file, path)
+            found = _unpack(request, stored, form, file, path)
         except NotThere as error:
             if form is not None and place in form.urls:
                 problems.append(str(error))
@@ -194,8 +137,7 @@ def _fill(request: _Request, file: File, path: Path) -> None:
         finally:
             if _is_url(place) and not (form and form.member):
                 _downloaded(path, form).unlink(missing_ok=True)
-        stat = path.stat()
-        write_json(_marker(path), {"bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns, "sha256": sha256})
+        cache.mark(file, path, found)
         return
     raise DataError(_advice(request, file, problems))
 
@@ -258,28 +200,29 @@ def _stored(request: _Request, place: str, form: Form | None, path: Path) -> Pat
 
 def _unpack(request: _Request, stored: Path, form: Form | None, file: File, path: Path) -> str:
     """Write the plain content of a stored file to the cache if it is the right one; return its SHA-256."""
-    by_form = _check_form(stored, form, file)
+    checked = not file.sha256 and _form_checked(stored, form)
+    member = form.member if form else ""
     digest = hashlib.sha256()
     size = 0
     try:
-        with _opened(stored, form) as content, atomic(path) as out:
+        with opened(stored, member) as content, atomic(path) as out:
             while chunk := content.read(1 << 20):
                 digest.update(chunk)
                 size += len(chunk)
-                if file.bytes and size > file.bytes:
-                    raise DataError(f"{stored}: longer than the {file.bytes:,} bytes expected")
+                if file.bytes and size > file.bytes * SLACK:
+                    raise DataError(f"{stored}: much longer than the {file.bytes:,} bytes expected")
                 out.write(chunk)
-            _check_content(request.declaration, stored, file, digest.hexdigest(), by_form)
+            _check(request, file, stored, member, digest.hexdigest(), checked)
     except KeyError:
-        raise DataError(f"{stored}: no {form.member if form else file.name} in this archive") from None
+        raise DataError(f"{stored}: no {member} in this archive") from None
     except DAMAGE as error:
         raise DataError(f"{stored}: damaged or truncated ({str(error) or type(error).__name__})") from None
     return digest.hexdigest()
 
 
-def _check_form(stored: Path, form: Form | None, file: File) -> bool:
-    """Check a stored file's own checksum where that is all there is; say whether it was checked."""
-    if file.sha256 or form is None or not form.digest:
+def _form_checked(stored: Path, form: Form | None) -> bool:
+    """Check a stored file's own checksum, if it has one; say whether it was checked."""
+    if form is None or not form.digest:
         return False
     kind, _, wanted = form.digest.partition(":")
     with stored.open("rb") as handle:
@@ -289,52 +232,18 @@ def _check_form(stored: Path, form: Form | None, file: File) -> bool:
     return True
 
 
-def _check_content(declaration: Declaration, stored: Path, file: File, found: str, by_form: bool) -> None:
-    if file.sha256:
-        if found != file.sha256:
-            raise DataError(f"{stored}: sha256 of the content is {found}, expected {file.sha256}")
+def _check(request: _Request, file: File, stored: Path, member: str, found: str, checked: bool) -> None:
+    """Refuse content that is not the file's; ``checked`` says that the stored form was verified already."""
+    if cache.right(file, found, stored, member):
         return
-    other = declaration.edition_of(found)
-    if other is not None:
-        raise DataError(
-            f"{stored}: this is not upstream's file but the edition '{other}'; set edition: {other}"
-        )
-    if not by_form and any(form.digest for form in file.forms):
+    other = request.declaration.edition_of(found)
+    if other is not None and other != request.edition:
+        raise DataError(f"{stored}: not upstream's file but the edition '{other}'")
+    if file.sha256:
+        raise DataError(f"{stored}: sha256 of the content is {found}, expected {file.sha256}")
+    if not checked and any(form.digest for form in file.forms):
         names = ", ".join(form.name for form in file.forms if form.digest)
         raise DataError(f"{stored}: can only be verified as {names}")
-
-
-@contextlib.contextmanager
-def _opened(stored: Path, form: Form | None) -> Iterator[IO[bytes]]:
-    """Open the plain content of a stored file, whatever it is compressed with."""
-    with stored.open("rb") as handle:
-        magic = handle.read(6)
-    if form is not None and form.member:
-        with _member(stored, form.member, magic) as content:
-            yield content
-        return
-    opener = next((unpack for start, unpack in PACKERS.items() if magic.startswith(start)), _plain)
-    with opener(stored) as content:
-        yield content
-
-
-def _plain(path: Path) -> IO[bytes]:
-    return path.open("rb")
-
-
-@contextlib.contextmanager
-def _member(stored: Path, member: str, magic: bytes) -> Iterator[IO[bytes]]:
-    """Open one member of a zip or tar archive; nothing else is unpacked and no name from it is used."""
-    if magic.startswith(b"PK\x03\x04"):
-        with zipfile.ZipFile(stored) as archive, archive.open(member) as content:
-            yield content
-        return
-    with tarfile.open(stored) as tar:
-        extracted = tar.extractfile(tar.getmember(member))
-        if extracted is None:
-            raise KeyError(member)
-        with extracted:
-            yield extracted
 
 
 def _advice(request: _Request, file: File, problems: list[str]) -> str:

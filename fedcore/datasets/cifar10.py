@@ -24,7 +24,9 @@ SHA256 = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
 
 def _file(name: str, sha256: str, size: int, xz: str) -> File:
     archive = Form("cifar-10-python.tar.gz", f"sha256:{SHA256}", (URL,), member=f"cifar-10-batches-py/{name}")
-    return File(f"cifar-10-batches-py/{name}", sha256, size, (Form(f"{name}.xz", f"sha256:{xz}"), archive))
+    return File(
+        f"cifar-10-batches-py/{name}", sha256, size, forms=(Form(f"{name}.xz", f"sha256:{xz}"), archive)
+    )
 
 
 FILES = (

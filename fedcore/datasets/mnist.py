@@ -27,7 +27,7 @@ HOSTS = (
 
 def _file(name: str, sha256: str, size: int, gz: str, xz: str) -> File:
     packed = Form(f"{name}.gz", f"sha256:{gz}", tuple(f"{host}/{name}.gz" for host in HOSTS))
-    return File(f"mnist/{name}", sha256, size, (packed, Form(f"{name}.xz", f"sha256:{xz}")))
+    return File(f"mnist/{name}", sha256, size, forms=(packed, Form(f"{name}.xz", f"sha256:{xz}")))
 
 
 FILES = (

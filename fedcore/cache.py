@@ -1,0 +1,85 @@
+"""The cache of verified data files: plain files, each with a marker of when and against what it was checked.
+
+A file whose size or time differs from its marker is hashed again, so a changed file is never believed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fedcore.data import Source
+from fedcore.declaration import File
+from fedcore.errors import DataError
+from fedcore.files import sha256_file, write_json
+from fedcore.unpack import opened, rows_sha256
+
+
+def inside(folder: Path, relative: str) -> Path:
+    """Return ``folder / relative``, refusing a path that would lead out of the folder.
+
+    Raises:
+        DataError: ``relative`` is absolute or climbs out.
+    """
+    path = folder / relative
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{relative}: leads out of {folder}")
+    return path
+
+
+def place(file: File, source: Source) -> Path:
+    """Return where the cache keeps a file."""
+    return inside(source.root / "fetched", file.path)
+
+
+def holds(file: File, source: Source) -> bool:
+    """Say whether the cache holds the file, verified now, or earlier and unchanged since."""
+    path = place(file, source)
+    if not path.is_file():
+        return False
+    recorded = _recorded(path)
+    if recorded == _facts(path, file, recorded.get("sha256", "")):
+        return True
+    found = sha256_file(path)
+    if not right(file, found, path) and not (not file.sha256 and found == recorded.get("sha256")):
+        return False
+    mark(file, path, found)
+    return True
+
+
+def right(file: File, found: str, stored: Path, member: str = "") -> bool:
+    """Say whether the content of ``stored`` is the file's by its SHA-256 ``found``, or (text) by its rows."""
+    if not file.sha256 or found == file.sha256:
+        return bool(file.sha256)
+    if not file.rows_sha256:
+        return False
+    with opened(stored, member) as lines:
+        return rows_sha256(lines) == file.rows_sha256
+
+
+def mark(file: File, path: Path, found: str) -> None:
+    """Record that ``path`` was verified and has the SHA-256 ``found``."""
+    write_json(_marker(path), _facts(path, file, found))
+
+
+def _facts(path: Path, file: File, found: str) -> dict[str, object]:
+    stat = path.stat()
+    return {
+        "bytes": stat.st_size,
+        "mtime_ns": stat.st_mtime_ns,
+        "sha256": found,
+        "expected": file.sha256,
+        "expected_rows": file.rows_sha256,
+    }
+
+
+def _recorded(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads(_marker(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _marker(path: Path) -> Path:
+    return path.with_name(f".{path.name}.verified.json")

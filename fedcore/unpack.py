@@ -1,0 +1,73 @@
+"""Reading stored files: plain, compressed (gz, bz2, xz) or one member of an archive, told by content."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import hashlib
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any
+
+PACKERS: Mapping[bytes, Callable[[Path], Any]] = MappingProxyType(
+    {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+)
+SUFFIXES = ("", ".xz", ".gz", ".bz2")
+DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
+
+
+@contextlib.contextmanager
+def opened(stored: Path, member: str = "") -> Iterator[IO[bytes]]:
+    """Open the plain content of a stored file, or of one member of the archive that it is.
+
+    Nothing else of an archive is unpacked, and no name from it is ever used as a path.
+
+    Raises:
+        KeyError: the archive has no such file.
+        One of ``DAMAGE``: it cannot be read; also later, while reading.
+    """
+    with stored.open("rb") as handle:
+        magic = handle.read(6)
+    if member:
+        with (_zipped if magic.startswith(b"PK\x03\x04") else _tarred)(stored, member) as content:
+            yield content
+        return
+    unpack = next((packer for start, packer in PACKERS.items() if magic.startswith(start)), _plain)
+    with unpack(stored) as content:
+        yield content
+
+
+def rows_sha256(lines: Iterable[bytes]) -> str:
+    """Return the SHA-256 of a text's words: single spaces, one line a row, no blank lines."""
+    digest = hashlib.sha256()
+    for line in lines:
+        words = line.split()
+        if words:
+            digest.update(b" ".join(words) + b"\n")
+    return digest.hexdigest()
+
+
+def _plain(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+@contextlib.contextmanager
+def _zipped(stored: Path, member: str) -> Iterator[IO[bytes]]:
+    with zipfile.ZipFile(stored) as archive, archive.open(member) as content:
+        yield content
+
+
+@contextlib.contextmanager
+def _tarred(stored: Path, member: str) -> Iterator[IO[bytes]]:
+    with tarfile.open(stored) as archive:
+        content = archive.extractfile(archive.getmember(member))
+        if content is None:
+            raise KeyError(member)
+        with content:
+            yield content
