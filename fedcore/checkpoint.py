@@ -26,6 +26,7 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
         "identity": identity,
         "round": state.round,
         "values": state.values,
+        "stores": list(state.clients),
         "bytes": [state.bytes_down, state.bytes_up],
         "history": [{key: repr(value) for key, value in row.items()} for row in state.history],
     }
@@ -58,6 +59,7 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
             round=header["round"],
             models=torch.from_numpy(arrays.pop("models")).to(device),
             values=header["values"],
+            clients={name: {} for name in header["stores"]},
             bytes_down=header["bytes"][0],
             bytes_up=header["bytes"][1],
             history=[{key: _number(text) for key, text in row.items()} for row in header["history"]],
@@ -103,4 +105,4 @@ def _place(state: State, path: list[str], tensor: Tensor) -> None:
     elif kind == "server":
         state.server["/".join(rest)] = tensor
     else:
-        state.clients.setdefault("/".join(rest[:-1]), {})[int(rest[-1])] = tensor
+        state.clients["/".join(rest[:-1])][int(rest[-1])] = tensor

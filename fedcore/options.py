@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -51,8 +51,8 @@ def describe(error: ValidationError, model: type[BaseModel], where: str = "") ->
     path = ".".join([where, *map(str, first["loc"])]).strip(".")
     if first["type"] == "extra_forbidden":
         key = str(first["loc"][-1])
-        known = keys_of(model) if len(first["loc"]) == 1 else []
-        hint = nearest(key, known) or (f"; known keys: {', '.join(known)}" if known else "")
+        known = keys_of(_nested(model, first["loc"][:-1]))
+        hint = nearest(key, known) or f"; known keys: {', '.join(known) or 'none'}"
         text = f"{path}: unknown key{hint}"
     elif first["type"] == "missing":
         text = f"{path}: missing, but required"
@@ -64,3 +64,16 @@ def describe(error: ValidationError, model: type[BaseModel], where: str = "") ->
             text = f"{path}: got {first['input']!r}, expected {message}"
     more = len(problems) - 1
     return text + (f" (and {more} more)" if more else "")
+
+
+def _nested(model: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
+    """Follow a path of keys to the innermost option class on it."""
+    for step in path:
+        field = model.model_fields.get(str(step))
+        inner = [t for t in (field.annotation, *get_args(field.annotation)) if _is_model(t)] if field else []
+        model = inner[0] if inner else model
+    return model
+
+
+def _is_model(candidate: Any) -> bool:
+    return isinstance(candidate, type) and issubclass(candidate, BaseModel)

@@ -1,0 +1,138 @@
+"""Bad input: one line that names the key, what was found and what was expected; nothing is written."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from fedcore.errors import FedcoreError
+from fedcore.runner import run
+from fedcore.spec import load, parse
+
+
+def changed(spec: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    spec = copy.deepcopy(spec)
+    *parents, last = path.split(".")
+    place = spec
+    for key in parents:
+        place = place.setdefault(key, {})
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return spec
+
+
+CASES = [
+    ("algorithm", {"name": "fedprox", "mew": 1}, "algorithm.mew: unknown key; known keys: mu"),
+    ("algorithm", {"name": "fedprox", "mu": -1}, "algorithm.mu: got -1, expected greater than or equal to 0"),
+    (
+        "algorithm",
+        {"name": "fedprx"},
+        "algorithm.name: no algorithm named 'fedprx' (did you mean 'fedprox'?)",
+    ),
+    ("algorithm", {"mu": 1}, "algorithm: expected keys and values with a 'name', got {'mu': 1}"),
+    ("algorithm", {"name": "rfedavg", "lambda": "much"}, "algorithm.lambda: got 'much', expected"),
+    ("training.batch_size", 0, "training.batch_size"),
+    ("training.lr", 0, "training.lr: got 0, expected greater than 0"),
+    ("training.lr", float("inf"), "training.lr: got inf, expected a finite number"),
+    ("training.rounds", 2.5, "training.rounds: got 2.5, expected"),
+    ("training.momentum", 1.0, "training.momentum: got 1.0, expected less than 1"),
+    ("training.lrr", 1, "training.lrr: unknown key (did you mean 'lr'?)"),
+    ("training.lr", None, "training.lr: missing, but required"),
+    ("training.local_steps", 3, "training: local_epochs and local_steps are both given, expected one"),
+    ("participation.fraction", 1.5, "participation.fraction: got 1.5, expected less than or equal to 1"),
+    ("participation.cohorts", [], "participation: cohorts: an empty list was given"),
+    ("participation.cohorts", [[0, 9]], "participation.cohorts: no client 9, expected ids from 0 to 4"),
+    ("participation.cohorts", [[1, 1]], "participation.cohorts: a client is given twice in [1, 1]"),
+    ("dtype", "float16", "dtype: got 'float16', expected 'float32' or 'float64'"),
+    ("sed", 1, "sed: unknown key (did you mean 'seed'?)"),
+    ("model", {"name": "cnn"}, "model.name: 'cnn' takes images [depth, height, width], the data are (64,)"),
+    ("model.init", "/no/such.npz", "model.init: no file /no/such.npz"),
+    ("data.path", "/no/such/folder", "/no/such/folder"),
+    ("data", None, "data: missing, but required"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), CASES, ids=[f"{c[0]}={c[1]}" for c in CASES])
+def test_message(path: str, value: Any, message: str, spec: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(FedcoreError) as caught:
+        run(changed(spec, path, value), tmp_path / "out")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_local_steps_of_the_wrong_length(spec: dict[str, Any], tmp_path: Path) -> None:
+    training = {"rounds": 1, "local_steps": [1, 2, 3], "batch_size": "full", "lr": 0.1}
+    with pytest.raises(
+        FedcoreError, match=r"training\.local_steps: got a list of 3 numbers, expected one for each of 5"
+    ):
+        run({**spec, "training": training}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.full((3, 2), np.nan), "y": np.zeros(3, np.int64)}, "nan"),
+        ({"x": np.zeros((3, 2)), "y": np.array([0, -1, 1])}, "label"),
+        ({"x": np.zeros((3, 2)), "y": np.zeros(2, np.int64)}, "got x .3, 2. and y .2."),
+        ({"x": np.zeros((3, 2))}, "y"),
+    ],
+    ids=["nan", "label", "length", "missing"],
+)
+def test_bad_client_file_is_named(
+    arrays: dict[str, Any], message: str, spec: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "data/clients").mkdir(parents=True)
+    np.savez(tmp_path / "data/clients/0.npz", **arrays)
+    np.savez(tmp_path / "data/test.npz", x=np.zeros((2, 2)), y=np.array([0, 1]))
+    with pytest.raises(FedcoreError, match=message) as caught:
+        run(changed(spec, "data.path", str(tmp_path / "data")), tmp_path / "out")
+    assert "0.npz" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_exit_code_and_single_line(spec: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(yaml.safe_dump(changed(spec, "algorithm.mu", 1)))
+    command = [sys.executable, "-m", "fedcore.cli", "run", str(path), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.strip() == f"error: {path}: algorithm.mu: unknown key; known keys: none"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1, 2", "line 1: not valid YAML"),
+        ("- 1\n", "expected keys and values, got list"),
+        ("", "got NoneType"),
+    ],
+)
+def test_broken_yaml(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(FedcoreError, match=message):
+        load(tmp_path / "s.yaml")
+
+
+def test_yaml_can_not_run_code(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("data: !!python/object/apply:os.system ['true']\n")
+    with pytest.raises(FedcoreError, match="not valid YAML"):
+        load(tmp_path / "s.yaml")
+
+
+def test_equal_meaning_has_an_equal_hash(spec: dict[str, Any]) -> None:
+    explicit = changed(spec, "training.momentum", 0.0) | {"dtype": "float32", "engine": "auto"}
+    assert parse(spec).sha256() == parse(explicit).sha256()
+    assert parse(spec).sha256() != parse(changed(spec, "training.lr", 0.2)).sha256()
+    assert parse(parse(spec).resolved()).sha256() == parse(spec).sha256()

@@ -1,0 +1,206 @@
+"""Equal specifications give equal bytes: again, from another process, and through an interruption."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from fedcore import checkpoint
+from fedcore.errors import CheckpointError
+from fedcore.rng import Streams
+from fedcore.runner import CHECKPOINT, Settings, run
+
+FILES = ("history.csv", "summary.json", "spec.yaml")
+STATEFUL = [
+    {"name": "fedavg"},
+    {"name": "scaffold", "option": 2},
+    {"name": "rfedavg", "lambda": 0.1},
+    {"name": "rfedavg_plus", "lambda": 0.1, "noise_sigma": 1.0},
+]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def with_algorithm(spec: dict[str, Any], algorithm: dict[str, Any]) -> dict[str, Any]:
+    return {**spec, "algorithm": algorithm}
+
+
+@pytest.mark.parametrize("algorithm", STATEFUL, ids=lambda a: a["name"])
+def test_same_spec_same_bytes(spec: dict[str, Any], algorithm: dict[str, Any], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        run(with_algorithm(spec, algorithm), tmp_path / name)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_another_seed_gives_other_numbers(spec: dict[str, Any], tmp_path: Path) -> None:
+    run(spec, tmp_path / "a")
+    run({**spec, "seed": 4}, tmp_path / "b")
+    assert (tmp_path / "a/history.csv").read_bytes() != (tmp_path / "b/history.csv").read_bytes()
+
+
+def test_command_line_gives_the_bytes_of_the_library(spec: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(spec))
+    run(spec, tmp_path / "library")
+    command = [sys.executable, "-m", "fedcore.cli", "run", str(tmp_path / "s.yaml"), "--quiet"]
+    subprocess.run([*command, "--out", str(tmp_path / "shell")], check=True, capture_output=True)
+    assert contents(tmp_path / "library") == contents(tmp_path / "shell")
+
+
+def test_batch_gives_the_bytes_of_single_runs_and_skips_finished_ones(
+    spec: dict[str, Any], tmp_path: Path
+) -> None:
+    from fedcore.batch import execute
+    from fedcore.data import Source
+
+    items = [
+        {"spec": {**spec, "seed": seed}, "out": str(tmp_path / f"batch{seed}"), "provenance": {"code": "1"}}
+        for seed in (1, 2)
+    ]
+    assert execute(items, Source(), "cpu", 1, True) == 0
+    run({**spec, "seed": 2}, tmp_path / "single")
+    assert contents(tmp_path / "batch2") == contents(tmp_path / "single")
+
+    stamp = (tmp_path / "batch1/timing.json").stat().st_mtime_ns
+    (tmp_path / "batch2/history.csv").write_text("round\n")
+    assert execute(items, Source(), "cpu", 1, True) == 0
+    assert (tmp_path / "batch1/timing.json").stat().st_mtime_ns == stamp
+    assert contents(tmp_path / "batch2") == contents(tmp_path / "single")
+    items[0]["provenance"] = {"code": "2"}
+    execute(items, Source(), "cpu", 1, True)
+    assert (tmp_path / "batch1/timing.json").stat().st_mtime_ns != stamp
+
+
+def _run(spec: dict[str, Any], out: Path) -> None:
+    run(spec, out, Settings(checkpoint_seconds=0.0))
+
+
+@pytest.mark.parametrize("trial", range(20))
+def test_killed_at_a_random_round_and_resumed(trial: int, spec: dict[str, Any], tmp_path: Path) -> None:
+    algorithm = STATEFUL[trial % len(STATEFUL)]
+    spec = with_algorithm(spec, algorithm) | {"training": {**spec["training"], "rounds": 25}}
+    run(spec, tmp_path / "whole")
+    victim = multiprocessing.get_context("fork").Process(target=_run, args=(spec, tmp_path / "cut"))
+    victim.start()
+    rng = np.random.default_rng(trial)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "cut" / CHECKPOINT).exists() and victim.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(rng.uniform(0, 0.15))
+    assert victim.pid
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.join()
+    _run(spec, tmp_path / "cut")
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+    assert not (tmp_path / "cut" / CHECKPOINT).exists()
+
+
+@pytest.mark.parametrize("algorithm", STATEFUL, ids=lambda a: a["name"])
+def test_resume_at_every_round(spec: dict[str, Any], algorithm: dict[str, Any], tmp_path: Path) -> None:
+    spec = with_algorithm(spec, algorithm)
+    run(spec, tmp_path / "whole")
+    whole = contents(tmp_path / "whole")
+    for stop in range(spec["training"]["rounds"]):
+        folder = tmp_path / f"from{stop}"
+        _stop_after(spec, folder, stop)
+        run(spec, folder)
+        assert contents(folder) == whole
+
+
+def _stop_after(spec: dict[str, Any], folder: Path, rounds: int) -> None:
+    """Leave the folder as a run leaves it that is killed after some rounds."""
+
+    class Stop(Exception):
+        pass
+
+    def progress(done: int, total: int, row: Any) -> None:
+        if done > rounds:
+            raise Stop
+
+    folder.mkdir()
+    with pytest.raises(Stop):
+        run(spec, folder, Settings(checkpoint_seconds=0.0), progress)
+    assert (folder / CHECKPOINT).exists()
+    assert not (folder / "summary.json").exists()
+
+
+def test_checkpoint_of_another_specification_is_refused(spec: dict[str, Any], tmp_path: Path) -> None:
+    _stop_after(spec, tmp_path / "run", 2)
+    other = {**spec, "training": {**spec["training"], "lr": 0.2}}
+    with pytest.raises(CheckpointError, match=r"spec\.training\.lr: checkpoint has 0\.1, the run has 0\.2"):
+        run(other, tmp_path / "run")
+    run(other, tmp_path / "run", Settings(resume=False))
+    assert json.loads((tmp_path / "run/summary.json").read_text())["status"] == "completed"
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty"])
+def test_damaged_checkpoint_is_refused(damage: str, spec: dict[str, Any], tmp_path: Path) -> None:
+    _stop_after(spec, tmp_path / "run", 2)
+    path = tmp_path / "run" / CHECKPOINT
+    content = path.read_bytes()
+    if damage == "truncate":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "flip":
+        middle = len(content) // 2
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
+    else:
+        path.write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"checkpoint\.npz: damaged checkpoint"):
+        run(spec, tmp_path / "run")
+
+
+def test_checkpoint_holds_all_of_the_state(tmp_path: Path) -> None:
+    import torch
+
+    from fedcore.parts import State
+
+    state = State(
+        round=4,
+        models=torch.arange(6.0).reshape(2, 3),
+        slots={1: {"m": torch.ones(3)}},
+        server={"control": torch.zeros(3), "old/1": torch.ones(2)},
+        clients={"control": {7: torch.full((3,), 2.0)}},
+        values={"clusters": [0, 1]},
+        bytes_down=5,
+        bytes_up=6,
+        history=[{"round": 0, "train_loss": float("nan"), "test_loss": 0.1}],
+    )
+    checkpoint.save(tmp_path / "c.npz", state, {"spec": {"a": 1}})
+    again = checkpoint.load(tmp_path / "c.npz", {"spec": {"a": 1}}, torch.device("cpu"))
+    assert torch.equal(again.models, state.models)
+    assert again.slots.keys() == state.slots.keys()
+    assert torch.equal(again.slots[1]["m"], state.slots[1]["m"])
+    assert torch.equal(again.server["old/1"], state.server["old/1"])
+    assert torch.equal(again.clients["control"][7], state.clients["control"][7])
+    assert (again.round, again.values, again.bytes_down, again.bytes_up) == (4, {"clusters": [0, 1]}, 5, 6)
+    assert repr(again.history) == repr(state.history)
+
+
+def test_streams_are_independent_of_order_and_of_one_another() -> None:
+    streams = Streams(5)
+    first = streams.get("batches", 3, 1).random(1000)
+    streams.get("cohort", 3).random(10)
+    assert np.array_equal(first, streams.get("batches", 3, 1).random(1000))
+    others = [
+        Streams(s).get(p, r, c)
+        for s, p, r, c in [
+            (6, "batches", 3, 1),
+            (5, "cohort", 3, 1),
+            (5, "batches", 4, 1),
+            (5, "batches", 3, 2),
+        ]
+    ]
+    for other in others:
+        assert abs(np.corrcoef(first, other.random(1000))[0, 1]) < 0.15
