@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcore.cli_partition import partition
 from fedcore.data import Source
 from fedcore.errors import FedcoreError
 
@@ -21,6 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command()(partition)
+
 Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
 Mirror = Annotated[str | None, typer.Option(help="Folder or URL that holds upstream's data files.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
@@ -31,8 +34,8 @@ Threads = Annotated[int, typer.Option(min=1, help="Threads of one run.")]
 def run(
     spec: Annotated[Path, typer.Argument(help="The specification, a YAML file.")],
     out: Annotated[Path, typer.Option(help="Folder for history.csv, summary.json and timing.json.")],
-    partition: Annotated[
-        Path | None, typer.Option(help="Partition file made by 'fedcore partition'.")
+    partition_file: Annotated[
+        Path | None, typer.Option("--partition", help="Partition file made by 'fedcore partition'.")
     ] = None,
     root: Root = Path("data"),
     mirror: Mirror = None,
@@ -52,7 +55,7 @@ def run(
     from fedcore.spec import load
 
     settings = runner.Settings(
-        partition, Source(root, mirror), device, threads, resume, save_model, checkpoint_every
+        partition_file, Source(root, mirror), device, threads, resume, save_model, checkpoint_every
     )
     checked = load(spec)
     with reporter(spec.stem, checked.training.rounds, quiet) as progress:

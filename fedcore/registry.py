@@ -1,17 +1,23 @@
 """Plug-ins: algorithms, data sets, partitions and models, each found by name in its own file.
 
 A plug-in module defines ``PLUGIN`` or ``PLUGINS``; the registry imports every module of the kind's
-package and collects them. Adding one is adding a file. Nothing here imports torch.
+package and collects them. Adding one is adding a file: to the package, or to ``algorithms/``,
+``datasets/``, ``partition/`` or ``models/`` in a folder that the environment variable
+``FEDCORE_PLUGINS`` names. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
 import pkgutil
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
+from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from fedcore.errors import SpecError
@@ -51,10 +57,8 @@ class Plugin:
 @cache
 def plugins(kind: str) -> Mapping[str, Plugin]:
     """Return all plug-ins of a kind (``algorithm``, ``data``, ``partition``, ``model``) by name."""
-    package = importlib.import_module(PACKAGES[kind])
     found: dict[str, Plugin] = {}
-    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
+    for module in (*_packaged(PACKAGES[kind]), *_contributed(PACKAGES[kind])):
         declared = (*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)]))
         for plugin in declared:
             if plugin.name in found:
@@ -74,3 +78,27 @@ def find(kind: str, name: object, where: str | None = None) -> Plugin:
         hint = nearest(str(name), known) or f"; known: {', '.join(sorted(known))}"
         raise SpecError(f"{where or kind + '.name'}: no {kind} named {name!r}{hint}")
     return known[name]
+
+
+def _packaged(name: str) -> Iterator[ModuleType]:
+    package = importlib.import_module(name)
+    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
+        yield importlib.import_module(f"{name}.{info.name}")
+
+
+def _contributed(name: str) -> Iterator[ModuleType]:
+    """Import the user's own plug-in files as ``fedcore_plugins.<folder>.<file>``."""
+    folder = name.rpartition(".")[2]
+    for root in filter(None, os.environ.get("FEDCORE_PLUGINS", "").split(os.pathsep)):
+        for path in sorted((Path(root) / folder).glob("*.py")):
+            full = f"fedcore_plugins.{folder}.{path.stem}"
+            spec = importlib.util.spec_from_file_location(full, path)
+            if spec is None or spec.loader is None:
+                raise SpecError(f"{path}: not a Python module")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[full] = module
+            try:
+                spec.loader.exec_module(module)
+            except Exception as error:
+                raise SpecError(f"{path}: cannot be loaded ({type(error).__name__}: {error})") from error
+            yield module
