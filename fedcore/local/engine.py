@@ -5,7 +5,7 @@ Engines differ in how they compute, never in what: they agree within floating-po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from fedcore.parts import BoundTerm, Job, Upload
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedcore.problem import Problem
 
 Gradient = Callable[["Tensor", "Tensor"], None]
-CHUNK = 1024
+CHUNK, CHUNK_OF_IMAGES = 1024, 128
 
 
 class Engine(Protocol):
@@ -35,6 +35,12 @@ class Engine(Protocol):
         """Do the local steps of some clients, in the order of ``jobs``."""
 
 
+def chunks(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield rows by the chunk: as many as keep a layer's activations in cache."""
+    size = CHUNK_OF_IMAGES if x.dim() > 2 else CHUNK
+    return zip(x.split(size), y.split(size), strict=True)
+
+
 def forward(problem: Problem, w: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Return per-sample losses [n] and correctness [n] at ``w`` [d], computed in chunks."""
     import torch
@@ -43,10 +49,10 @@ def forward(problem: Problem, w: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, 
     p = {**model.trainable.views(w), **problem.buffers}
     losses, correct = [], []
     with torch.no_grad():
-        for low in range(0, len(y), CHUNK):
-            scores = model.scores(p, model.features(p, x[low : low + CHUNK]))
-            losses.append(model.losses(scores, y[low : low + CHUNK]))
-            correct.append(model.correct(scores, y[low : low + CHUNK]))
+        for rows, labels in chunks(x, y):
+            scores = model.scores(p, model.features(p, rows))
+            losses.append(model.losses(scores, labels))
+            correct.append(model.correct(scores, labels))
     return torch.cat(losses), torch.cat(correct)
 
 
@@ -56,7 +62,7 @@ def features(problem: Problem, w: Tensor, x: Tensor) -> Tensor:
 
     p = {**problem.model.trainable.views(w), **problem.buffers}
     with torch.no_grad():
-        return torch.cat([problem.model.features(p, x[low : low + CHUNK]) for low in range(0, len(x), CHUNK)])
+        return torch.cat([problem.model.features(p, rows) for rows, _ in chunks(x, x)])
 
 
 def mean_loss(problem: Problem, w: Tensor, client: int) -> float:
@@ -72,8 +78,7 @@ def full_gradient(run: Run, w: Tensor, client: int) -> Tensor:
     block = run.problem.clients[client]
     out, total = torch.empty_like(w), torch.zeros_like(w)
     gradient = run.engine.bind(w, out, ())
-    for low in range(0, len(block), CHUNK):
-        x, y = block.x[low : low + CHUNK], block.y[low : low + CHUNK]
+    for x, y in chunks(block.x, block.y):
         gradient(x, y)
         total.add_(out, alpha=len(y) / len(block))
     return total

@@ -54,12 +54,17 @@ class Cnn(Classifier):
         return arrays
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
-        """Return the dense layer's activations [batch, hidden]."""
-        from torch.nn.functional import conv2d, linear, max_pool2d, relu
+        """Return the dense layer's activations [batch, hidden].
 
-        x = max_pool2d(relu(conv2d(x, p["conv1.weight"], p["conv1.bias"], padding=2)), 2)
-        x = max_pool2d(relu(conv2d(x, p["conv2.weight"], p["conv2.bias"], padding=2)), 2)
-        return relu(linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]))
+        Images are laid out channels last, and pooled before the ReLU, which commutes with the maximum.
+        """
+        import torch
+        from torch.nn.functional import conv2d, linear, max_pool2d
+
+        for name in ("conv1", "conv2"):
+            kernel = p[f"{name}.weight"].to(memory_format=torch.channels_last)
+            x = max_pool2d(conv2d(x, kernel, p[f"{name}.bias"], padding=2), 2).relu_()
+        return linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]).relu_()
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Apply the output layer [batch, classes]."""
