@@ -1,0 +1,35 @@
+"""Every table and figure is a file below reports/: `snakemake --cores 2 reports/table1.tex`."""
+
+from snakemake.utils import min_version
+
+from pipeline.workflow import Workflow
+
+min_version("9.11")
+
+
+configfile: "params.yaml"
+
+
+flow = Workflow(config)
+
+
+report: "pipeline/report/workflow.rst"
+
+
+wildcard_constraints:
+    paper=flow.papers,
+    table=flow.tables,
+    figure=flow.figures,
+    top=flow.top,
+    fetched=flow.fetched,
+    scale=flow.params.scale,
+    setting=r"[a-z0-9_]+-[a-z0-9_]+-[a-z0-9_]+",
+    method=r"[a-z0-9_]+-[0-9a-f]{8}",
+    division=r"[a-z0-9_]+-[a-z0-9_]+-[0-9a-f]{8}",
+    seed=r"\d+",
+
+
+include: "pipeline/rules/report.smk"
+include: "pipeline/rules/data.smk"
+include: "pipeline/rules/partition.smk"
+include: f"pipeline/rules/{flow.train_rules}"

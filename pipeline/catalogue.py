@@ -1,0 +1,294 @@
+"""From parameters to runs: paper x setting x algorithm x seed, each a resolved specification with a path.
+
+Everything here is computed when the Snakefile is parsed, so nothing imports torch, and a specification
+is validated once for all its seeds.
+
+    results/<paper>/<scale>/<regime>-<dataset>-<split>/<algorithm>-<hash>/seed<k>/
+    results/<paper>/<scale>/partitions/<dataset>-<split>-<hash>/seed<k>/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fedcore.errors import SpecError
+from fedcore.files import canonical_json, sha256_file, sha256_text
+from fedcore.options import keys_of, nearest
+from fedcore.registry import find
+from fedcore.spec import parse
+from pipeline import codehash
+from pipeline.papers import papers, published
+from pipeline.params import Scaled, overlay
+from pipeline.schema import PaperParams, PluginSection, TrainingParams
+from pipeline.targets import Paper, Query, Table, Target
+
+RESULTS = "results"
+TEMPLATES = Path(__file__).parent / "report" / "templates"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run.
+
+    Attributes:
+        paper, scale, setting, algorithm, seed: what it is.
+        method: the algorithm's name and the hash of the specification without its seed.
+        spec: the resolved specification.
+        code: hash of the code that it executes.
+        partition: folder of the partition that it uses.
+    """
+
+    paper: str
+    scale: str
+    setting: str
+    algorithm: str
+    method: str
+    seed: int
+    spec: Mapping[str, Any]
+    code: str
+    partition: str
+
+    @property
+    def folder(self) -> str:
+        """Where its files go."""
+        return f"{self.group}/seed{self.seed}"
+
+    @property
+    def group(self) -> str:
+        """The folder that it shares with the other seeds."""
+        return f"{RESULTS}/{self.paper}/{self.scale}/{self.setting}/{self.method}"
+
+    def order(self) -> dict[str, Any]:
+        """Return what ``fedcore run-batch`` is told."""
+        return {
+            "spec": self.spec,
+            "out": self.folder,
+            "partition": f"{self.partition}/partition.npz",
+            "provenance": {"code": self.code},
+        }
+
+
+@dataclass(frozen=True)
+class Division:
+    """One partition of one data set, shared by all algorithms of a setting: its specification and code."""
+
+    folder: str
+    spec: Mapping[str, Any]
+    code: str
+
+
+class Catalogue:
+    """All runs that the papers' targets need, at one scale."""
+
+    def __init__(self, params: Scaled) -> None:
+        self.params = params
+        for name in params.papers:
+            if name not in papers():
+                raise SpecError(
+                    f"papers.{name}: no such paper{nearest(name, papers())}; known: {', '.join(papers())}"
+                )
+        self.papers: Mapping[str, Paper] = {name: papers()[name] for name in params.papers}
+        self._groups: dict[tuple[str, Query], tuple[Run, ...]] = {}
+
+    def target(self, paper: str, name: str) -> Target:
+        """Return a paper's table or figure.
+
+        Raises:
+            SpecError: no such paper or target; the known ones are listed.
+        """
+        if paper not in self.papers or name not in self.papers[paper].targets:
+            raise SpecError(f"reports/{paper}/{name}: no such target; known: {', '.join(self.names())}")
+        return self.papers[paper].targets[name]
+
+    def names(self) -> list[str]:
+        """Return all targets as ``<paper>/<target>``."""
+        return [f"{paper}/{name}" for paper, about in self.papers.items() for name in about.targets]
+
+    def of_kind(self, kind: type) -> list[str]:
+        """Return the names of all targets that are tables, or figures."""
+        return sorted({n for p in self.papers.values() for n, t in p.targets.items() if isinstance(t, kind)})
+
+    def cells(self, paper: str, target: str) -> dict[tuple[str, str], tuple[Run, ...]]:
+        """Return the runs of each cell of a table, or of each curve of a figure."""
+        about = self.target(paper, target)
+        queries = about.cells(self.params.papers[paper])
+        return {cell: self.runs(paper, query) for cell, query in queries.items()}
+
+    def needed(self, paper: str, target: str) -> list[Run]:
+        """Return the runs that a target needs, each once."""
+        runs = (run for cell in self.cells(paper, target).values() for run in cell)
+        return list({run.folder: run for run in runs}.values())
+
+    def runs(self, paper: str, query: Query) -> tuple[Run, ...]:
+        """Return one run for each seed of a setting and algorithm.
+
+        Raises:
+            SpecError: the parameters make no valid specification; the line names the key.
+        """
+        key = (paper, query)
+        if key not in self._groups:
+            self._groups[key] = tuple(self._expand(paper, query))
+        return self._groups[key]
+
+    @cached_property
+    def index(self) -> Mapping[str, Run]:
+        """All runs of all targets by folder."""
+        names = (name.split("/") for name in self.names())
+        return {run.folder: run for paper, target in names for run in self.needed(paper, target)}
+
+    @cached_property
+    def groups(self) -> Mapping[str, list[Run]]:
+        """All runs by the folder that the seeds share."""
+        found: dict[str, list[Run]] = {}
+        for run in self.index.values():
+            found.setdefault(run.group, []).append(run)
+        return found
+
+    @cached_property
+    def divisions(self) -> Mapping[str, Division]:
+        """All partitions by folder."""
+        return {run.partition: _division(run) for run in self.index.values()}
+
+    @cached_property
+    def data(self) -> Mapping[str, Mapping[str, Any]]:
+        """The data plug-ins and editions in use, by ``<name>-<edition>``."""
+        sections = (run.spec["data"] for run in self.index.values())
+        return {f"{data['name']}-{data.get('edition', 'given')}": data for data in sections}
+
+    def _expand(self, paper: str, query: Query) -> Iterator[Run]:
+        params = self.params.papers[paper]
+        values = specification(params, query) | self.params.common.model_dump()
+        try:
+            resolved = parse(values | {"seed": 0, "variant": params.variant}).resolved()
+        except SpecError as error:
+            raise SpecError(f"papers.{paper}.{_place(query, str(error))}") from None
+        seedless = {key: value for key, value in resolved.items() if key != "seed"}
+        method = f"{query.algorithm}-{_short(seedless)}"
+        shared = {"data": resolved["data"], "partition": resolved["partition"]}
+        scale = self.params.scale
+        division = f"{query.dataset}-{query.split}-{_short(shared)}"
+        named = {key: resolved[key]["name"] for key in ("algorithm", "data", "model", "partition")}
+        code = codehash.of_run(**named)
+        for seed in params.seeds:
+            yield Run(
+                paper=paper,
+                scale=scale,
+                setting=query.setting,
+                algorithm=query.algorithm,
+                method=method,
+                seed=seed,
+                spec=resolved | {"seed": seed},
+                code=code,
+                partition=f"{RESULTS}/{paper}/{scale}/partitions/{division}/seed{seed}",
+            )
+
+    def plan(self, paper: str, target: str) -> str:
+        """Return a hash of what a target shows and of the code that makes it; a rule reruns when it changes."""
+        cells = [
+            [*cell, [run.folder for run in runs]] for cell, runs in sorted(self.cells(paper, target).items())
+        ]
+        table = isinstance(self.target(paper, target), Table)
+        stage = "pipeline.report.build_table" if table else "pipeline.report.build_curves"
+        code = codehash.of_modules(stage, f"pipeline.papers.{paper}")
+        files = [sha256_file(path) for path in (published(paper), *sorted(TEMPLATES.iterdir()))]
+        return sha256_text(canonical_json([cells, code, files]))[:16]
+
+
+def specification(params: PaperParams, query: Query) -> dict[str, Any]:
+    """Lay regime, data set, split, algorithm and the algorithm's ``per`` entries over one another.
+
+    Raises:
+        SpecError: the query names something that the paper's parameters don't have, or ``per`` does.
+    """
+    regime = _entry(params.regimes, "regimes", query.regime)
+    dataset = _entry(params.datasets, "datasets", query.dataset)
+    split = _entry(dataset.splits, f"datasets.{query.dataset}.splits", query.split)
+    algorithm = _entry(params.algorithms, "algorithms", query.algorithm)
+    _check_per(params, query.algorithm)
+    cases = [case for key, case in algorithm.per.items() if key in {query.regime, query.dataset, query.split}]
+    options = dict(algorithm.model_extra or {})
+    for case in cases:
+        options |= case.model_extra or {}
+    layers = (regime.training, dataset.training, algorithm.training, *(case.training for case in cases))
+    return {
+        "data": _section(dataset.data),
+        "partition": _with_clients(_section(split), regime.clients),
+        "model": _section(dataset.model),
+        "algorithm": {"name": algorithm.name or query.algorithm, **options},
+        "training": _training(layers),
+        "participation": {"fraction": regime.fraction},
+    }
+
+
+def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:
+    """Lay training keys over one another; steps and epochs exclude each other, so the later one wins."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        given = layer.model_dump(exclude_none=True)
+        if "local_steps" in given:
+            merged.pop("local_epochs", None)
+        if "local_epochs" in given:
+            merged.pop("local_steps", None)
+        merged = overlay(merged, given)
+    return merged
+
+
+def _section(section: PluginSection) -> dict[str, Any]:
+    return {"name": section.name, **(section.model_extra or {})}
+
+
+def _with_clients(partition: dict[str, Any], clients: int) -> dict[str, Any]:
+    """Give a partition that has a number of clients the regime's, unless it sets its own."""
+    known = keys_of(find("partition", partition["name"], "partition.name").options)
+    return {"clients": clients, **partition} if "clients" in known else partition
+
+
+def _check_per(params: PaperParams, algorithm: str) -> None:
+    splits = {split for dataset in params.datasets.values() for split in dataset.splits}
+    known = [*params.datasets, *params.regimes, *sorted(splits)]
+    for key in params.algorithms[algorithm].per:
+        if key not in known:
+            hint = nearest(key, known) or f"; known: {', '.join(known)}"
+            raise SpecError(f"algorithms.{algorithm}.per.{key}: no such data set, regime or split{hint}")
+
+
+def _entry(group: Mapping[str, Any], where: str, name: str) -> Any:
+    if name not in group:
+        raise SpecError(f"{where}.{name}: missing, but a target needs it; known: {', '.join(group)}")
+    return group[name]
+
+
+def _division(run: Run) -> Division:
+    """Return a run's partition; it depends on data, partition and seed, so the rest is the same for all."""
+    own = {key: run.spec[key] for key in ("data", "partition", "seed")}
+    rest = {
+        "model": {"name": "linear"},
+        "algorithm": {"name": "fedavg"},
+        "training": {"rounds": 1, "batch_size": 1, "lr": 1.0},
+    }
+    code = codehash.of_partition(own["data"]["name"], own["partition"]["name"])
+    return Division(run.partition, own | rest, code)
+
+
+def _short(value: Any) -> str:
+    return sha256_text(canonical_json(value))[:8]
+
+
+def _place(query: Query, message: str) -> str:
+    """Say where in the parameters the key of a specification stands."""
+    places = {
+        "data": f"datasets.{query.dataset}.data",
+        "model": f"datasets.{query.dataset}.model",
+        "partition": f"datasets.{query.dataset}.splits.{query.split}",
+        "algorithm": f"algorithms.{query.algorithm}",
+    }
+    section, dot, rest = message.partition(".")
+    if dot and section in places:
+        return f"{places[section]}.{rest}"
+    return (
+        f"{message} (in regime '{query.regime}', data set '{query.dataset}', algorithm '{query.algorithm}')"
+    )

@@ -1,0 +1,126 @@
+"""A hash of the code that a result depends on: by import graph, of the normalised syntax tree.
+
+Comments, docstrings, blank lines and quotes change nothing; a change of meaning changes the hash of every
+result whose code imports it, and of no other. Nothing is imported to find out.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from fedcore.registry import PACKAGES, find
+
+HOME = Path(__file__).parent.parent
+OURS = ("fedcore", "pipeline")
+RUN = ("fedcore.runner",)
+PARTITION = ("fedcore.partitioning",)
+
+
+@cache
+def of_run(algorithm: str, data: str, model: str, partition: str) -> str:
+    """Return the hash of what a run with these plug-ins executes."""
+    return of_modules(
+        *RUN, *(_plugin(kind, name) for kind, name in _named(algorithm, data, model, partition))
+    )
+
+
+@cache
+def of_partition(data: str, partition: str) -> str:
+    """Return the hash of what making a partition executes."""
+    return of_modules(*PARTITION, _plugin("data", data), _plugin("partition", partition))
+
+
+@cache
+def of_modules(*names: str) -> str:
+    """Return the hash of modules and all of this project's modules that they import."""
+    digest = hashlib.sha256()
+    for module in sorted(reached(names)):
+        digest.update(f"{module}\n{normalised(module)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def reached(names: Iterable[str]) -> set[str]:
+    """Return the modules and, transitively, the project's modules that they import, packages included."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        module = waiting.pop()
+        if module in found:
+            continue
+        found.add(module)
+        waiting += imports(module)
+        if "." in module:
+            waiting.append(module.rpartition(".")[0])
+    return found
+
+
+@cache
+def imports(module: str) -> tuple[str, ...]:
+    """Return the project's modules that a module imports anywhere but for annotations alone."""
+    names: set[str] = set()
+    for node in _walk(_tree(module)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.update([node.module, *(f"{node.module}.{alias.name}" for alias in node.names)])
+    return tuple(sorted(name for name in names if name.split(".")[0] in OURS and _path(name)))
+
+
+@cache
+def normalised(module: str) -> str:
+    """Return a module's syntax tree as text, without docstrings, positions and the version number."""
+    tree = _tree(module)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [item for item in body if not _silent(item)]  # type: ignore[attr-defined]
+    return ast.dump(tree, annotate_fields=False)
+
+
+def _plugin(kind: str, name: str) -> str:
+    return find(kind, name).build.__module__
+
+
+def _named(algorithm: str, data: str, model: str, partition: str) -> Iterable[tuple[str, str]]:
+    names = {"algorithm": algorithm, "data": data, "model": model, "partition": partition}
+    return ((kind, names[kind]) for kind in PACKAGES)
+
+
+def _tree(module: str) -> ast.Module:
+    path = _path(module)
+    if path is None:
+        raise FileNotFoundError(f"{module}: no such module under {HOME}")
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _path(module: str) -> Path | None:
+    base = HOME.joinpath(*module.split("."))
+    candidates = (base.with_suffix(".py"), base / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _walk(node: ast.AST) -> Iterable[ast.AST]:
+    """Walk a tree, leaving out ``if TYPE_CHECKING`` blocks."""
+    for child in ast.iter_child_nodes(node):
+        if (
+            isinstance(child, ast.If)
+            and isinstance(child.test, ast.Name)
+            and child.test.id == "TYPE_CHECKING"
+        ):
+            continue
+        yield child
+        yield from _walk(child)
+
+
+def _silent(node: ast.stmt) -> bool:
+    """Whether a statement means nothing for a result: a docstring, or the version number."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)] == ["__version__"]
+    return False

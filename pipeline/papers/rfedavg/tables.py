@@ -1,0 +1,43 @@
+"""Tables I and II: test accuracy on three data sets, cross-silo and cross-device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Column, Query, Table
+
+DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "sent140": "Sent140"}
+SPLITS = {
+    "sim0": "Sim 0%",
+    "sim10": "Sim 10%",
+    "sim100": "Sim 100%",
+    "noniid": "Non-IID",
+    "iid": "IID",
+}
+
+
+def columns(params: PaperParams) -> tuple[Column, ...]:
+    """Return a column for each split of each data set of the tables."""
+    return tuple(
+        Column(f"{dataset}-{split}", SPLITS.get(split, split), label)
+        for dataset, label in DATASETS.items()
+        if dataset in params.datasets
+        for split in params.datasets[dataset].splits
+    )
+
+
+def accuracy(published: str, title: str, regime: str) -> Table:
+    """Return a table of accuracies after the last round in one regime."""
+
+    def query(algorithm: str, column: str) -> Query:
+        dataset, split = column.split("-")
+        return Query(regime, dataset, split, algorithm)
+
+    return Table(title=title, published=published, columns=columns, query=query)
+
+
+TABLES: Mapping[str, Table] = {
+    "table1": accuracy("Table I", "Test accuracy in the cross-silo setting", "cross_silo"),
+    "table2": accuracy("Table II", "Test accuracy in the cross-device setting", "cross_device"),
+}

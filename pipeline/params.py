@@ -1,0 +1,149 @@
+"""From the merged configuration to validated parameters at one scale, or one line that says what is wrong."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from fedcore.errors import SpecError
+from fedcore.options import keys_of, nearest
+from pipeline.schema import CommonParams, PaperParams, Params, ScaleParams
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Parameters with one scale's reductions applied.
+
+    Attributes:
+        scale: the scale's name.
+        primary: name of the primary paper.
+        mirror: folder or URL of data files, or None.
+        one_process: all seeds of a setting and algorithm are trained in one process.
+        common: what all runs share.
+        papers: each paper's values at this scale.
+    """
+
+    scale: str
+    primary: str
+    mirror: str | None
+    one_process: bool
+    common: CommonParams
+    papers: Mapping[str, PaperParams]
+
+
+def load(config: Mapping[str, Any]) -> Scaled:
+    """Validate the configuration and apply its scale.
+
+    Raises:
+        SpecError: one line with the path of the key, what was found and what was expected.
+    """
+    params = check(Params, dict(config))
+    _known("primary_paper", params.primary_paper, params.papers)
+    _known("scale", params.scale, params.scales)
+    scale = params.scales[params.scale]
+    where = f"scales.{params.scale}"
+    if scale.one_process and scale.seeds is None:
+        raise SpecError(f"{where}.seeds: missing, but required where one_process is true")
+    for paper in scale.papers:
+        _known(f"{where}.papers", paper, params.papers)
+    common = check(CommonParams, overlay(config.get("common", {}), scale.common), f"{where}.common")
+    papers = {name: _reduced(config["papers"][name], scale, where, name) for name in params.papers}
+    return Scaled(
+        scale=params.scale,
+        primary=params.primary_paper,
+        mirror=params.data.mirror,
+        one_process=scale.one_process,
+        common=common,
+        papers=papers,
+    )
+
+
+def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``changes`` laid over it, key by key through nested mappings."""
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        nested = isinstance(old, Mapping) and isinstance(value, Mapping)
+        merged[key] = overlay(old, value) if nested else value
+    return merged
+
+
+def check(model: type[BaseModel], values: Any, where: str = "") -> Any:
+    """Validate ``values``, naming the whole path of the first key that is wrong.
+
+    Raises:
+        SpecError: one line.
+    """
+    if not isinstance(values, Mapping):
+        raise SpecError(f"{where}: expected keys and values, got {values!r}")
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise SpecError(_one_line(error, model, where)) from None
+
+
+def _reduced(base: Mapping[str, Any], scale: ScaleParams, where: str, paper: str) -> PaperParams:
+    changes = dict(scale.papers.get(paper, {}))
+    if scale.seeds is not None:
+        changes.setdefault("seeds", list(scale.seeds))
+    if scale.one_process and tuple(changes["seeds"]) != scale.seeds:
+        raise SpecError(f"{where}.papers.{paper}.seeds: set, but one_process needs the same seeds everywhere")
+    reduced = check(PaperParams, overlay(base, changes), f"{where}.papers.{paper}")
+    _only_known_names(base, changes, f"{where}.papers.{paper}")
+    return reduced
+
+
+def _only_known_names(base: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> None:
+    """A scale reduces what the paper has: it can't bring in a new data set, regime or algorithm."""
+    for group in ("regimes", "datasets", "algorithms"):
+        for name in changes.get(group, {}):
+            _known(f"{where}.{group}", name, base[group])
+
+
+def _known(where: str, name: str, known: Mapping[str, Any]) -> None:
+    if name not in known:
+        hint = nearest(name, known) or f"; known: {', '.join(known)}"
+        raise SpecError(f"{where}: got '{name}', which is not defined{hint}")
+
+
+def _one_line(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    problems = error.errors()
+    first = problems[0]
+    path = ".".join([where, *map(str, first["loc"])]).strip(".")
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        known = _keys_at(model, first["loc"][:-1])
+        hint = nearest(str(first["loc"][-1]), known) or f"; known keys: {', '.join(known)}"
+        return f"{path}: unknown key{hint}{more}"
+    if first["type"] == "missing":
+        return f"{path}: missing, but required{more}"
+    if first["loc"][-1] == "[key]":
+        return (
+            f"{path.removesuffix('.[key]')}: got the name {first['input']!r}, expected a-z, 0-9 and _{more}"
+        )
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return f"{path}: got {first['input']!r}, expected {message}{more}"
+
+
+def _keys_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that may stand at a place of the tree, found by walking the annotations."""
+    here: Any = model
+    for step in path:
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            here = here.model_fields[str(step)].annotation
+        else:
+            here = typing.get_args(here)[-1]
+        here = _model_of(here)
+    return keys_of(here) if isinstance(here, type) and issubclass(here, BaseModel) else []
+
+
+def _model_of(annotation: Any) -> Any:
+    """Look through ``Annotated`` and ``X | None`` to what they hold."""
+    while typing.get_origin(annotation) in {typing.Annotated, typing.Union, types.UnionType}:
+        annotation = typing.get_args(annotation)[0]
+    return annotation

@@ -1,0 +1,55 @@
+"""The figure stage: histories in, csv, svg, pdf and png out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from fedcore.errors import DataError
+from fedcore.files import write_text
+from pipeline.catalogue import Catalogue
+from pipeline.report import captions, plots
+from pipeline.report.captions import Caption
+from pipeline.report.curves import tidy
+from pipeline.targets import Curves, Paper
+
+
+def build(
+    catalogue: Catalogue, paper: str, target: str, outputs: Mapping[str, Path], root: Path = Path()
+) -> None:
+    """Draw a figure of curves and write the numbers it was drawn from.
+
+    Args:
+        catalogue: where its runs are found.
+        paper, target: which figure.
+        outputs: a path for each of ``csv``, ``svg``, ``pdf`` and ``png``.
+        root: the folder that holds results/.
+
+    Raises:
+        DataError: the target is no figure of curves, or a run can't be used.
+    """
+    figure = catalogue.target(paper, target)
+    if not isinstance(figure, Curves):
+        raise DataError(f"reports/{paper}/{target}: is no figure of curves")
+    about = catalogue.papers[paper]
+    frame = tidy(paper, target, figure, catalogue.cells(paper, target), root)
+    said = caption(frame, figure, about, catalogue.params.papers[paper].seeds)
+    made = plots.draw(frame, figure, said.text)
+    plots.save(made, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
+    write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
+
+
+def caption(frame: pd.DataFrame, figure: Curves, paper: Paper, seeds: tuple[int, ...]) -> Caption:
+    """Say what the figure shows, from the lines that it was drawn from."""
+    scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
+    labels = {panel.key: paper.datasets.get(panel.dataset, panel.dataset) for panel in figure.panels}
+    sentences = (
+        f"{figure.title}.",
+        captions.spread(seeds, "Line and band: mean and ± one sample standard deviation"),
+        captions.scale_and_variant(scale, variant),
+        captions.data(captions.notes_of(frame, labels)),
+        captions.origin(figure.published, paper),
+    )
+    return Caption(captions.watermark(scale), tuple(filter(None, sentences)))

@@ -1,0 +1,67 @@
+"""Histories to curves: mean and standard deviation over seeds at each round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from fedcore.errors import DataError
+from pipeline.catalogue import Run
+from pipeline.report.collect import one_kind, summary_of
+from pipeline.targets import Curves
+
+KEYS = ["row", "column", "round"]
+
+
+def tidy(
+    paper: str,
+    target: str,
+    figure: Curves,
+    cells: Mapping[tuple[str, str], Sequence[Run]],
+    root: Path = Path(),
+) -> pd.DataFrame:
+    """Return one line for each algorithm (row), panel (column) and measured round.
+
+    Args:
+        paper, target: names of what is collected.
+        figure: which column of the histories, in what unit.
+        cells: the runs of each (algorithm, panel).
+        root: the folder that holds results/.
+
+    Raises:
+        DataError: a run is missing, foreign or damaged, or the runs are of several scales or variants.
+    """
+    runs = [(cell, run) for cell, found in cells.items() for run in found]
+    one_kind([run for _, run in runs])
+    long = pd.concat([_history(cell, run, figure, root) for cell, run in runs], ignore_index=True)
+    grouped = long.groupby(KEYS, sort=False)
+    lines = grouped["value"].agg(mean="mean", std="std", n="count").reset_index()
+    notes = grouped[["data_state", "data"]].first().reset_index(drop=True)
+    lines.insert(0, "target", target)
+    lines.insert(0, "paper", paper)
+    first = runs[0][1]
+    return lines.assign(
+        scale=first.scale, variant=first.spec["variant"], data=notes["data"], data_state=notes["data_state"]
+    )
+
+
+def _history(cell: tuple[str, str], run: Run, figure: Curves, root: Path) -> pd.DataFrame:
+    summary = summary_of(run, root)
+    path = root / run.folder / "history.csv"
+    if summary is None or not path.exists():
+        raise DataError(f"{path}: missing, but the figure needs it")
+    history = pd.read_csv(path)
+    if figure.metric not in history:
+        raise DataError(f"{path}: no column '{figure.metric}'; there are {', '.join(history.columns)}")
+    return pd.DataFrame(
+        {
+            "row": cell[0],
+            "column": cell[1],
+            "round": history["round"],
+            "value": figure.factor * history[figure.metric],
+            "data": summary["data_note"],
+            "data_state": summary["data_state"],
+        }
+    )

@@ -1,0 +1,101 @@
+"""Curves as a figure: one set of axes a panel, one colour and marker an algorithm, a band for the spread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib
+import pandas as pd
+
+from pipeline.report import style
+from pipeline.targets import Curves
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SETTINGS = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 8,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "fedrepro",
+    "savefig.dpi": 200,
+}
+MARKS = 8
+
+
+def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
+    """Draw tidy curves.
+
+    Args:
+        frame: lines of (row, column, round, mean, std).
+        figure: panels and labels.
+        caption: printed small below the axes.
+
+    Returns:
+        A figure of 17 cm width, the legend above the axes.
+    """
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(SETTINGS):
+        down = -(-len(figure.panels) // figure.across)
+        made = Figure(figsize=(6.7, 0.75 + 2.1 * down), layout="constrained")
+        axes = made.subplots(down, figure.across, sharex=True, squeeze=False)
+        names = list(dict.fromkeys(frame["row"]))
+        for place, panel in zip(axes.flat, figure.panels, strict=False):
+            _panel(place, frame[frame["column"] == panel.key], names)
+            place.set_title(panel.label)
+        for place in axes[:, 0]:
+            place.set_ylabel(figure.axis)
+        for place in axes[-1]:
+            place.set_xlabel("communication round")
+        handles, labels = axes.flat[0].get_legend_handles_labels()
+        made.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6))
+        made.supxlabel(_wrapped(caption), fontsize=6, color="0.35")
+        return made
+
+
+def save(made: Figure, paths: dict[str, str]) -> None:
+    """Write a figure as svg, pdf and png, without the time of day in them."""
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+    with matplotlib.rc_context(SETTINGS):
+        for ending, path in paths.items():
+            made.savefig(path, format=ending, metadata=dates[ending])
+
+
+def _panel(axes: Axes, own: pd.DataFrame, names: list[str]) -> None:
+    for place, name in enumerate(names):
+        line = own[own["row"] == name]
+        look = style.look(name, names)
+        step = max(1, len(line) // MARKS)
+        axes.plot(
+            line["round"],
+            line["mean"],
+            color=look.colour,
+            linestyle=look.line,
+            marker=look.marker,
+            markevery=(place % step, step),
+            label=look.label,
+        )
+        axes.fill_between(
+            line["round"],
+            line["mean"] - line["std"].fillna(0),
+            line["mean"] + line["std"].fillna(0),
+            color=look.colour,
+            alpha=0.15,
+            linewidth=0,
+        )
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.margins(x=0.02)
+
+
+def _wrapped(text: str) -> str:
+    import textwrap
+
+    return "\n".join(textwrap.wrap(text, 150))

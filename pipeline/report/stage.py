@@ -1,0 +1,24 @@
+"""The report stage as one call: which builder a target needs, from the configuration that Snakemake merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.catalogue import Catalogue
+from pipeline.params import load
+from pipeline.report import build_curves, build_table
+from pipeline.targets import Table
+
+
+def build(config: Mapping[str, Any], paper: str, target: str, outputs: Mapping[str, Path]) -> None:
+    """Write all files of a target.
+
+    Raises:
+        SpecError: the configuration is wrong, or there is no such target.
+        DataError: a run that the target needs can't be used.
+    """
+    catalogue = Catalogue(load(config))
+    builder = build_table if isinstance(catalogue.target(paper, target), Table) else build_curves
+    builder.build(catalogue, paper, target, outputs)

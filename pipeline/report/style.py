@@ -1,0 +1,51 @@
+"""How algorithms look in print: one label, colour and marker each, in all tables and figures of all papers.
+
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart; markers and dashes differ as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Look:
+    """An algorithm's label, colour, marker and line style."""
+
+    label: str
+    colour: str
+    marker: str
+    line: str = "-"
+
+
+LOOKS: Mapping[str, Look] = MappingProxyType(
+    {
+        "fedavg": Look("FedAvg", "#000000", "o"),
+        "fedprox": Look("FedProx", "#E69F00", "s"),
+        "scaffold": Look("SCAFFOLD", "#56B4E9", "^"),
+        "qfedavg": Look("q-FedAvg", "#CC79A7", "v"),
+        "rfedavg": Look("rFedAvg", "#009E73", "D", "--"),
+        "rfedavg_plus": Look("rFedAvg+", "#D55E00", "P"),
+    }
+)
+SPARE = tuple(
+    Look("", colour, marker, line)
+    for line in (":", "-.")
+    for colour, marker in zip(("#0072B2", "#8C6D1F", "#6A51A3", "#7F7F7F"), "X<>h", strict=True)
+)
+
+
+def look(name: str, among: Iterable[str] = ()) -> Look:
+    """Return how an algorithm looks; one without a look of its own gets a spare one by its place in ``among``."""
+    if name in LOOKS:
+        return LOOKS[name]
+    others = sorted({*among, name} - set(LOOKS))
+    spare = SPARE[others.index(name) % len(SPARE)]
+    return Look(name, spare.colour, spare.marker, spare.line)
+
+
+def label(name: str) -> str:
+    """Return an algorithm's name in print."""
+    return LOOKS[name].label if name in LOOKS else name

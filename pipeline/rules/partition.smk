@@ -1,0 +1,19 @@
+# Which rows belong to which client: one file for all algorithms of a setting.
+
+
+rule partition:
+    input:
+        ancient(flow.data),
+    output:
+        partition="results/{paper}/{scale}/partitions/{division}/seed{seed}/partition.npz",
+        statistics="results/{paper}/{scale}/partitions/{division}/seed{seed}/stats.json",
+    log:
+        "logs/partitions/{paper}/{scale}/{division}/seed{seed}.log",
+    conda:
+        "../envs/fedrepro.yaml"
+    params:
+        spec=flow.division,
+        code=flow.division_code,
+        out=subpath(output.partition, parent=True),
+    shell:
+        "fedcore partition <(printf '%s' {params.spec:q}) --out {params.out} 2> {log}"

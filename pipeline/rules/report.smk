@@ -1,0 +1,121 @@
+# Tables and figures of the papers, and their names as targets.
+
+
+localrules:
+    primary,
+    unknown,
+
+
+rule:
+    """Every table and figure of every paper."""
+    name:
+        "reports/all"
+    default_target: True
+    input:
+        flow.all(),
+
+
+for paper in flow.catalogue.papers:
+
+    rule:
+        """Every table and figure of this paper; `python -m pipeline targets` lists them."""
+        name:
+            f"reports/{paper}"
+        input:
+            flow.all_of(paper),
+
+
+rule table:
+    input:
+        flow.summaries,
+    output:
+        csv=report(
+            "reports/{paper}/{table}.csv",
+            caption="../report/table.rst",
+            category="{paper}",
+            labels={"target": "{table}", "form": "csv"},
+        ),
+        md="reports/{paper}/{table}.md",
+        html=report(
+            "reports/{paper}/{table}.html",
+            caption="../report/table.rst",
+            category="{paper}",
+            labels={"target": "{table}", "form": "page"},
+        ),
+        tex="reports/{paper}/{table}.tex",
+        standalone="reports/{paper}/{table}.standalone.tex",
+    log:
+        "logs/reports/{paper}/{table}.log",
+    conda:
+        "../envs/fedrepro.yaml"
+    params:
+        target="{table}",
+        plan=flow.plan,
+    script:
+        "../scripts/report.py"
+
+
+rule pdf:
+    input:
+        "reports/{paper}/{table}.standalone.tex",
+    output:
+        "reports/{paper}/{table}.pdf",
+    log:
+        "logs/reports/{paper}/{table}.pdf.log",
+    conda:
+        "../envs/fedrepro.yaml"
+    shell:
+        "python -m pipeline pdf {input} {output} 2> {log}"
+
+
+rule figure:
+    input:
+        summaries=flow.summaries,
+        histories=flow.histories,
+    output:
+        csv="reports/{paper}/{figure}.csv",
+        svg=report(
+            "reports/{paper}/{figure}.svg",
+            caption="../report/figure.rst",
+            category="{paper}",
+            labels={"target": "{figure}", "form": "picture"},
+        ),
+        pdf="reports/{paper}/{figure}.pdf",
+        png="reports/{paper}/{figure}.png",
+    log:
+        "logs/reports/{paper}/{figure}.log",
+    conda:
+        "../envs/fedrepro.yaml"
+    params:
+        target="{figure}",
+        plan=flow.plan,
+    script:
+        "../scripts/report.py"
+
+
+rule primary:
+    input:
+        f"reports/{flow.primary}/{{top}}",
+    output:
+        "reports/{top}",
+    log:
+        "logs/reports/{top}.log",
+    conda:
+        "../envs/fedrepro.yaml"
+    shell:
+        "cp {input} {output} 2> {log}"
+
+
+rule unknown:
+    input:
+        flow.unknown,
+    output:
+        "reports/{report}",
+    log:
+        "logs/reports/unknown/{report}.log",
+    wildcard_constraints:
+        report=rf"(?!({flow.papers})/({flow.tables}|{flow.figures})\.|({flow.top})$).+",
+    conda:
+        "../envs/fedrepro.yaml"
+    shell:
+        "false 2> {log}"

@@ -1,0 +1,22 @@
+# One job a run: for runs of minutes or hours. A finished run of the same specification and code is kept.
+
+
+rule train:
+    input:
+        flow.partition,
+    output:
+        expand(
+            "results/{{paper}}/{{scale}}/{{setting}}/{{method}}/seed{{seed}}/{file}",
+            file=flow.run_files,
+        ),
+    log:
+        "logs/train/{paper}/{scale}/{setting}/{method}/seed{seed}.log",
+    benchmark:
+        "logs/benchmarks/{paper}/{scale}/{setting}/{method}/seed{seed}.tsv"
+    conda:
+        "../envs/fedrepro.yaml"
+    threads: 1
+    params:
+        order=flow.order,
+    shell:
+        "fedcore run-batch <(printf '%s' {params.order:q}) --threads {threads} 2> {log}"

@@ -1,0 +1,23 @@
+# One job for all seeds of a setting and algorithm: for runs of seconds, where starting Python costs as much.
+
+
+rule train:
+    input:
+        flow.partitions,
+    output:
+        expand(
+            "results/{{paper}}/{{scale}}/{{setting}}/{{method}}/seed{seed}/{file}",
+            seed=flow.seeds,
+            file=flow.run_files,
+        ),
+    log:
+        "logs/train/{paper}/{scale}/{setting}/{method}.log",
+    benchmark:
+        "logs/benchmarks/{paper}/{scale}/{setting}/{method}.tsv"
+    conda:
+        "../envs/fedrepro.yaml"
+    threads: 1
+    params:
+        order=flow.orders,
+    shell:
+        "fedcore run-batch <(printf '%s' {params.order:q}) --threads {threads} 2> {log}"

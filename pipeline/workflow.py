@@ -1,0 +1,167 @@
+"""What the Snakefile asks: functions of wildcards over one catalogue. The rules hold no logic of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedcore.errors import SpecError
+from fedcore.files import canonical_json
+from pipeline.catalogue import Catalogue, Division, Run
+from pipeline.params import load
+from pipeline.targets import Curves, Table
+
+TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
+FIGURE_FILES = ("csv", "svg", "pdf", "png")
+RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return a wildcard constraint that matches these names and nothing else."""
+    return "|".join(map(re.escape, sorted(names))) or r"(?!)"
+
+
+class Workflow:
+    """The catalogue, with an answer to each question that a rule asks.
+
+    Args:
+        config: the merged configuration: params.yaml and what ``--config`` changed.
+
+    Raises:
+        SystemExit: the configuration is wrong; the message is one line.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        try:
+            self.catalogue = Catalogue(load(config))
+            self.catalogue.index  # noqa: B018 - every specification is checked before anything runs
+        except SpecError as error:
+            raise SystemExit(f"params.yaml: {error}") from None
+        self.params = self.catalogue.params
+        self.primary = self.params.primary
+        self.run_files = RUN_FILES
+        self.seeds = next(iter(self.params.papers.values())).seeds
+        self.papers = one_of(self.catalogue.papers)
+        self.tables = one_of(self.catalogue.of_kind(Table))
+        self.figures = one_of(self.catalogue.of_kind(Curves))
+        self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
+        self.reports = one_of(path for paper in self.catalogue.papers for path in self.reports_of(paper))
+        self.top = one_of(path.removeprefix(f"{self.primary}/") for path in self.reports_of(self.primary))
+        self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
+
+    def reports_of(self, paper: str) -> list[str]:
+        """Return the files of a paper's targets below reports/; tables as PDF where there is a TeX."""
+        table_files = (*TABLE_FILES, "pdf") if shutil.which("pdflatex") else TABLE_FILES
+        return [
+            f"{paper}/{name}.{ending}"
+            for name, target in self.catalogue.papers[paper].targets.items()
+            for ending in (table_files if isinstance(target, Table) else FIGURE_FILES)
+        ]
+
+    def all_of(self, paper: str) -> list[str]:
+        """Return the paths of a paper's reports."""
+        return [f"reports/{path}" for path in self.reports_of(paper)]
+
+    def all(self) -> list[str]:
+        """Return the paths of all papers' reports, and of the primary paper's copies at the top."""
+        own = [path for paper in self.catalogue.papers for path in self.all_of(paper)]
+        return own + [path.replace(f"/{self.primary}/", "/", 1) for path in self.all_of(self.primary)]
+
+    def unknown(self, wildcards: Any) -> list[str]:
+        """Refuse a report that doesn't exist, listing those that do."""
+        known = ", ".join(self.catalogue.names())
+        raise SystemExit(
+            f"reports/{wildcards.report}: no such report; known (as csv, md, html, tex, pdf): {known}"
+        )
+
+    def summaries(self, wildcards: Any) -> list[str]:
+        """Return the summaries that a table or figure is made of."""
+        return [f"{run.folder}/summary.json" for run in self._needed(wildcards)]
+
+    def histories(self, wildcards: Any) -> list[str]:
+        """Return the histories that a figure is made of."""
+        return [f"{run.folder}/history.csv" for run in self._needed(wildcards)]
+
+    def plan(self, wildcards: Any) -> str:
+        """Return what a report is a function of: its runs and its code, as a hash."""
+        return self.catalogue.plan(wildcards.paper, self._target(wildcards))
+
+    def data(self, wildcards: Any) -> list[str]:
+        """Return the marker of fetched data that a partition needs; none for data in the repository."""
+        section = self._division(wildcards).spec["data"]
+        edition = section.get("edition", "demo")
+        return [] if edition == "demo" else [f"data/fetched/{section['name']}-{edition}.done"]
+
+    def data_set(self, wildcards: Any) -> str:
+        """Return a data set and edition as arguments of ``fedcore data fetch``."""
+        name, _, edition = wildcards.fetched.rpartition("-")
+        return f"{name} --edition {edition}"
+
+    @property
+    def mirror(self) -> str:
+        """The mirror of data files as an option of ``fedcore``; empty if there is none."""
+        mirror = self.params.mirror or os.environ.get("FEDCORE_MIRROR")
+        return f"--mirror {shlex.quote(mirror)}" if mirror else ""
+
+    def all_data(self) -> list[str]:
+        """Return the markers of all data that have to be fetched at this scale."""
+        return [f"data/fetched/{name}.done" for name in self.catalogue.data if not name.endswith("-demo")]
+
+    def division(self, wildcards: Any) -> str:
+        """Return the specification that a partition is made by, as JSON."""
+        return canonical_json(self._division(wildcards).spec)
+
+    def division_code(self, wildcards: Any) -> str:
+        """Return the hash of the code that makes a partition."""
+        return self._division(wildcards).code
+
+    def partition(self, wildcards: Any) -> str:
+        """Return the partition file of a run."""
+        return f"{self._run(wildcards).partition}/partition.npz"
+
+    def partitions(self, wildcards: Any) -> list[str]:
+        """Return the partition files of all seeds of a setting."""
+        return [f"{run.partition}/partition.npz" for run in self._group(wildcards)]
+
+    def order(self, wildcards: Any) -> str:
+        """Return the order for one run, as JSON."""
+        return canonical_json([self._run(wildcards).order()])
+
+    def orders(self, wildcards: Any) -> str:
+        """Return the orders for all seeds of a setting and algorithm, as JSON."""
+        return canonical_json([run.order() for run in self._group(wildcards)])
+
+    def _needed(self, wildcards: Any) -> list[Run]:
+        return self.catalogue.needed(wildcards.paper, self._target(wildcards))
+
+    def _target(self, wildcards: Any) -> str:
+        name = wildcards.get("table") or wildcards.get("figure")
+        if name not in self.catalogue.papers[wildcards.paper].targets:
+            wildcards.report = f"{wildcards.paper}/{name}"
+            self.unknown(wildcards)
+        return str(name)
+
+    def _group(self, wildcards: Any) -> list[Run]:
+        return self._known(self.catalogue.groups, self._folder(wildcards))
+
+    def _run(self, wildcards: Any) -> Run:
+        return self._known(self.catalogue.index, f"{self._folder(wildcards)}/seed{wildcards.seed}")
+
+    def _division(self, wildcards: Any) -> Division:
+        folder = f"results/{wildcards.paper}/{wildcards.scale}/partitions/{wildcards.division}/seed{wildcards.seed}"
+        return self._known(self.catalogue.divisions, folder)
+
+    @staticmethod
+    def _folder(wildcards: Any) -> str:
+        return str(Path("results", wildcards.paper, wildcards.scale, wildcards.setting, wildcards.method))
+
+    @staticmethod
+    def _known(found: Mapping[str, Any], folder: str) -> Any:
+        if folder not in found:
+            raise SystemExit(f"{folder}: no such run in params.yaml; it may belong to other parameters")
+        return found[folder]
