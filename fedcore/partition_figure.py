@@ -31,6 +31,7 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
         subtitle: second line, smaller.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(9, 5.4), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
@@ -43,6 +44,7 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
     held = sizes[sizes > 0]
     if len(held) and held.max() >= LOG_FROM * held.min():
         lower.set_yscale("log")
+    lower.xaxis.set_major_locator(MaxNLocator(integer=True))
     lower.set(xlabel="client", ylabel="rows", xlim=(-0.7, len(sizes) - 0.3))
     for axes in (upper, lower):
         axes.spines[["top", "right"]].set_visible(False)

@@ -43,7 +43,7 @@ def pairwise_distances(counts: NDArray[np.integer]) -> NDArray[np.float64]:
     """Return the total variation distance (0 to 1) of labels between all pairs of clients that have rows."""
     from scipy.spatial.distance import pdist
 
-    return pdist(_ratios(counts[counts.sum(axis=1) > 0]), "cityblock") / 2
+    return np.minimum(pdist(_ratios(counts[counts.sum(axis=1) > 0]), "cityblock") / 2, 1.0)
 
 
 def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) -> dict[str, Any]:

@@ -1,27 +1,21 @@
-"""From options to a checked partition, and from a partition to a file and back."""
+"""From a partition's options to the checked partition: built, held out, split by client."""
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcore.data import Dataset, Partition
 from fedcore.data import Rows as DataRows
-from fedcore.errors import DataError, SpecError
-from fedcore.files import atomic, canonical_json
+from fedcore.errors import SpecError
 from fedcore.partition_base import Fold, PartitionOptions, Rows, even
+from fedcore.partition_file import identity, load, refuse_other, save
 from fedcore.registry import Plugin
 from fedcore.rng import Streams
 
-FORMAT = 1
-EPOCH = (1980, 1, 1, 0, 0, 0)
+__all__ = ["check", "every_client", "fold_sets", "identity", "load", "make", "refuse_other", "save"]
 
 
 def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int) -> Partition:
@@ -51,6 +45,15 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
     elif options.validation > 0 and options.validation_from == "clients":
         partition = _hold_out(partition, options.validation, streams)
     return _tidy(partition)
+
+
+def every_client(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int) -> tuple[Rows, ...]:
+    """Return the rows of all clients of a split by client: those that train, validate and test.
+
+    This is the partition that ``make`` deals into folds, for what each client does with its own rows
+    whatever its role, such as local standardisation. Rows held out of a client are not among them.
+    """
+    return make(plugin, options.model_copy(update={"fold": None}), dataset, seed).clients
 
 
 def check(partition: Partition, rows: int, name: str) -> None:
@@ -88,93 +91,6 @@ def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows,
     held_out = fold.index, (fold.index + fold.rotation) % fold.of
     train = np.concatenate([own for i, own in enumerate(sets) if i not in held_out])
     return np.sort(train), np.sort(sets[held_out[1]]), np.sort(sets[held_out[0]])
-
-
-def save(partition: Partition, path: Path, identity: dict[str, Any]) -> None:
-    """Write a partition and what it was made from as an .npz file.
-
-    Equal input gives equal bytes: entries are stored uncompressed with a fixed time.
-
-    Args:
-        partition: what to write.
-        path: the file, replaced atomically.
-        identity: plain JSON values, see ``identity``.
-    """
-    sizes = np.array([len(rows) for rows in partition.clients], dtype="<i8")
-    arrays: dict[str, NDArray[Any]] = {
-        "format": np.array(FORMAT, dtype="<i8"),
-        "sizes": sizes,
-        "rows": _joined(partition.clients),
-        "validation": partition.validation.astype("<i8"),
-        "dropped": partition.dropped.astype("<i8"),
-        "note": np.frombuffer(partition.note.encode(), dtype=np.uint8),
-        "identity": np.frombuffer(canonical_json(identity).encode(), dtype=np.uint8),
-    }
-    if partition.test is not None:
-        arrays["test"] = partition.test.astype("<i8")
-    with atomic(path) as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, array, allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", EPOCH), buffer.getvalue())
-
-
-def load(path: Path) -> tuple[Partition, dict[str, Any]]:
-    """Read what ``save`` wrote: the partition and its identity.
-
-    Raises:
-        DataError: the file is missing, damaged, or no partition of this format.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such partition file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: damaged, or not a partition file ({type(error).__name__})") from None
-    missing = {"format", "sizes", "rows", "validation", "dropped", "note", "identity"} - set(found)
-    if missing:
-        raise DataError(f"{path}: not a partition file ('{min(missing)}' is missing)")
-    if int(found["format"]) != FORMAT:
-        raise DataError(f"{path}: partition format {int(found['format'])}, expected {FORMAT}")
-    if int(found["sizes"].sum()) != len(found["rows"]):
-        raise DataError(f"{path}: damaged ({len(found['rows'])} rows, expected {int(found['sizes'].sum())})")
-    partition = Partition(
-        clients=tuple(np.split(found["rows"].astype(np.int64), np.cumsum(found["sizes"])[:-1])),
-        validation=found["validation"].astype(np.int64),
-        test=found["test"].astype(np.int64) if "test" in found else None,
-        dropped=found["dropped"].astype(np.int64),
-        note=found["note"].tobytes().decode(),
-    )
-    return partition, json.loads(found["identity"].tobytes())
-
-
-def identity(partition: dict[str, Any], data: dict[str, Any], seed: int, data_sha256: str) -> dict[str, Any]:
-    """Return what decides a partition: its section, the data, and the seed it was drawn with.
-
-    A partition with a seed of its own has the same identity in runs of any seed.
-    """
-    own = partition.get("seed")
-    return {
-        "partition": partition,
-        "data": data,
-        "seed": seed if own is None else own,
-        "data_sha256": data_sha256,
-    }
-
-
-def refuse_other(path: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Refuse a partition file that was made from something else.
-
-    Raises:
-        SpecError: names the first part that differs.
-    """
-    for key in expected:
-        if found.get(key) != expected[key]:
-            raise SpecError(
-                f"{path}: made for another specification: {key} is {canonical_json(found.get(key))}, "
-                f"expected {canonical_json(expected[key])}"
-            )
 
 
 def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:
@@ -249,5 +165,5 @@ def _others(partition: Partition) -> list[Rows]:
     return [partition.validation, partition.dropped, *test]
 
 
-def _joined(arrays: Any) -> NDArray[np.int64]:
-    return np.concatenate([np.empty(0, np.int64), *arrays]).astype("<i8")
+def _joined(arrays: Iterable[Rows]) -> Rows:
+    return np.concatenate([np.empty(0, np.int64), *arrays])

@@ -12,7 +12,7 @@ from fedcore.data import Dataset, Partition
 from fedcore.errors import DataError, SpecError
 from fedcore.files import sha256_file
 from fedcore.partition_base import PartitionOptions
-from fedcore.partitioning import load
+from fedcore.partition_file import load
 from fedcore.registry import Plugin
 
 

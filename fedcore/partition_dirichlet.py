@@ -1,0 +1,217 @@
+"""Dirichlet partitions: six conventions that share little but the name."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.errors import SpecError
+from fedcore.partition_base import Rows, cut, dirichlet, even, gathered, integers, rows_of_classes
+
+Random = np.random.Generator | np.random.RandomState
+
+
+def by_class(
+    labels: NDArray[np.integer],
+    clients: int,
+    alpha: float,
+    rng: Random,
+    *,
+    capped: bool = False,
+    floor: bool = False,
+) -> list[Rows]:
+    """Deal each class out over the clients in proportions drawn from Dirichlet(alpha) over clients.
+
+    Args:
+        labels: class of each row, [n].
+        clients: how many.
+        alpha: concentration.
+        rng: a generator; numpy's legacy one gives what scripts written for it drew.
+        capped: clients that hold ``n / clients`` rows already get proportion 0 of the next classes.
+        floor: add 1 / (rows of the class) to each proportion.
+
+    Cumulated proportions times the rows of the class are rounded down, with a slack of 1e-9 that keeps
+    floating-point error from moving a row to a client of proportion 0; scripts for the legacy generator
+    have no slack, and neither has this with it.
+
+    Source: Hsu, Qi and Brown 2019; NIID-Bench (Li et al. 2022), which is capped.
+    """
+    pieces: list[list[Rows]] = [[] for _ in range(clients)]
+    held = np.zeros(clients, dtype=np.int64)
+    slack = 1e-9 if isinstance(rng, np.random.Generator) else 0.0
+    for label in np.unique(labels):
+        own = np.flatnonzero(labels == label).astype(np.int64)
+        rng.shuffle(own)
+        weights = _proportions(clients, alpha, rng)
+        if capped:
+            weights = weights * (held < len(labels) / clients)
+        if floor:
+            weights = weights + 1 / len(own)
+        if weights.sum() == 0:
+            weights = np.ones(clients)
+        ends = (np.cumsum(weights / weights.sum()) * len(own) + slack).astype(np.int64)
+        ends[-1] = len(own)
+        counts = np.diff(ends, prepend=0)
+        held += counts
+        for client, rows in enumerate(cut(own, counts)):
+            pieces[client].append(rows)
+    return gathered(pieces)
+
+
+def by_class_min(
+    labels: NDArray[np.integer],
+    clients: int,
+    alpha: float,
+    rng: Random,
+    *,
+    min_rows: int,
+    retries: int,
+    capped: bool = False,
+    floor: bool = False,
+) -> list[Rows]:
+    """Repeat ``by_class`` until the smallest client has ``min_rows`` rows.
+
+    Source: NIID-Bench (Li et al. 2022).
+
+    Raises:
+        SpecError: no draw in ``retries`` had that many.
+    """
+    if min_rows * clients > len(labels):
+        raise SpecError(
+            f"partition.min_rows: got {min_rows} for {clients} clients, expected at most "
+            f"{len(labels) // clients} (there are {len(labels)} rows)"
+        )
+    best = 0
+    for _ in range(retries):
+        drawn = by_class(labels, clients, alpha, rng, capped=capped, floor=floor)
+        smallest = min(len(rows) for rows in drawn)
+        if smallest >= min_rows:
+            return drawn
+        best = max(best, smallest)
+    raise SpecError(
+        f"partition.min_rows: got {min_rows}, but in {retries} draws the smallest client had {best} rows "
+        "at most; lower min_rows or clients, or raise alpha"
+    )
+
+
+def by_label(labels: NDArray[np.integer], clients: int, alpha: float, rng: np.random.Generator) -> list[Rows]:
+    """Give clients of equal size label proportions drawn from Dirichlet(alpha) over labels.
+
+    Source: Yurochkin et al. 2019; Hsu, Qi and Brown 2019, who draw rows without replacement.
+    """
+    proportions = dirichlet(alpha, clients, _classes(labels), rng)
+    return deal(labels, even(len(labels), clients), proportions, rng)
+
+
+def by_client_sizes(
+    labels: NDArray[np.integer], clients: int, alpha: float, rng: np.random.Generator, *, size_alpha: float
+) -> list[Rows]:
+    """Draw client sizes from Dirichlet(size_alpha) and each client's label proportions from Dirichlet(alpha).
+
+    These are the targets of RADFed's eq. (1), met by drawing without replacement instead of by a
+    quadratic program (plug-in ``qp``).
+
+    Source: RADFed, section IV-A.
+    """
+    sizes = integers(dirichlet(size_alpha, 1, clients, rng)[0], len(labels))
+    proportions = dirichlet(alpha, clients, _classes(labels), rng)
+    return deal(labels, sizes, proportions, rng)
+
+
+def by_client(
+    labels: NDArray[np.integer], clients: int, alpha: float, rng: np.random.Generator
+) -> list[Rows]:
+    """Let clients with label proportions from Dirichlet(alpha) draw rows in turn until the data are used up.
+
+    At each turn a client at random draws a label of its own proportions and takes a row of that label,
+    if one is left. So each row of label c goes to client t with probability p_tc / sum_s p_sc, which is
+    how it is done here. Sizes and labels are skewed.
+
+    Source: ComFed, section IV-A.
+    """
+    proportions = dirichlet(alpha, clients, _classes(labels), rng)
+    pieces: list[list[Rows]] = [[] for _ in range(clients)]
+    for own, column in zip(rows_of_classes(labels, rng), proportions.T, strict=True):
+        weights = column if column.sum() > 0 else np.ones(clients)
+        for client, rows in enumerate(cut(own, rng.multinomial(len(own), weights / weights.sum()))):
+            pieces[client].append(rows)
+    return gathered(pieces)
+
+
+def fedomw(
+    labels: NDArray[np.integer],
+    clients: int,
+    alpha: float,
+    rng: np.random.Generator,
+    *,
+    min_rows: int,
+    retries: int,
+    shuffled: bool = False,
+    legacy_seed: int | None = None,
+) -> list[Rows]:
+    """Capped ``by_class_min`` with 1 / (rows of the class) added to each proportion.
+
+    Args:
+        labels: class of each row, [n].
+        clients: how many.
+        alpha: concentration.
+        rng: for the draws and the shuffling.
+        min_rows: least rows a client may have.
+        retries: how often to draw.
+        shuffled: map the indices through a random permutation of the rows.
+        legacy_seed: take the draws (not the permutation) from numpy's legacy generator with this seed.
+
+    Source: FedOMW, section V-A, and its released code.
+    """
+    source: Random = rng if legacy_seed is None else np.random.RandomState(legacy_seed)
+    drawn = by_class_min(
+        labels, clients, alpha, source, min_rows=min_rows, retries=retries, capped=True, floor=True
+    )
+    if not shuffled:
+        return drawn
+    order = rng.permutation(len(labels)).astype(np.int64)
+    return [order[rows] for rows in drawn]
+
+
+def deal(
+    labels: NDArray[np.integer],
+    sizes: NDArray[np.int64],
+    proportions: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> list[Rows]:
+    """Fill clients of given ``sizes`` by drawing rows without replacement in given label ``proportions``.
+
+    Clients are filled one after another in random order. When a label runs out, a client's other labels
+    stand in for it; when all of them have, it takes what is left.
+
+    Args:
+        labels: class of each row, [n].
+        sizes: rows of each client, [clients], adding up to n.
+        proportions: [clients, classes].
+        rng: for the draws.
+    """
+    classes = rows_of_classes(labels, rng)
+    left = np.array([len(own) for own in classes], dtype=np.int64)
+    counts = np.zeros((len(sizes), len(classes)), dtype=np.int64)
+    for client in rng.permutation(len(sizes)):
+        need = int(sizes[client])
+        while need:
+            weights = np.where(left > 0, proportions[client], 0.0)
+            if weights.sum() <= 0:
+                weights = left.astype(float)
+            taken = np.minimum(rng.multinomial(need, weights / weights.sum()), left)
+            counts[client] += taken
+            left -= taken
+            need -= int(taken.sum())
+    columns = [cut(own, column) for own, column in zip(classes, counts.T, strict=True)]
+    return gathered([[column[client] for column in columns] for client in range(len(sizes))])
+
+
+def _proportions(size: int, alpha: float, rng: Random) -> NDArray[np.float64]:
+    if isinstance(rng, np.random.Generator):
+        return dirichlet(alpha, 1, size, rng)[0]
+    return rng.dirichlet(np.full(size, alpha))
+
+
+def _classes(labels: NDArray[np.integer]) -> int:
+    return int(labels.max(initial=-1)) + 1

@@ -1,0 +1,65 @@
+"""Small data sets made of labels alone, and partitions made of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcore.data import Dataset, Partition, Rows
+from fedcore.options import validate
+from fedcore.partitioning import make
+from fedcore.registry import find
+
+
+def toy_data(
+    labels: Any, groups: Any = None, features: dict[str, Any] | None = None, classes: int | None = None
+) -> Dataset:
+    y = np.asarray(labels, dtype=np.int64)
+    own = None if groups is None else np.asarray(groups, dtype=np.int64)
+    names = () if own is None else tuple(f"user{i}" for i in range(int(own.max(initial=0)) + 1))
+    x = np.arange(len(y), dtype=np.float32)[:, None]
+    return Dataset(
+        "toy",
+        Rows(x, y, own),
+        Rows(x[:1], y[:1]),
+        classes or int(y.max(initial=0)) + 1,
+        "synthetic",
+        "toy labels",
+        group_names=names,
+        client_features={key: np.asarray(value, dtype=np.int64) for key, value in (features or {}).items()},
+    )
+
+
+def split_data(dataset: Dataset, name: str, run_seed: int = 0, /, **options: Any) -> Partition:
+    plugin = find("partition", name)
+    return make(plugin, validate(plugin.options, options, "partition"), dataset, run_seed)
+
+
+def oracle(name: str) -> Any:
+    """Return a value of an independent float64 implementation."""
+    return json.loads((Path(__file__).parent / "oracle.json").read_text())[name]
+
+
+def covers_once(partition: Partition, total: int) -> None:
+    """Fail unless every row is held or dropped once, in sorted index arrays."""
+    assert sorted(np.concatenate(rows_of(partition)).tolist()) == list(range(total))
+    for rows in rows_of(partition):
+        assert rows.dtype == np.int64
+        assert (np.diff(rows) > 0).all()
+
+
+def equal(left: Partition, right: Partition) -> None:
+    """Fail unless two partitions are the same."""
+    assert left.note == right.note
+    assert len(left.clients) == len(right.clients)
+    for one, other in zip(rows_of(left), rows_of(right), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def rows_of(partition: Partition) -> list[np.ndarray]:
+    """Return all index arrays of a partition."""
+    test = [] if partition.test is None else [partition.test]
+    return [*partition.clients, partition.validation, partition.dropped, *test]
