@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from fedcore.aggregate.mean import Weights, averaging
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.registry import Plugin
+from fedcore.schedule.chained import Chained
+from fedcore.schedule.synchronous import Synchronous
 from fedcore.spec import Spec
 
 
 class FedAvgOptions(AlgorithmOptions):
-    """FedAvg has no hyperparameters of its own."""
+    """``averaging``: clients weigh by sample counts (``nk``) or all alike (``uniform``).
+
+    ``chained``: clients train one after another, each from the model that the one before it left, and
+    all their models are averaged. That is the baseline which DL-opt's and FedOMW's code runs.
+    """
+
+    averaging: Weights = "nk"
+    chained: bool = False
 
 
 def build(options: FedAvgOptions, spec: Spec) -> Recipe:
     """w <- sum_k p_k w_k over the cohort."""
-    return recipe()
+    schedule = Chained() if options.chained else Synchronous()
+    return recipe(schedule=schedule, aggregate=averaging(options.averaging))
 
 
 PLUGIN = Plugin(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -10,18 +10,27 @@ from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.registry import Plugin
+from fedcore.schedule.chained import Chained
+from fedcore.schedule.synchronous import Synchronous
 from fedcore.spec import Spec
 
 
 class FedProxOptions(AlgorithmOptions):
-    """``mu``: weight of the proximal term."""
+    """``mu``: weight of the proximal term.
+
+    ``norm: plain`` and ``chained`` (clients one after another, each from the model that the one before it
+    left) make it the baseline that DL-opt's and FedOMW's code runs.
+    """
 
     mu: Annotated[float, Field(ge=0)] = 1.0
+    norm: Literal["squared", "plain"] = "squared"
+    chained: bool = False
 
 
 def build(options: FedProxOptions, spec: Spec) -> Recipe:
     """FedAvg plus (mu/2) ||w - w_t||^2 in the local loss."""
-    return recipe(objective=(Proximal(options.mu, half=spec.variant == "paper"),))
+    prox = Proximal(options.mu, half=spec.variant == "paper", squared=options.norm == "squared")
+    return recipe(objective=(prox,), schedule=Chained() if options.chained else Synchronous())
 
 
 PLUGIN = Plugin(
@@ -30,5 +39,5 @@ PLUGIN = Plugin(
     build,
     "a proximal term keeps local models near the global one",
     "Li et al., eq. (2); rFedAvg, Section VI-A",
-    released="rFedAvg's code adds mu ||w - w_t||^2, without the 1/2",
+    released="rFedAvg's code adds mu ||w - w_t||^2, without the 1/2 (FedOMW's is norm: plain, chained: true)",
 )

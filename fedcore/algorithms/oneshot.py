@@ -1,0 +1,68 @@
+"""One round only: local training to convergence, then one average."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fedcore.aggregate.mean import PlainMean, WeightedMean
+from fedcore.errors import SpecError
+from fedcore.parts import Recipe
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.schedule.chained import Chained
+from fedcore.schedule.synchronous import Synchronous
+from fedcore.spec import Spec
+
+
+class OneShotOptions(AlgorithmOptions):
+    """``weights``: the plain mean of Zhang et al. (``uniform``), or n_k/n (``nk``)."""
+
+    weights: Literal["uniform", "nk"] = "uniform"
+
+
+class DlUOptions(AlgorithmOptions):
+    """DL-u has no hyperparameters of its own."""
+
+
+def build_oneshot(options: OneShotOptions, spec: Spec) -> Recipe:
+    """w = mean of the local models."""
+    require_one_round(spec)
+    return recipe(aggregate=PlainMean() if options.weights == "uniform" else WeightedMean())
+
+
+def build_dl_u(options: DlUOptions, spec: Spec) -> Recipe:
+    """w = sum_k (n_k/n) w_k."""
+    require_one_round(spec)
+    return recipe(schedule=Chained() if spec.variant == "released" else Synchronous())
+
+
+def require_one_round(spec: Spec) -> None:
+    """Refuse a specification with several rounds.
+
+    Raises:
+        SpecError: the algorithm averages once, so further rounds make no sense.
+    """
+    if spec.training.rounds != 1:
+        raise SpecError(
+            f"training.rounds: got {spec.training.rounds}, but '{spec.algorithm['name']}' averages once; "
+            "expected 1 (its local training is as long as local_epochs or local_steps say)"
+        )
+
+
+PLUGINS = (
+    Plugin(
+        "oneshot",
+        OneShotOptions,
+        build_oneshot,
+        "local training to convergence, one average",
+        "Zhang et al.; FedAvgR, Section 5",
+    ),
+    Plugin(
+        "dl_u",
+        DlUOptions,
+        build_dl_u,
+        "local training to convergence, one average with weights n_k/n",
+        "DL-opt / FedOMW, Section 5.2",
+        released="clients train one after another, each from the model that the one before it left",
+    ),
+)
