@@ -1,0 +1,122 @@
+"""``fedcore partition``: what it writes, that it writes the same again, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from fedcore import partition_figure
+from fedcore.cli_partition import partition
+from fedcore.errors import FedcoreError
+from fedcore.partition_stats import c_score, entropies, pairwise_distances
+from fedcore.partitioning import identity, load
+from fedcore.spec import load as load_spec
+
+FILES = ("partition.npz", "stats.json", "partition.png", "partition.svg")
+
+
+def run(spec: dict[str, Any], folder: Path, out: str, *more: str) -> Path:
+    app = typer.Typer()
+    app.command()(partition)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
+    done = CliRunner().invoke(app, [str(folder / "spec.yaml"), "--out", str(folder / out), *more])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return folder / out
+
+
+def test_writes_partition_statistics_and_figure(spec: dict[str, Any], tmp_path: Path) -> None:
+    out = run(spec, tmp_path, "out")
+    made, origin = load(out / "partition.npz")
+    checked = load_spec(tmp_path / "spec.yaml")
+    assert [len(rows) for rows in made.clients] == [40, 60, 80, 100, 120]
+    assert origin == identity(checked.partition, checked.data, 3, origin["data_sha256"])
+    stats = json.loads((out / "stats.json").read_text())
+    assert stats["sizes"] == {"min": 40, "max": 120, "mean": 80, "std": pytest.approx(800**0.5), "total": 400}
+    assert stats["c_score"] == pytest.approx(1.50333333333)
+    assert stats["empty_clients"] == []
+    assert stats["data"] == "npz"
+    assert (out / "partition.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (out / "partition.svg").read_text()
+
+
+def test_twice_the_same_bytes(spec: dict[str, Any], tmp_path: Path) -> None:
+    spec["partition"] = {"name": "dirichlet", "convention": "by_class", "alpha": 0.1, "clients": 50}
+    first, second = run(spec, tmp_path, "a"), run(spec, tmp_path, "b")
+    for name in FILES:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def test_without_the_figure(spec: dict[str, Any], tmp_path: Path) -> None:
+    out = run(spec, tmp_path, "out", "--no-figure")
+    assert sorted(path.name for path in out.iterdir()) == ["partition.npz", "stats.json"]
+
+
+def test_more_clients_than_rows(spec: dict[str, Any], tmp_path: Path) -> None:
+    spec["partition"] = {"name": "iid", "clients": 450}
+    stats = json.loads((run(spec, tmp_path, "out") / "stats.json").read_text())
+    assert stats["empty_clients"] == list(range(400, 450))
+    assert stats["sizes"]["min"] == 0
+    assert "50 of 450 clients are empty" in stats["note"]
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"name": "similarity", "clients": 4, "similarity": 1.4}, "partition.similarity: got 1.4"),
+        ({"name": "similarty", "clients": 4}, "partition.name: no partition named 'similarty' (did you mean"),
+        (
+            {"name": "iid", "clients": 4, "client": 4},
+            "partition.client: unknown key (did you mean 'clients'?)",
+        ),
+        ({"name": "natural", "clients": 9}, "partition.clients: got 9, expected at most 5"),
+    ],
+)
+def test_refuses_bad_input(
+    section: dict[str, Any], message: str, spec: dict[str, Any], tmp_path: Path
+) -> None:
+    spec["partition"] = section
+    with pytest.raises(FedcoreError) as caught:
+        run(spec, tmp_path, "out")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_figures_hold_what_they_show(tmp_path: Path) -> None:
+    few = np.array([[4, 0, 0], [0, 9, 0], [0, 0, 0]])
+    upper, lower = partition_figure.draw(few, "title", "subtitle").axes
+    offsets = upper.collections[0].get_offsets()
+    np.testing.assert_array_equal(offsets, [[0, 0], [1, 1]])
+    areas = upper.collections[0].get_sizes()
+    assert areas[1] / areas[0] == pytest.approx(9 / 4)
+    assert [bar.get_height() for bar in lower.patches] == [4, 9, 0]
+    many = np.random.default_rng(0).integers(0, 500, size=(60, 5))
+    many[7] = 0
+    upper, lower = partition_figure.draw(many, "title", "subtitle").axes
+    assert len(upper.patches) == 300
+    tops = np.array([bar.get_height() for bar in upper.patches]).reshape(5, 60).sum(axis=0)
+    np.testing.assert_allclose(tops, [0.0 if client == 7 else 1.0 for client in range(60)])
+    skewed = partition_figure.draw(np.array([[1], [1000]]), "title", "subtitle")
+    assert skewed.axes[1].get_yscale() == "log"
+    partition_figure.write(partition_figure.draw(np.zeros((3, 2), int), "nothing", ""), tmp_path / "empty")
+    assert (tmp_path / "empty.png").exists()
+
+
+def test_statistics_on_known_counts() -> None:
+    assert c_score(np.array([[5, 5], [1, 1]])) == 0
+    assert c_score(np.eye(10, dtype=int)) == pytest.approx(1.8)
+    assert c_score(np.array([[3, 0], [0, 1]])) == pytest.approx((0.5 + 1.5) / 2)
+    assert c_score(np.array([[3, 0], [0, 1], [0, 0]])) == c_score(np.array([[3, 0], [0, 1]]))
+    assert c_score(np.zeros((2, 3), int)) == 0
+    np.testing.assert_allclose(entropies(np.array([[2, 2], [7, 0], [0, 0]])), [np.log(2), 0])
+    np.testing.assert_allclose(pairwise_distances(np.array([[4, 0], [0, 2], [1, 1]])), [1, 0.5, 0.5])

@@ -1,0 +1,173 @@
+"""Partition files: equal bytes for equal input, read back as written, refused when damaged or foreign."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from partition_toys import equal, split_data, toy_data
+
+from fedcore.data import Partition
+from fedcore.errors import DataError, SpecError
+from fedcore.files import sha256_file
+from fedcore.partitioning import check, every_client, identity, load, make, refuse_other, save
+from fedcore.registry import Plugin, find
+
+DATA = toy_data(np.arange(100) % 4)
+ORIGIN = {"partition": {"name": "iid"}, "data": {"name": "toy"}, "seed": 1, "data_sha256": "ab"}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"validation": 0.3}, {"fold": {"index": 2}}], ids=["plain", "held", "fold"]
+)
+def test_read_back_as_written(options: dict[str, Any], tmp_path: Path) -> None:
+    made = split_data(DATA, "shards", clients=120 if not options else 20, **options)
+    save(made, tmp_path / "a.npz", ORIGIN)
+    found, origin = load(tmp_path / "a.npz")
+    equal(found, made)
+    assert origin == ORIGIN
+    assert (found.test is None) == (made.test is None)
+
+
+def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        save(split_data(DATA, "iid", clients=9), tmp_path / f"{name}.npz", dict(reversed(ORIGIN.items())))
+    save(split_data(DATA, "iid", clients=9), tmp_path / "c.npz", ORIGIN)
+    assert len({(tmp_path / f"{name}.npz").read_bytes() for name in "abc"}) == 1
+    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_plain_numpy_reads_it(tmp_path: Path) -> None:
+    save(split_data(DATA, "iid", clients=9), tmp_path / "a.npz", ORIGIN)
+    with np.load(tmp_path / "a.npz") as archive:
+        assert archive["sizes"].sum() == len(archive["rows"]) == 100
+        assert json.loads(archive["identity"].tobytes()) == ORIGIN
+
+
+def damaged(kind: str, path: Path) -> None:
+    save(split_data(DATA, "iid", clients=9), path, ORIGIN)
+    content = path.read_bytes()
+    if kind == "missing":
+        path.unlink()
+    elif kind == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    elif kind == "flipped":
+        path.write_bytes(content.replace(b"IID", b"XID"))
+    elif kind == "text":
+        path.write_text("no partition")
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "pickle":
+        np.savez(path, rows=np.array([{}], dtype=object))
+    elif kind == "array":
+        buffer = io.BytesIO()
+        np.save(buffer, np.arange(3))
+        path.write_bytes(buffer.getvalue())
+    else:
+        with np.load(path) as archive:
+            arrays = dict(archive)
+        if kind == "other npz":
+            arrays.pop("sizes")
+        elif kind == "newer format":
+            arrays["format"] = np.array(99)
+        elif kind == "rows cut":
+            arrays["rows"] = arrays["rows"][:-3]
+        np.savez(path, **arrays)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "missing",
+        "truncated",
+        "flipped",
+        "text",
+        "empty",
+        "pickle",
+        "array",
+        "other npz",
+        "newer format",
+        "rows cut",
+    ],
+)
+def test_damaged_files_are_refused(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    damaged(kind, path)
+    with pytest.raises(DataError) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_identity_says_what_a_partition_was_made_of(tmp_path: Path) -> None:
+    section = {"name": "iid", "clients": 3, "seed": None}
+    own = identity(section, {"name": "toy"}, 4, "ab")
+    refuse_other(tmp_path / "p.npz", own, identity(section, {"name": "toy"}, 4, "ab"))
+    for change, key in [
+        (({**section, "clients": 4}, {"name": "toy"}, 4, "ab"), "partition"),
+        ((section, {"name": "mnist"}, 4, "ab"), "data"),
+        ((section, {"name": "toy"}, 5, "ab"), "seed"),
+        ((section, {"name": "toy"}, 4, "cd"), "data_sha256"),
+    ]:
+        with pytest.raises(SpecError, match=rf"p.npz: made for another specification: {key} is"):
+            refuse_other(tmp_path / "p.npz", own, identity(*change))  # type: ignore[arg-type]
+
+
+def test_a_fixed_seed_is_shared_by_runs_of_any_seed() -> None:
+    section = {"name": "iid", "clients": 3, "seed": 7}
+    assert identity(section, {}, 1, "") == identity(section, {}, 2, "")
+
+
+def test_every_client_of_a_split_by_client() -> None:
+    plugin = find("partition", "shards")
+    options = plugin.options.model_validate({"clients": 10, "fold": {"index": 1}})
+    fold = make(plugin, options, DATA, 3)  # type: ignore[arg-type]
+    everyone = every_client(plugin, options, DATA, 3)  # type: ignore[arg-type]
+    assert len(everyone) == 10
+    assert {tuple(rows) for rows in fold.clients} < {tuple(rows) for rows in everyone}
+    assert sum(map(len, everyone)) == 100
+
+
+@pytest.mark.parametrize(
+    ("clients", "message"),
+    [
+        (([0, 1], [1, 2]), "row 1 is held more than once"),
+        (([0], [2]), "row 1 is neither held nor dropped"),
+        (([0, 1], [3]), "row 3 is out of range, the data have 3 rows"),
+        (([0, 1], [-1]), "out of range"),
+    ],
+)
+def test_a_broken_plugin_is_found_out(clients: tuple[list[int], ...], message: str) -> None:
+    made = Partition(tuple(np.array(rows) for rows in clients))
+    with pytest.raises(SpecError, match=f"partition 'mine': .*{message}"):
+        check(made, 3, "mine")
+    plugin = Plugin("mine", find("partition", "given").options, lambda *_: made, "", "")
+    with pytest.raises(SpecError, match=message):
+        make(plugin, plugin.options.model_validate({}), toy_data([0, 0, 0]), 0)  # type: ignore[arg-type]
+
+
+def test_lists_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text("[[0, 2], [1, 3]]")
+    data = toy_data([0, 1, 2, 3])
+    with pytest.raises(SpecError, match=rf"partition.sha256: got None, but .* has {sha256_file(path)}"):
+        split_data(data, "file", path=str(path))
+    made = split_data(data, "file", path=str(path), sha256=sha256_file(path))
+    assert [rows.tolist() for rows in made.clients] == [[0, 2], [1, 3]]
+    for text in ("{", '{"a": 1}', "[[0, 1.5]]", "[[true]]", "[3]", "[]"):
+        path.write_text(text)
+        with pytest.raises((SpecError, DataError), match=r"rows.json: "):
+            split_data(data, "file", path=str(path), sha256=sha256_file(path))
+
+
+def test_a_partition_file_as_the_partition(tmp_path: Path) -> None:
+    made = split_data(DATA, "shards", clients=9)
+    save(made, tmp_path / "p.npz", ORIGIN)
+    again = split_data(DATA, "file", path=str(tmp_path / "p.npz"), sha256=sha256_file(tmp_path / "p.npz"))
+    equal(again, made)
