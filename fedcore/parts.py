@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -169,10 +169,26 @@ class Traffic:
         return Traffic(self.down + other.down, self.up + other.up)
 
 
+@dataclass(frozen=True)
+class Cargo:
+    """What a part adds to a round's messages, in words; models travel anyway.
+
+    ``down``: from the server to the clients; ``up``: back.
+    """
+
+    down: tuple[str, ...] = ()
+    up: tuple[str, ...] = ()
+
+
 class Part:
-    """Hooks that any part may fill; each does nothing unless it is filled."""
+    """Hooks that any part may fill; each does nothing unless it is filled.
+
+    ``label`` names the part; ``family`` is the wider sort that a taxonomy files it under, where that
+    differs from the label.
+    """
 
     label: str = ""
+    family: ClassVar[str] = ""
 
     def start(self, run: Run, state: State) -> None:
         """Before the first round: put the part's own memory into the state."""
@@ -190,6 +206,10 @@ class Part:
         """Return the bytes that this part adds to the round's traffic."""
         return Traffic()
 
+    def cargo(self) -> Cargo:
+        """Say in words what ``traffic`` counts."""
+        return Cargo()
+
     def columns(self, state: State) -> dict[str, float]:
         """Return this part's own columns of history.csv."""
         return {}
@@ -197,6 +217,8 @@ class Part:
 
 class Term(Part):
     """A term of the local objective."""
+
+    family = "regularized loss"
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Return the term for one client in one round."""

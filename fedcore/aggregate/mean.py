@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fedcore.parts import Aggregation, Run, State, Upload
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+Weights = Literal["nk", "uniform"]
 
 
 def weighted_sum(vectors: Iterable[Tensor], weights: Sequence[float]) -> Tensor:
@@ -48,3 +51,8 @@ class PlainMean(Aggregation):
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Return the mean change [d], relative to ``model``."""
         return weighted_sum((upload.model - model for upload in uploads), [1 / len(uploads)] * len(uploads))
+
+
+def averaging(weights: Weights) -> Aggregation:
+    """Return averaging by sample counts (``nk``) or with every client alike (``uniform``)."""
+    return WeightedMean() if weights == "nk" else PlainMean()

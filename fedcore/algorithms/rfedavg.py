@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -19,30 +19,63 @@ class RFedAvgOptions(AlgorithmOptions):
     """``lambda``: weight of the distribution regulariser.
 
     ``noise_sigma`` and ``clip`` (C_0): Gaussian noise of standard deviation noise_sigma * clip / L on
-    each delta, L the batch size.
+    each delta, L the batch size. ``delta_start``: the first deltas come from the initial ``model`` or are
+    ``zero``.
     """
 
     lam: Annotated[float, Field(alias="lambda", ge=0)] = 1e-4
     noise_sigma: Annotated[float, Field(ge=0)] = 0.0
     clip: Annotated[float, Field(gt=0)] = 1.0
+    delta_start: Literal["model", "zero"] = "model"
 
 
-def build_rfedavg(options: RFedAvgOptions, spec: Spec) -> Recipe:
+class PairwiseOptions(RFedAvgOptions):
+    """``delta_model``: a client's delta comes from its ``local`` model after training, or from the model
+    that it ``received``. ``distances``: their ``mean`` over the other clients counts, or their ``sum``.
+    """
+
+    delta_model: Literal["local", "received"] = "local"
+    distances: Literal["mean", "sum"] = "mean"
+
+
+class PlusOptions(RFedAvgOptions):
+    """``include_self``: the mean of the others' deltas includes the client's own."""
+
+    include_self: bool = False
+
+
+def build_rfedavg(options: PairwiseOptions, spec: Spec) -> Recipe:
     """FedAvg plus lambda/(N-1) sum_{j != k} ||delta_k - delta_j||^2, delta_j from local models."""
     released = spec.variant == "released"
     return recipe(
-        objective=(MmdToOthers(options.lam, pairwise=True),),
-        exchange=(FeatureMeans("local", options.noise_sigma * options.clip, one_batch=released),),
+        objective=(MmdToOthers(options.lam, pairwise=True, summed=options.distances == "sum"),),
+        exchange=(
+            FeatureMeans(
+                "local",
+                options.noise_sigma * options.clip,
+                one_batch=released,
+                at_start=options.delta_model == "received",
+                zero=options.delta_start == "zero",
+            ),
+        ),
         aggregate=PlainMean() if released else WeightedMean(),
     )
 
 
-def build_plus(options: RFedAvgOptions, spec: Spec) -> Recipe:
+def build_plus(options: PlusOptions, spec: Spec) -> Recipe:
     """FedAvg plus lambda ||delta_k - mean_{j != k} delta_j||^2, delta_j from the new global model."""
     released = spec.variant == "released"
+    include = options.include_self or released
     return recipe(
-        objective=(MmdToOthers(options.lam, pairwise=False, include_self=released),),
-        exchange=(FeatureMeans("global", options.noise_sigma * options.clip, one_batch=released),),
+        objective=(MmdToOthers(options.lam, pairwise=False, include_self=include),),
+        exchange=(
+            FeatureMeans(
+                "global",
+                options.noise_sigma * options.clip,
+                one_batch=released,
+                zero=options.delta_start == "zero",
+            ),
+        ),
         aggregate=PlainMean() if released else WeightedMean(),
     )
 
@@ -50,7 +83,7 @@ def build_plus(options: RFedAvgOptions, spec: Spec) -> Recipe:
 PLUGINS = (
     Plugin(
         "rfedavg",
-        RFedAvgOptions,
+        PairwiseOptions,
         build_rfedavg,
         "MMD regulariser on mean features of all local models",
         "rFedAvg, Algorithm 1",
@@ -58,7 +91,7 @@ PLUGINS = (
     ),
     Plugin(
         "rfedavg_plus",
-        RFedAvgOptions,
+        PlusOptions,
         build_plus,
         "MMD regulariser on mean features of the global model, sent in a second synchronisation",
         "rFedAvg, Algorithm 2",

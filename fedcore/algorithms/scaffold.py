@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import PositiveFloat
 
-from fedcore.aggregate.mean import PlainMean, WeightedMean
+from fedcore.aggregate.mean import PlainMean, averaging
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.registry import Plugin
 from fedcore.server.sgd import ServerSgd
 from fedcore.spec import Spec
-from fedcore.update.control_variates import Averaging, ControlVariates
+from fedcore.update.control_variates import Averaging, ControlVariates, model_weights
 
 
 class ScaffoldOptions(AlgorithmOptions):
@@ -33,7 +33,7 @@ def build(options: ScaffoldOptions, spec: Spec) -> Recipe:
         return recipe(aggregate=PlainMean())
     return recipe(
         update=ControlVariates(options.option, options.averaging),
-        aggregate=PlainMean() if options.averaging == "uniform" else WeightedMean(),
+        aggregate=averaging(model_weights(options.averaging)),
         server=ServerSgd(options.server_lr),
     )
 

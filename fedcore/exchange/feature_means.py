@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fedcore.local.engine import features
-from fedcore.parts import Exchange, Job, Plan, Run, State, Traffic, Upload
+from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,21 +21,27 @@ class FeatureMeans(Exchange):
     client receives one vector, the mean of the others' (rFedAvg+, Algorithm 2).
     ``noise`` is sigma C_0: Gaussian noise of standard deviation noise / L is added to each delta before
     it leaves the client, L the batch size (Section VI-B.8).
+    ``at_start`` takes the local delta under the model received instead, as line 10 of Algorithm 1 is
+    printed; ``zero`` starts from zero vectors, and nothing is sent before the first round.
     ``one_batch`` takes delta from one batch under the model received, as the released code does.
     """
 
     when: Literal["local", "global"]
     noise: float = 0.0
     one_batch: bool = False
+    at_start: bool = False
+    zero: bool = False
     label: str = "mean features"
 
     def start(self, run: Run, state: State) -> None:
-        """Let every client with data send delta from w_0, and count that."""
+        """Let every client with data send delta from w_0, and count that, unless deltas start at zero."""
         width = features(run.problem, state.model, run.problem.test.x[:1]).shape[1]
         delta = state.model.new_zeros(len(run.problem.clients), width)
+        state.server["delta"] = delta
+        if self.zero:
+            return
         for client in run.problem.active:
             delta[client] = self._delta(run, state.model, client, -1)
-        state.server["delta"] = delta
         active = len(run.problem.active)
         state.bytes_down += active * state.model.numel() * run.problem.bytes_per_number
         state.bytes_up += active * width * run.problem.bytes_per_number
@@ -44,7 +50,7 @@ class FeatureMeans(Exchange):
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Compute delta_k from the local model (``when="local"``)."""
         if self.when == "local":
-            model = job.received if self.one_batch else upload.model
+            model = job.received if self.one_batch or self.at_start else upload.model
             upload.extras["delta"] = self._delta(run, model, job.client, state.round)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
@@ -59,6 +65,13 @@ class FeatureMeans(Exchange):
         state.server["delta"] = delta
         if self.when == "global":
             state.values["next_holders"] = list(plan.cohort)
+
+    def cargo(self) -> Cargo:
+        """Mean feature vectors; with ``when="global"`` the new model travels down a second time."""
+        if self.when == "local":
+            return Cargo(down=("mean features delta_j of all N clients",), up=("mean feature delta_k",))
+        down = ("the others' mean feature", "the new model, for the second synchronisation")
+        return Cargo(down=down, up=("mean feature delta_k",))
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """N vectors (rFedAvg) or one (rFedAvg+) down and one up; rFedAvg+ sends the new model too."""

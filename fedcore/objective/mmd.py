@@ -24,6 +24,7 @@ class MmdToOthers(Term):
     lam: float
     pairwise: bool
     include_self: bool = False
+    summed: bool = False
     label: str = "MMD"
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
@@ -33,7 +34,7 @@ class MmdToOthers(Term):
         others = others_of(state.server["delta"], job.client, self.include_self)
         target = others.mean(dim=0)
         spread = (others - target).square().sum(dim=1).mean() if self.pairwise else None
-        lam = self.lam
+        lam = self.lam * len(others) if self.summed else self.lam
 
         def loss(phi: Tensor, batch: Batch) -> Tensor:
             distance = (batch.weights @ phi - target).square().sum()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from fedcore.aggregate.mean import Weights
 from fedcore.local.engine import full_gradient
-from fedcore.parts import Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
+from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,10 +56,19 @@ class ControlVariates(UpdateRule):
         for upload in uploads:
             state.clients["control"][upload.client] = upload.extras["control"]
 
+    def cargo(self) -> Cargo:
+        """The server's control down, the client's up."""
+        return Cargo(down=("control variate c",), up=("change of the control variate c_k",))
+
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """c down and the change of c_k up, for each client of the cohort."""
         control = len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number
         return Traffic(down=control, up=control)
+
+
+def model_weights(averaging: Averaging) -> Weights:
+    """Return how the models are averaged beside controls of this averaging."""
+    return "uniform" if averaging == "uniform" else "nk"
 
 
 def _own(state: State, client: int) -> Tensor:
