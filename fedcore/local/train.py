@@ -30,6 +30,14 @@ def learning_rate(run: Run, state: State, client: int, step: int = 0) -> float:
     return rate(training.lr, training.lr_schedule, state.round + 1, done)
 
 
+def round_rate(run: Run, state: State) -> float:
+    """Return the local learning rate at the coming round's first step, of the first client with data.
+
+    Clients differ in it only under a rate that decays by steps, with unequal numbers of them.
+    """
+    return learning_rate(run, state, run.problem.active[0])
+
+
 def train_client(engine: Engine, run: Run, state: State, job: Job) -> Upload:
     """Train one client from the model it received."""
     import torch

@@ -1,0 +1,89 @@
+"""FedAdagrad, FedAdam and FedYogi: FedAvg's clients under an adaptive server optimizer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat
+
+from fedcore.errors import SpecError
+from fedcore.parts import Recipe, UpdateRule
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.server.adaptive import KINDS, Adaptive, Kind
+from fedcore.spec import Spec
+from fedcore.update.server_momentum import BlendedMomentum
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
+class AdaptiveOptions(AlgorithmOptions):
+    """``server_lr``: the server's learning rate. ``beta1``, ``beta2``: decay of its first and second moment.
+    ``tau``: added to the root of the second moment. ``v0``: the second moment before the first round.
+
+    Defaults are ComFed's; Reddi et al. run FedAdagrad with ``beta1: 0``. ``second_moment_of``: of the
+    ``change`` (Reddi et al., ICLR 2021), or of the first moment (``momentum``; their first preprint).
+    ``momentum_in_local``: share of the server's first moment in every local step; 0 leaves local steps
+    alone (ComFed, Section VI, proposes it).
+    """
+
+    server_lr: PositiveFloat = 0.01
+    beta1: Decay = 0.9
+    beta2: Decay = 0.99
+    tau: PositiveFloat = 1e-3
+    v0: NonNegativeFloat = 0.0
+    second_moment_of: Literal["change", "momentum"] = "change"
+    momentum_in_local: Decay = 0.0
+
+
+def adaptive(kind: Kind, options: AdaptiveOptions, root: bool = True) -> Adaptive:
+    """Return the server optimizer of a kind with its hyperparameters."""
+    return KINDS[kind](
+        options.server_lr,
+        options.beta1,
+        options.beta2,
+        options.tau,
+        options.v0,
+        options.second_moment_of,
+        root,
+    )
+
+
+def local_update(rule: UpdateRule, options: AdaptiveOptions, spec: Spec) -> UpdateRule:
+    """Return a local update rule with the server's momentum mixed in, if the options ask for it.
+
+    Raises:
+        SpecError: the local optimizer has no step length to express a momentum in.
+    """
+    if not options.momentum_in_local:
+        return rule
+    if spec.training.optimizer == "rmsprop":
+        raise SpecError("algorithm.momentum_in_local: not defined for training.optimizer 'rmsprop'; use sgd")
+    return BlendedMomentum(rule, options.momentum_in_local)
+
+
+def build_adagrad(options: AdaptiveOptions, spec: Spec) -> Recipe:
+    """FedAvg's mean change enters Adagrad as pseudo-gradient."""
+    return _build("adagrad", options, spec)
+
+
+def build_adam(options: AdaptiveOptions, spec: Spec) -> Recipe:
+    """FedAvg's mean change enters Adam as pseudo-gradient."""
+    return _build("adam", options, spec)
+
+
+def build_yogi(options: AdaptiveOptions, spec: Spec) -> Recipe:
+    """FedAvg's mean change enters Yogi as pseudo-gradient."""
+    return _build("yogi", options, spec)
+
+
+def _build(kind: Kind, options: AdaptiveOptions, spec: Spec) -> Recipe:
+    return recipe(server=adaptive(kind, options), update=local_update(UpdateRule(), options, spec))
+
+
+SOURCE = "Reddi et al., Algorithm 2; ComFed, Section III-E"
+PLUGINS = (
+    Plugin("fedadagrad", AdaptiveOptions, build_adagrad, "Adagrad on the server", SOURCE),
+    Plugin("fedadam", AdaptiveOptions, build_adam, "Adam on the server", SOURCE),
+    Plugin("fedyogi", AdaptiveOptions, build_yogi, "Yogi on the server", SOURCE),
+)
