@@ -1,0 +1,36 @@
+"""FedNova's normalised averaging."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from fedcore.aggregate.mean import sample_weights, weighted_sum
+from fedcore.local.accumulation import norm
+from fedcore.parts import Aggregation, Run, State, Upload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class NormalisedMean(Aggregation):
+    """tau_eff sum_k p_k Delta_k / ||a_k||_1, with p_k from the sample counts of the round's clients.
+
+    a_k says how the client's optimizer accumulates its gradients (``fedcore.local.accumulation``); ``mu``
+    is the weight of the clients' proximal term. tau_eff = sum_k p_k ||a_k||_1, or with ``tau_eff="steps"``
+    sum_k p_k tau_k. Wang et al. (FedNova), eq. (6) and Section 4.
+    """
+
+    mu: float = 0.0
+    tau_eff: Literal["norm", "steps"] = "norm"
+    label: str = "normalized averaging"
+
+    def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
+        """Return the normalised mean change [d], relative to ``model``."""
+        p = sample_weights(uploads)
+        norms = [norm(run, state, upload.client, self.mu) for upload in uploads]
+        lengths = norms if self.tau_eff == "norm" else [upload.steps for upload in uploads]
+        effective = sum(weight * length for weight, length in zip(p, lengths, strict=True))
+        changes = (upload.model - model for upload in uploads)
+        return weighted_sum(changes, [effective * w / a for w, a in zip(p, norms, strict=True)])

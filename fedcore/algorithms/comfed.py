@@ -1,0 +1,92 @@
+"""ComFed: every client-variance reduction of one list with every server optimizer of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import NonNegativeFloat, create_model
+
+from fedcore.aggregate.mean import averaging
+from fedcore.algorithms.fednova import FedNovaOptions
+from fedcore.algorithms.fednova import aggregate as nova_aggregate
+from fedcore.algorithms.fednova import objective as nova_objective
+from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
+from fedcore.objective.proximal import Proximal
+from fedcore.parts import Recipe, UpdateRule
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.server.adaptive import Kind
+from fedcore.spec import Spec
+from fedcore.update.control_variates import Averaging, ControlVariates, model_weights
+
+
+class ProxOptions(AlgorithmOptions):
+    """``mu``: weight of the proximal term."""
+
+    mu: NonNegativeFloat = 1.0
+
+
+class ScafOptions(AlgorithmOptions):
+    """``option``: how c_k is renewed (1 or 2). ``averaging``: ``nk`` weighs models and controls by sample
+    counts, ``mixed`` models only, ``uniform`` neither.
+    """
+
+    option: Literal[1, 2] = 1
+    averaging: Averaging = "nk"
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client-variance reduction: its title, its keys, and the parts that it puts into a recipe."""
+
+    title: str
+    options: type[AlgorithmOptions]
+    parts: Callable[[Any, Spec], dict[str, Any]]
+    summary: str
+
+
+def prox(options: ProxOptions, spec: Spec) -> dict[str, Any]:
+    """Return FedProx's local objective."""
+    return {"objective": (Proximal(options.mu),)}
+
+
+def scaf(options: ScafOptions, spec: Spec) -> dict[str, Any]:
+    """Return SCAFFOLD's local update."""
+    return {
+        "update": ControlVariates(options.option, options.averaging),
+        "aggregate": averaging(model_weights(options.averaging)),
+    }
+
+
+def nova(options: FedNovaOptions, spec: Spec) -> dict[str, Any]:
+    """Return FedNova's aggregation."""
+    return {"objective": nova_objective(options), "aggregate": nova_aggregate(options, spec)}
+
+
+CLIENTS = {
+    "prox": Client("Prox", ProxOptions, prox, "proximal local objectives"),
+    "scaf": Client("Scaf", ScafOptions, scaf, "control variates"),
+    "nova": Client("Nova", FedNovaOptions, nova, "normalised averaging"),
+}
+SERVERS: tuple[Kind, ...] = ("adam", "adagrad", "yogi")
+
+
+def combine(name: str, client: Client, kind: Kind) -> Plugin:
+    """Return the algorithm of one cell of ComFed's Table III, with the keys of both sides."""
+
+    def build(options: Any, spec: Spec) -> Recipe:
+        parts = client.parts(options, spec)
+        rule = local_update(parts.pop("update", UpdateRule()), options, spec)
+        return recipe(update=rule, server=adaptive(kind, options), **parts)
+
+    title = f"{client.title}{kind.capitalize()}"
+    options = create_model(f"{title}Options", __base__=(client.options, AdaptiveOptions))
+    summary = f"{client.summary} with {kind.capitalize()} on the server"
+    return Plugin(name, options, build, summary, "ComFed, Algorithm 2, Tables II and III")
+
+
+PLUGINS = tuple(
+    combine(f"{name}_{kind}", client, kind) for name, client in CLIENTS.items() for kind in SERVERS
+)

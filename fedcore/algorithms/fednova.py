@@ -1,0 +1,55 @@
+"""FedNova: clients' changes are normalised by how much work went into them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedcore.aggregate.nova import NormalisedMean
+from fedcore.errors import SpecError
+from fedcore.objective.proximal import Proximal
+from fedcore.parts import Recipe, Term
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.spec import Spec
+
+
+class FedNovaOptions(AlgorithmOptions):
+    """``mu``: weight of a proximal term in the local loss. Local momentum is ``training.momentum``.
+
+    ``tau_eff``: the effective number of steps is the mean ``norm`` ||a_k||_1 or the mean number of ``steps``.
+    """
+
+    mu: Annotated[float, Field(ge=0)] = 0.0
+    tau_eff: Literal["norm", "steps"] = "norm"
+
+
+def aggregate(options: FedNovaOptions, spec: Spec) -> NormalisedMean:
+    """Return the normalised averaging.
+
+    Raises:
+        SpecError: the local optimizer does not accumulate gradients linearly.
+    """
+    if spec.training.optimizer == "rmsprop":
+        raise SpecError("training.optimizer: got 'rmsprop', normalised averaging expects sgd or momentum")
+    return NormalisedMean(options.mu, options.tau_eff)
+
+
+def objective(options: FedNovaOptions) -> tuple[Term, ...]:
+    """Return the proximal term, if there is one."""
+    return (Proximal(options.mu),) if options.mu else ()
+
+
+def build(options: FedNovaOptions, spec: Spec) -> Recipe:
+    """FedAvg with normalised averaging."""
+    return recipe(objective=objective(options), aggregate=aggregate(options, spec))
+
+
+PLUGIN = Plugin(
+    "fednova",
+    FedNovaOptions,
+    build,
+    "changes normalised by the clients' numbers and kinds of local steps",
+    "Wang et al., eq. (6); ComFed, Section III-D",
+)
