@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.data import Source
-from fedcore.datasets import cifar10, libsvm, mnist
+from fedcore.datasets import cifar10, covertype, femnist, libsvm, mnist, shakespeare
 from fedcore.declaration import Declaration
 from fedcore.files import atomic, sha256_file, write_json
 from fedcore.rng import Streams
@@ -86,7 +86,50 @@ def libsvm_sets(source: Source) -> Iterator[Made]:
         yield Made(f"libsvm/{declaration.name}.npz", arrays, declaration, rows)
 
 
-PARTS: tuple[Callable[[Source], Iterator[Made]], ...] = (images, libsvm_sets)
+def writers(source: Source) -> Iterator[Made]:
+    """All images of 30 FEMNIST writers."""
+    data = femnist.pixels("sample", source)
+    rng = Streams(0).get("demo/femnist")
+    chosen = np.sort(rng.permutation(1 + data["train_writer"].max())[:30])
+    arrays: dict[str, NDArray[Any]] = {"names": data["names"][chosen]}
+    for use in ("train", "test"):
+        keep = np.isin(data[f"{use}_writer"], chosen)
+        arrays |= {f"{use}_{part}": data[f"{use}_{part}"][keep] for part in ("x", "y")}
+        arrays[f"{use}_writer"] = np.searchsorted(chosen, data[f"{use}_writer"][keep]).astype(np.uint8)
+    counts = {use: len(arrays[f"{use}_y"]) for use in ("train", "test")}
+    yield Made(femnist.WRITERS, arrays, femnist.DECLARATION, counts | {"writers": len(chosen)})
+
+
+def forest(source: Source) -> Iterator[Made]:
+    """12,000 rows of Covertype, classes in proportion; the 0/1 columns as indices."""
+    rows = covertype.table("subset92962", source)
+    rows = rows[draw(rows[:, -1], 12000, "covertype")]
+    first, last = covertype.QUANTITATIVE, covertype.QUANTITATIVE + covertype.WILDERNESS
+    arrays: dict[str, NDArray[Any]] = {
+        "numbers": rows[:, :first].astype(np.int16),
+        "wilderness": rows[:, first:last].argmax(axis=1).astype(np.uint8),
+        "soil": rows[:, last:-1].argmax(axis=1).astype(np.uint8),
+        "classes": rows[:, -1].astype(np.uint8),
+    }
+    yield Made("covertype/covertype.npz", arrays, covertype.DECLARATION, {"rows": len(rows)})
+
+
+def roles(source: Source) -> Iterator[Made]:
+    """What 24 middling roles of the plays say, in symbols of the alphabet."""
+    texts = {
+        name: said for name, said in shakespeare.texts("full", source).items() if 2000 < len(said) < 9000
+    }
+    order = Streams(0).get("demo/shakespeare").permutation(len(texts))[:24]
+    names = [list(texts)[index] for index in sorted(order)]
+    arrays: dict[str, NDArray[Any]] = {
+        "names": np.array(names),
+        "ends": np.cumsum([len(texts[name]) for name in names]),
+        "symbols": np.concatenate([texts[name] for name in names]),
+    }
+    yield Made("shakespeare/roles.npz", arrays, shakespeare.DECLARATION, {"roles": len(names)})
+
+
+PARTS: tuple[Callable[[Source], Iterator[Made]], ...] = (images, libsvm_sets, writers, forest, roles)
 
 
 def write_npz(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

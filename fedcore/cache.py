@@ -5,14 +5,20 @@ A file whose size or time differs from its marker is hashed again, so a changed 
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedcore.data import Source
 from fedcore.declaration import File
 from fedcore.errors import DataError
-from fedcore.files import sha256_file, write_json
-from fedcore.unpack import opened, rows_sha256
+from fedcore.files import atomic, sha256_file, sha256_text, write_json
+from fedcore.unpack import DAMAGE, opened, rows_sha256
 
 
 def inside(folder: Path, relative: str) -> Path:
@@ -83,3 +89,25 @@ def _recorded(path: Path) -> dict[str, str]:
 
 def _marker(path: Path) -> Path:
     return path.with_name(f".{path.name}.verified.json")
+
+
+def derived(
+    source: Source, name: str, files: Mapping[str, Path], make: Callable[[], dict[str, NDArray[Any]]]
+) -> dict[str, NDArray[Any]]:
+    """Return arrays that are slow to read from their files, kept beside the cache under their checksums.
+
+    Args:
+        source: whose cache.
+        name: what the arrays are; changes when ``make`` does.
+        files: the verified files that ``make`` reads.
+        make: reads them.
+    """
+    found = "".join(_recorded(path).get("sha256") or sha256_file(path) for path in files.values())
+    path = inside(source.root / "fetched" / "derived", f"{name}-{sha256_text(found)[:16]}.npz")
+    if path.is_file():
+        with contextlib.suppress(*DAMAGE, ValueError, KeyError), np.load(path, allow_pickle=False) as kept:
+            return {key: kept[key] for key in kept.files}
+    arrays = make()
+    with contextlib.suppress(OSError), atomic(path) as handle:
+        np.savez(handle, allow_pickle=False, **arrays)
+    return arrays

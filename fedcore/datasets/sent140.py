@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fedcore.data import Dataset, Source
-from fedcore.datasets import sent140_demo
-from fedcore.declaration import Declaration, Edition
+from fedcore import cache, fetch
+from fedcore.data import Dataset, Rows, Source
+from fedcore.datasets import glove, sent140_demo
+from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.errors import DataError
 from fedcore.options import Options
+from fedcore.readers.csv import read_table
+from fedcore.readers.leaf import read_leaf
 from fedcore.registry import Plugin
+from fedcore.rng import Streams
+
+WORD = re.compile(r"[\w']+|[.,!?;]")
+COLUMNS = ("polarity", "id", "date", "query", "user", "text")
+TEXT = 4
+TERMS = "real messages of real people, for research only and not to be handed on (Twitter's terms)"
+PADDING, UNKNOWN = 0, 1
 
 DECLARATION = Declaration(
     name="sent140",
@@ -23,42 +39,190 @@ DECLARATION = Declaration(
     classes=2,
     upstream="http://help.sentiment140.com/for-students",
     editions={
+        "full": Edition(
+            "real",
+            "Sent140",
+            (
+                File(
+                    "sent140/training.1600000.processed.noemoticon.csv",
+                    forms=(
+                        Form(
+                            "trainingandtestdata.zip",
+                            "sha256:004a3772c8a7ff9bbfeb875880f47f0679d93fc63e5cf9cff72d54a8a6162e57",
+                            ("https://cs.stanford.edu/people/alecmgo/trainingandtestdata.zip",),
+                            member="training.1600000.processed.noemoticon.csv",
+                        ),
+                    ),
+                ),
+            ),
+            {"messages": 1600000},
+            TERMS,
+        ),
+        "leaf_test": Edition(
+            "subset",
+            "8,692 messages of Sent140 (the test part of LEAF's 5% sample)",
+            (
+                File(
+                    "sent140/all_data_niid_05_keep_3_test_9.json",
+                    "c73d2c1797f16044d9e4aeea68616f58d6281e0204f054a3146f371f92e6ce06",
+                    1803784,
+                    forms=(
+                        Form(
+                            "all_data_niid_05_keep_3_test_9.json.gz",
+                            "sha256:08bd47d28f23bc8937364a93b52d0f23548d4ac8f0610c68b32fd118f482d07c",
+                        ),
+                    ),
+                ),
+            ),
+            {"messages": 8692, "users": 7086},
+            TERMS,
+        ),
+        "manual": Edition(
+            "subset",
+            "the hand-labelled messages of Sent140",
+            (
+                File(
+                    "sent140/testdata.manual.2009.06.14.csv",
+                    "c77669cc86ae85d3807d65fc13fed0c395266db518d4eaa0ff1f19bf6efbbdd3",
+                    74326,
+                ),
+            ),
+            {"messages": 359},
+            TERMS,
+        ),
         "demo": Edition("synthetic", "synthetic two-topic word sequences in place of Sent140"),
     },
 )
 
 
 class Sent140Options(Options):
-    """``length``: tokens a message. The rest is for the demo: ``messages`` is the mean of a user."""
+    """How messages become samples.
 
-    edition: Literal["full", "demo"] = "full"
+    Attributes:
+        length: tokens a message; longer ones are cut, shorter ones padded at the end or the start.
+        vectors: which GloVe vectors turn words into indices.
+        min_messages: users with fewer are left out.
+        users: of the generated demo; ``messages`` is their mean number of messages.
+        seed: of the split of users 4 : 1 into training and test users, and of the demo.
+    """
+
+    edition: Literal["full", "leaf_test", "manual", "demo"] = "full"
     length: PositiveInt = 25
+    padding: Literal["end", "start"] = "end"
+    vectors: Literal["full", "top40000"] = "full"
+    min_messages: PositiveInt = 1
     users: Annotated[int, Field(ge=5)] = 200
     messages: Annotated[int, Field(ge=2)] = 12
     seed: Annotated[int, Field(ge=0)] = 0
 
 
+def messages(edition: str, source: Source) -> tuple[list[str], NDArray[np.int64], NDArray[Any]]:
+    """Return texts, labels (0 negative, 1 positive) and user names, neutral messages left out.
+
+    Raises:
+        DataError: terms not accepted, or the file is missing or malformed.
+    """
+    (path,) = fetch.obtain(DECLARATION, edition, source).values()
+    if path.suffix == ".json":
+        return _leaf(path)
+    frame = read_table(path, COLUMNS, COLUMNS, encoding="latin-1")
+    frame = frame[frame.polarity != 2]
+    if not frame.polarity.isin((0, 4)).all():
+        raise DataError(f"{path}: a polarity is none of 0, 2, 4")
+    labels = (frame.polarity == 4).to_numpy().astype(np.int64)
+    return frame.text.astype(str).tolist(), labels, frame.user.astype(str).to_numpy(object)
+
+
+def _leaf(path: Path) -> tuple[list[str], NDArray[np.int64], NDArray[Any]]:
+    users = read_leaf([path])
+    rows = [(name, x, y) for name, (xs, ys) in users.items() for x, y in zip(xs, ys, strict=True)]
+    if not all(isinstance(x, list) and len(x) > TEXT and y in (0, 1) for _, x, y in rows):
+        raise DataError(f"{path}: expected x = [id, date, query, user, text, ...] and y of 0 or 1")
+    texts = [str(x[TEXT]) for _, x, _ in rows]
+    return texts, np.array([y for *_, y in rows], np.int64), np.array([name for name, *_ in rows], object)
+
+
+def tokens(texts: Sequence[str], words: Sequence[str], length: int) -> NDArray[np.int32]:
+    """Turn texts into word indices [n, length]: 0 pads at the end, 1 is an unknown word, then ``words``.
+
+    A word is a run of letters, digits and apostrophes, in lower case, or one of . , ! ? ; (LEAF).
+    """
+    index = {word: place for place, word in enumerate(words, UNKNOWN + 1)}
+    out = np.zeros((len(texts), length), np.int32)
+    for row, text in enumerate(texts):
+        found = [index.get(word, UNKNOWN) for word in WORD.findall(text.lower())[:length]]
+        out[row, : len(found)] = found
+    return out
+
+
+def pad_start(x: NDArray[Any]) -> NDArray[Any]:
+    """Move each row's padding from its end to its start."""
+    order = np.argsort(x != PADDING, axis=1, kind="stable")
+    return np.take_along_axis(x, order, axis=1)
+
+
 def build(options: Sent140Options, source: Source) -> Dataset:
     """Load the messages as word indices: x int64 [n, length], labels 0 (negative) and 1 (positive).
 
-    Train and test users are disjoint.
+    Train and test users are disjoint. Users appear by number, never by name.
 
     Raises:
-        DataError: files are missing or damaged.
+        DataError: terms not accepted, or files are missing or damaged.
     """
     edition = DECLARATION.edition(options.edition)
-    made = sent140_demo.generate(options.users, options.messages, options.length, options.seed)
+    if options.edition == "demo":
+        made = sent140_demo.generate(options.users, options.messages, options.length, options.seed)
+        train, test, users, vectors = made.train, made.test, len(made.users), made.embeddings
+    else:
+        words, rows = glove.vectors(options.vectors, source)
+        train, test, users = _split(_indexed(options, words, source), options)
+        vectors = np.vstack([np.zeros((UNKNOWN + 1, rows.shape[1]), np.float32), rows])
+    if options.padding == "start":
+        train, test = (Rows(pad_start(part.x), part.y, part.groups) for part in (train, test))
     return Dataset(
         "sent140",
-        made.train,
-        made.test,
+        train,
+        test,
         2,
         edition.state,
         edition.note,
-        group_names=made.users,
-        vocabulary=sent140_demo.VOCABULARY,
-        embeddings=made.embeddings,
+        group_names=tuple(f"user{user}" for user in range(users)),
+        vocabulary=len(vectors),
+        embeddings=vectors,
     )
+
+
+def _indexed(options: Sent140Options, words: Sequence[str], source: Source) -> dict[str, NDArray[Any]]:
+    paths = fetch.obtain(DECLARATION, options.edition, source)
+
+    def make() -> dict[str, NDArray[Any]]:
+        texts, labels, names = messages(options.edition, source)
+        users = np.unique(names.astype(str), return_inverse=True)[1]
+        return {"x": tokens(texts, words, options.length), "y": labels, "users": users}
+
+    name = f"sent140-{options.edition}-{options.vectors}-{options.length}-1"
+    return cache.derived(source, name, paths, make)
+
+
+def _split(data: dict[str, NDArray[Any]], options: Sent140Options) -> tuple[Rows, Rows, int]:
+    """Split by user, 4 : 1; users are numbered anew, training users first."""
+    x, y, users = data["x"].astype(np.int64), data["y"], data["users"].astype(np.int64)
+    enough = np.flatnonzero(np.bincount(users) >= options.min_messages)
+    if len(enough) < 2:
+        raise DataError(
+            f"sent140: {len(enough)} users have {options.min_messages} messages, expected 2 or more"
+        )
+    order = Streams(options.seed).get("sent140/users").permutation(enough)
+    cut = min(len(order) - 1, round(0.8 * len(order)))
+    number = np.full(users.max() + 1, -1)
+    number[np.sort(order[:cut])] = np.arange(cut)
+    number[np.sort(order[cut:])] = np.arange(cut, len(order))
+    groups = number[users]
+
+    def rows(keep: NDArray[np.bool_]) -> Rows:
+        return Rows(x[keep], y[keep], groups[keep])
+
+    return rows((groups >= 0) & (groups < cut)), rows(groups >= cut), len(order)
 
 
 PLUGIN = Plugin(

@@ -1,0 +1,190 @@
+"""Covertype: forest cover from cartographic variables, as two classes (RADFed) or seven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore import cache, fetch
+from fedcore.data import Dataset, Rows, Source
+from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.options import Options
+from fedcore.readers.csv import read_numbers
+from fedcore.readers.npz import read_npz
+from fedcore.registry import Plugin
+from fedcore.rng import Streams
+from fedcore.standardise import minmax, standardise
+
+QUANTITATIVE, WILDERNESS, SOIL = 10, 4, 40
+FEATURES = QUANTITATIVE + WILDERNESS + SOIL
+SHARES = (43, 57)
+TEST_SHARE = 0.2
+
+DECLARATION = Declaration(
+    name="covertype",
+    title="Forest cover type",
+    papers=("radfed",),
+    citation="Blackard: Covertype, UCI Machine Learning Repository, 1998",
+    licence="UCI, CC BY 4.0",
+    redistributable=True,
+    shape="[54]: 10 numbers, 4 wilderness areas and 40 soil types as 0/1; columns that never vary left out",
+    classes=7,
+    upstream="https://archive.ics.uci.edu/dataset/31/covertype",
+    editions={
+        "full": Edition(
+            "real",
+            "Covertype",
+            (
+                File(
+                    "covtype/covtype.data",
+                    forms=(
+                        Form(
+                            "covtype.data.gz",
+                            "sha256:614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771",
+                            (
+                                "https://archive.ics.uci.edu/ml/machine-learning-databases/covtype/"
+                                "covtype.data.gz",
+                                "https://ndownloader.figshare.com/files/5976039",
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+            {"rows": 581012},
+        ),
+        "subset92962": Edition(
+            "subset",
+            "92,962 of the 581,012 rows of Covertype",
+            (
+                File(
+                    "covtype/covtype.subset92962.data",
+                    "f21a68ba90b8ff3a7e3bf671bd9ff7fabb260211a8e6fba1d119c43c3988f68b",
+                    12026701,
+                    forms=(
+                        Form(
+                            "covtype.subset92962.data.gz",
+                            "sha256:f2d45a9be431669c70daafe8af6451454a35e5bdb196a2fb06103aacc8e88392",
+                        ),
+                    ),
+                ),
+            ),
+            {"rows": 92962},
+        ),
+        "kaggle15120": Edition(
+            "subset",
+            "15,120 rows of Covertype, 2,160 a class",
+            (
+                File(
+                    "covtype/kaggle-forest-cover-train.csv",
+                    "45d9949029e81059332efa1dcb22af082f7ad344859984b5dc761d1f328d88f5",
+                    2029405,
+                    forms=(
+                        Form(
+                            "kaggle-forest-cover-train.csv.gz",
+                            "sha256:4c6b0be9a12c1843b5484fe8020a138bfbdbe1401470a9ce70aafe710145efdc",
+                        ),
+                    ),
+                ),
+            ),
+            {"rows": 15120},
+            terms="the rules of Kaggle's competition forest-cover-type-prediction apply to this copy",
+        ),
+        "demo": Edition("subset", "12,000 of the 581,012 rows of Covertype", counts={"rows": 12000}),
+    },
+)
+
+
+class CovertypeOptions(Options):
+    """How Covertype is taken.
+
+    Attributes:
+        task: ``binary`` is classes 1 and 2 only, in RADFed's proportion 43 : 57 and a number of rows that is
+            a multiple of 1,000 (211,560 and 280,440 of the full data); ``seven`` is all rows.
+        scaling: of the ten quantitative columns: by all training rows (``standard`` is RADFed's -G), or
+            ``by_client`` (RADFed's -L), which leaves them for whoever knows the clients.
+        pool: train rows are all rows, for a split by client; a fixed fifth of the rows are test rows.
+    """
+
+    edition: Literal["full", "subset92962", "kaggle15120", "demo"] = "full"
+    task: Literal["binary", "seven"] = "binary"
+    scaling: Literal["as_shipped", "minmax", "standard", "by_client"] = "standard"
+    pool: bool = False
+
+
+def table(edition: str, source: Source) -> NDArray[np.int64]:
+    """Return all rows [n, 55] in integer units: 54 features and the class 1 to 7."""
+    if edition == "demo":
+        numbers, wilderness, soil, classes = read_npz(
+            fetch.demo_file(source, "covertype/covertype.npz"), "numbers", "wilderness", "soil", "classes"
+        )
+        one_hot = [np.eye(WILDERNESS, dtype=np.int64)[wilderness], np.eye(SOIL, dtype=np.int64)[soil]]
+        return np.hstack([numbers.astype(np.int64), *one_hot, classes[:, None].astype(np.int64)])
+    paths = fetch.obtain(DECLARATION, edition, source)
+    arrays = cache.derived(source, f"covertype-{edition}-1", paths, lambda: _parse(*paths.values()))
+    return arrays["rows"].astype(np.int64)
+
+
+def _parse(path: Path) -> dict[str, NDArray[Any]]:
+    header = path.suffix == ".csv"
+    rows = read_numbers(path, columns=FEATURES + 1 + header, header=header)
+    return {"rows": rows[:, int(header) :].astype(np.int16)}
+
+
+def binary_rows(classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows of RADFed's two-class form: the first ones of classes 1 and 2, 43 : 57."""
+    of = [np.flatnonzero(classes == label) for label in (1, 2)]
+    total = min(len(rows) * 100 // share for rows, share in zip(of, SHARES, strict=True)) // 1000 * 1000
+    return np.sort(
+        np.concatenate([rows[: total * share // 100] for rows, share in zip(of, SHARES, strict=True)])
+    )
+
+
+def build(options: CovertypeOptions, source: Source) -> Dataset:
+    """Load Covertype: x float32 [n, d]; ``client_features`` are wilderness area and soil type.
+
+    Raises:
+        DataError: files are missing or damaged.
+    """
+    rows = table(options.edition, source)
+    if options.task == "binary":
+        rows = rows[binary_rows(rows[:, -1])]
+    x, y = rows[:, :-1].astype(np.float64), rows[:, -1] - 1
+    held = Streams(0).get("covertype/test").permutation(len(y)) < round(TEST_SHARE * len(y))
+    kept = np.ones(len(y), np.bool_) if options.pool else ~held
+    x = _scaled(x, kept, options.scaling)[:, (x != x[0]).any(axis=0)].astype(np.float32)
+    train, test = Rows(x[kept], y[kept]), Rows(x[held], y[held])
+    edition = DECLARATION.edition(options.edition)
+    note = f"{edition.note}, classes 1 and 2 ({len(y):,} rows)" if options.task == "binary" else edition.note
+    return Dataset(
+        "covertype",
+        train,
+        test,
+        2 if options.task == "binary" else 7,
+        edition.state,
+        note,
+        client_features={
+            "wilderness": rows[kept, QUANTITATIVE : QUANTITATIVE + WILDERNESS].argmax(axis=1),
+            "soil": rows[kept, QUANTITATIVE + WILDERNESS : FEATURES].argmax(axis=1),
+        },
+    )
+
+
+def _scaled(x: NDArray[np.float64], train: NDArray[np.bool_], scaling: str) -> NDArray[np.float64]:
+    """Scale the quantitative columns by the training rows; the 0/1 columns stay."""
+    if scaling in {"as_shipped", "by_client"}:
+        return x
+    transform = standardise if scaling == "standard" else minmax
+    numbers = transform(x[train, :QUANTITATIVE], x[:, :QUANTITATIVE])[1]
+    return np.hstack([numbers, x[:, QUANTITATIVE:]])
+
+
+PLUGIN = Plugin(
+    "covertype",
+    CovertypeOptions,
+    build,
+    "forest cover from 54 cartographic variables, 2 or 7 classes",
+    "Blackard 1998; RADFed, section IV-B",
+)
