@@ -19,7 +19,7 @@ class NormalisedMean(Aggregation):
 
     a_k says how the client's optimizer accumulates its gradients (``fedcore.local.accumulation``); ``mu``
     is the weight of the clients' proximal term. tau_eff = sum_k p_k ||a_k||_1, or with ``tau_eff="steps"``
-    sum_k p_k tau_k. Wang et al. (FedNova), eq. (6) and Section 4.
+    sum_k p_k tau_k. Wang et al. (FedNova).
     """
 
     mu: float = 0.0

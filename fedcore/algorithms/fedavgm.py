@@ -30,5 +30,5 @@ PLUGIN = Plugin(
     MomentumOptions,
     build,
     "momentum on the averaged change",
-    "Hsu et al., Section 4.3; ComFed, Table I",
+    "Hsu et al.; ComFed, Table I",
 )

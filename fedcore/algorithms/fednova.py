@@ -51,5 +51,5 @@ PLUGIN = Plugin(
     FedNovaOptions,
     build,
     "changes normalised by the clients' numbers and kinds of local steps",
-    "Wang et al., eq. (6); ComFed, Section III-D",
+    "Wang et al. (FedNova); ComFed, Section III-D",
 )

@@ -30,5 +30,5 @@ PLUGIN = Plugin(
     SlowMoOptions,
     build,
     "slow momentum, in units of the local learning rate",
-    "Wang et al., Algorithm 1; ComFed, Table I",
+    "Wang et al. (SlowMo), Algorithm 1; ComFed, Table I",
 )

@@ -15,7 +15,7 @@ def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0)
     The steps are v <- momentum v + g_j + mu (w - w_0), w <- w - rates[j] v from v = 0, which is linear in
     the gradients; one pass backwards through it (its adjoint) gives every a_j. Plain SGD: 1. Heavy ball: a_j
     = (1 - momentum^(tau - j)) / (1 - momentum). Proximal: a_j = (1 - rate mu)^(tau - 1 - j). Both together,
-    and rates that change within the round, have no shorter form. Wang et al. (FedNova), Section 4.
+    and rates that change within the round, have no shorter form. Wang et al. (FedNova).
 
     Args:
         rates: the learning rate of each step.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class ServerMomentum(ServerOptimizer):
     """v <- beta v + D, w <- w + lr v, without dampening; v starts at zero.
 
-    Hsu et al. (FedAvgM), Section 4.3.
+    Hsu et al. (FedAvgM).
     """
 
     lr: float
@@ -60,7 +60,7 @@ class DriftControl(ServerOptimizer):
     """m <- -D / eta + (beta - beta_local) m, w <- w - lr eta m, with eta the round's local learning rate.
 
     D already holds the share beta_local of m that the clients followed (``EmbeddedMomentum``), so that m
-    stays the momentum of factor beta. m starts at zero. Ozfatura et al. (FedADC), Algorithm 3.
+    stays the momentum of factor beta. m starts at zero. Ozfatura et al. (FedADC).
     """
 
     lr: float

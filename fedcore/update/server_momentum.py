@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class EmbeddedMomentum(UpdateRule):
     """w_k <- w_k - eta (g + beta_local m / tau_k): a share of the server's momentum m, spread over the
-    client's tau_k steps. Ozfatura et al. (FedADC), Algorithm 3.
+    client's tau_k steps. Ozfatura et al. (FedADC).
     """
 
     beta_local: float
@@ -100,7 +100,5 @@ def first_moment(state: State) -> Tensor | None:
 
 
 def momentum_traffic(run: Run, state: State, plan: Plan) -> Traffic:
-    """Return the bytes of m, sent to each client of the cohort once there is one."""
-    if first_moment(state) is None:
-        return Traffic()
+    """Return the bytes of m, sent to each client of the cohort."""
     return Traffic(down=len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number)

@@ -1,7 +1,7 @@
 """Independent numbers, and how each of their cases reads as a specification.
 
 ``expected.json`` comes from a separate float64 implementation of the papers' text. A case is named
-``Algorithm/scenario@reading``; its ``hyper`` gives the values, its ``loss``, ``probe`` and ``loss_first5`` what
+``Algorithm/scenario@reading``; its ``hyper`` gives the values, ``loss``, ``probe`` and ``loss_first5`` what
 must come out. The mapping of one oracle function to an ``algorithm`` section is one function here.
 """
 

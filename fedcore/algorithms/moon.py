@@ -1,0 +1,35 @@
+"""MOON: model-contrastive federated learning."""
+
+from __future__ import annotations
+
+from pydantic import NonNegativeFloat, PositiveFloat
+
+from fedcore.objective.contrastive import Contrastive
+from fedcore.parts import Recipe
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.spec import Spec
+
+
+class MoonOptions(AlgorithmOptions):
+    """``mu``: weight of the contrastive term. ``temperature``: of its softmax.
+
+    The features are the model's own, those that feed its output layer.
+    """
+
+    mu: NonNegativeFloat = 1.0
+    temperature: PositiveFloat = 0.5
+
+
+def build(options: MoonOptions, spec: Spec) -> Recipe:
+    """FedAvg plus a contrastive term on the features in the local loss."""
+    return recipe(objective=(Contrastive(options.mu, options.temperature),))
+
+
+PLUGIN = Plugin(
+    "moon",
+    MoonOptions,
+    build,
+    "a contrastive term on features: near the global model, far from the client's last one",
+    "Li et al. (MOON), Section 3.3 and Algorithm 1; ComFed, Table I",
+)

@@ -1,0 +1,32 @@
+"""VRL-SGD: variance-reduced local SGD."""
+
+from __future__ import annotations
+
+from fedcore.aggregate.mean import Weights, averaging
+from fedcore.parts import Recipe
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.spec import Spec
+from fedcore.update.deviations import Deviations
+
+
+class VrlSgdOptions(AlgorithmOptions):
+    """``averaging``: clients weigh by sample counts (``nk``, as ComFed averages) or all alike (``uniform``,
+    as the paper does).
+    """
+
+    averaging: Weights = "nk"
+
+
+def build(options: VrlSgdOptions, spec: Spec) -> Recipe:
+    """FedAvg with local steps along g - Delta_k."""
+    return recipe(update=Deviations(), aggregate=averaging(options.averaging))
+
+
+PLUGIN = Plugin(
+    "vrl_sgd",
+    VrlSgdOptions,
+    build,
+    "local gradients corrected by the client's deviation from the mean model",
+    "Liang et al., Algorithm 1; ComFed, Table I",
+)
