@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.data import Source
-from fedcore.datasets import cifar10, covertype, femnist, libsvm, mnist, shakespeare
+from fedcore.datasets import cifar10, covertype, eicu, femnist, libsvm, mnist, shakespeare
 from fedcore.declaration import Declaration
 from fedcore.files import atomic, sha256_file, write_json
 from fedcore.rng import Streams
@@ -129,7 +129,27 @@ def roles(source: Source) -> Iterator[Made]:
     yield Made("shakespeare/roles.npz", arrays, shakespeare.DECLARATION, {"roles": len(names)})
 
 
-PARTS: tuple[Callable[[Source], Iterator[Made]], ...] = (images, libsvm_sets, writers, forest, roles)
+def intensive_care(source: Source) -> Iterator[Made]:
+    """The stays of the open eICU demo as variables, with blocks and with hospitals."""
+    for edition, name in (("cohort", "demo"), ("hospitals", "demo_hospitals")):
+        found = eicu.stays(edition, source)
+        arrays: dict[str, NDArray[Any]] = {
+            "x": found.x,
+            "died": found.died.astype(np.uint8),
+            "place": found.place.astype(np.uint16),
+            "names": np.array(found.names, str),
+        }
+        yield Made(f"eicu/{name}.npz", arrays, eicu.DECLARATION, {"stays": len(found.died)})
+
+
+PARTS: tuple[Callable[[Source], Iterator[Made]], ...] = (
+    images,
+    libsvm_sets,
+    writers,
+    forest,
+    roles,
+    intensive_care,
+)
 
 
 def write_npz(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

@@ -77,7 +77,7 @@ class FemnistOptions(Options):
 
 
 def pixels(edition: str, source: Source) -> dict[str, NDArray[Any]]:
-    """Return ``{train,test}_x`` [n, 28, 28] (bytes), ``_y``, ``_writer`` (index), and the writers' ``names``."""
+    """Return ``{train,test}_x`` [n, 28, 28] (bytes), ``_y``, ``_writer`` (index), and writers' ``names``."""
     names = ("train_x", "train_y", "train_writer", "test_x", "test_y", "test_writer", "names")
     if edition == "demo":
         return dict(zip(names, read_npz(fetch.demo_file(source, WRITERS), *names), strict=True))

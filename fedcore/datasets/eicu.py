@@ -1,0 +1,202 @@
+"""eICU: death in hospital from the variables behind APACHE scores, by hospital."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
+
+from fedcore import cache, fetch
+from fedcore.data import Dataset, Rows, Source
+from fedcore.datasets import eicu_tables
+from fedcore.datasets.eicu_tables import Stays
+from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.errors import DataError
+from fedcore.options import Options
+from fedcore.readers.npz import read_npz
+from fedcore.registry import Plugin
+from fedcore.rng import Streams
+from fedcore.standardise import minmax, standardise
+
+CREDENTIALED = ("patient.csv", "apacheApsVar.csv", "apachePredVar.csv")
+RULES = {"full": (100, 0.2)}
+TEST_SHARE = 0.2
+ODBL = "Open Database License 1.0: eICU Collaborative Research Database Demo 2.0.1, attribution, share alike"
+
+
+def _known(name: str, size: int, sha256: str, gz: str = "") -> File:
+    forms = (Form(f"{name}.gz", f"sha256:{gz}"),) if gz else ()
+    return File(f"eicu-demo/{name}", sha256, size, forms=forms)
+
+
+COHORT = (
+    _known(
+        "yaib_mortality24_sta.parquet",
+        20161,
+        "425a3c2e3893deded0050a8e69f3cabc2fddc5454be8d0bc682a08e644057fcd",
+    ),
+    _known(
+        "yaib_mortality24_outc.parquet",
+        9719,
+        "d4c75c926dbfd11eb81a36077d60b498565515eca4f4a914903c2f4ecf3c848f",
+    ),
+    _known(
+        "yaib_mortality24_dyn.parquet",
+        448554,
+        "6f5d2f7f98e80f9e7b104021a01628902f8b5affa590fe1f06e2e9e968c4c9d2",
+    ),
+)
+WITH_HOSPITALS = (
+    _known("pyhealth_patient.csv", 42021, "54608c93688a2419020fc3e426f52c84cc6a7630188b8e8f57c60bdbe5cf27c7"),
+    _known("pyhealth_hospital.csv", 1552, "8a3bc004cf6d56220a8c8173c60ba671c7bd5f0016c3d1cac5b67349d85223c5"),
+    _known(
+        "pyhealth_admissionDx.csv", 77350, "0e1f5f528c6eefde5952456324cd5604dd1812d4845ae329985d9c6c9a48c57b"
+    ),
+    _known(
+        "pyhealth_lab.csv",
+        1712816,
+        "826f8465e1bdc341bfeb1862a004ef131d306dcb9f21adebd5c712d5eacd2474",
+        "6531eec8e59467d45438bf76fb1966f1294e5fe793384e9094f36620ca3eb515",
+    ),
+    _known(
+        "pyhealth_physicalExam.csv",
+        776283,
+        "bea6548e88f1575f948798f29d59493b427cef2493fd980c8795885c19953c47",
+        "814b20472d9c95a2394638849b7f03222f5ef956f38917b6cb9aed70b949a785",
+    ),
+)
+BLOCKS = "1,367 stays of the eICU demo, blocks of consecutive stays in place of hospitals"
+SMALL = "171 stays of the eICU demo in 79 hospitals"
+DECLARATION = Declaration(
+    name="eicu",
+    title="eICU Collaborative Research Database",
+    papers=("radfed",),
+    citation="Pollard et al.: The eICU Collaborative Research Database, 2018",
+    licence=f"PhysioNet credentialed (full); {ODBL} (the rest)",
+    redistributable=True,
+    shape="[43] APACHE variables (full), [45] and [36] (parts of the demo)",
+    classes=2,
+    upstream="https://physionet.org/content/eicu-crd/",
+    editions={
+        "full": Edition(
+            "real",
+            "eICU",
+            tuple(File(f"eicu/{name}", forms=(Form(f"{name}.gz"),)) for name in CREDENTIALED),
+            terms="PhysioNet's credentialed data use agreement applies",
+            how="get patient, apacheApsVar and apachePredVar (.csv.gz) of eICU-CRD 2.0 from PhysioNet with"
+            " credentials; copies cannot be handed on",
+        ),
+        "cohort": Edition("subset", BLOCKS, COHORT, {"stays": 1367, "hours": 34175}),
+        "hospitals": Edition("subset", SMALL, WITH_HOSPITALS, {"stays": 171, "hospitals": 79}),
+        "demo": Edition("subset", BLOCKS, counts={"stays": 1367}),
+        "demo_hospitals": Edition("subset", SMALL, counts={"stays": 171, "hospitals": 79}),
+    },
+)
+
+
+class EicuOptions(Options):
+    """How stays become samples.
+
+    Attributes:
+        min_admissions: hospitals need more stays than this (None: 100 for ``full``, no rule else).
+        max_mortality: hospitals with a larger share of deaths are left out (None: .2 for ``full``).
+        block: stays a block, where blocks stand in for hospitals (``cohort`` and ``demo``).
+        scaling: by all training rows, or ``by_client``, which leaves it to whoever knows the clients.
+            Missing values become the training rows' mean before.
+        pool: train rows are all rows, for a split by hospital; a fixed fifth of the rows are test rows.
+    """
+
+    edition: Literal["full", "cohort", "hospitals", "demo", "demo_hospitals"] = "full"
+    min_admissions: Annotated[int, Field(ge=0)] | None = None
+    max_mortality: Annotated[float, Field(ge=0, le=1)] | None = None
+    block: PositiveInt = 40
+    scaling: Literal["as_shipped", "minmax", "standard", "by_client"] = "standard"
+    pool: bool = False
+
+
+def stays(edition: str, source: Source) -> Stays:
+    """Return the stays of an edition, missing values as nan."""
+    if edition.startswith("demo"):
+        path = fetch.demo_file(source, f"eicu/{edition}.npz")
+        x, died, place, names = read_npz(path, "x", "died", "place", "names")
+        return Stays(x, died.astype(np.int64), place.astype(np.int64), tuple(map(str, names)))
+    paths = fetch.obtain(DECLARATION, edition, source)
+    reader = {
+        "full": eicu_tables.credentialed,
+        "cohort": eicu_tables.first_day,
+        "hospitals": eicu_tables.with_hospitals,
+    }[edition]
+
+    def make() -> dict[str, NDArray[Any]]:
+        found = reader(paths)
+        return {"x": found.x, "died": found.died, "place": found.place, "names": np.array(found.names, str)}
+
+    kept = cache.derived(source, f"eicu-{edition}-1", paths, make)
+    return Stays(kept["x"], kept["died"], kept["place"], tuple(map(str, kept["names"])))
+
+
+def eligible(
+    died: NDArray[np.int64], place: NDArray[np.int64], min_admissions: int, max_mortality: float
+) -> NDArray[np.int64]:
+    """Return the hospitals with more stays than ``min_admissions`` and no higher share of deaths than allowed."""
+    admissions = np.bincount(place)
+    deaths = np.bincount(place, weights=died)
+    return np.flatnonzero((admissions > min_admissions) & (deaths <= max_mortality * admissions))
+
+
+def build(options: EicuOptions, source: Source) -> Dataset:
+    """Load the stays: x float32 [n, d], y 1 for death, one group a hospital (or block).
+
+    Raises:
+        DataError: files or terms are missing, or no hospital meets the rules.
+    """
+    found = stays(options.edition, source)
+    place, names = found.place, found.names
+    if not names:
+        place = place // options.block
+        names = tuple(f"block{block}" for block in range(place[-1] + 1))
+    admissions, mortality = RULES.get(options.edition, (0, 1.0))
+    admissions = admissions if options.min_admissions is None else options.min_admissions
+    mortality = mortality if options.max_mortality is None else options.max_mortality
+    kept = eligible(found.died, place, admissions, mortality)
+    if not len(kept):
+        raise DataError(
+            f"eicu: no hospital has more than {admissions} stays and {mortality:.0%} deaths or fewer"
+        )
+    rows = np.flatnonzero(np.isin(place, kept))
+    x, y, groups = found.x[rows].astype(np.float64), found.died[rows], np.searchsorted(kept, place[rows])
+    held = Streams(0).get("eicu/test").permutation(len(y)) < round(TEST_SHARE * len(y))
+    train = np.ones(len(y), np.bool_) if options.pool else ~held
+    x = scaled(x, train, options.scaling).astype(np.float32)
+    edition = DECLARATION.edition(options.edition)
+    return Dataset(
+        "eicu",
+        Rows(x[train], y[train], groups[train]),
+        Rows(x[held], y[held], groups[held]),
+        2,
+        edition.state,
+        edition.note,
+        group_names=tuple(names[index] for index in kept),
+    )
+
+
+def scaled(x: NDArray[np.float64], train: NDArray[np.bool_], scaling: str) -> NDArray[np.float64]:
+    """Put the training rows' mean for missing values (0 where a column has none), then scale."""
+    known = ~np.isnan(x)
+    count = known[train].sum(axis=0)
+    mean = np.where(known[train], x[train], 0.0).sum(axis=0) / np.maximum(count, 1)
+    filled = np.where(known, x, mean)
+    if scaling in {"as_shipped", "by_client"}:
+        return filled
+    return (standardise if scaling == "standard" else minmax)(filled[train], filled)[1]
+
+
+PLUGIN = Plugin(
+    "eicu",
+    EicuOptions,
+    build,
+    "death in hospital from APACHE variables, by hospital",
+    "Pollard et al. 2018; RADFed, IV-B",
+)

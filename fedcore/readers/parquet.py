@@ -1,0 +1,31 @@
+"""Parquet tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedcore.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
+    """Read a table.
+
+    Raises:
+        DataError: no parquet file, or a needed column is missing.
+    """
+    import pandas as pd
+    import pyarrow
+
+    try:
+        frame = pd.read_parquet(path)
+    except (OSError, ValueError, KeyError, pyarrow.ArrowException) as error:
+        raise DataError(f"{path}: not a readable parquet table ({str(error).splitlines()[0]})") from None
+    missing = [name for name in needed if name not in frame.columns]
+    if missing:
+        raise DataError(f"{path}: column '{missing[0]}' is missing")
+    return frame
