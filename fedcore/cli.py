@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcore.cli_describe import describe, list_plugins
 from fedcore.cli_partition import partition
 from fedcore.data import Source
 from fedcore.errors import FedcoreError
@@ -23,6 +24,8 @@ app = typer.Typer(
 )
 
 app.command()(partition)
+app.command("list")(list_plugins)
+app.command()(describe)
 
 Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
 Mirror = Annotated[str | None, typer.Option(help="Folder or URL that holds upstream's data files.")]

@@ -1,0 +1,63 @@
+"""``fedcore list`` and ``fedcore describe``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from fedcore.errors import SpecError
+
+
+class Format(StrEnum):
+    """How a taxonomy table is printed."""
+
+    text = "text"
+    csv = "csv"
+    latex = "latex"
+
+
+def list_plugins(
+    kind: Annotated[str | None, typer.Argument(help="algorithms, models, data or partitions.")] = None,
+) -> None:
+    """Print what a specification can name: algorithms with their parts, models, data, partitions.
+
+    Example: fedcore list algorithms
+    """
+    from fedcore.describe import KINDS, listing
+
+    if kind is not None:
+        typer.echo(listing(kind))
+        return
+    typer.echo("\n\n".join(f"{kind.capitalize()}\n{listing(kind)}" for kind in KINDS))
+
+
+def describe(
+    name: Annotated[
+        str | None, typer.Argument(help="A name from 'fedcore list'; with --taxonomy: table 1, 2 or 3.")
+    ] = None,
+    taxonomy: Annotated[bool, typer.Option("--taxonomy", help="Print ComFed's Tables I to III.")] = False,
+    format: Annotated[Format, typer.Option(help="Of the taxonomy tables.")] = Format.text,
+) -> None:
+    """Print a plug-in's parts, keys with ranges and defaults, source, messages, and variants.
+
+    Examples: fedcore describe scaffold; fedcore describe --taxonomy 1 --format latex
+    """
+    if taxonomy:
+        typer.echo("\n\n".join(_tables(name, format)))
+        return
+    if name is None:
+        raise SpecError("describe: expected a name from 'fedcore list', or --taxonomy")
+    from fedcore import describe as described
+
+    typer.echo(described.describe(name))
+
+
+def _tables(number: str | None, format: Format) -> list[str]:
+    from fedcore.taxonomy import FORMATS, table
+
+    if number is not None and not number.isdigit():
+        raise SpecError(f"taxonomy: got {number!r}, expected 1, 2 or 3")
+    numbers = (1, 2, 3) if number is None else (int(number),)
+    return [FORMATS[format.value](table(number)) for number in numbers]

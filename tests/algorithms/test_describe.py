@@ -1,0 +1,150 @@
+"""Lists, descriptions and ComFed's tables come from the recipes themselves."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from typer.testing import CliRunner
+
+from fedcore.cli import app
+from fedcore.describe import KINDS, changes, describe, example, listing
+from fedcore.errors import SpecError
+from fedcore.options import keys_of
+from fedcore.parts import Run, State
+from fedcore.registry import plugins
+from fedcore.runner import Settings, prepare
+from fedcore.simulation import simulate
+from fedcore.spec import parse
+from fedcore.taxonomy import as_csv, latex, table
+
+TABLE_1 = {
+    "FedAvg": ("log loss", "SGD", "averaging", "pseudo-SGD with learning rate 1"),
+    "Moon": ("contrastive loss", "-", "-", "-"),
+    "FedProx": ("regularized loss", "-", "-", "-"),
+    "FedADC": ("-", "SGDm", "-", "server momentum"),
+    "Mime": ("-", "corrected SGD", "-", "-"),
+    "VRL-SGD": ("-", "corrected SGD", "-", "-"),
+    "Scaffold": ("-", "corrected SGD", "-", "-"),
+    "FedDC": ("regularized loss", "corrected SGD", "-", "-"),
+    "FedNova": ("-", "-", "normalized averaging", "-"),
+    "qFFL": ("-", "-", "exponentially averaging", "-"),
+    "SlowMo": ("-", "-", "-", "server momentum"),
+    "FedAvgM": ("-", "-", "-", "server momentum"),
+    "FedAdam": ("-", "-", "-", "server momentum, adaptive learning rate"),
+    "FedAdagrad": ("-", "-", "-", "server momentum, adaptive learning rate"),
+    "FedYogi": ("-", "-", "-", "server momentum, adaptive learning rate"),
+}
+TABLE_2 = (
+    ("Sgd", "log loss", "SGD", "averaging"),
+    ("Prox", "regularized loss", "SGD", "averaging"),
+    ("Scaf", "log loss", "corrected SGD", "averaging"),
+    ("Nova", "log loss", "SGD", "normalized averaging"),
+)
+TABLE_3 = (
+    ("Sgd", "FedAvg", "FedAdam", "FedAdagrad", "FedYogi"),
+    ("Prox", "FedProx", "ProxAdam", "ProxAdagrad", "ProxYogi"),
+    ("Scaf", "Scaffold", "ScafAdam", "ScafAdagrad", "ScafYogi"),
+    ("Nova", "FedNova", "NovaAdam", "NovaAdagrad", "NovaYogi"),
+)
+ALGORITHMS = sorted(plugins("algorithm"))
+
+
+def test_comfeds_tables() -> None:
+    assert {row[0]: row[1:] for row in table(1).rows} == TABLE_1
+    assert table(2).rows == TABLE_2
+    assert table(3).rows == TABLE_3
+
+
+def test_tables_as_csv_and_latex() -> None:
+    for number in (1, 2, 3):
+        found = table(number)
+        assert [tuple(row) for row in csv.reader(io.StringIO(as_csv(found)))] == [found.head, *found.rows]
+        lines = latex(found).splitlines()
+        cells = [line for line in lines if line.endswith(r"\\")]
+        assert len(cells) == 1 + len(found.rows)
+        assert all(line.count("&") == len(found.head) - 1 for line in cells)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_description_names_every_part_and_key(name: str) -> None:
+    text = describe(name)
+    plugin = plugins("algorithm")[name]
+    assert all(part.label in text for part in example(name).parts())
+    assert all(f"  {key} " in text for key in keys_of(plugin.options))
+    assert plugin.source in text
+    assert ("variant: released" in text) == bool(plugin.released)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_what_released_changes_is_declared(name: str) -> None:
+    differs = list(changes(example(name), example(name, variant="released")))
+    assert bool(differs) == bool(plugins("algorithm")[name].released)
+
+
+def test_lists_hold_every_name() -> None:
+    for title, kind in KINDS.items():
+        text = listing(title)
+        assert all(name in text for name in plugins(kind))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_messages_in_words_agree_with_bytes(name: str, spec: dict) -> None:
+    """Every part that counts bytes says what they are, and no part speaks of what it doesn't count."""
+    spec |= {"algorithm": {"name": name}}
+    spec["training"] |= {"rounds": 1}
+    spec["partition"] = {"name": "given", "validation": 0.2}
+    run, _, _ = prepare(parse(spec), Settings(device="cpu"))
+    state = State(round=0, models=run.problem.start.clone().unsqueeze(0))
+    heard = listen(run)
+    for _ in simulate(run, state):
+        pass
+    for part, down, up in heard:
+        words = part.cargo()
+        assert bool(words.down) == bool(down), part
+        assert bool(words.up) == bool(up), part
+
+
+def listen(run: Run) -> list:
+    """Note each part's traffic as it is counted."""
+    heard = []
+    for part in run.recipe.parts():
+        counted = type(part).traffic
+
+        def noted(run, state, plan, part=part, counted=counted):  # type: ignore[no-untyped-def]
+            found = counted(part, run, state, plan)
+            heard.append((part, found.down, found.up))
+            return found
+
+        object.__setattr__(part, "traffic", noted)
+    return heard
+
+
+def test_on_the_command_line() -> None:
+    runner = CliRunner()
+    assert "scaf_yogi" in runner.invoke(app, ["list", "algorithms"]).output
+    everything = runner.invoke(app, ["list"]).output
+    assert all(title.capitalize() in everything for title in KINDS)
+    assert "control variate" in runner.invoke(app, ["describe", "scaffold"]).output
+    tables = runner.invoke(app, ["describe", "--taxonomy"]).output
+    assert all(f"Table {number}" in tables for number in (1, 2, 3))
+    third = runner.invoke(app, ["describe", "--taxonomy", "3", "--format", "csv"]).output
+    assert third.splitlines()[-1] == "Nova,FedNova,NovaAdam,NovaAdagrad,NovaYogi"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "algorithm"], "did you mean 'algorithms'?"),
+        (["describe", "scafold"], "did you mean 'scaffold'?"),
+        (["describe", "--taxonomy", "4"], "expected 1, 2 or 3"),
+        (["describe", "--taxonomy", "one"], "expected 1, 2 or 3"),
+        (["describe"], "expected a name"),
+    ],
+)
+def test_wrong_names_are_one_line(arguments: list[str], message: str) -> None:
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, SpecError)
+    assert message in str(error)
+    assert "\n" not in str(error)
