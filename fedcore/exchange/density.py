@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fedcore.local.engine import features
-from fedcore.parts import Exchange, Job, Plan, Run, State, Traffic, Upload
+from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,6 +58,12 @@ class Densities(Exchange):
         down = components * rows * width + (components if components > 1 else 0)
         size = len(plan.cohort) * run.problem.bytes_per_number
         return Traffic(down=size * down, up=size * rows * width)
+
+    def cargo(self) -> Cargo:
+        """Name what travels besides models."""
+        if self.density == "mean":
+            return Cargo(down=("mean feature of all clients",), up=("mean feature",))
+        return Cargo(down=("densities of all clients and their weights",), up=("density parameters",))
 
     @property
     def _rows(self) -> int:

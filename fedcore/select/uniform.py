@@ -15,11 +15,11 @@ def cohort_size(run: Run) -> int:
     return max(1, min(floor(share + 0.5), len(run.problem.active)))
 
 
-def check_clients(run: Run, clients: tuple[int, ...], key: str) -> None:
+def check_clients(run: Run, clients: tuple[int, ...], key: str, with_data: bool = False) -> None:
     """Check given client ids.
 
     Raises:
-        SpecError: an id that no client has, or one given twice.
+        SpecError: an id that no client has, one given twice, or (``with_data``) one of a client without rows.
     """
     known = len(run.problem.clients)
     wrong = [client for client in clients if client >= known]
@@ -27,6 +27,9 @@ def check_clients(run: Run, clients: tuple[int, ...], key: str) -> None:
         raise SpecError(f"participation.{key}: no client {wrong[0]}, expected ids from 0 to {known - 1}")
     if len(set(clients)) < len(clients):
         raise SpecError(f"participation.{key}: a client is given twice in {list(clients)}")
+    empty = set(clients) - set(run.problem.active)
+    if with_data and empty:
+        raise SpecError(f"participation.{key}: client {min(empty)} holds no rows")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,143 @@
+"""RADFed and RADFed+: redistribution before aggregation, and its combinations with other methods."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveInt
+
+from fedcore.aggregate.mean import PlainMean
+from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
+from fedcore.objective.proximal import Proximal
+from fedcore.parts import Recipe, UpdateRule
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.schedule.redistribution import Redistribution
+from fedcore.select.assignments import Assignments
+from fedcore.select.importance import Importance
+from fedcore.server.adaptive import Kind
+from fedcore.server.sgd import ServerSgd
+from fedcore.spec import Spec
+
+
+class RadFedOptions(AlgorithmOptions):
+    """``redistributions``: S, the inner rounds between two aggregations."""
+
+    redistributions: PositiveInt = 15
+
+
+class RadFedPOptions(RadFedOptions):
+    """The keys of RADFed, and ``mu``: weight of the proximal term to the model received last."""
+
+    mu: NonNegativeFloat = 0.01
+
+
+class RadFedMOptions(RadFedOptions):
+    """The keys of RADFed, and ``alpha``: share of the new mean in the model, the rest is the old one's."""
+
+    alpha: Annotated[float, Field(gt=0, le=1)] = 0.6
+
+
+class RadFedAOptions(AdaptiveOptions):
+    """The keys of RADFed and of the adaptive servers, ``server``: which of them, and ``root``: divide by
+    sqrt(v) + tau, or by v + tau as Algorithm 2 prints it.
+    """
+
+    redistributions: PositiveInt = 15
+    server: Kind = "adam"
+    root: bool = True
+
+
+class RadFedIOptions(RadFedOptions):
+    """The keys of RADFed, and ``gamma``: share of the new score in a client's running score.
+
+    ``score``: mean squared gradient norm over samples (Algorithm 2) or over mini-batches (Section III-B; the
+    default in ``variant: released``).
+    """
+
+    gamma: Annotated[float, Field(ge=0, le=1)] = 0.9
+    score: Literal["sample", "batch"] | None = None
+
+
+def build(options: RadFedOptions, spec: Spec) -> Recipe:
+    """w <- plain mean of m models, each trained by S clients in turn."""
+    return _recipe(Assignments(), options.redistributions)
+
+
+def build_p(options: RadFedPOptions, spec: Spec) -> Recipe:
+    """RADFed plus (mu/2) ||w - w'||^2 in the local loss, w' the model received in that inner round."""
+    return _recipe(Assignments(), options.redistributions, objective=(Proximal(options.mu),))
+
+
+def build_m(options: RadFedMOptions, spec: Spec) -> Recipe:
+    """w <- alpha mean + (1 - alpha) w."""
+    server = ServerSgd(options.alpha, label="mixing with the old model")
+    return _recipe(Assignments(), options.redistributions, server=server)
+
+
+def build_a(options: RadFedAOptions, spec: Spec) -> Recipe:
+    """The mean change enters an adaptive server optimizer."""
+    return _recipe(
+        Assignments(),
+        options.redistributions,
+        server=adaptive(options.server, options, options.root),
+        update=local_update(UpdateRule(), options, spec),
+    )
+
+
+def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
+    """RADFed with clients drawn in proportion to running scores of squared gradient norms."""
+    released = spec.variant == "released"
+    score = options.score or ("batch" if released else "sample")
+    select = Importance(
+        gamma=options.gamma,
+        redistributions=options.redistributions,
+        score=score,
+        scored_start=released,
+    )
+    return _recipe(select, options.redistributions)
+
+
+def _recipe(select: Assignments, redistributions: int, **parts: Any) -> Recipe:
+    schedule = Redistribution(redistributions, select)
+    return recipe(schedule=schedule, select=select, aggregate=PlainMean(), **parts)
+
+
+PLUGINS = (
+    Plugin(
+        "radfed",
+        RadFedOptions,
+        build,
+        "models are redistributed to other clients S times before they are averaged",
+        "RADFed, Algorithm 1",
+    ),
+    Plugin(
+        "radfed_p",
+        RadFedPOptions,
+        build_p,
+        "RADFed with a proximal term to the model received",
+        "RADFed, Algorithm 2",
+    ),
+    Plugin(
+        "radfed_m",
+        RadFedMOptions,
+        build_m,
+        "RADFed, the average mixed with the old model",
+        "RADFed, Algorithm 2, line 14",
+    ),
+    Plugin(
+        "radfed_a",
+        RadFedAOptions,
+        build_a,
+        "RADFed with an adaptive server optimizer",
+        "RADFed, Algorithm 2, lines 15-17",
+    ),
+    Plugin(
+        "radfed_i",
+        RadFedIOptions,
+        build_i,
+        "RADFed with clients drawn by importance",
+        "RADFed, Algorithm 2, lines 8-11",
+        released="scores are mean squared norms of mini-batch gradients; all clients score the first model",
+    ),
+)
