@@ -5,10 +5,10 @@ Pure facts as frozen values. ``fedcore data`` prints them, ``fedcore.fetch`` act
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from fedcore.data import State
+from fedcore.data import Source, State
 from fedcore.errors import DataError
 from fedcore.options import nearest
 
@@ -64,8 +64,9 @@ class Edition:
         note: a short phrase for captions.
         files: its files; empty for data that ship with the code or are generated.
         counts: what loading must find, such as ``{"train": 60000, "test": 10000}``.
-        terms: conditions that a user must accept before it is fetched, or empty.
+        terms: conditions that a user must accept before it is downloaded, or empty.
         how: how to get it where nothing can be downloaded.
+        extras: files that belong to it but are not needed; verified where they are present.
     """
 
     state: State
@@ -74,6 +75,7 @@ class Edition:
     counts: Mapping[str, int] = field(default_factory=dict)
     terms: str = ""
     how: str = ""
+    extras: tuple[File, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,3 +123,16 @@ class Declaration:
             if any(file.sha256 == sha256 for file in edition.files):
                 return name
         return None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A declared data set and how to count what is there; a data set's module has ``ENTRY`` or ``ENTRIES``.
+
+    Attributes:
+        declaration: its facts.
+        counts: (edition, source) -> what loading finds, under the keys of ``Edition.counts``.
+    """
+
+    declaration: Declaration
+    counts: Callable[[str, Source], dict[str, int]]

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,6 +25,10 @@ SLACK = 1.1
 ACCEPT = "FEDCORE_ACCEPT_TERMS"
 
 
+class OtherEdition(DataError):
+    """A file is a known one, but of another edition than the one asked for."""
+
+
 def obtain(
     declaration: Declaration,
     edition: str,
@@ -35,17 +39,42 @@ def obtain(
     """Return the plain, verified files of an edition by their names, fetching what is not in the cache.
 
     Raises:
-        DataError: terms not accepted; or a file is nowhere to be had, truncated or not what it should be.
+        OtherEdition: the mirror's file is that of another edition.
+        DataError: a file is nowhere to be had, truncated or not what it should be; or it could only be
+            downloaded under terms that were not accepted.
     """
-    request = _Request(declaration, edition, source, policy, progress)
     files = declaration.edition(edition).files
-    _check_terms(request)
-    found = {file.name: _file(request, file) for file in files}
+    found = {file.name: obtain_file(declaration, edition, file, source, policy, progress) for file in files}
     for file in files:
         for form in file.forms:
             if form.member:
                 _downloaded(found[file.name], form).unlink(missing_ok=True)
     return found
+
+
+def obtain_file(
+    declaration: Declaration,
+    edition: str,
+    file: File,
+    source: Source,
+    policy: Policy | None = None,
+    progress: bool = False,
+) -> Path:
+    """Return one file of an edition, plain and verified; raises as ``obtain`` does."""
+    path = cache.place(file, source)
+    if cache.holds(file, source):
+        return path
+    from filelock import FileLock
+
+    request = _Request(declaration, edition, source, policy, progress)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f".{path.name}.lock")):
+            if not cache.holds(file, source):
+                _fill(request, file, path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot write to the cache ({error.strerror or error})") from None
+    return path
 
 
 def demo_file(source: Source, relative: str) -> Path:
@@ -94,36 +123,24 @@ def _accepted(declaration: Declaration, source: Source) -> Path:
     return source.root / "fetched" / f".{declaration.name}.terms.json"
 
 
-def _check_terms(request: _Request) -> None:
+def _open_terms(request: _Request) -> str:
+    """Say which terms a download would need accepted, if any. A mirror's copies are the user's own."""
     name, edition = request.declaration.name, request.edition
     terms = request.declaration.edition(edition).terms
     given = os.environ.get(ACCEPT, "").replace(",", " ").split()
     if not terms or name in given or _accepted(request.declaration, request.source).is_file():
-        return
+        return ""
     command = f"fedcore data fetch {name} --edition {edition} --accept-terms"
-    raise DataError(f"{name} ({edition}): {terms}; to accept this, run `{command}` or set {ACCEPT}={name}")
-
-
-def _file(request: _Request, file: File) -> Path:
-    path = cache.place(file, request.source)
-    if cache.holds(file, request.source):
-        return path
-    from filelock import FileLock
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(f".{path.name}.lock")):
-            if not cache.holds(file, request.source):
-                _fill(request, file, path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot write to the cache ({error.strerror or error})") from None
-    return path
+    return f"{terms}: to accept, run `{command}` or set {ACCEPT}={name}"
 
 
 def _fill(request: _Request, file: File, path: Path) -> None:
     """Bring one file into the cache from the first place that has it, verified."""
     problems = ["the cached copy is damaged"] if path.is_file() else []
-    for place, form in _places(file, request.source):
+    terms = "" if request.source.offline else _open_terms(request)
+    problems += [terms] if terms else []
+    other: OtherEdition | None = None
+    for place, form in _places(file, replace(request.source, offline=request.source.offline or bool(terms))):
         try:
             stored = _stored(request, place, form, path)
             found = _unpack(request, stored, form, file, path)
@@ -132,6 +149,7 @@ def _fill(request: _Request, file: File, path: Path) -> None:
                 problems.append(str(error))
             continue
         except DataError as error:
+            other = error if isinstance(error, OtherEdition) else other
             problems.append(str(error))
             continue
         finally:
@@ -139,7 +157,7 @@ def _fill(request: _Request, file: File, path: Path) -> None:
                 _downloaded(path, form).unlink(missing_ok=True)
         cache.mark(file, path, found)
         return
-    raise DataError(_advice(request, file, problems))
+    raise (OtherEdition if other else DataError)(_advice(request, file, problems))
 
 
 def _places(file: File, source: Source) -> Iterator[tuple[str, Form | None]]:
@@ -238,7 +256,7 @@ def _check(request: _Request, file: File, stored: Path, member: str, found: str,
         return
     other = request.declaration.edition_of(found)
     if other is not None and other != request.edition:
-        raise DataError(f"{stored}: not upstream's file but the edition '{other}'")
+        raise OtherEdition(f"{stored}: not upstream's file but the edition '{other}'")
     if file.sha256:
         raise DataError(f"{stored}: sha256 of the content is {found}, expected {file.sha256}")
     if not checked and any(form.digest for form in file.forms):

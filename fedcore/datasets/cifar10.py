@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from fedcore import fetch
 from fedcore.data import Dataset, Rows, Source
-from fedcore.datasets.images import Scaling, pooled, scale_pixels
-from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.datasets.images import Scaling, scale_pixels
+from fedcore.datasets.pooling import pooled
+from fedcore.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.options import Options
 from fedcore.readers.cifar import read_batch
 from fedcore.readers.npz import read_npz
@@ -68,6 +69,18 @@ FILES = (
     ),
 )
 
+EXTRAS = (
+    File(
+        "cifar-10-batches-py/batches.meta",
+        "f962466ef690d46b226450fb9aadc74ba4bc64a76aa526b5827fe4bc5c7125cb",
+        158,
+    ),
+    File(
+        "cifar-10-batches-py/readme.html",
+        "4d1c3fb199d6a183ae03f5162b469d7bc04edf2fad9547bd5f224271d52f98e5",
+        88,
+    ),
+)
 DECLARATION = Declaration(
     name="cifar10",
     title="CIFAR-10 natural images",
@@ -79,7 +92,7 @@ DECLARATION = Declaration(
     classes=10,
     upstream="https://www.cs.toronto.edu/~kriz/cifar.html",
     editions={
-        "full": Edition("real", "CIFAR-10", FILES, {"train": 50000, "test": 10000}),
+        "full": Edition("real", "CIFAR-10", FILES, {"train": 50000, "test": 10000}, extras=EXTRAS),
         "demo": Edition("subset", "600 + 300 images of CIFAR-10", counts={"train": 600, "test": 300}),
     },
 )
@@ -104,6 +117,12 @@ def pixels(edition: str, source: Source) -> tuple[NDArray[Any], ...]:
     return train_x, train_y, *batches[-1]
 
 
+def counts(edition: str, source: Source) -> dict[str, int]:
+    """Return the numbers of training and test images."""
+    _, train, _, test = pixels(edition, source)
+    return {"train": len(train), "test": len(test)}
+
+
 def build(options: Cifar10Options, source: Source) -> Dataset:
     """Load CIFAR-10: x float32 [n, 3, 32, 32].
 
@@ -123,3 +142,4 @@ def build(options: Cifar10Options, source: Source) -> Dataset:
 
 
 PLUGIN = Plugin("cifar10", Cifar10Options, build, "32 x 32 colour images, 10 classes", "Krizhevsky 2009")
+ENTRY = Entry(DECLARATION, counts)

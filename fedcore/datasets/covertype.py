@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedcore import cache, fetch
 from fedcore.data import Dataset, Rows, Source
-from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.options import Options
 from fedcore.readers.csv import read_numbers
 from fedcore.readers.npz import read_npz
@@ -53,7 +53,7 @@ DECLARATION = Declaration(
                     ),
                 ),
             ),
-            {"rows": 581012},
+            {"rows": 581012, "class 1": 211840, "class 2": 283301},
         ),
         "subset92962": Edition(
             "subset",
@@ -71,7 +71,7 @@ DECLARATION = Declaration(
                     ),
                 ),
             ),
-            {"rows": 92962},
+            {"rows": 92962, "class 1": 33894, "class 2": 45328},
         ),
         "kaggle15120": Edition(
             "subset",
@@ -133,6 +133,13 @@ def _parse(path: Path) -> dict[str, NDArray[Any]]:
     return {"rows": rows[:, int(header) :].astype(np.int16)}
 
 
+def counts(edition: str, source: Source) -> dict[str, int]:
+    """Return the number of rows, all and by class."""
+    classes = table(edition, source)[:, -1]
+    by_class = np.bincount(classes, minlength=8)[1:]
+    return {"rows": len(classes)} | {f"class {label}": int(n) for label, n in enumerate(by_class, 1)}
+
+
 def binary_rows(classes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the rows of RADFed's two-class form: the first ones of classes 1 and 2, 43 : 57."""
     of = [np.flatnonzero(classes == label) for label in (1, 2)]
@@ -188,3 +195,4 @@ PLUGIN = Plugin(
     "forest cover from 54 cartographic variables, 2 or 7 classes",
     "Blackard 1998; RADFed, section IV-B",
 )
+ENTRY = Entry(DECLARATION, counts)

@@ -12,7 +12,7 @@ from fedcore import cache, fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets import eicu_tables
 from fedcore.datasets.eicu_tables import Stays
-from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.npz import read_npz
@@ -50,7 +50,6 @@ COHORT = (
 )
 WITH_HOSPITALS = (
     _known("pyhealth_patient.csv", 42021, "54608c93688a2419020fc3e426f52c84cc6a7630188b8e8f57c60bdbe5cf27c7"),
-    _known("pyhealth_hospital.csv", 1552, "8a3bc004cf6d56220a8c8173c60ba671c7bd5f0016c3d1cac5b67349d85223c5"),
     _known(
         "pyhealth_admissionDx.csv", 77350, "0e1f5f528c6eefde5952456324cd5604dd1812d4845ae329985d9c6c9a48c57b"
     ),
@@ -66,6 +65,9 @@ WITH_HOSPITALS = (
         "bea6548e88f1575f948798f29d59493b427cef2493fd980c8795885c19953c47",
         "814b20472d9c95a2394638849b7f03222f5ef956f38917b6cb9aed70b949a785",
     ),
+)
+EXTRAS = (
+    _known("pyhealth_hospital.csv", 1552, "8a3bc004cf6d56220a8c8173c60ba671c7bd5f0016c3d1cac5b67349d85223c5"),
 )
 BLOCKS = "1,367 stays of the eICU demo, blocks of consecutive stays in place of hospitals"
 SMALL = "171 stays of the eICU demo in 79 hospitals"
@@ -88,8 +90,10 @@ DECLARATION = Declaration(
             how="get patient, apacheApsVar and apachePredVar (.csv.gz) of eICU-CRD 2.0 from PhysioNet with"
             " credentials; copies cannot be handed on",
         ),
-        "cohort": Edition("subset", BLOCKS, COHORT, {"stays": 1367, "hours": 34175}),
-        "hospitals": Edition("subset", SMALL, WITH_HOSPITALS, {"stays": 171, "hospitals": 79}),
+        "cohort": Edition("subset", BLOCKS, COHORT, {"stays": 1367, "deaths": 70}),
+        "hospitals": Edition(
+            "subset", SMALL, WITH_HOSPITALS, {"stays": 171, "deaths": 9, "hospitals": 79}, extras=EXTRAS
+        ),
         "demo": Edition("subset", BLOCKS, counts={"stays": 1367}),
         "demo_hospitals": Edition("subset", SMALL, counts={"stays": 171, "hospitals": 79}),
     },
@@ -137,10 +141,17 @@ def stays(edition: str, source: Source) -> Stays:
     return Stays(kept["x"], kept["died"], kept["place"], tuple(map(str, kept["names"])))
 
 
+def counts(edition: str, source: Source) -> dict[str, int]:
+    """Return the numbers of stays, deaths and, where they are known, hospitals."""
+    found = stays(edition, source)
+    hospitals = {"hospitals": len(found.names)} if found.names else {}
+    return {"stays": len(found.died), "deaths": int(found.died.sum())} | hospitals
+
+
 def eligible(
     died: NDArray[np.int64], place: NDArray[np.int64], min_admissions: int, max_mortality: float
 ) -> NDArray[np.int64]:
-    """Return the hospitals with more stays than ``min_admissions`` and no higher share of deaths than allowed."""
+    """Return the hospitals with more stays than ``min_admissions`` and no more deaths a stay than allowed."""
     admissions = np.bincount(place)
     deaths = np.bincount(place, weights=died)
     return np.flatnonzero((admissions > min_admissions) & (deaths <= max_mortality * admissions))
@@ -200,3 +211,4 @@ PLUGIN = Plugin(
     "death in hospital from APACHE variables, by hospital",
     "Pollard et al. 2018; RADFed, IV-B",
 )
+ENTRY = Entry(DECLARATION, counts)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedcore import cache, fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets.images import Scaling, scale_pixels
-from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.leaf import read_leaf
@@ -59,10 +59,10 @@ DECLARATION = Declaration(
             "subset",
             "FEMNIST, 105 of the writers of LEAF's 5% sample",
             _sample_files(),
-            {"train": 14708, "test": 2269, "writers": 105},
+            {"train": 14708, "test": 4088, "train_writers": 105, "test_writers": 184},
         ),
         "demo": Edition(
-            "subset", "30 writers of FEMNIST", counts={"train": 4151, "test": 481, "writers": 30}
+            "subset", "30 writers of FEMNIST", counts={"train": 4294, "test": 493, "train_writers": 30}
         ),
     },
 )
@@ -131,6 +131,14 @@ def _labels(path: Path, values: list[Any]) -> NDArray[np.uint8]:
     return y.astype(np.uint8)
 
 
+def counts(edition: str, source: Source) -> dict[str, int]:
+    """Return the numbers of images and of writers with training and with test images."""
+    data = pixels(edition, source)
+    uses = ("train", "test")
+    images = {use: len(data[f"{use}_y"]) for use in uses}
+    return images | {f"{use}_writers": len(np.unique(data[f"{use}_writer"])) for use in uses}
+
+
 def build(options: FemnistOptions, source: Source) -> Dataset:
     """Load FEMNIST: x float32 [n, 1, 28, 28], one group a writer; writers with training rows come first.
 
@@ -160,3 +168,4 @@ PLUGIN = Plugin(
     "handwritten characters by writer, 62 classes",
     "Caldas et al. 2018 (LEAF)",
 )
+ENTRY = Entry(DECLARATION, counts)

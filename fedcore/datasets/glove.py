@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedcore import cache, fetch
 from fedcore.data import Source
-from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 
 WIDTH = 50
@@ -86,3 +86,6 @@ def _parse(path: Path) -> dict[str, NDArray[Any]]:
     if found.shape != (len(words), WIDTH) or not np.isfinite(found).all():
         raise DataError(f"{path}: expected a word and {WIDTH} numbers a line")
     return {"words": np.frombuffer("\n".join(words).encode(), np.uint8), "vectors": found}
+
+
+ENTRY = Entry(DECLARATION, counts)

@@ -1,4 +1,4 @@
-"""Shared by the image sets: scaling of pixels, pooling of train and test rows."""
+"""Scaling of pixels, shared by the image sets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fedcore.data import Rows
 
 Scaling = Literal["unit", "symmetric", "standard"]
 
@@ -31,11 +29,3 @@ def scale_pixels(
         np.multiply(pixels[:, channel], np.float32(1 / (255 * divide[channel])), out=out[:, channel])
         out[:, channel] -= np.float32(shift[channel] / divide[channel])
     return out
-
-
-def pooled(train: Rows, test: Rows) -> Rows:
-    """Return all rows, training rows first: what a split by client starts from (RADFed, IV-C)."""
-    groups = None
-    if train.groups is not None and test.groups is not None:
-        groups = np.concatenate([train.groups, test.groups])
-    return Rows(np.concatenate([train.x, test.x]), np.concatenate([train.y, test.y]), groups)

@@ -17,7 +17,7 @@ from pydantic import Field
 from fedcore import fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets.libsvm_files import DECLARATIONS, FEATURES
-from fedcore.declaration import Declaration
+from fedcore.declaration import Declaration, Entry
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.libsvm import read_libsvm
@@ -118,4 +118,13 @@ def _plugin(declaration: Declaration) -> Plugin:
     return Plugin(declaration.name, options, build, summary, declaration.citation)
 
 
+def _entry(declaration: Declaration) -> Entry:
+    def counts(edition: str, source: Source) -> dict[str, int]:
+        data = raw(declaration, edition, source)
+        return {"train": len(data.train_y), "test": len(data.test_y)}
+
+    return Entry(declaration, counts)
+
+
 PLUGINS = tuple(_plugin(declaration) for declaration in DECLARATIONS)
+ENTRIES = tuple(_entry(declaration) for declaration in DECLARATIONS)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from fedcore import fetch
 from fedcore.data import Dataset, Rows, Source
-from fedcore.datasets.images import Scaling, pooled, scale_pixels
-from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.datasets.images import Scaling, scale_pixels
+from fedcore.datasets.pooling import pooled
+from fedcore.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.idx import read_idx
@@ -99,6 +100,12 @@ def pixels(edition: str, source: Source) -> tuple[NDArray[np.uint8], ...]:
     return arrays
 
 
+def counts(edition: str, source: Source) -> dict[str, int]:
+    """Return the numbers of training and test images."""
+    _, train, _, test = pixels(edition, source)
+    return {"train": len(train), "test": len(test)}
+
+
 def build(options: MnistOptions, source: Source) -> Dataset:
     """Load MNIST: x float32 [n, 1, 28, 28].
 
@@ -120,3 +127,4 @@ def build(options: MnistOptions, source: Source) -> Dataset:
 PLUGIN = Plugin(
     "mnist", MnistOptions, build, "28 x 28 images of handwritten digits, 10 classes", "LeCun et al. 1998"
 )
+ENTRY = Entry(DECLARATION, counts)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedcore import fetch
 from fedcore.data import Source
-from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.readers.npz import read_npz
 
@@ -85,3 +85,6 @@ def _from_torch(path: Path) -> dict[str, NDArray[np.float32]]:
         return {name: tensor.numpy() for name, tensor in state.items()}
     except Exception as error:
         raise DataError(f"{path}: not a torch state_dict ({type(error).__name__})") from None
+
+
+ENTRY = Entry(DECLARATION, counts)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PositiveInt
 
 from fedcore.data import Dataset, Rows, Source
 from fedcore.errors import DataError
@@ -18,9 +20,13 @@ MOST = 1_000_000
 
 
 class NpzOptions(Options):
-    """``path``: the folder, relative to where the run starts or absolute."""
+    """``path``: the folder, relative to where the run starts or absolute.
+
+    ``vocabulary``: x holds token indices from 0 to vocabulary - 1; without it, whole numbers are features.
+    """
 
     path: str
+    vocabulary: PositiveInt | None = None
 
 
 def client_files(folder: Path) -> list[Path]:
@@ -68,10 +74,13 @@ def build(options: NpzOptions, source: Source) -> Dataset:
     test = _read_like(folder / "test.npz", files[0], model)
     optional = folder / "validation.npz"
     validation = _read_like(optional, files[0], model) if optional.is_file() else None
+    for part in (Rows(x, y), test, *([validation] if validation else [])):
+        _check_tokens(folder, part.x, options.vocabulary)
     classes = 1 + int(max(part.max() for part in (y, test.y, *([validation.y] if validation else []))))
     note = f"{len(files)} clients of {folder.name}"
     names = tuple(file.stem for file in files)
-    return Dataset("npz", Rows(x, y, groups), test, classes, "real", note, validation, group_names=names)
+    train = Rows(x, y, groups)
+    return Dataset("npz", train, test, classes, "real", note, validation, names, options.vocabulary)
 
 
 def _read_like(path: Path, first: Path, model: NDArray[np.generic]) -> Rows:
@@ -91,12 +100,22 @@ def _check_like(path: Path, x: NDArray[np.generic], first: Path, model: NDArray[
         raise DataError(f"{path}: x is {x.dtype}, but {first.name} has {model.dtype}")
 
 
+def _check_tokens(folder: Path, x: NDArray[np.generic], vocabulary: int | None) -> None:
+    if vocabulary is None:
+        return
+    if x.dtype.kind != "i":
+        raise DataError(f"{folder}: x is {x.dtype}, but data.vocabulary says that it holds token indices")
+    low, high = int(x.min(initial=0)), int(x.max(initial=0))
+    if low < 0 or high >= vocabulary:
+        raise DataError(f"{folder}: token {high if low >= 0 else low}, expected 0 to {vocabulary - 1}")
+
+
 def _features(path: Path, x: NDArray[np.generic]) -> NDArray[np.generic]:
     if x.dtype.kind in "iub":
         return x.astype(np.int64)
     if x.dtype.kind != "f":
         raise DataError(f"{path}: x is {x.dtype}, expected numbers")
-    bad = np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(axis=1))
+    bad = np.flatnonzero(~np.isfinite(x.reshape(len(x), math.prod(x.shape[1:]))).all(axis=1))
     if len(bad):
         raise DataError(f"{path}: x has nan or inf (first in row {bad[0]})")
     return x.astype(np.float64 if x.dtype.itemsize >= 8 else np.float32)

@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt
 from fedcore import cache, fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets import glove, sent140_demo
-from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.csv import read_table
@@ -142,6 +142,15 @@ def _leaf(path: Path) -> tuple[list[str], NDArray[np.int64], NDArray[Any]]:
     return texts, np.array([y for *_, y in rows], np.int64), np.array([name for name, *_ in rows], object)
 
 
+def counts(edition: str, source: Source) -> dict[str, int]:
+    """Return the numbers of messages (without neutral ones) and of users."""
+    if edition == "demo":
+        made = build(Sent140Options(edition="demo"), source)
+        return {"messages": len(made.train) + len(made.test), "users": len(made.group_names)}
+    _, labels, users = messages(edition, source)
+    return {"messages": len(labels), "users": len(set(users))}
+
+
 def tokens(texts: Sequence[str], words: Sequence[str], length: int) -> NDArray[np.int32]:
     """Turn texts into word indices [n, length]: 0 pads at the end, 1 is an unknown word, then ``words``.
 
@@ -228,3 +237,4 @@ def _split(data: dict[str, NDArray[Any]], options: Sent140Options) -> tuple[Rows
 PLUGIN = Plugin(
     "sent140", Sent140Options, build, "sentiment of short messages by user, 2 classes", "Go et al. 2009"
 )
+ENTRY = Entry(DECLARATION, counts)

@@ -13,9 +13,11 @@ from pydantic import Field, PositiveInt
 
 from fedcore import fetch
 from fedcore.data import Dataset, Rows, Source
-from fedcore.declaration import Declaration, Edition, File, Form
+from fedcore.datasets.pooling import pooled
+from fedcore.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.options import Options
+from fedcore.readers.leaf import read_leaf
 from fedcore.readers.npz import read_npz
 from fedcore.readers.shakespeare import read_moby, read_role_files, read_tff
 from fedcore.registry import Plugin
@@ -23,6 +25,8 @@ from fedcore.rng import Streams
 
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 LAST = len(ALPHABET) - 1
+LENGTH = 80
+Samples = tuple[NDArray[Any], NDArray[Any]]
 
 
 def _tff(name: str, sha256: str, size: int) -> File:
@@ -36,6 +40,11 @@ def _tff(name: str, sha256: str, size: int) -> File:
 
 
 def _moby(name: str, size: int, sha256: str, gz: str) -> File:
+    return File(f"shakespeare/{name}", sha256, size, forms=(Form(f"{name}.gz", f"sha256:{gz}"),))
+
+
+def _leaf(use: str, size: int, sha256: str, gz: str) -> File:
+    name = f"leaf_all_data_niid_023_keep_64_{use}_9.json"
     return File(f"shakespeare/{name}", sha256, size, forms=(Form(f"{name}.gz", f"sha256:{gz}"),))
 
 
@@ -65,7 +74,14 @@ DECLARATION = Declaration(
             "real",
             "Shakespeare",
             (ROLES,),
-            {"roles": 572, "characters": 2245494},
+            {"roles": 572},
+            extras=(
+                File(
+                    "shakespeare/leaf_users_and_plays.json",
+                    "f69587ac26bc47067505343df98ef254e795c93e4dd6f3db4c54705d6d13144e",
+                    58845,
+                ),
+            ),
             how="run the first stage of LEAF's preprocessing and pack its by_play_and_character folder",
         ),
         "moby": Edition(
@@ -108,7 +124,26 @@ DECLARATION = Declaration(
                     2745814,
                 ),
             ),
-            {"roles": 715, "snippets": 16068 + 2356},
+            {"roles": 715},
+        ),
+        "leaf": Edition(
+            "subset",
+            "Shakespeare, a sample by LEAF",
+            (
+                _leaf(
+                    "train",
+                    3738594,
+                    "b9eadd4e91c0fa03641730bd62ae6cdf4200989974e69a2e7d5f648a64491a01",
+                    "315e08b509c100007ba3f5873edcd3bb8563fa1f8fbb7d274eb84883a7ff2ac6",
+                ),
+                _leaf(
+                    "test",
+                    346482,
+                    "20f7fc3e48d5292d6a0dc1b4f377bc392a69a4a6ad8d64b51ed5d635cb276de5",
+                    "3dc91843684e7fc9d8f509584a948acf6618a646a0c0745793e04b21cb7aa3be",
+                ),
+            ),
+            {"roles": 10, "train": 41990, "test": 3881},
         ),
         "demo": Edition("subset", "Shakespeare", counts={"roles": 24}),
     },
@@ -127,11 +162,13 @@ class ShakespeareOptions(Options):
             training sample are left out.
         pool: train rows are all samples, for a split by client.
         seed: of the draw of roles.
+
+    The edition ``leaf`` comes cut into samples and split: ``length``, ``stride``, ``test_share`` don't apply.
     """
 
-    edition: Literal["full", "moby", "tff", "demo"] = "full"
+    edition: Literal["full", "moby", "tff", "leaf", "demo"] = "full"
     roles: PositiveInt | None = 143
-    length: PositiveInt = 80
+    length: PositiveInt = LENGTH
     stride: PositiveInt = 1
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     pool: bool = False
@@ -142,8 +179,8 @@ def texts(edition: str, source: Source) -> dict[str, NDArray[np.uint8]]:
     """Return what each role says, as indices of the alphabet."""
     if edition == "demo":
         path = fetch.demo_file(source, "shakespeare/roles.npz")
-        names, ends, symbols = read_npz(path, "names", "ends", "symbols")
-        return dict(zip(map(str, names), np.split(symbols, ends[:-1]), strict=True))
+        names, ends, said = read_npz(path, "names", "ends", "symbols")
+        return dict(zip(map(str, names), np.split(said, ends[:-1]), strict=True))
     readers: Mapping[str, Callable[[list[Path]], dict[str, str]]] = {
         "full": lambda paths: read_role_files(paths[0]),
         "moby": read_moby,
@@ -158,24 +195,55 @@ def _both_parts(paths: list[Path]) -> dict[str, str]:
     return {name: "\n".join(part[name] for part in (train, test) if name in part) for name in train | test}
 
 
-def encode(text: str) -> NDArray[np.uint8]:
-    """Turn a role's text into symbols as LEAF does: line ends and runs of spaces become one space.
+def ready_made(source: Source) -> dict[str, list[Samples]]:
+    """Return the training and test samples of LEAF's own sample by role."""
+    found: dict[str, list[Samples]] = {}
+    for path in fetch.obtain(DECLARATION, "leaf", source).values():
+        for name, (x, y) in read_leaf([path]).items():
+            if {len(text) for text in x} - {LENGTH} or {len(symbol) for symbol in y} - {1}:
+                raise DataError(f"{path}: expected {LENGTH} characters and the next one")
+            found.setdefault(name, []).append((symbols("".join(x)).reshape(-1, LENGTH), symbols("".join(y))))
+    return found
 
-    A character outside the alphabet counts as its last symbol, as in LEAF's one-hot vectors.
-    """
-    flat = re.sub(r"  +", " ", text.replace("\r\n", " ").replace("\n", " "))
-    codes = np.frombuffer(flat.encode("utf-32-le"), "<u4")
+
+def counts(edition: str, source: Source) -> dict[str, int]:
+    """Return the numbers of roles, of plays where they are named, of samples where they come ready-made."""
+    if edition == "leaf":
+        train, test = zip(*ready_made(source).values(), strict=True)
+        samples = {"train": sum(len(y) for _, y in train), "test": sum(len(y) for _, y in test)}
+        return {"roles": len(train)} | samples
+    found = texts(edition, source)
+    plays = {"plays": len({name.split(": ")[0] for name in found})} if edition == "moby" else {}
+    return {"roles": len(found)} | plays
+
+
+def encode(text: str) -> NDArray[np.uint8]:
+    """Turn a role's text into symbols; line ends and runs of spaces become one space (LEAF)."""
+    return symbols(re.sub(r"  +", " ", text.replace("\r\n", " ").replace("\n", " ")))
+
+
+def symbols(text: str) -> NDArray[np.uint8]:
+    """Return places in the alphabet; other characters count as its last symbol (LEAF's one-hot vectors)."""
+    codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
     known = np.full(256, LAST, np.uint8)
     known[[ord(letter) for letter in ALPHABET]] = np.arange(len(ALPHABET))
     return np.where(codes < 256, known[np.minimum(codes, 255)], LAST).astype(np.uint8)
 
 
-def windows(symbols: NDArray[np.uint8], length: int, stride: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def windows(said: NDArray[np.uint8], length: int, stride: int) -> Samples:
     """Return every ``stride``-th window x [n, length] and the symbol after it y [n]; n may be 0."""
-    if len(symbols) <= length:
+    if len(said) <= length:
         return np.empty((0, length), np.uint8), np.empty(0, np.uint8)
-    view = np.lib.stride_tricks.sliding_window_view(symbols, length + 1)[::stride]
+    view = np.lib.stride_tricks.sliding_window_view(said, length + 1)[::stride]
     return view[:, :length], view[:, length]
+
+
+def split(samples: Samples, options: ShakespeareOptions) -> list[Samples]:
+    """Split a role's samples in time, leaving out the test samples that overlap the last training sample."""
+    x, y = samples
+    cut = len(y) - int(len(y) * options.test_share)
+    start = cut + -(-options.length // options.stride)
+    return [(x, y) if options.pool else (x[:cut], y[:cut]), (x[start:], y[start:])]
 
 
 def build(options: ShakespeareOptions, source: Source) -> Dataset:
@@ -184,24 +252,27 @@ def build(options: ShakespeareOptions, source: Source) -> Dataset:
     Raises:
         DataError: files are missing or damaged, or no role is long enough.
     """
-    said = {name: text for name, text in texts(options.edition, source).items() if len(text) > options.length}
-    if not said:
+    if options.edition == "leaf":
+        found = ready_made(source)
+    else:
+        said = texts(options.edition, source)
+        found = {
+            name: split(windows(text, options.length, options.stride), options)
+            for name, text in said.items()
+            if len(text) > options.length
+        }
+    if not found:
         raise DataError(f"shakespeare: no role says more than {options.length} characters")
-    order = Streams(options.seed).get("shakespeare/roles").permutation(len(said))
-    chosen = sorted(order[: options.roles])
-    names = [list(said)[index] for index in chosen]
-    parts = [windows(said[name], options.length, options.stride) for name in names]
-    train, test = [], []
-    gap = -(-options.length // options.stride)
-    for x, y in parts:
-        cut = len(y) - int(len(y) * options.test_share)
-        train.append((x, y) if options.pool else (x[:cut], y[:cut]))
-        test.append((x[cut + gap :], y[cut + gap :]))
+    order = Streams(options.seed).get("shakespeare/roles").permutation(len(found))
+    names = [list(found)[index] for index in sorted(order[: options.roles])]
+    train, test = (_rows([found[name][use] for name in names]) for use in (0, 1))
+    if options.pool and options.edition == "leaf":
+        train = pooled(train, test)
     edition = DECLARATION.edition(options.edition)
     return Dataset(
         "shakespeare",
-        _rows(train),
-        _rows(test),
+        train,
+        test,
         len(ALPHABET),
         edition.state,
         f"{edition.note}, {len(names)} speaking roles",
@@ -210,7 +281,7 @@ def build(options: ShakespeareOptions, source: Source) -> Dataset:
     )
 
 
-def _rows(parts: list[tuple[NDArray[Any], NDArray[Any]]]) -> Rows:
+def _rows(parts: list[Samples]) -> Rows:
     x = np.concatenate([x for x, _ in parts], dtype=np.int64)
     y = np.concatenate([y for _, y in parts], dtype=np.int64)
     return Rows(x, y, np.repeat(np.arange(len(parts)), [len(y) for _, y in parts]))
@@ -223,3 +294,4 @@ PLUGIN = Plugin(
     "next character after 80, by speaking role",
     "Caldas et al. 2018 (LEAF); RADFed, section IV-B",
 )
+ENTRY = Entry(DECLARATION, counts)

@@ -1,1 +1,9 @@
 """Readers: one module a file format, each a function from a path to plain arrays or values."""
+
+from __future__ import annotations
+
+from fedcore.errors import DataError
+
+
+class MissingPackage(DataError):
+    """A format needs a package that is not installed."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fedcore.errors import DataError
+from fedcore.readers import MissingPackage
 
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
 DIRECTION = re.compile(r"\[[^\]]*\]?")
@@ -65,7 +66,7 @@ def read_tff(path: Path) -> dict[str, str]:
     try:
         h5py = importlib.import_module("h5py")
     except ImportError:
-        raise DataError(f"{path}: needs the package h5py; install it or take another edition") from None
+        raise MissingPackage(f"{path}: needs the package h5py; install it or take another edition") from None
     try:
         with h5py.File(path) as archive:
             examples = archive["examples"]
@@ -85,7 +86,7 @@ def _speeches(title: str, lines: list[str], roles: dict[str, list[str]]) -> None
         started = started or line.startswith("ACT I")
         found = SPEAKER.match(line) if started else None
         if found and not found[1].startswith(NO_SPEAKERS):
-            speaker = roles.setdefault(f"{title}_{found[1].strip()}".replace(" ", "_"), [])
+            speaker = roles.setdefault(f"{title}: {found[1].strip()}", [])
             text = found[2]
         elif line.startswith("\t") and speaker is not None:
             text = line

@@ -1,0 +1,132 @@
+"""``fedcore data``: list, info, fetch and verify data sets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcore import fetch, inventory
+from fedcore.data import Source
+from fedcore.declaration import Edition
+from fedcore.errors import DataError
+
+app = typer.Typer(
+    help="Data sets: what there is, where it comes from, and whether it is intact.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(help="Name of the data set.")]
+Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
+SHOWN = 12
+Mirror = Annotated[str | None, typer.Option(help="Folder or URL that holds upstream's data files.")]
+
+
+@app.command("list")
+def list_() -> None:
+    """List every data set with its editions, papers and licence."""
+    rows = [("name", "editions", "papers", "licence")]
+    for name, entry in inventory.entries().items():
+        known = entry.declaration
+        rows.append((name, " ".join(known.editions), " ".join(known.papers), known.licence))
+    _table(rows)
+
+
+@app.command()
+def info(name: Name) -> None:
+    """Say everything that is declared about a data set."""
+    known = inventory.entry(name).declaration
+    typer.echo(f"{known.name}: {known.title}")
+    facts = {
+        "papers": ", ".join(known.papers),
+        "cite": known.citation,
+        "licence": known.licence,
+        "redistributable": "yes" if known.redistributable else "no",
+        "upstream": known.upstream,
+        "sample": known.shape,
+        "classes": str(known.classes or "-"),
+    }
+    for key, value in facts.items():
+        typer.echo(f"  {key}: {value}")
+    for edition_name, edition in known.editions.items():
+        _describe(edition_name, edition)
+
+
+@app.command("fetch")
+def fetch_(
+    name: Name,
+    edition: Annotated[str, typer.Option(help="Which edition; see 'fedcore data info'.")] = "full",
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+    accept_terms: Annotated[
+        bool, typer.Option(help="Accept the conditions that the data come with.")
+    ] = False,
+) -> None:
+    """Bring an edition's files into the cache, verified.
+
+    Example: fedcore data fetch mnist --mirror https://example.org/data
+    """
+    known = inventory.entry(name).declaration
+    source = Source(root, mirror)
+    if accept_terms:
+        fetch.accept_terms(known, source)
+    wanted = known.edition(edition)
+    if not wanted.files:
+        typer.echo(f"{name} ({edition}): nothing to fetch; {wanted.how or 'it ships with the code'}")
+        return
+    for path in fetch.obtain(known, edition, source, progress=sys.stderr.isatty()).values():
+        typer.echo(f"{path}: {path.stat().st_size:,} bytes, verified")
+
+
+@app.command()
+def verify(
+    name: Annotated[str | None, typer.Argument(help="Name of the data set.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All data sets.")] = False,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+) -> None:
+    """Check what is here (demo files, cache, mirror): checksums of files, then what loading counts.
+
+    Nothing is downloaded from upstream. The exit code is 1 if anything is wrong.
+    """
+    if (name is None) != everything:
+        raise DataError("data verify: expected the name of a data set, or --all")
+    chosen = inventory.entries().values() if name is None else [inventory.entry(name)]
+    source = Source(root, mirror)
+    findings = [finding for entry in chosen for finding in inventory.verify(entry, source)]
+    rows = [("name", "edition", "state", "status", "files", "counts", "note")]
+    for found in findings:
+        counts = " ".join(f"{key}={value:,}" for key, value in found.counts.items())
+        head = (found.data, found.edition, found.state, found.status)
+        rows.append((*head, str(found.files or "-"), counts or "-", found.note))
+    _table(rows)
+    present = sum(found.status == "ok" for found in findings)
+    wrong = sum(found.status == "wrong" for found in findings)
+    typer.echo(f"{present} editions here and right, {wrong} wrong, {len(findings) - present - wrong} absent")
+    if everything and mirror and not mirror.startswith("http"):
+        typer.echo(f"in the mirror but not declared: {', '.join(inventory.unclaimed(mirror)) or 'nothing'}")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _describe(name: str, edition: Edition) -> None:
+    counts = ", ".join(f"{key} {value:,}" for key, value in edition.counts.items())
+    typer.echo(f"  edition {name}: {edition.state}; {edition.note}" + (f" ({counts})" if counts else ""))
+    for label, text in (("terms", edition.terms), ("how to get it", edition.how)):
+        if text:
+            typer.echo(f"    {label}: {text}")
+    for file in (*edition.files, *edition.extras)[:SHOWN]:
+        typer.echo(f"    {file.path}: sha256 {file.sha256 or 'of the plain content not known'}")
+        for form in file.forms:
+            parts = [form.digest, f"member {form.member}" if form.member else "", *form.urls]
+            typer.echo(f"      as {form.name} " + " ".join(filter(None, parts)))
+    if len(edition.files) > SHOWN:
+        typer.echo(f"    and {len(edition.files) - SHOWN} more files")
+
+
+def _table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
