@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedcore.parts import Run, State
-    from fedcore.problem import Block
+    from fedcore.problem import Block, Problem
 
 
 def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
@@ -35,31 +35,49 @@ def mean_loss(run: Run, w: Tensor, block: Block) -> float:
     return float(forward(run.problem, w, block.x, block.y)[0].double().mean())
 
 
-def _clustered(run: Run, state: State, with_train: bool) -> dict[str, float]:
-    """Measure one model a cluster: each client's view is its own cluster's model.
+def by_client(run: Run, state: State) -> list[dict[str, float]]:
+    """Return each client's samples, test_loss and test_accuracy on its own view of the test rows.
 
-    Without a test set of its own, a client's test rows are all test rows, weighted so that their labels
-    are distributed as in its training data.
+    A client's view is all test rows, weighted so that their labels are distributed as in its training data,
+    under the model that serves it (its cluster's, where there are several).
     """
+    problem = run.problem
+    serving: list[int] = state.values.get("clusters", [0] * len(problem.clients))
+    tested = [forward(problem, model, problem.test.x, problem.test.y) for model in state.models]
+    rows = []
+    for client in problem.active:
+        weights = _label_weights(problem, client)
+        losses, correct = (values.double() for values in tested[serving[client]])
+        measured = {"test_loss": float(weights @ losses), "test_accuracy": float(weights @ correct)}
+        rows.append({"client": client, "samples": problem.sizes[client], **measured})
+    return rows
+
+
+def _clustered(run: Run, state: State, with_train: bool) -> dict[str, float]:
+    """Measure one model a cluster: each client counts with n_k, under its own cluster's model."""
+    clusters: list[int] = state.values["clusters"]
+    rows = by_client(run, state)
+    total = sum(row["samples"] for row in rows)
+    train = 0.0 if with_train else nan
+    for row in rows if with_train else ():
+        client = int(row["client"])
+        model = state.models[clusters[client]]
+        train += row["samples"] / total * mean_loss(run, model, run.problem.clients[client])
+    loss, accuracy = (
+        sum(row["samples"] / total * row[key] for row in rows) for key in ("test_loss", "test_accuracy")
+    )
+    return _row(train, loss, accuracy)
+
+
+def _label_weights(problem: Problem, client: int) -> Tensor:
+    """Return a weight for each test row [n]: the client's label distribution, spread over the test rows."""
     import torch
 
-    problem = run.problem
-    clusters: list[int] = state.values["clusters"]
-    total = sum(problem.sizes)
-    tested = [forward(problem, model, problem.test.x, problem.test.y) for model in state.models]
-    rows = torch.bincount(problem.test.y, minlength=problem.classes).double().clamp(min=1)
-    train = test_loss = accuracy = 0.0
-    for client in problem.active:
-        block, share = problem.clients[client], problem.sizes[client] / total
-        if with_train:
-            train += share * mean_loss(run, state.models[clusters[client]], block)
-        labels = torch.bincount(block.y, minlength=problem.classes).double() / len(block)
-        weights = (labels / rows)[problem.test.y]
-        weights /= weights.sum()
-        losses, correct = tested[clusters[client]]
-        test_loss += share * float(weights @ losses.double())
-        accuracy += share * float(weights @ correct.double())
-    return _row(train if with_train else nan, test_loss, accuracy)
+    block = problem.clients[client]
+    test = torch.bincount(problem.test.y, minlength=problem.classes).double().clamp(min=1)
+    own = torch.bincount(block.y, minlength=problem.classes).double()
+    weights = (own / test)[problem.test.y]
+    return weights / weights.sum()
 
 
 def _row(train_loss: float, test_loss: float, test_accuracy: float) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.data import Dataset, Partition
+from fedcore.data import Dataset, Partition, Rows
 from fedcore.errors import DataError, SpecError
 from fedcore.model import Model, Shape
 
@@ -84,28 +84,33 @@ def make(
     buffers: dict[str, Tensor],
     device: torch.device,
 ) -> Problem:
-    """Lay a data set out by client.
+    """Lay a data set out by client; token indices stay integers, other inputs get the model's type.
 
     Raises:
         DataError: no client holds any row, or there are no test rows.
     """
+    import torch
+
     order = np.concatenate([*partition.clients, np.empty(0, np.int64)]).astype(np.int64)
     if not len(order):
         raise DataError("partition: no client holds any row")
-    train = _block(dataset.train.x, dataset.train.y, order, start.dtype, device)
+    dtype = start.dtype if dataset.vocabulary is None else torch.int64
+
+    def block(rows: Rows, index: NDArray[np.int64] | None = None) -> Block:
+        x, y = (rows.x, rows.y) if index is None else (rows.x[index], rows.y[index])
+        return Block(torch.as_tensor(x, dtype=dtype).to(device), torch.as_tensor(y).long().to(device))
+
+    train = block(dataset.train, order)
     bounds = np.cumsum([0, *map(len, partition.clients)])
     clients = tuple(Block(train.x[low:high], train.y[low:high]) for low, high in itertools.pairwise(bounds))
-    if partition.test is not None:
-        test = _block(dataset.train.x, dataset.train.y, partition.test, start.dtype, device)
-    else:
-        test = _block(dataset.test.x, dataset.test.y, None, start.dtype, device)
+    test = block(dataset.test) if partition.test is None else block(dataset.train, partition.test)
     if not len(test):
         raise DataError(f"data '{dataset.name}': no test rows")
     validation = None
     if len(partition.validation):
-        validation = _block(dataset.train.x, dataset.train.y, partition.validation, start.dtype, device)
+        validation = block(dataset.train, partition.validation)
     elif dataset.validation is not None:
-        validation = _block(dataset.validation.x, dataset.validation.y, None, start.dtype, device)
+        validation = block(dataset.validation)
     return Problem(model, buffers, start.to(device), clients, train, test, validation, dataset.classes)
 
 
@@ -124,19 +129,3 @@ def local_steps(spec: Spec, problem: Problem) -> list[int | None]:
             f"{len(problem.clients)} clients"
         )
     return list(given)
-
-
-def _block(
-    x: NDArray[np.generic],
-    y: NDArray[np.int64],
-    rows: NDArray[np.int64] | None,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Block:
-    import torch
-
-    x, y = (x, y) if rows is None else (x[rows], y[rows])
-    tensor = torch.from_numpy(np.ascontiguousarray(x))
-    if tensor.is_floating_point():
-        tensor = tensor.to(dtype)
-    return Block(tensor.to(device), torch.from_numpy(np.ascontiguousarray(y)).long().to(device))

@@ -28,6 +28,7 @@ from fedcore.data import Dataset, Partition, Source
 from fedcore.errors import SpecError
 from fedcore.files import atomic, canonical_json, sha256_file, sha256_text, write_json, write_text
 from fedcore.local import engines
+from fedcore.metrics import by_client
 from fedcore.options import validate
 from fedcore.parts import Run, State
 from fedcore.registry import find
@@ -47,12 +48,14 @@ class Result:
         history: one row a measured round, round 0 being the initial model.
         summary: what summary.json holds.
         parameters: the final model's arrays (and fixed buffers) by name.
+        clients: one row a client at the end, where ``evaluation.clients`` asks for it, else empty.
         timing: seconds, machine and versions; never part of a comparison.
     """
 
     history: list[dict[str, float]]
     summary: dict[str, Any]
     parameters: dict[str, NDArray[np.floating]]
+    clients: list[dict[str, float]]
     timing: dict[str, Any]
 
 
@@ -116,9 +119,9 @@ def run(
                 checkpoint.save(folder / CHECKPOINT, state, identity)
                 saved = time.perf_counter()
         timing = _timing(made, began, resumed_at, state)
-        result = Result(
-            state.history, summarise(made, state, identity, notes), parameters(made, state), timing
-        )
+        clients = by_client(made, state) if spec.evaluation.clients else []
+        summary = summarise(made, state, identity, notes)
+        result = Result(state.history, summary, parameters(made, state), clients, timing)
     if folder:
         write(folder, spec, result, settings)
     return result
@@ -199,7 +202,9 @@ def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
         with atomic(folder / "model.npz") as handle:
             np.savez(handle, **result.parameters)  # type: ignore[arg-type]
     write_text(folder / "spec.yaml", yaml.safe_dump(spec.resolved(), sort_keys=False))
-    write_text(folder / "history.csv", history_csv(result.history))
+    write_text(folder / "history.csv", rows_csv(result.history))
+    if result.clients:
+        write_text(folder / "clients.csv", rows_csv(result.clients))
     write_json(folder / "timing.json", result.timing)
     write_json(folder / "summary.json", result.summary)
     files = {name: sha256_file(folder / name) for name in ("spec.yaml", "history.csv", "summary.json")}
@@ -208,13 +213,13 @@ def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def history_csv(history: list[dict[str, float]]) -> str:
-    """Return the history as CSV text; numbers in the shortest form that reads back equal, NaN as empty."""
+def rows_csv(rows: list[dict[str, float]]) -> str:
+    """Return rows as CSV text; numbers in the shortest form that reads back equal, NaN as empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    columns = list(history[0])
+    columns = list(rows[0])
     writer.writerow(columns)
-    for row in history:
+    for row in rows:
         writer.writerow(["" if _is_nan(row[key]) else row[key] for key in columns])
     return text.getvalue()
 

@@ -1,0 +1,118 @@
+"""What a run reports is what its model does."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcore.runner import run
+
+
+def scores(parameters: dict[str, Any], x: np.ndarray) -> np.ndarray:
+    return x @ parameters["weight"].T + parameters["bias"]
+
+
+def losses(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    z = z - z.max(axis=1, keepdims=True)
+    return np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), y]
+
+
+@pytest.fixture
+def linear(spec: dict[str, Any]) -> dict[str, Any]:
+    return {**spec, "model": {"name": "linear"}, "dtype": "float64"}
+
+
+def test_final_record_against_numpy(linear: dict[str, Any], digits: Path) -> None:
+    result = run(linear)
+    clients = [np.load(digits / f"clients/{k}.npz") for k in range(5)]
+    x, y = (np.concatenate([c[key] for c in clients]) for key in ("x", "y"))
+    test = np.load(digits / "test.npz")
+    z = scores(result.parameters, test["x"])
+    last = result.history[-1]
+    assert last["train_loss"] == pytest.approx(losses(scores(result.parameters, x), y).mean(), abs=1e-12)
+    assert last["test_loss"] == pytest.approx(losses(z, test["y"]).mean(), abs=1e-12)
+    assert last["test_accuracy"] == (z.argmax(axis=1) == test["y"]).mean()
+    assert result.summary["final"]["test_accuracy"] == last["test_accuracy"]
+    assert result.summary["best"]["test_accuracy"] == max(row["test_accuracy"] for row in result.history)
+
+
+def test_rows_and_columns_follow_the_evaluation(linear: dict[str, Any], tmp_path: Path) -> None:
+    spec = {**linear, "evaluation": {"every": 4, "train_every": 8}}
+    run(spec, tmp_path / "sparse")
+    run(linear, tmp_path / "dense")
+    sparse, dense = (
+        list(csv.DictReader((tmp_path / name / "history.csv").open())) for name in ("sparse", "dense")
+    )
+    assert [row["round"] for row in sparse] == ["0", "4", "6"]
+    assert [bool(row["train_loss"]) for row in sparse] == [True, False, True]
+    assert [row["round"] for row in dense] == [str(i) for i in range(7)]
+    by_round = {row["round"]: row for row in dense}
+    assert all(row["test_loss"] == by_round[row["round"]]["test_loss"] for row in sparse)
+    assert sum(int(row["bytes_up"]) for row in sparse) == sum(int(row["bytes_up"]) for row in dense)
+
+
+def test_bytes_of_fedavg(linear: dict[str, Any]) -> None:
+    summary = run(linear).summary
+    cohort, rounds, numbers = 3, 6, 650
+    assert summary["parameters"] == numbers
+    assert summary["bytes_down"] == summary["bytes_up"] == cohort * rounds * numbers * 8
+
+
+def test_client_rows_average_to_the_test_set_when_labels_agree(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    (tmp_path / "data/clients").mkdir(parents=True)
+    y = np.tile(np.arange(3), 10)
+    for client in range(3):
+        np.savez(tmp_path / f"data/clients/{client}.npz", x=rng.normal(size=(30, 4)) + y[:, None], y=y)
+    np.savez(tmp_path / "data/test.npz", x=rng.normal(size=(30, 4)) + y[:, None], y=y)
+    spec = {
+        "data": {"name": "npz", "path": str(tmp_path / "data")},
+        "model": {"name": "linear"},
+        "algorithm": {"name": "fedavg"},
+        "training": {"rounds": 3, "batch_size": 10, "lr": 0.1},
+        "evaluation": {"clients": True},
+    }
+    result = run(spec, tmp_path / "out")
+    rows = list(csv.DictReader((tmp_path / "out/clients.csv").open()))
+    assert [row["client"] for row in rows] == ["0", "1", "2"]
+    for row in rows:
+        assert float(row["test_accuracy"]) == pytest.approx(result.history[-1]["test_accuracy"])
+
+
+def test_divergence_is_a_status_not_a_number(tmp_path: Path) -> None:
+    spec = {
+        "data": {"name": "quadratics"},
+        "model": {"name": "scalar_quadratic"},
+        "algorithm": {"name": "fedavg"},
+        "training": {"rounds": 200, "local_steps": 10, "batch_size": "full", "lr": 1.0},
+    }
+    result = run(spec, tmp_path / "out")
+    assert result.summary["status"] == "diverged"
+    assert result.summary["final"] is None
+    assert 0 < result.summary["rounds"] < 200
+    assert result.history[-1]["round"] == result.summary["rounds"]
+    assert "NaN" not in (tmp_path / "out/summary.json").read_text()
+
+
+def test_client_without_samples_is_skipped_and_named(tmp_path: Path, digits: Path) -> None:
+    (tmp_path / "clients").mkdir()
+    for client in range(3):
+        stored = np.load(digits / f"clients/{client}.npz")
+        keep = slice(0, 0 if client == 1 else None)
+        np.savez(tmp_path / f"clients/{client}.npz", x=stored["x"][keep], y=stored["y"][keep])
+    test = np.load(digits / "test.npz")
+    np.savez(tmp_path / "test.npz", x=test["x"], y=test["y"])
+    spec = {
+        "data": {"name": "npz", "path": str(tmp_path)},
+        "model": {"name": "linear"},
+        "algorithm": {"name": "scaffold"},
+        "training": {"rounds": 3, "batch_size": 10, "lr": 0.1},
+        "participation": {"cohorts": [[0, 1], [1, 2]]},
+    }
+    summary = run(spec).summary
+    assert summary["empty_clients"] == [1]
+    assert summary["status"] == "completed"
