@@ -1,0 +1,36 @@
+"""Training on pooled data: the yardstick of divergence curves and bounds."""
+
+from __future__ import annotations
+
+from fedcore.errors import SpecError
+from fedcore.parts import Recipe
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.schedule.centralised import Centralised, PooledTraining
+from fedcore.spec import Spec
+
+
+class CentralisedOptions(AlgorithmOptions):
+    """Centralised training has no hyperparameters; a round is ``local_epochs`` or ``local_steps`` long."""
+
+
+def build(options: CentralisedOptions, spec: Spec) -> Recipe:
+    """Local training on the pooled rows of the clients that would take part in the round.
+
+    Raises:
+        SpecError: local steps are given client by client.
+    """
+    if isinstance(spec.training.local_steps, tuple):
+        raise SpecError(
+            "training.local_steps: got a list, but 'centralised' trains one model; expected a number"
+        )
+    return recipe(schedule=Centralised(), aggregate=PooledTraining())
+
+
+PLUGIN = Plugin(
+    "centralised",
+    CentralisedOptions,
+    build,
+    "ordinary training on the pooled data of the clients",
+    "RADFed, Section V-B; FedAvgR, Section 3",
+)

@@ -1,0 +1,43 @@
+"""FL+HC: federated averaging within clusters of similar clients."""
+
+from __future__ import annotations
+
+from pydantic import NonNegativeFloat, NonNegativeInt, model_validator
+
+from fedcore.parts import Recipe
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.schedule.clustered import Clustered, Linkage, Metric
+from fedcore.spec import Spec
+
+
+class FlHcOptions(AlgorithmOptions):
+    """``cluster_round``: common rounds before the clustering. ``linkage``, ``metric``: of the agglomeration.
+    ``threshold``: distance beyond which clusters stay apart (cosine: 0 to 2; else in units of the weights).
+    """
+
+    linkage: Linkage = "average"
+    metric: Metric = "cosine"
+    threshold: NonNegativeFloat = 1.0
+    cluster_round: NonNegativeInt = 10
+
+    @model_validator(mode="after")
+    def _ward_is_euclidean(self) -> FlHcOptions:
+        if self.linkage == "ward" and self.metric != "euclidean":
+            raise ValueError(f"metric: linkage 'ward' needs 'euclidean', got '{self.metric}'")
+        return self
+
+
+def build(options: FlHcOptions, spec: Spec) -> Recipe:
+    """FedAvg, a clustering of the clients' updates, then FedAvg in each cluster."""
+    schedule = Clustered(options.linkage, options.metric, options.threshold, options.cluster_round)
+    return recipe(schedule=schedule)
+
+
+PLUGIN = Plugin(
+    "fl_hc",
+    FlHcOptions,
+    build,
+    "hierarchical clustering of the clients' updates, then averaging within clusters",
+    "Briggs et al.; FedAvgR, Section 5",
+)
