@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
-from fedcore.errors import SpecError
 from fedcore.options import Options
 
 Rows = NDArray[np.int64]
@@ -84,6 +83,11 @@ def even(total: int, parts: int) -> NDArray[np.int64]:
     return total // parts + (np.arange(parts) < total % parts).astype(np.int64)
 
 
+def floor_share(share: float, total: int) -> int:
+    """Return ``share`` of ``total`` rounded down; .29 of 100 is 29, though .29 * 100 < 29 in binary."""
+    return int(share * total + 1e-9)
+
+
 def integers(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
     """Round non-negative ``shares`` to counts that add up to ``total``: largest remainders go up.
 
@@ -111,14 +115,3 @@ def dirichlet(alpha: float, rows: int, size: int, rng: np.random.Generator) -> N
 def gathered(pieces: list[list[Rows]]) -> list[Rows]:
     """Join each client's pieces."""
     return [np.concatenate(own) if own else np.empty(0, np.int64) for own in pieces]
-
-
-def needed(value: int | None, key: str, why: str) -> int:
-    """Return a value that must be there.
-
-    Raises:
-        SpecError: it isn't.
-    """
-    if value is None:
-        raise SpecError(f"partition.{key}: missing, but required {why}")
-    return value

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 BUBBLES = 40
 NAMED_CLASSES = 20
 LOG_FROM = 100
+RASTER = 400
+SIZES = "#4c6a92"
 
 
 def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
     """Draw labels above and sizes below, clients from left to right.
 
-    Labels are bubbles (area: rows) for up to 40 clients and 40 classes, else stacked bars of label shares.
+    Labels are bubbles (area: rows) for up to 40 clients and 40 classes, else stacked label shares.
     Sizes are on a logarithmic axis where the largest is 100 times the smallest or more.
 
     Args:
@@ -40,7 +42,10 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
     else:
         _stacked(upper, counts)
     sizes = counts.sum(axis=1)
-    lower.bar(np.arange(len(sizes)), sizes, width=0.9 if len(sizes) <= BUBBLES else 1.0, color="#4c6a92")
+    if len(sizes) <= BUBBLES:
+        lower.bar(np.arange(len(sizes)), sizes, width=0.9, color=SIZES)
+    else:
+        lower.stairs(sizes, np.arange(len(sizes) + 1) - 0.5, fill=True, color=SIZES)
     held = sizes[sizes > 0]
     if len(held) and held.max() >= LOG_FROM * held.min():
         lower.set_yscale("log")
@@ -75,16 +80,20 @@ def _bubbles(axes: Axes, counts: NDArray[np.int64]) -> None:
 
 def _stacked(axes: Axes, counts: NDArray[np.int64]) -> None:
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    bottoms = np.cumsum(shares, axis=1) - shares
-    clients = np.arange(len(counts))
-    bars: list[Any] = [
-        axes.bar(clients, shares[:, label], bottom=bottoms[:, label], width=1.0, color=colour, linewidth=0)
-        for label, colour in enumerate(_colours(counts.shape[1]))
-    ]
+    edges = np.arange(len(counts) + 1) - 0.5
+    steps = np.vstack([shares, shares[-1:]]).T
+    layers: list[Any] = axes.stackplot(
+        edges,
+        steps,
+        colors=_colours(counts.shape[1]),
+        step="post",
+        linewidth=0,
+        rasterized=len(counts) > RASTER,
+    )
     axes.set(ylabel="share of labels", ylim=(0, 1))
     if counts.shape[1] <= NAMED_CLASSES:
         labels = list(map(str, range(counts.shape[1])))
-        axes.legend(bars, labels, title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+        axes.legend(layers, labels, title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 
 
 def _colours(classes: int) -> NDArray[np.float64]:

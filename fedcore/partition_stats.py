@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from fedcore.data import Partition
 
+MOST_COMPARED = 2000
+
 
 def label_counts(
     clients: tuple[NDArray[np.int64], ...], labels: NDArray[np.integer], classes: int
@@ -40,10 +42,16 @@ def entropies(counts: NDArray[np.integer]) -> NDArray[np.float64]:
 
 
 def pairwise_distances(counts: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return the total variation distance (0 to 1) of labels between all pairs of clients that have rows."""
+    """Return the total variation distance (0 to 1) of labels between all pairs of clients that have rows.
+
+    Of more than 2,000 such clients, 2,000 evenly spaced ones are compared.
+    """
     from scipy.spatial.distance import pdist
 
-    return np.minimum(pdist(_ratios(counts[counts.sum(axis=1) > 0]), "cityblock") / 2, 1.0)
+    held = counts[counts.sum(axis=1) > 0]
+    if len(held) > MOST_COMPARED:
+        held = held[np.linspace(0, len(held) - 1, MOST_COMPARED).astype(int)]
+    return np.minimum(pdist(_ratios(held), "cityblock") / 2, 1.0)
 
 
 def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from fedcore.data import Dataset, Partition
 from fedcore.data import Rows as DataRows
 from fedcore.errors import SpecError
-from fedcore.partition_base import Fold, PartitionOptions, Rows, even
+from fedcore.partition_base import Fold, PartitionOptions, Rows, even, floor_share
 from fedcore.partition_file import identity, load, refuse_other, save
 from fedcore.registry import Plugin
 from fedcore.rng import Streams
@@ -97,7 +97,7 @@ def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, str
     """Take the validation rows out of all rows first, then partition the others."""
     total = len(dataset.train)
     order = streams.get("partition/validation").permutation(total)
-    taken, kept = np.split(order, [int(options.validation * total)])
+    taken, kept = np.split(order, [floor_share(options.validation, total)])
     kept = np.sort(kept)
     groups = dataset.train.groups
     rest = replace(
@@ -122,7 +122,7 @@ def _hold_out(partition: Partition, share: float, streams: Streams) -> Partition
     kept, taken = [], [partition.validation]
     for client, rows in enumerate(partition.clients):
         order = streams.get("partition/validation", client=client).permutation(np.sort(rows))
-        count = int(share * len(rows))
+        count = floor_share(share, len(rows))
         taken.append(order[:count])
         kept.append(order[count:])
     note = f"{partition.note}; {share:.0%} of each client's rows held out for validation"

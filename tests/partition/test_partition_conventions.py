@@ -216,7 +216,8 @@ def test_validation_takes_a_floor_of_each_client() -> None:
     covers_once(part, 1000)
     for full, kept in zip(whole.clients, part.clients, strict=True):
         assert set(kept) <= set(full)
-        assert len(kept) == len(full) - int(0.2 * len(full))
+        assert len(kept) == len(full) - len(full) // 5
+    assert len(split_data(toy_data(BALANCED), "iid", clients=10, validation=0.29).validation) == 290
 
 
 def test_validation_from_the_pool_is_of_all_rows() -> None:
