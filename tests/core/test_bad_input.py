@@ -107,7 +107,7 @@ def test_exit_code_and_single_line(spec: dict[str, Any], tmp_path: Path) -> None
     command = [sys.executable, "-m", "fedcore.cli", "run", str(path), "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.strip() == f"error: {path}: algorithm.mu: unknown key; known keys: none"
+    assert done.stderr.strip() == f"error: {path}: algorithm.mu: unknown key; known keys: averaging, chained"
     assert not (tmp_path / "out").exists()
 
 
