@@ -24,9 +24,10 @@ class Autograd:
     problem: Problem
     precision: str = "fp32"
     name: str = "autograd"
+    in_place: bool = False
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return the function that writes a batch's gradient at ``w`` into ``out``."""
+        """Return the function that writes a batch's gradient at ``w`` into ``out``, another vector."""
         import torch
 
         model = self.problem.model
@@ -36,15 +37,18 @@ class Autograd:
         p = {**leaves, **self.problem.buffers}
         on_features = [term.feature_loss for term in terms if term.feature_loss]
 
-        def gradient(x: Tensor, y: Tensor) -> None:
-            out.zero_()
+        def gradient(x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
+            if keep:
+                out.mul_(keep)
+            else:
+                out.zero_()
             with torch.enable_grad(), self._autocast(w):
                 phi = model.features(p, x)
                 loss = model.losses(model.scores(p, phi), y).mean()
                 if on_features:
                     batch = Batch(x, torch.full((len(y),), 1 / len(y), dtype=w.dtype, device=w.device))
                     loss = loss + sum(term(phi, batch) for term in on_features)
-            loss.backward()
+            loss.backward(loss.new_full((), scale))
 
         return gradient
 

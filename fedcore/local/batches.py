@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedcore.problem import Block
 
 Rows = NDArray[np.int64]
 
@@ -26,6 +32,20 @@ def passes(
         order = rng.permutation(n)
         for low in range(0, stop, size):
             yield order[low : low + size]
+
+
+def batches(
+    block: Block, size: int | Literal["full"], drop_last: bool, rng: np.random.Generator, steps: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the rows and labels of ``steps`` batches of a client."""
+    import torch
+
+    for rows in islice(passes(len(block), size, drop_last, rng), steps):
+        if rows is None:
+            yield block.x, block.y
+        else:
+            index = torch.from_numpy(rows).to(block.y.device)
+            yield block.x.index_select(0, index), block.y.index_select(0, index)
 
 
 def steps_per_pass(n: int, size: int | Literal["full"], drop_last: bool) -> int:

@@ -5,7 +5,7 @@ Engines differ in how they compute, never in what: they agree within floating-po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from fedcore.parts import BoundTerm, Job, Upload
@@ -16,8 +16,15 @@ if TYPE_CHECKING:
     from fedcore.parts import Run, State
     from fedcore.problem import Problem
 
-Gradient = Callable[["Tensor", "Tensor"], None]
 CHUNK, CHUNK_OF_IMAGES = 1024, 128
+
+
+class Gradient(Protocol):
+    """A gradient bound to parameters ``w`` [d], to a place ``out`` [d] and to objective terms."""
+
+    def __call__(self, x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
+        """Set out <- keep out + scale g, with g the gradient of the mean loss of rows ``x`` [batch, ...] with
+        labels ``y`` [batch], plus that of the terms on features; keep = 0 drops whatever ``out`` held."""
 
 
 class Engine(Protocol):
@@ -27,9 +34,12 @@ class Engine(Protocol):
     def name(self) -> str:
         """What ``engine:`` in a specification calls it."""
 
+    @property
+    def in_place(self) -> bool:
+        """Whether ``out`` may be ``w`` itself, so that a gradient is a step."""
+
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return ``gradient(x, y)``, which writes into ``out`` [d] the gradient at ``w`` [d] of the
-        batch's mean loss plus the feature terms."""
+        """Return the gradient at ``w`` [d] into ``out`` [d]."""
 
     def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
         """Do the local steps of some clients, in the order of ``jobs``."""
@@ -76,9 +86,9 @@ def full_gradient(run: Run, w: Tensor, client: int) -> Tensor:
     import torch
 
     block = run.problem.clients[client]
-    out, total = torch.empty_like(w), torch.zeros_like(w)
-    gradient = run.engine.bind(w, out, ())
-    for x, y in chunks(block.x, block.y):
-        gradient(x, y)
-        total.add_(out, alpha=len(y) / len(block))
+    total = torch.zeros_like(w)
+    gradient = run.engine.bind(w, total, ())
+    with torch.no_grad():
+        for x, y in chunks(block.x, block.y):
+            gradient(x, y, 1.0, len(y) / len(block))
     return total

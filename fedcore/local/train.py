@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from fedcore.local.batches import passes, steps_per_pass
+from fedcore.local.batches import batches, steps_per_pass
 from fedcore.local.optimizer import rate, stepper
 from fedcore.parts import Job, Run, State, Upload
 
@@ -30,6 +29,14 @@ def learning_rate(run: Run, state: State, client: int, step: int = 0) -> float:
     return rate(training.lr, training.lr_schedule, state.round + 1, done)
 
 
+def learning_rates(run: Run, state: State, client: int) -> list[float]:
+    """Return the local learning rates of all of a client's steps in the coming round."""
+    steps = number_of_steps(run, client)
+    if run.spec.training.lr_schedule.name == "inverse_time":
+        return [learning_rate(run, state, client, step) for step in range(steps)]
+    return [learning_rate(run, state, client)] * steps
+
+
 def round_rate(run: Run, state: State) -> float:
     """Return the local learning rate at the coming round's first step, of the first client with data.
 
@@ -51,30 +58,31 @@ def train_client(engine: Engine, run: Run, state: State, job: Job) -> Upload:
     direction = run.recipe.update.direction(run, state, job)
 
     w = job.received.clone()
-    g = torch.empty_like(w)
-    gradient = engine.bind(w, g, terms)
     adders = [term.add_gradient for term in terms if term.add_gradient]
-    anchor = torch.empty_like(w) if direction.anchored else None
-    anchor_gradient = engine.bind(job.received, anchor, ()) if anchor is not None else None
-    step = stepper(training, w)
-
-    batches = passes(len(block), training.batch_size, training.drop_last, rng)
-    for t, rows in enumerate(islice(batches, steps)):
-        if rows is None:
-            x, y = block.x, block.y
+    plain = training.optimizer == "sgd" and not adders and not direction.anchored
+    rates = learning_rates(run, state, job.client)
+    drawn = batches(block, training.batch_size, training.drop_last, rng, steps)
+    with torch.no_grad():
+        if plain and engine.in_place:
+            descend = engine.bind(w, w, terms)
+            for lr, (x, y) in zip(rates, drawn, strict=True):
+                descend(x, y, 1 - lr * training.weight_decay, -lr * direction.scale)
+                if direction.offset is not None:
+                    w.add_(direction.offset, alpha=-lr)
         else:
-            index = torch.from_numpy(rows).to(block.y.device)
-            x, y = block.x[index], block.y[index]
-        gradient(x, y)
-        for add_gradient in adders:
-            add_gradient(g, w)
-        if anchor_gradient is not None and anchor is not None:
-            anchor_gradient(x, y)
-            g.sub_(anchor)
-        if direction.scale != 1.0:
-            g.mul_(direction.scale)
-        if direction.offset is not None:
-            g.add_(direction.offset)
-        step(g, learning_rate(run, state, job.client, t))
-    lr = learning_rate(run, state, job.client)
-    return Upload(job.client, job.slot, len(block), job.received, w, steps, lr)
+            g = torch.empty_like(w)
+            gradient = engine.bind(w, g, terms)
+            step = stepper(training, w)
+            anchor = engine.bind(job.received, g, ()) if direction.anchored else None
+            for lr, (x, y) in zip(rates, drawn, strict=True):
+                gradient(x, y)
+                for add_gradient in adders:
+                    add_gradient(g, w)
+                if anchor is not None:
+                    anchor(x, y, 1.0, -1.0)
+                if direction.scale != 1.0:
+                    g.mul_(direction.scale)
+                if direction.offset is not None:
+                    g.add_(direction.offset)
+                step(g, lr)
+    return Upload(job.client, job.slot, len(block), job.received, w, steps, rates[0])

@@ -1,0 +1,75 @@
+"""The fast engine: hand-derived gradients for dense networks, random features and the CNN.
+
+A gradient goes straight to where it is needed: into a buffer, or, with a plain SGD step, into the parameters
+themselves, so that the step costs no pass over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedcore.local import convolution, dense
+from fedcore.local.engine import Gradient
+from fedcore.local.train import train_client
+from fedcore.models.cnn import Cnn
+from fedcore.models.linear import Linear
+from fedcore.models.mlp import Mlp
+from fedcore.models.rff import RffLinear
+from fedcore.parts import BoundTerm, Job, Run, State, Upload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedcore.model import Model
+    from fedcore.problem import Problem
+
+BACKWARD: dict[type, Callable[[Any, Any, Any, Any], Gradient]] = {
+    Linear: dense.linear,
+    RffLinear: dense.random_features,
+    Mlp: dense.perceptron,
+    Cnn: convolution.network,
+}
+
+
+def supports(model: Model) -> bool:
+    """Whether a hand-derived gradient of the model is known."""
+    return type(model) in BACKWARD
+
+
+@dataclass(frozen=True)
+class Analytic:
+    """Hand-derived gradients; terms on features join through their closed-form gradients."""
+
+    problem: Problem
+    name: str = "analytic"
+    in_place: bool = True
+
+    def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
+        """Return the function that writes a batch's gradient at ``w`` into ``out``, which may be ``w``."""
+        model = self.problem.model
+        p = {**model.trainable.views(w), **self.problem.buffers}
+        on_features = [feature_gradient(term) for term in terms if term.feature_loss]
+        return BACKWARD[type(model)](model, p, model.trainable.views(out), on_features)
+
+    def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
+        """Train the clients one after another."""
+        return [train_client(self, run, state, job) for job in jobs]
+
+
+def feature_gradient(term: BoundTerm) -> dense.FeatureGradient:
+    """Return a term's gradient in the features: in closed form where it has one, else by differentiation."""
+    if term.feature_gradient is not None:
+        return term.feature_gradient
+    import torch
+
+    assert term.feature_loss is not None
+    loss = term.feature_loss
+
+    def differentiated(phi: Tensor, batch: Any) -> Tensor:
+        with torch.enable_grad():
+            leaf = phi.detach().requires_grad_()
+            return torch.autograd.grad(loss(leaf, batch), leaf)[0]
+
+    return differentiated

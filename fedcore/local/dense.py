@@ -1,0 +1,178 @@
+"""Hand-derived gradients of softmax cross-entropy for networks of dense layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from fedcore.parts import Batch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedcore.model import Parameters
+    from fedcore.models.linear import Linear
+    from fedcore.models.mlp import Mlp
+    from fedcore.models.rff import RffLinear
+
+FeatureGradient = Callable[["Tensor", Batch], "Tensor"]
+Activation = Literal["none", "relu", "tanh", "cos"]
+BY_COLUMNS = 16
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer h = activation(x @ matrix + bias), and where its gradient goes.
+
+    Attributes:
+        matrix: weights [inputs, outputs], a view of the parameters.
+        bias: [outputs] or None.
+        into, bias_into: views of the gradient, or None where the layer is not trained.
+        activation: applied to each output.
+        scale: multiplies the activation.
+    """
+
+    matrix: Tensor
+    bias: Tensor | None
+    into: Tensor | None
+    bias_into: Tensor | None
+    activation: Activation = "none"
+    scale: float = 1.0
+
+
+def linear(
+    model: Linear, p: Parameters, out: Mapping[str, Tensor], terms: Sequence[FeatureGradient]
+) -> Backward:
+    """Softmax regression; terms on its features, the inputs, have no gradient."""
+    head = Layer(p["weight"].T, p.get("bias"), out["weight"].T, out.get("bias"))
+    return Backward([head], ())
+
+
+def perceptron(
+    model: Mlp, p: Parameters, out: Mapping[str, Tensor], terms: Sequence[FeatureGradient]
+) -> Backward:
+    """A multi-layer perceptron."""
+    depth = len(model.sizes) - 1
+    layers = []
+    for i in range(depth):
+        weight, bias = f"layers.{i}.weight", f"layers.{i}.bias"
+        activation: Any = model.activation if i < depth - 1 else "none"
+        layers.append(Layer(p[weight].T, p[bias], out[weight].T, out[bias], activation))
+    return Backward(layers, terms)
+
+
+def random_features(
+    model: RffLinear, p: Parameters, out: Mapping[str, Tensor], terms: Sequence[FeatureGradient]
+) -> Backward:
+    """Random features and a linear head; fixed features get no gradient, nor do terms on them."""
+    features = Layer(p["omega"], p["phase"], out.get("omega"), out.get("phase"), "cos", model.scale)
+    head = Layer(p["weight"].T, None, out["weight"].T, None)
+    return Backward([features, head], terms if model.learnable else ())
+
+
+class Backward:
+    """Forward and backward pass through dense layers, into buffers kept for each batch size."""
+
+    def __init__(self, layers: Sequence[Layer], terms: Sequence[FeatureGradient]) -> None:
+        self.layers = layers
+        self.terms = terms
+        self.buffers: dict[int, Buffers] = {}
+
+    def __call__(self, x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
+        """Gradient of the mean loss of rows ``x`` [batch, ...] with labels ``y`` [batch]: out <- keep out +
+        scale gradient. All of the backward pass comes before the first change of ``out``.
+        """
+        import torch
+
+        size = len(y)
+        buffers = self.buffers.get(size)
+        if buffers is None:
+            buffers = self.buffers[size] = Buffers(self.layers, size)
+        inputs = [x.flatten(1)]
+        for layer, z, h in zip(self.layers, buffers.sums, buffers.outputs, strict=True):
+            _affine(inputs[-1], layer, z)
+            _activate(layer, z, h)
+            inputs.append(h)
+
+        delta = buffers.deltas[-1]
+        torch.softmax(inputs[-1], 1, out=delta)
+        delta.scatter_add_(1, y[:, None], buffers.minus_one)
+        for i in range(len(self.layers) - 1, buffers.lowest, -1):
+            below = buffers.deltas[i - 1]
+            torch.mm(delta, self.layers[i].matrix.T, out=below)
+            if i == len(self.layers) - 1:
+                for gradient in self.terms:
+                    below.add_(gradient(inputs[i], Batch(x, buffers.weights)), alpha=size)
+            _chain(self.layers[i - 1], buffers.sums[i - 1], inputs[i], below)
+            delta = below
+
+        alpha = scale / size
+        for layer, rows, delta in zip(self.layers, inputs, buffers.deltas, strict=False):
+            if layer.into is not None:
+                layer.into.addmm_(rows.T, delta, beta=keep, alpha=alpha)
+            if layer.bias_into is not None:
+                layer.bias_into.addmv_(delta.T, buffers.ones, beta=keep, alpha=alpha)
+
+
+class Buffers:
+    """What one batch size needs: each layer's sums, outputs and deltas [batch, outputs].
+
+    From ``BY_COLUMNS`` rows on, hidden layers lie column by column, in which order the products of narrow
+    batches and wide layers are faster.
+    """
+
+    def __init__(self, layers: Sequence[Layer], size: int) -> None:
+        import torch
+
+        like = layers[-1].matrix
+
+        def empty(width: int, hidden: bool) -> Tensor:
+            if hidden and size >= BY_COLUMNS:
+                return like.new_empty(width, size).T
+            return like.new_empty(size, width)
+
+        last = len(layers) - 1
+        widths = [layer.matrix.shape[1] for layer in layers]
+        self.sums = [empty(width, i < last) for i, width in enumerate(widths)]
+        self.outputs = [
+            empty(width, i < last) if layer.activation == "cos" else self.sums[i]
+            for i, (layer, width) in enumerate(zip(layers, widths, strict=True))
+        ]
+        self.deltas = [empty(width, i < last) for i, width in enumerate(widths)]
+        self.lowest = next(i for i, layer in enumerate(layers) if layer.into is not None)
+        self.ones = like.new_ones(size)
+        self.weights = like.new_full((size,), 1 / size)
+        self.minus_one = torch.full((size, 1), -1.0, dtype=like.dtype, device=like.device)
+
+
+def _affine(x: Tensor, layer: Layer, z: Tensor) -> None:
+    import torch
+
+    if layer.bias is None:
+        torch.mm(x, layer.matrix, out=z)
+    else:
+        torch.addmm(layer.bias, x, layer.matrix, out=z)
+
+
+def _activate(layer: Layer, z: Tensor, h: Tensor) -> None:
+    import torch
+
+    if layer.activation == "relu":
+        z.relu_()
+    elif layer.activation == "tanh":
+        z.tanh_()
+    elif layer.activation == "cos":
+        torch.cos(z, out=h).mul_(layer.scale)
+
+
+def _chain(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> None:
+    """Multiply ``delta`` by the activation's derivative."""
+    import torch
+
+    if layer.activation == "relu":
+        torch.ops.aten.threshold_backward.grad_input(delta, h, 0, grad_input=delta)
+    elif layer.activation == "tanh":
+        torch.ops.aten.tanh_backward.grad_input(delta, h, grad_input=delta)
+    elif layer.activation == "cos":
+        delta.mul_(z.sin_()).mul_(-layer.scale)
