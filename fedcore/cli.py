@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcore import cli_data, cli_describe
 from fedcore.cli_describe import describe, list_plugins
 from fedcore.cli_partition import partition
 from fedcore.data import Source
@@ -24,6 +25,9 @@ app = typer.Typer(
 )
 
 app.command()(partition)
+app.command("list")(cli_describe.list_plugins)
+app.command()(cli_describe.describe)
+app.add_typer(cli_data.app, name="data")
 app.command("list")(list_plugins)
 app.command()(describe)
 
