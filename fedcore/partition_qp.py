@@ -96,7 +96,8 @@ def solve(problem: Problem) -> Matrix:
     scale = max(problem.sizes.sum() / clients, 1.0)
     x = cp.Variable((clients, configurations), nonneg=True)
     wanted = np.hstack(problem.targets) / scale
-    if np.array_equal(problem.categories, np.arange(configurations)[:, None]):
+    each_its_own = np.array_equal(problem.categories, np.arange(configurations)[:, None])
+    if each_its_own and wanted.shape == x.shape:
         residual = x - wanted
     else:
         blocks = [one_hot(c, t.shape[1]) for c, t in zip(problem.categories.T, problem.targets, strict=True)]
