@@ -1,0 +1,88 @@
+"""Figures' quantities: distances of feature distributions, divergences of weights, terms of risk bounds.
+
+Pure functions of arrays, for reports and for studies of saved models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+
+
+def mean_feature_distances(features: Sequence[Array]) -> NDArray[np.float64]:
+    """Return ||mean phi(X_i) - mean phi(X_j)|| [K, K] of clients' features, [n_k, d] each.
+
+    The MMD under a linear kernel: rFedAvg, eq. (3); FedAvgR, Section 4.
+    """
+    means = np.stack([phi.mean(axis=0, dtype=np.float64) for phi in features])
+    return np.linalg.norm(means[:, None] - means[None], axis=2)
+
+
+def kernel_mmd(x: Array, z: Array) -> float:
+    """Return the MMD of points ``x`` [n, d] and ``z`` [m, d] under a Gaussian kernel whose bandwidth is the
+    median distance of the pooled points. FedAvgR, Section 4."""
+    import torch
+
+    from fedcore.objective.mixture import kernel_discrepancy
+
+    points = torch.as_tensor(x, dtype=torch.float64)
+    uniform = torch.full((len(points),), 1 / len(points), dtype=torch.float64)
+    square = kernel_discrepancy(points, torch.as_tensor(z, dtype=torch.float64), uniform)
+    return sqrt(max(float(square), 0.0))
+
+
+def divergence_from_centralised(federated: Array, centralised: Array) -> float:
+    """Return DC = ||w_FL - w_C|| / ||w_C|| of two flat weight vectors [d]. RADFed, Section V-B."""
+    return float(np.linalg.norm(federated - centralised) / np.linalg.norm(centralised))
+
+
+def divergence_of_updates(updates: Array) -> float:
+    """Return DL, the mean over pairs of clients of 1 - cos of their updates [K, d]. RADFed, eq. (3)."""
+    unit = updates / np.linalg.norm(updates, axis=1, keepdims=True)
+    return float(np.mean([1 - unit[i] @ unit[j] for i, j in combinations(range(len(unit)), 2)]))
+
+
+@dataclass(frozen=True)
+class RiskTerms:
+    """The terms of FedAvgR's excess-risk bound that can be computed, up to constants and discrepancies.
+
+    Attributes:
+        agnostic_complexity: sum_k p^_k B sqrt(C) / n_k ||phi(X^k)||_F, of G_1.
+        agnostic_deviation: sqrt(S(p^ | n) / n) with S = chi^2 + 1, of G_1.
+        approximation: G_2 = B sqrt(C) / n ||phi(X)||_F + sqrt(1/n).
+        federated: G_3 = sum_k p_k (B sqrt(C) / n_k ||phi(X^k)||_F + sqrt(1/n_k)).
+    """
+
+    agnostic_complexity: float
+    agnostic_deviation: float
+    approximation: float
+    federated: float
+
+
+def risk_terms(head: Array, features: Sequence[Array], p: Array, estimated: Array) -> RiskTerms:
+    """Return the terms of the excess-risk bound. FedAvgR, Section 3.
+
+    Args:
+        head: output weights W [C, D], whose trace norm stands for B.
+        features: phi(X^k) [n_k, D] of each client.
+        p: true mixture weights [K].
+        estimated: the weights p^ [K] that the algorithm uses.
+    """
+    sizes = np.array([len(phi) for phi in features])
+    total = int(sizes.sum())
+    norms = np.array([np.linalg.norm(phi) for phi in features])
+    complexity = float(np.linalg.svd(head, compute_uv=False).sum()) * sqrt(len(head))
+    per_client = complexity / sizes * norms
+    return RiskTerms(
+        agnostic_complexity=float(estimated @ per_client),
+        agnostic_deviation=sqrt(float((estimated**2 / (sizes / total)).sum()) / total),
+        approximation=complexity / total * float(np.linalg.norm(norms)) + sqrt(1 / total),
+        federated=float(p @ (per_client + np.sqrt(1 / sizes))),
+    )
