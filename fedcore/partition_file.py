@@ -98,9 +98,18 @@ def refuse_other(path: Path, found: dict[str, Any], expected: dict[str, Any]) ->
     Raises:
         SpecError: names the first part that differs.
     """
-    for key in expected:
-        if found.get(key) != expected[key]:
-            raise SpecError(
-                f"{path}: made for another specification: {key} is {canonical_json(found.get(key))}, "
-                f"expected {canonical_json(expected[key])}"
-            )
+    difference = _difference(found, expected)
+    if difference is not None:
+        raise SpecError(f"{path}: made for another specification: {difference}")
+
+
+def _difference(found: Any, expected: Any, key: str = "") -> str | None:
+    """Say where two JSON values first differ, or return None."""
+    if found == expected:
+        return None
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for name in sorted({*found, *expected}):
+            inner = _difference(found.get(name), expected.get(name), f"{key}.{name}".strip("."))
+            if inner is not None:
+                return inner
+    return f"{key} is {canonical_json(found)}, expected {canonical_json(expected)}"
