@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedcore.errors import DataError
+from fedcore.files import sha256_text
 
-CHUNK = 1 << 20
+CHUNK = 1 << 16
+NO_CONNECTION = "no connection (is there a network?)"
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,16 @@ class NotThere(DataError):
     """The server answers that it has no such file."""
 
 
+class Unreachable(DataError):
+    """No connection could be made: no network, no such host, or nobody listens."""
+
+
 def download(
     url: str, target: Path, digest: str = "", policy: Policy | None = None, progress: bool = False
 ) -> Path:
     """Download ``url`` to ``target``, which appears only when complete and (with ``digest``) verified.
 
-    A download that broke off goes on from ``target`` + ``.part``, where the server allows ranges.
+    A download that broke off goes on from the ``.part`` file beside it, where the server allows ranges.
 
     Args:
         url: http or https address.
@@ -42,13 +48,14 @@ def download(
 
     Raises:
         NotThere: 404 or 410.
-        DataError: no network, a stall, too short a file, another status, or the wrong checksum.
+        Unreachable: no connection at all.
+        DataError: a stall, too short a file, another status, or the wrong checksum.
     """
     import pooch
 
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
-    part = target.with_name(target.name + ".part")
+    part = target.with_name(f"{target.name}.{sha256_text(url)[:8]}.part")
     downloader = _Resuming(part, policy or Policy(), progress)
     logger = pooch.get_logger()
     level = logger.level
@@ -82,6 +89,8 @@ class _Resuming:
                 problem = self._go_on(url)
             except requests.RequestException as error:
                 problem = _short(error)
+                if problem == NO_CONNECTION and attempt:
+                    raise Unreachable(f"{url}: {problem}") from None
             if not problem:
                 self.part.replace(str(output_file))
                 return
@@ -127,10 +136,11 @@ def _short(error: Exception) -> str:
     """Say in a few words why a request failed."""
     import requests
 
-    if isinstance(error, requests.Timeout):
-        return "the server stalled or did not answer in time"
+    stalled = isinstance(error, requests.ReadTimeout) or "timed out" in str(error)
+    if stalled and not isinstance(error, requests.ConnectTimeout):
+        return "the server stalled"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError) or "aborted" in str(error):
+        return "the connection broke off"
     if isinstance(error, requests.ConnectionError):
-        if "IncompleteRead" in str(error) or "timed out" in str(error):
-            return "the connection broke off or stalled"
-        return "no connection (is there a network?)"
+        return NO_CONNECTION
     return str(error).split("\n", 1)[0] or type(error).__name__

@@ -11,15 +11,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fedcore import cache
 from fedcore.data import Source
 from fedcore.declaration import Declaration, File, Form
-from fedcore.download import NotThere, Policy, download
+from fedcore.download import NotThere, Policy, Unreachable, download
 from fedcore.errors import DataError
 from fedcore.files import atomic, sha256_file, write_json
-from fedcore.unpack import DAMAGE, SUFFIXES, opened
+from fedcore.unpack import DAMAGE, SUFFIXES, opened, reason
 
 SLACK = 1.1
 ACCEPT = "FEDCORE_ACCEPT_TERMS"
@@ -140,7 +140,11 @@ def _fill(request: _Request, file: File, path: Path) -> None:
     terms = "" if request.source.offline else _open_terms(request)
     problems += [terms] if terms else []
     other: OtherEdition | None = None
+    lost: set[str] = set()
     for place, form in _places(file, replace(request.source, offline=request.source.offline or bool(terms))):
+        host = urlsplit(place).netloc
+        if host and host in lost:
+            continue
         try:
             stored = _stored(request, place, form, path)
             found = _unpack(request, stored, form, file, path)
@@ -150,6 +154,7 @@ def _fill(request: _Request, file: File, path: Path) -> None:
             continue
         except DataError as error:
             other = error if isinstance(error, OtherEdition) else other
+            lost |= {host} if isinstance(error, Unreachable) else set()
             problems.append(str(error))
             continue
         finally:
@@ -234,7 +239,7 @@ def _unpack(request: _Request, stored: Path, form: Form | None, file: File, path
     except KeyError:
         raise DataError(f"{stored}: no {member} in this archive") from None
     except DAMAGE as error:
-        raise DataError(f"{stored}: damaged or truncated ({str(error) or type(error).__name__})") from None
+        raise DataError(f"{stored}: damaged or truncated ({reason(error)})") from None
     return digest.hexdigest()
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.errors import DataError
+from fedcore.unpack import reason
 
 PIXELS = 3 * 32 * 32
 
@@ -21,11 +22,18 @@ class _ArraysOnly(pickle.Unpickler):
     ALLOWED = frozenset({("_reconstruct", "multiarray"), ("ndarray", "numpy"), ("dtype", "numpy")})
 
     def find_class(self, module: str, name: str) -> Any:
-        if not module.split(".")[0] == "numpy" or (name, module.rsplit(".", 1)[-1]) not in self.ALLOWED:
+        if (module, name) == ("_codecs", "encode"):
+            return _latin1
+        if module.split(".")[0] != "numpy" or (name, module.rsplit(".", 1)[-1]) not in self.ALLOWED:
             raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
         if name == "_reconstruct":
             return _reconstruct
         return {"ndarray": np.ndarray, "dtype": np.dtype}[name]
+
+
+def _latin1(text: str, encoding: str) -> bytes:
+    """Stand in for what Python 3 writes for bytes in the old protocols."""
+    return text.encode("latin1")
 
 
 def _reconstruct(subtype: type, shape: tuple[int, ...], dtype: bytes) -> NDArray[Any]:
@@ -44,7 +52,9 @@ def read_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         values = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
         x, y = np.asarray(values[b"data"]), np.asarray(values[b"labels"])
     except Exception as error:
-        raise DataError(f"{path}: not a CIFAR-10 python batch ({type(error).__name__}: {error})") from None
+        raise DataError(
+            f"{path}: not a CIFAR-10 python batch ({type(error).__name__}: {reason(error)})"
+        ) from None
     if x.dtype != np.uint8 or x.ndim != 2 or x.shape[1] != PIXELS or y.shape != x.shape[:1]:
         raise DataError(
             f"{path}: expected uint8 images [n, {PIXELS}] and n labels, got {x.dtype}{list(x.shape)}"

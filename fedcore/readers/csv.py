@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.errors import DataError
+from fedcore.unpack import reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,5 +66,4 @@ def _read(path: Path, **how: Any) -> pd.DataFrame:
     try:
         return pd.read_csv(path, low_memory=False, **how)
     except (ValueError, OSError, EOFError, OverflowError, pd.errors.ParserError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataError(f"{path}: not a readable csv table ({reason})") from None
+        raise DataError(f"{path}: not a readable csv table ({reason(error)})") from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.errors import DataError
+from fedcore.unpack import reason
 
 
 def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
@@ -31,5 +32,5 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
                 known[0].extend(x)
                 known[1].extend(y)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataError(f"{path}: not LEAF json ({type(error).__name__}: {error})") from None
+            raise DataError(f"{path}: not LEAF json ({type(error).__name__}: {reason(error)})") from None
     return found

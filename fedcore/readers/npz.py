@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -11,6 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.errors import DataError
+from fedcore.unpack import reason
+
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    SyntaxError,
+    KeyError,
+    TypeError,
+    NotImplementedError,
+    MemoryError,
+    RuntimeError,
+    tokenize.TokenError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
@@ -20,11 +39,10 @@ def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
         DataError: the file is missing, damaged, holds objects, or lacks one of the arrays.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise DataError(
-                    f"{path}: expected an npz archive with {', '.join(names)}, found one bare array"
-                )
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise DataError(f"{path}: expected an npz archive with {', '.join(names)}, found one bare array")
+        with loaded as archive:
             missing = [name for name in names if name not in archive.files]
             if missing:
                 found = ", ".join(archive.files) or "nothing"
@@ -32,7 +50,5 @@ def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
             return tuple(archive[name] for name in names)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
-    except (OSError, EOFError, ValueError, SyntaxError, KeyError, NotImplementedError, MemoryError,
-            zipfile.BadZipFile, zlib.error) as error:  # fmt: skip
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataError(f"{path}: not a readable npz archive ({reason})") from None
+    except UNREADABLE as error:
+        raise DataError(f"{path}: not a readable npz archive ({reason(error)})") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedcore.errors import DataError
+from fedcore.unpack import reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,7 @@ def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
     try:
         frame = pd.read_parquet(path)
     except (OSError, ValueError, KeyError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path}: not a readable parquet table ({str(error).splitlines()[0]})") from None
+        raise DataError(f"{path}: not a readable parquet table ({reason(error)})") from None
     missing = [name for name in needed if name not in frame.columns]
     if missing:
         raise DataError(f"{path}: column '{missing[0]}' is missing")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedcore.errors import DataError
 from fedcore.readers import MissingPackage
+from fedcore.unpack import reason
 
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
 DIRECTION = re.compile(r"\[[^\]]*\]?")
@@ -30,7 +31,7 @@ def read_role_files(path: Path) -> dict[str, str]:
                 if content is not None and member.name.endswith(".txt"):
                     roles[member.name.rsplit("/", 1)[-1].removesuffix(".txt")] = content.read().decode()
     except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError, ValueError) as error:
-        raise DataError(f"{path}: not a tar of role texts ({error})") from None
+        raise DataError(f"{path}: not a tar of role texts ({reason(error)})") from None
     if not roles:
         raise DataError(f"{path}: no role texts")
     return dict(sorted(roles.items()))
@@ -75,7 +76,7 @@ def read_tff(path: Path) -> dict[str, str]:
                 for name in sorted(examples)
             }
     except (OSError, KeyError, ValueError, AttributeError) as error:
-        raise DataError(f"{path}: not TensorFlow Federated's Shakespeare ({error})") from None
+        raise DataError(f"{path}: not TensorFlow Federated's Shakespeare ({reason(error)})") from None
 
 
 def _speeches(title: str, lines: list[str], roles: dict[str, list[str]]) -> None:

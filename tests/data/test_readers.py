@@ -1,0 +1,215 @@
+"""Readers return what is there, and turn whatever else a file may hold into one clear line."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import struct
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fedcore.errors import DataError
+from fedcore.readers.cifar import read_batch
+from fedcore.readers.csv import read_numbers, read_table
+from fedcore.readers.idx import read_idx
+from fedcore.readers.leaf import read_leaf
+from fedcore.readers.libsvm import read_libsvm
+from fedcore.readers.npz import read_npz
+from fedcore.readers.parquet import read_parquet
+from fedcore.readers.shakespeare import read_moby, read_role_files
+
+FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def idx(array: np.ndarray) -> bytes:
+    return (
+        b"\x00\x00\x08" + bytes([array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+    )
+
+
+def batch(rows: int = 2, labels: Any = None) -> bytes:
+    pixels = np.arange(rows * 3072, dtype=np.int64).astype(np.uint8).reshape(rows, 3072)
+    return pickle.dumps({b"data": pixels, b"labels": list(range(rows)) if labels is None else labels}, 2)
+
+
+def npz(**arrays: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez_compressed(out, **arrays)
+    return out.getvalue()
+
+
+def leaf() -> bytes:
+    user = {"x": [[0.5] * 4, [1] * 4], "y": [0, 1]}
+    return json.dumps({"users": ["a"], "num_samples": [9], "user_data": {"a": user}}).encode()
+
+
+def tarred() -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as made:
+        info = tarfile.TarInfo("roles/PLAY_ROLE.txt")
+        info.size = 5
+        made.addfile(info, io.BytesIO(b"Hello"))
+    return out.getvalue()
+
+
+def parquet() -> bytes:
+    import pandas as pd
+
+    out = io.BytesIO()
+    pd.DataFrame({"a": [1, 2], "b": [0.5, None]}).to_parquet(out)
+    return out.getvalue()
+
+
+READERS: dict[str, tuple[Callable[[Path], Any], bytes]] = {
+    "idx": (read_idx, idx(np.arange(12, dtype=np.uint8).reshape(3, 2, 2))),
+    "cifar": (read_batch, batch()),
+    "npz": (lambda path: read_npz(path, "x", "y"), npz(x=np.ones((3, 2)), y=np.arange(3))),
+    "libsvm": (lambda path: read_libsvm(path, 4), b"1 1:0.5 3:-2\n-1 4:1e3\n"),
+    "leaf": (lambda path: read_leaf([path]), leaf()),
+    "csv": (lambda path: read_numbers(path, 3), b"1,2,3\n4,5,6.5\n"),
+    "table": (lambda path: read_table(path, ("a",)), b"a,b\n1,x\n2,y\n"),
+    "parquet": (lambda path: read_parquet(path, ("a",)), parquet()),
+    "tar": (read_role_files, tarred()),
+    "moby": (
+        lambda path: read_moby([path]),
+        b"\tA PLAY\n\n\tDRAMATIS PERSONAE\n\nACT I\nTOM\tHello,\n\tyou.\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_each_reader_reads_its_format(kind: str, tmp_path: Path) -> None:
+    read, whole = READERS[kind]
+    path = tmp_path / "file"
+    path.write_bytes(whole)
+    assert read(path) is not None
+
+
+@pytest.mark.parametrize("kind", READERS)
+@FUZZ
+@given(data=st.data())
+def test_no_bytes_make_a_reader_raise_anything_but_a_data_error(
+    kind: str, tmp_path: Path, data: st.DataObject
+) -> None:
+    read, whole = READERS[kind]
+    path = tmp_path / "file"
+    how = data.draw(st.sampled_from(["random", "truncated", "changed", "inserted"]))
+    if how == "random":
+        path.write_bytes(data.draw(st.binary(max_size=300)))
+    else:
+        at = data.draw(st.integers(0, len(whole) - 1))
+        some = data.draw(st.binary(min_size=1, max_size=4))
+        rest = {"truncated": b"", "changed": some + whole[at + len(some) :], "inserted": some + whole[at:]}
+        path.write_bytes(whole[:at] + rest[how])
+    try:
+        read(path)
+    except DataError as error:
+        text = str(error)
+    else:
+        return
+    assert "\n" not in text
+    assert str(path) in text
+
+
+@FUZZ
+@given(array=hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5)))
+def test_idx_gives_back_what_was_written(array: np.ndarray, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(idx(array))
+    np.testing.assert_array_equal(read_idx(tmp_path / "a"), array)
+
+
+@FUZZ
+@given(
+    x=hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.just(5)), elements=st.floats(-1e6, 1e6)),
+    label=st.integers(-5, 9),
+)
+def test_libsvm_gives_back_what_was_written(x: np.ndarray, label: int, tmp_path: Path) -> None:
+    lines = [" ".join([str(label), *(f"{i}:{v!r}" for i, v in enumerate(row.tolist(), 1) if v)]) for row in x]
+    (tmp_path / "a").write_text("\r\n".join([*lines, "", "  "]))
+    found, labels = read_libsvm(tmp_path / "a", 5)
+    np.testing.assert_array_equal(found, x)
+    assert labels.tolist() == [label] * len(x)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 5:1\n", "line 1"),
+        ("1 0:1\n", "must start at 1"),
+        ("1 1:1\n1 2:1 1:1\n", "line 2: indices must start at 1 and increase"),
+        ("1 1:nan\n", "nan or inf"),
+        ("1.5 1:1\n", "label 1.5 is no integer"),
+        ("1 1:1:1\n", "line 1"),
+        ("\n \n", "no rows"),
+        ("1 1:\xe9\n", "outside ASCII"),
+    ],
+)
+def test_malformed_libsvm_lines_are_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_libsvm(tmp_path / "a", 4)
+
+
+def test_a_batch_can_only_build_arrays(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    (tmp_path / "a").write_bytes(pickle.dumps({b"data": Evil(), b"labels": []}))
+    with pytest.raises(DataError, match="not allowed"):
+        read_batch(tmp_path / "a")
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_batch_is_images_and_labels(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(batch(3))
+    x, y = read_batch(tmp_path / "a")
+    assert (x.shape, x.dtype, y.tolist()) == ((3, 3, 32, 32), np.uint8, [0, 1, 2])
+    assert x[0, 1, 0, 5] == (1024 + 5) % 256
+    for labels in ([0, 10, 1], [0, -1, 1], [0.5, 1, 2], [0, 1]):
+        (tmp_path / "a").write_bytes(batch(3, labels))
+        with pytest.raises(DataError):
+            read_batch(tmp_path / "a")
+
+
+def test_npz_refuses_objects_and_names_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.npz").write_bytes(npz(x=np.array([{"a": 1}], object), y=np.ones(1)))
+    with pytest.raises(DataError, match="not a readable npz archive"):
+        read_npz(tmp_path / "a.npz", "x", "y")
+    (tmp_path / "a.npz").write_bytes(npz(x=np.ones(1)))
+    with pytest.raises(DataError, match="array 'y' is missing; found: x"):
+        read_npz(tmp_path / "a.npz", "x", "y")
+    np.save(tmp_path / "b.npy", np.ones(3))
+    with pytest.raises(DataError, match="found one bare array"):
+        read_npz(tmp_path / "b.npy", "x")
+    with pytest.raises(DataError, match="no such file"):
+        read_npz(tmp_path / "c.npz", "x")
+
+
+def test_a_leaf_user_in_two_files_gets_both_parts(tmp_path: Path) -> None:
+    for name, values in (("a", [1, 2]), ("b", [3])):
+        content = {"users": ["u"], "user_data": {"u": {"x": values, "y": values}}}
+        (tmp_path / name).write_text(json.dumps(content))
+    assert read_leaf([tmp_path / "a", tmp_path / "b"]) == {"u": ([1, 2, 3], [1, 2, 3])}
+
+
+def test_moby_speeches_go_to_their_roles_without_directions(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(
+        "\n\tA PLAY\n\n\tDRAMATIS PERSONAE\n\nTOM\ta man.\n\n\tA PLAY\n\nACT I\n\nSCENE I\tA room.\n\n"
+        "\t[Enter TOM and First Man]\n\nTOM\tHello, [Aside]  you\n\tthere.\n\nFirst Man\tAy.\n\n\t[Exit]\n\n"
+        "ACT II\n\n\tNobody says this.\n\nTOM\tGone.\n"
+    )
+    assert read_moby([tmp_path / "a"]) == {
+        "A PLAY: First Man": "Ay.",
+        "A PLAY: TOM": "Hello,   you\nthere.\nGone.",
+    }
