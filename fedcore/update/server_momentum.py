@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedcore.local.accumulation import norm
-from fedcore.local.train import number_of_steps, round_rate
+from fedcore.local.train import learning_rate, number_of_steps
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class BlendedMomentum(UpdateRule):
         offset = None if inner.offset is None else inner.offset * rest
         m = first_moment(state)
         if m is not None:
-            length = round_rate(run, state) * norm(run, state, job.client)
+            length = learning_rate(run, state, job.client) * norm(run, state, job.client)
             s = m * (-self.weight / length)
             offset = s if offset is None else offset + s
         return Direction(offset, inner.scale * rest, inner.anchored)

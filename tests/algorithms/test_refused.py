@@ -1,0 +1,39 @@
+"""Combinations that make no sense are refused in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fedcore.errors import SpecError
+from fedcore.spec import parse
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "training", "message"),
+    [
+        ({"name": "fednova"}, {"optimizer": "rmsprop"}, "normalised averaging expects sgd or momentum"),
+        ({"name": "nova_yogi"}, {"optimizer": "rmsprop"}, "normalised averaging expects sgd or momentum"),
+        (
+            {"name": "prox_adam", "momentum_in_local": 0.5},
+            {"optimizer": "rmsprop"},
+            "algorithm.momentum_in_local: not defined for training.optimizer 'rmsprop'",
+        ),
+        ({"name": "fedyogi", "tau": 0}, {}, "algorithm.tau: got 0, expected greater than 0"),
+        ({"name": "fedadam", "beta1": 1}, {}, "algorithm.beta1: got 1, expected less than 1"),
+        ({"name": "fedadapt", "server": "sgd"}, {}, "algorithm.server: got 'sgd', expected 'adam'"),
+        ({"name": "scaf_adam", "option": 3}, {}, "algorithm.option: got 3, expected 1 or 2"),
+        ({"name": "scaf_adam", "mu": 1}, {}, "algorithm.mu: unknown key"),
+        ({"name": "moon", "temperature": 0}, {}, "algorithm.temperature: got 0"),
+        ({"name": "feddc", "alpha": -1}, {}, "algorithm.alpha: got -1"),
+    ],
+)
+def test_one_line(
+    algorithm: dict[str, Any], training: dict[str, Any], message: str, spec: dict[str, Any]
+) -> None:
+    spec = {**spec, "algorithm": algorithm, "training": {**spec["training"], **training}}
+    with pytest.raises(SpecError) as caught:
+        parse(spec)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

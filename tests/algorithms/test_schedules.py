@@ -1,0 +1,323 @@
+"""Schedules: what each reduces to, what it draws, what it counts, and that it survives interruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedcore.errors import SpecError
+from fedcore.local.engine import forward
+from fedcore.parts import Run, State
+from fedcore.runner import CHECKPOINT, Result, Settings, prepare, run
+from fedcore.schedule.clustered import distances
+from fedcore.simulation import simulate
+from fedcore.spec import parse
+
+Values = dict[str, Any]
+EVERY = [
+    {"name": "oneshot"},
+    {"name": "dl_u"},
+    {"name": "dl_opt", "steps_p": 5},
+    {"name": "fedomw", "epochs_p": 2, "batch_p": 16, "momentum_p": 0.5},
+    {"name": "fedavgr"},
+    {"name": "fedavgr", "density": "mean", "mmd": "mean"},
+    {"name": "radfed", "redistributions": 3},
+    {"name": "radfed_p", "redistributions": 3, "mu": 0.1},
+    {"name": "radfed_m", "redistributions": 3, "alpha": 0.7},
+    {"name": "radfed_a", "redistributions": 3, "server": "yogi"},
+    {"name": "radfed_i", "redistributions": 3},
+    {"name": "fedasync", "max_staleness": 2},
+    {"name": "fl_hc", "cluster_round": 2, "threshold": 0.5},
+    {"name": "centralised"},
+]
+
+
+def ident(algorithm: Values) -> str:
+    return "-".join(str(value) for value in algorithm.values())
+
+
+def using(spec: Values, algorithm: Values, **sections: Any) -> Values:
+    """Return a specification with another algorithm and changed sections; one-shot ones get one round."""
+    merged = {**spec, "algorithm": algorithm}
+    for key, value in sections.items():
+        merged[key] = {**spec.get(key, {}), **value} if isinstance(value, dict) else value
+    if algorithm["name"] in {"oneshot", "dl_u", "dl_opt"}:
+        merged["training"] = {**merged["training"], "rounds": 1}
+    return merged
+
+
+def equal_models(a: Result, b: Result, atol: float = 1e-12) -> None:
+    for name, array in a.parameters.items():
+        np.testing.assert_allclose(array, b.parameters[name], rtol=0, atol=atol, err_msg=name)
+
+
+def prepared(spec: Values) -> tuple[Run, State]:
+    made, _, _ = prepare(parse(spec), Settings())
+    return made, State(round=0, models=made.problem.start.clone()[None])
+
+
+def finished(spec: Values) -> State:
+    made, state = prepared(spec)
+    for _ in simulate(made, state):
+        pass
+    return state
+
+
+@pytest.fixture
+def equal(tmp_path: Path, digits: Path) -> Path:
+    """Four clients of 30 rows each."""
+    rows = [np.load(digits / f"clients/{k}.npz") for k in range(1, 5)]
+    (tmp_path / "equal/clients").mkdir(parents=True)
+    for k, found in enumerate(rows):
+        np.savez(tmp_path / f"equal/clients/{k}.npz", x=found["x"][::2][:30], y=found["y"][::2][:30])
+    with np.load(digits / "test.npz") as test:
+        np.savez(tmp_path / "equal/test.npz", x=test["x"], y=test["y"])
+    return tmp_path / "equal"
+
+
+def test_one_redistribution_of_equal_clients_is_fedavg(spec: Values, equal: Path) -> None:
+    spec = {**spec, "data": {"name": "npz", "path": str(equal)}, "dtype": "float64", "participation": {}}
+    fedavg = run(using(spec, {"name": "fedavg"}))
+    equal_models(run(using(spec, {"name": "radfed", "redistributions": 1})), fedavg)
+    mixed = {"name": "radfed_m", "redistributions": 1, "alpha": 1.0}
+    equal_models(run(using(spec, mixed)), fedavg)
+    equal_models(run(using(spec, {"name": "radfed_p", "redistributions": 1, "mu": 0.0})), fedavg)
+
+
+def test_redistribution_follows_its_assignments(spec: Values) -> None:
+    """One model that visits clients 2 and 0 is local training on 2, then on 0."""
+    full = {"batch_size": "full", "rounds": 1, "local_epochs": 3}
+    spec = {**spec, "training": {**spec["training"], **full}, "dtype": "float64"}
+    travelled = run(
+        using(spec, {"name": "radfed", "redistributions": 2}, participation={"assignments": [[2], [0]]})
+    )
+    visits = run(
+        using(spec, {"name": "fedavg"}, training={"rounds": 2}, participation={"cohorts": [[2], [0]]})
+    )
+    equal_models(travelled, visits)
+
+
+def test_redistribution_draws_distinct_clients_anew(spec: Values) -> None:
+    made, state = prepared(using(spec, {"name": "radfed", "redistributions": 4}))
+    for round in range(3):
+        state.round = round
+        plan = made.recipe.schedule.plan(made, state)
+        inner = [[client for _, client in stage] for stage in plan.stages]
+        assert len(inner) == 4
+        assert all(len(set(clients)) == len(clients) == 3 for clients in inner)
+        assert len({tuple(clients) for clients in inner}) > 1
+        assert plan.cohort == tuple(inner[0])
+
+
+def test_importance_draws_in_proportion_to_scores(spec: Values) -> None:
+    spec = using(spec, {"name": "radfed_i", "redistributions": 1}, participation={"fraction": 0.2})
+    made, state = prepared(spec)
+    made.recipe.select.start(made, state)
+    state.server["importance"] = torch.tensor([0.0, 1.0, 2.0, 4.0, 1.0], dtype=torch.float64)
+    drawn = []
+    for round in range(2000):
+        state.round = round
+        drawn += made.recipe.select.cohort(made, state)
+    share = np.bincount(drawn, minlength=5) / len(drawn)
+    np.testing.assert_allclose(share, [0, 1 / 8, 2 / 8, 4 / 8, 1 / 8], atol=4 * np.sqrt(0.25 / 2000))
+
+
+@pytest.mark.parametrize("bad", [0.0, float("inf"), float("nan")])
+def test_importance_survives_degenerate_scores(spec: Values, bad: float) -> None:
+    made, state = prepared(using(spec, {"name": "radfed_i"}))
+    made.recipe.select.start(made, state)
+    state.server["importance"] = torch.tensor([bad, bad, bad, bad, 1.0], dtype=torch.float64)
+    assert len(set(made.recipe.select.cohort(made, state))) == 3
+    state.server["importance"] = torch.full((5,), bad, dtype=torch.float64)
+    assert len(set(made.recipe.select.cohort(made, state))) == 3
+
+
+def test_importance_scores_accumulate(spec: Values) -> None:
+    """gamma = 0 keeps the first scores; a client that was never drawn keeps its own."""
+    kept = finished(using(spec, {"name": "radfed_i", "redistributions": 2, "gamma": 0.0}))
+    assert kept.server["importance"].tolist() == [1.0] * 5
+    given = {"assignments": [[1, 3]]}
+    moved = finished(using(spec, {"name": "radfed_i", "redistributions": 2}, participation=given))
+    unmoved = [score == 1.0 for score in moved.server["importance"].tolist()]
+    assert unmoved == [True, False, True, False, True]
+
+
+def test_fresh_full_updates_of_one_client_are_sequential_training(spec: Values) -> None:
+    fresh = {"name": "fedasync", "alpha": 1.0, "rho": 0.0}
+    one = using(spec, fresh, participation={"events": [[3, 0]]}, dtype="float64")
+    alone = using(spec, {"name": "fedavg"}, participation={"cohorts": [[3]]}, dtype="float64")
+    equal_models(run(one), run(alone))
+
+
+def test_a_stale_update_is_trained_on_an_old_version(spec: Values) -> None:
+    """The second update of staleness 1 starts from w_0: w_2 = w_1 + .5 (u(w_0) - w_1)."""
+    spec = {**spec, "training": {**spec["training"], "rounds": 2, "batch_size": "full"}, "dtype": "float64"}
+    half = {"name": "fedasync", "alpha": 0.5, "rho": 0.0, "staleness": "constant"}
+    got = run(using(spec, half, participation={"events": [[0, 0], [1, 1]]})).parameters
+    once = {"training": {"rounds": 1}, "participation": {"cohorts": [[1]]}}
+    u = run(using(spec, {"name": "fedavg"}, **once)).parameters
+    w1 = run(using(spec, half, training={"rounds": 1}, participation={"events": [[0, 0]]})).parameters
+    for name, array in got.items():
+        np.testing.assert_allclose(array, w1[name] + 0.5 * (u[name] - w1[name]), atol=1e-12)
+
+
+def test_staleness_is_drawn_up_to_the_maximum_and_cut_to_the_versions_there_are(spec: Values) -> None:
+    spec = using(spec, {"name": "fedasync", "max_staleness": 3}, training={"rounds": 40})
+    stale = [row["staleness"] for row in run(spec).history[1:]]
+    assert stale[0] == 0
+    assert all(s <= round for round, s in enumerate(stale))
+    assert set(stale[3:]) == {1, 2, 3}
+    newest = using(spec, {"name": "fedasync", "max_staleness": 0}, training={"rounds": 5})
+    assert {row["staleness"] for row in run(newest).history} == {0}
+
+
+def test_one_cluster_is_fedavg(spec: Values) -> None:
+    spec = using(spec, {"name": "fedavg"}, participation={"fraction": 1.0}, dtype="float64")
+    whole = {"name": "fl_hc", "cluster_round": 2, "threshold": 1e9}
+    assert finished(using(spec, whole)).models.shape[0] == 1
+    equal_models(run(using(spec, whole)), run(spec))
+
+
+def test_clusters_are_found_and_trained_apart(spec: Values, tmp_path: Path) -> None:
+    """Clients 0, 2 and 1, 3 label the same inputs in opposite ways: two clusters, each right for its own."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "two/clients").mkdir(parents=True)
+    for k in range(4):
+        x = rng.normal(size=(40, 3))
+        np.savez(tmp_path / f"two/clients/{k}.npz", x=x, y=((x[:, 0] > 0) ^ (k % 2)).astype(np.int64))
+    np.savez(tmp_path / "two/test.npz", x=x, y=(x[:, 0] > 0).astype(np.int64))
+    spec = using(
+        spec, {"name": "fl_hc", "cluster_round": 1, "threshold": 1.0}, participation={"fraction": 1.0}
+    )
+    spec |= {"data": {"name": "npz", "path": str(tmp_path / "two")}, "model": {"name": "linear"}}
+    made, state = prepared(spec)
+    for _ in simulate(made, state):
+        pass
+    assert state.values["clusters"] == [0, 1, 0, 1]
+    assert [row["clusters"] for row in state.history] == [1, 1, 2, 2, 2, 2, 2]
+    for client, cluster in enumerate(state.values["clusters"]):
+        block = made.problem.clients[client]
+        right = [float(forward(made.problem, w, block.x, block.y)[1].float().mean()) for w in state.models]
+        assert right[cluster] > 0.9 > 0.1 > right[1 - cluster]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "manhattan"])
+def test_distances_of_updates(metric: Any) -> None:
+    from scipy.spatial.distance import pdist
+
+    rows = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    name = "cityblock" if metric == "manhattan" else metric
+    np.testing.assert_allclose(distances(rows, metric), pdist(rows.numpy(), name), atol=1e-12)
+
+
+def test_centralised_training_is_federated_training_with_single_full_steps(spec: Values) -> None:
+    step = {"local_epochs": 1, "batch_size": "full"}
+    spec = using(spec, {"name": "fedavg"}, training=step, dtype="float64", participation={"fraction": 1.0})
+    equal_models(run(using(spec, {"name": "centralised"})), run(spec))
+    given = using(spec, {"name": "fedavg"}, participation={"cohorts": [[0, 2], [1, 4]]})
+    equal_models(run(using(given, {"name": "centralised"})), run(given))
+
+
+def test_chained_clients_start_where_the_one_before_them_stopped(spec: Values) -> None:
+    full = {"rounds": 1, "batch_size": "full"}
+    spec = using(
+        spec, {"name": "fedavg"}, training=full, dtype="float64", participation={"cohorts": [[0, 3]]}
+    )
+    chained = run(using(spec, {"name": "fedavg", "chained": True})).parameters
+    visits = {"training": {"rounds": 2}, "participation": {"cohorts": [[0], [3]]}}
+    last = run(using(spec, {"name": "fedavg"}, **visits)).parameters
+    first = run(using(spec, {"name": "fedavg"}, participation={"cohorts": [[0]]})).parameters
+    for name, array in chained.items():
+        np.testing.assert_allclose(array, (40 * first[name] + 100 * last[name]) / 140, atol=1e-12)
+
+
+def test_traffic_counts_every_model_that_moves(spec: Values) -> None:
+    model = run(spec).summary["parameters"] * 4
+
+    def last(algorithm: Values) -> tuple[float, float]:
+        row = run(using(spec, algorithm)).history[-1]
+        return row["bytes_down"], row["bytes_up"]
+
+    assert last({"name": "radfed", "redistributions": 4}) == (12 * model, 12 * model)
+    assert last({"name": "radfed_i", "redistributions": 4}) == (12 * model, 12 * (model + 4))
+    assert last({"name": "fedasync"}) == (model, model)
+    assert last({"name": "centralised"}) == (0, 0)
+    mean = {"name": "fedavgr", "density": "mean"}
+    assert last(mean) == (3 * (model + 16 * 4), 3 * (model + 16 * 4))
+    assert last({"name": "fedavgr"}) == (3 * (model + 5 * (2 * 16 + 1) * 4), 3 * (model + 2 * 16 * 4))
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize("algorithm", EVERY, ids=ident)
+def test_interrupted_runs_give_equal_bytes(
+    algorithm: Values, variant: str, spec: Values, tmp_path: Path
+) -> None:
+    class Stop(Exception):
+        pass
+
+    def progress(done: int, total: int, row: Any) -> None:
+        if done == min(3, total - 1):
+            raise Stop
+
+    spec = using(spec, algorithm, variant=variant)
+    run(spec, tmp_path / "whole", Settings(save_model=True))
+    (tmp_path / "cut").mkdir()
+    with pytest.raises(Stop):
+        run(spec, tmp_path / "cut", Settings(checkpoint_seconds=0.0), progress)
+    assert (tmp_path / "cut" / CHECKPOINT).exists() or spec["training"]["rounds"] == 1
+    run(spec, tmp_path / "cut", Settings(save_model=True))
+    for name in ("history.csv", "summary.json"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    with np.load(tmp_path / "cut/model.npz") as cut, np.load(tmp_path / "whole/model.npz") as whole:
+        assert all((cut[name] == whole[name]).all() for name in whole.files)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("algorithm", EVERY, ids=ident)
+def test_divergence_ends_the_run_with_a_status(algorithm: Values, spec: Values) -> None:
+    endless = {"lr": 1e30, "local_epochs": 5}
+    spec = using(spec, algorithm, training=endless, participation={"fraction": 1.0})
+    assert run(spec).summary["status"] == "diverged"
+
+
+@pytest.mark.parametrize("algorithm", EVERY, ids=ident)
+def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equal: Path) -> None:
+    np.savez(equal / "clients/2.npz", x=np.zeros((0, 8, 8)), y=np.zeros(0, np.int64))
+    with np.load(equal / "test.npz") as test:
+        np.savez(equal / "validation.npz", x=test["x"][:50], y=test["y"][:50])
+    result = run(using(spec, algorithm, data={"path": str(equal)}, participation={"fraction": 1.0}))
+    assert result.summary["status"] == "completed"
+    assert result.summary["empty_clients"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "sections", "message"),
+    [
+        ({"name": "oneshot"}, {"training": {"rounds": 2}}, "training.rounds: got 2"),
+        ({"name": "fl_hc", "linkage": "ward"}, {}, "needs 'euclidean'"),
+        ({"name": "fl_hc", "metric": "hamming"}, {}, "algorithm.metric"),
+        ({"name": "radfed", "redistributions": 0}, {}, "algorithm.redistributions"),
+        ({"name": "radfed_m", "alpha": 0}, {}, "algorithm.alpha"),
+        ({"name": "radfed_i", "gamma": 1.5}, {}, "algorithm.gamma"),
+        ({"name": "radfed"}, {"participation": {"assignments": [[0, 1], [2]]}}, "got 2 and 1 clients"),
+        ({"name": "radfed"}, {"participation": {"assignments": [[0, 0]]}}, "given twice"),
+        ({"name": "radfed"}, {"participation": {"assignments": [[0, 5]]}}, "no client 5"),
+        ({"name": "fedasync"}, {"participation": {"events": [[9, 0]]}}, "no client 9"),
+        ({"name": "fedasync"}, {"participation": {"cohorts": [[0]]}}, "expected events"),
+        ({"name": "fedasync", "staleness": "linear"}, {}, "algorithm.staleness"),
+        ({"name": "centralised"}, {"training": {"local_steps": [1, 2, 3, 4, 5]}}, "training.local_steps"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_refused(algorithm: Values, sections: Values, message: str, spec: Values) -> None:
+    merged = {**spec, "algorithm": algorithm}
+    for key, values in sections.items():
+        merged[key] = {**spec[key], **values}
+    if "local_steps" in merged["training"]:
+        merged["training"].pop("local_epochs")
+    with pytest.raises(SpecError, match=message):
+        run(merged)
