@@ -187,7 +187,7 @@ class Catalogue:
             )
 
     def plan(self, paper: str, target: str) -> str:
-        """Return a hash of what a target shows and of the code that makes it; a rule reruns when it changes."""
+        """Return a hash of what a target shows and of the code that makes it, for rerunning."""
         cells = [
             [*cell, [run.folder for run in runs]] for cell, runs in sorted(self.cells(paper, target).items())
         ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from fedcore.registry import PACKAGES, find
 
 HOME = Path(__file__).parent.parent
-OURS = ("fedcore", "pipeline")
+OURS = ("fedcore.", "pipeline.")
 RUN = ("fedcore.runner",)
 PARTITION = ("fedcore.partitioning",)
 
@@ -44,7 +44,10 @@ def of_modules(*names: str) -> str:
 
 
 def reached(names: Iterable[str]) -> set[str]:
-    """Return the modules and, transitively, the project's modules that they import, packages included."""
+    """Return the modules and, transitively, the project's modules that they import.
+
+    Packages above a module count, but for the two at the top, which only hand names on.
+    """
     found: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -53,8 +56,7 @@ def reached(names: Iterable[str]) -> set[str]:
             continue
         found.add(module)
         waiting += imports(module)
-        if "." in module:
-            waiting.append(module.rpartition(".")[0])
+        waiting += [module.rpartition(".")[0]] if module.count(".") > 1 else []
     return found
 
 
@@ -67,12 +69,12 @@ def imports(module: str) -> tuple[str, ...]:
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.update([node.module, *(f"{node.module}.{alias.name}" for alias in node.names)])
-    return tuple(sorted(name for name in names if name.split(".")[0] in OURS and _path(name)))
+    return tuple(sorted(name for name in names if name.startswith(OURS) and _path(name)))
 
 
 @cache
 def normalised(module: str) -> str:
-    """Return a module's syntax tree as text, without docstrings, positions and the version number."""
+    """Return a module's syntax tree as text, without docstrings and positions."""
     tree = _tree(module)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -118,9 +120,9 @@ def _walk(node: ast.AST) -> Iterable[ast.AST]:
 
 
 def _silent(node: ast.stmt) -> bool:
-    """Whether a statement means nothing for a result: a docstring, or the version number."""
-    if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    if isinstance(node, ast.Assign):
-        return [target.id for target in node.targets if isinstance(target, ast.Name)] == ["__version__"]
-    return False
+    """Whether a statement is a docstring."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

@@ -51,7 +51,7 @@ def load(config: Mapping[str, Any]) -> Scaled:
         raise SpecError(f"{where}.seeds: missing, but required where one_process is true")
     for paper in scale.papers:
         _known(f"{where}.papers", paper, params.papers)
-    common = check(CommonParams, overlay(config.get("common", {}), scale.common), f"{where}.common")
+    common = check(CommonParams, overlay(dict(config.get("common") or {}), scale.common), f"{where}.common")
     papers = {name: _reduced(config["papers"][name], scale, where, name) for name in params.papers}
     return Scaled(
         scale=params.scale,

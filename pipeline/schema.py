@@ -28,24 +28,26 @@ class PluginSection(Options):
 class TrainingParams(Options):
     """Local training. A key set in a later layer wins: regime, data set, algorithm, then its `per`."""
 
-    rounds: PositiveInt | None = Field(None, description="Communication rounds.")
-    local_steps: PositiveInt | None = Field(None, description="Gradient steps of a client in a round (E).")
+    rounds: PositiveInt | None = Field(default=None, description="Communication rounds.")
+    local_steps: PositiveInt | None = Field(
+        default=None, description="Gradient steps of a client in a round (E)."
+    )
     local_epochs: PositiveInt | None = Field(
-        None, description="Passes over a client's data in a round, in place of `local_steps`."
+        default=None, description="Passes over a client's data in a round, in place of `local_steps`."
     )
     batch_size: PositiveInt | Literal["full"] | None = Field(
-        None, description="Rows a gradient step sees, or `full`."
+        default=None, description="Rows a gradient step sees, or `full`."
     )
-    lr: PositiveFloat | None = Field(None, description="Local learning rate.")
+    lr: PositiveFloat | None = Field(default=None, description="Local learning rate.")
     optimizer: Literal["sgd", "momentum", "rmsprop"] | None = Field(
-        None, description="Local optimizer; plain SGD unless set."
+        default=None, description="Local optimizer; plain SGD unless set."
     )
-    momentum: Annotated[float, Field(ge=0, lt=1)] | None = Field(None, description="Local momentum.")
-    weight_decay: NonNegativeFloat | None = Field(None, description="Local L2 weight decay.")
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = Field(default=None, description="Local momentum.")
+    weight_decay: NonNegativeFloat | None = Field(default=None, description="Local L2 weight decay.")
     lr_schedule: dict[str, Any] | None = Field(
-        None, description="How the local rate changes over rounds, as in a run's specification."
+        default=None, description="How the local rate changes over rounds, as in a run's specification."
     )
-    drop_last: bool | None = Field(None, description="Leave out a client's last incomplete batch.")
+    drop_last: bool | None = Field(default=None, description="Leave out a client's last incomplete batch.")
 
 
 class RegimeParams(Options):
@@ -53,9 +55,9 @@ class RegimeParams(Options):
 
     clients: PositiveInt = Field(description="Clients (N); a split may set its own.")
     fraction: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="Fraction of the clients that take part in a round (SR)."
+        default=1.0, description="Fraction of the clients that take part in a round (SR)."
     )
-    training: TrainingParams = Field(TrainingParams(), description="Local training in this regime.")
+    training: TrainingParams = Field(default=TrainingParams(), description="Local training in this regime.")
 
 
 class DatasetParams(Options):
@@ -63,7 +65,7 @@ class DatasetParams(Options):
 
     data: PluginSection = Field(description="Data plug-in, such as `{name: mnist, edition: full}`.")
     model: PluginSection = Field(description="Model plug-in, such as `{name: cnn}`.")
-    training: TrainingParams = Field(TrainingParams(), description="Local training on this data set.")
+    training: TrainingParams = Field(default=TrainingParams(), description="Local training on this data set.")
     splits: dict[Key, PluginSection] = Field(
         min_length=1, description="Partition plug-ins by a name of one's own, such as `sim0`."
     )
@@ -74,15 +76,17 @@ class PerParams(Options):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    training: TrainingParams = Field(TrainingParams(), description="Local training, for this case only.")
+    training: TrainingParams = Field(
+        default=TrainingParams(), description="Local training, for this case only."
+    )
 
 
 class AlgorithmParams(PerParams):
     """An algorithm with its hyperparameters, which are the keys that the algorithm itself defines."""
 
-    name: str | None = Field(None, description="Registered name; the entry's own key unless set.")
+    name: str | None = Field(default=None, description="Registered name; the entry's own key unless set.")
     per: dict[Key, PerParams] = Field(
-        {}, description="Changes by data set, split or regime name, applied in the order written."
+        default={}, description="Changes by data set, split or regime name, applied in the order written."
     )
 
 
@@ -91,7 +95,7 @@ class PaperParams(Options):
 
     seeds: Seeds = Field(description="One run of each setting and algorithm for each seed.")
     variant: Literal["paper", "released"] = Field(
-        "paper",
+        default="paper",
         description="`paper` follows the text; `released` the authors' code where it is known to differ.",
     )
     regimes: dict[Key, RegimeParams] = Field(min_length=1, description="Regimes by name.")
@@ -104,31 +108,35 @@ class PaperParams(Options):
 class EvaluationParams(Options):
     """When the global model is measured."""
 
-    every: PositiveInt = Field(1, description="Rounds between two measurements on the test data.")
+    every: PositiveInt = Field(default=1, description="Rounds between two measurements on the test data.")
     train_every: Annotated[int, Field(ge=0)] = Field(
-        1, description="Rounds between two measurements of the loss on all training data; 0: never."
+        default=1, description="Rounds between two measurements of the loss on all training data; 0: never."
     )
-    clients: bool = Field(False, description="Also write each client's test accuracy at the end.")
+    clients: bool = Field(default=False, description="Also write each client's test accuracy at the end.")
 
 
 class CommonParams(Options):
     """What all runs of all papers share."""
 
-    dtype: Literal["float32", "float64"] = Field("float32", description="Numbers that models are made of.")
+    dtype: Literal["float32", "float64"] = Field(
+        default="float32", description="Numbers that models are made of."
+    )
     precision: Literal["fp32", "bf16"] = Field(
-        "fp32", description="Arithmetic of forward and backward passes."
+        default="fp32", description="Arithmetic of forward and backward passes."
     )
     engine: Literal["auto", "autograd", "analytic", "stacked"] = Field(
-        "auto", description="What runs local steps; all agree within floating-point tolerance."
+        default="auto", description="What runs local steps; all agree within floating-point tolerance."
     )
-    evaluation: EvaluationParams = Field(EvaluationParams(), description="When the global model is measured.")
+    evaluation: EvaluationParams = Field(
+        default=EvaluationParams(), description="When the global model is measured."
+    )
 
 
 class DataParams(Options):
     """Where data files may come from."""
 
     mirror: str | None = Field(
-        None,
+        default=None,
         description="Folder or URL that holds the upstream files (compressed or not), tried before upstream; "
         "the environment variable FEDCORE_MIRROR where this is null.",
     )
@@ -137,15 +145,15 @@ class DataParams(Options):
 class ScaleParams(Options):
     """What a scale reduces. A key left out keeps the paper's value."""
 
-    seeds: Seeds | None = Field(None, description="Seeds of every paper at this scale.")
+    seeds: Seeds | None = Field(default=None, description="Seeds of every paper at this scale.")
     one_process: bool = Field(
-        False,
+        default=False,
         description="Train all seeds of a setting and algorithm in one process, which pays where a run takes "
         "seconds; results are the same bytes. Needs `seeds`.",
     )
-    common: dict[str, Any] = Field({}, description="Keys of `common` with their value at this scale.")
+    common: dict[str, Any] = Field(default={}, description="Keys of `common` with their value at this scale.")
     papers: dict[Key, dict[str, Any]] = Field(
-        {}, description="Keys of `papers.<paper>` with their value at this scale."
+        default={}, description="Keys of `papers.<paper>` with their value at this scale."
     )
 
 
@@ -153,9 +161,9 @@ class Params(Options):
     """All that defines the results. Cores, devices and clusters are the business of profiles/."""
 
     primary_paper: Key = Field(description="The paper whose targets are also at the top of reports/.")
-    scale: Key = Field("demo", description="The scale in use: a key of `scales`.")
-    data: DataParams = Field(DataParams(), description="Where data files may come from.")
-    common: CommonParams = Field(CommonParams(), description="What all runs share.")
+    scale: Key = Field(default="demo", description="The scale in use: a key of `scales`.")
+    data: DataParams = Field(default=DataParams(), description="Where data files may come from.")
+    common: CommonParams = Field(default=CommonParams(), description="What all runs share.")
     papers: dict[Key, PaperParams] = Field(
         min_length=1, description="Papers by name, with the papers' values."
     )

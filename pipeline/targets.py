@@ -1,4 +1,4 @@
-"""What a paper declares: its tables and figures, as questions to the catalogue. Light enough for parse time."""
+"""What a paper declares: its tables and figures, as questions to the catalogue."""
 
 from __future__ import annotations
 

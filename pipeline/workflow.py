@@ -1,4 +1,4 @@
-"""What the Snakefile asks: functions of wildcards over one catalogue. The rules hold no logic of their own."""
+"""What the Snakefile asks: functions of wildcards over one catalogue. Rules hold no logic."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ class Workflow:
         return self._known(self.catalogue.index, f"{self._folder(wildcards)}/seed{wildcards.seed}")
 
     def _division(self, wildcards: Any) -> Division:
-        folder = f"results/{wildcards.paper}/{wildcards.scale}/partitions/{wildcards.division}/seed{wildcards.seed}"
-        return self._known(self.catalogue.divisions, folder)
+        folder = Path("results", wildcards.paper, wildcards.scale, "partitions", wildcards.division)
+        return self._known(self.catalogue.divisions, f"{folder}/seed{wildcards.seed}")
 
     @staticmethod
     def _folder(wildcards: Any) -> str:

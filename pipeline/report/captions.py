@@ -1,4 +1,4 @@
-"""Captions, said by what was collected: a caption can't name a method, a seed or a data set that did not run."""
+"""Captions, made of what was collected, so that none can name what did not run."""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import pandas as pd
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SETTINGS = {
+SETTINGS: Any = {
     "font.size": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -61,9 +63,9 @@ def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
         return made
 
 
-def save(made: Figure, paths: dict[str, str]) -> None:
+def save(made: Figure, paths: Mapping[str, Path]) -> None:
     """Write a figure as svg, pdf and png, without the time of day in them."""
-    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+    dates: Mapping[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
     with matplotlib.rc_context(SETTINGS):
         for ending, path in paths.items():
             made.savefig(path, format=ending, metadata=dates[ending])

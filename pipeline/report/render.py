@@ -50,22 +50,19 @@ def tex(text: str) -> str:
 
 @cache
 def _template(name: str) -> Template:
-    latex_marks = {
-        "block_start_string": "<%",
-        "block_end_string": "%>",
-        "variable_start_string": "<<",
-        "variable_end_string": ">>",
-        "comment_start_string": "<#",
-        "comment_end_string": "#>",
-    }
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=".html" in name,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
-        **(latex_marks if ".tex" in name else {}),
-    )
+    if ".tex" in name:
+        environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            block_start_string="<%",
+            block_end_string="%>",
+            variable_start_string="<<",
+            variable_end_string=">>",
+            comment_start_string="<#",
+            comment_end_string="#>",
+        )
+    else:
+        environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=".html" in name)
+    environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
+    environment.undefined = StrictUndefined
     environment.filters["tex"] = tex
     return environment.get_template(name)

@@ -1,4 +1,4 @@
-"""The report stage as one call: which builder a target needs, from the configuration that Snakemake merged."""
+"""The report stage as one call, from the configuration that Snakemake merged."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How algorithms look in print: one label, colour and marker each, in all tables and figures of all papers.
+"""How algorithms look in print: one label, colour and marker each, in all reports.
 
-Colours are those of Okabe and Ito, which colour-blind readers can tell apart; markers and dashes differ as well.
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart; markers differ as well.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SPARE = tuple(
 
 
 def look(name: str, among: Iterable[str] = ()) -> Look:
-    """Return how an algorithm looks; one without a look of its own gets a spare one by its place in ``among``."""
+    """Return how an algorithm looks; one that is not listed gets a spare look by its place in ``among``."""
     if name in LOOKS:
         return LOOKS[name]
     others = sorted({*among, name} - set(LOOKS))

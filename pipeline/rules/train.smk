@@ -5,9 +5,11 @@ rule train:
     input:
         flow.partition,
     output:
-        expand(
-            "results/{{paper}}/{{scale}}/{{setting}}/{{method}}/seed{{seed}}/{file}",
-            file=flow.run_files,
+        update(
+            expand(
+                "results/{{paper}}/{{scale}}/{{setting}}/{{method}}/seed{{seed}}/{file}",
+                file=flow.run_files,
+            )
         ),
     log:
         "logs/train/{paper}/{scale}/{setting}/{method}/seed{seed}.log",

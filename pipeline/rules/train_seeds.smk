@@ -1,14 +1,17 @@
 # One job for all seeds of a setting and algorithm: for runs of seconds, where starting Python costs as much.
+# A finished run of the same specification and code is kept.
 
 
 rule train:
     input:
         flow.partitions,
     output:
-        expand(
-            "results/{{paper}}/{{scale}}/{{setting}}/{{method}}/seed{seed}/{file}",
-            seed=flow.seeds,
-            file=flow.run_files,
+        update(
+            expand(
+                "results/{{paper}}/{{scale}}/{{setting}}/{{method}}/seed{seed}/{file}",
+                seed=flow.seeds,
+                file=flow.run_files,
+            )
         ),
     log:
         "logs/train/{paper}/{scale}/{setting}/{method}.log",

@@ -2,14 +2,19 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedcore.errors import FedcoreError
 from pipeline.report.stage import build
-from snakemake.script import snakemake
+
+if TYPE_CHECKING:
+    from snakemake.script import Snakemake
+
+    snakemake: Snakemake
 
 outputs = {name: Path(path) for name, path in snakemake.output.items()}
-try:
-    build(snakemake.config, snakemake.wildcards.paper, snakemake.params.target, outputs)
-except FedcoreError as error:
-    Path(snakemake.log[0]).write_text(f"error: {error}\n")
-    sys.exit(f"error: {error}")
+with open(snakemake.log[0], "w", buffering=1) as sys.stderr:
+    try:
+        build(snakemake.config, snakemake.wildcards.paper, snakemake.params.target, outputs)
+    except FedcoreError as error:
+        sys.exit(f"error: {error}")

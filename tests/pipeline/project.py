@@ -1,0 +1,76 @@
+"""A copy of the project in which Snakemake runs for real and training is pretended."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME = Path(__file__).parents[2]
+SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles")
+FAKE = Path(__file__).with_name("fake_fedcore.py")
+
+
+@dataclass(frozen=True)
+class Project:
+    folder: Path
+
+    @classmethod
+    def copy(cls, folder: Path) -> Project:
+        for name in SOURCES:
+            source = HOME / name
+            if source.is_dir():
+                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, folder / name)
+        binary = folder / "bin" / "fedcore"
+        binary.parent.mkdir()
+        binary.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
+        binary.chmod(0o755)
+        return cls(folder)
+
+    def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join(
+            [str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+        )
+        own = {"PATH": path, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+        kept = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
+        return subprocess.run(
+            [sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
+            cwd=self.folder,
+            env=kept | own,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    def make(self, *arguments: str, **environment: str) -> str:
+        done = self.snakemake(*arguments, **environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def jobs(self, *arguments: str) -> dict[str, int]:
+        """Return the number of jobs of each rule that a dry run announces."""
+        text = self.make("--dry-run", *arguments)
+        table = text.split("Job stats:", 1)[-1].split("\n\n")[0] if "Job stats:" in text else ""
+        counts = {name: int(count) for name, count in re.findall(r"^(\S+)\s+(\d+)$", table, re.MULTILINE)}
+        counts.pop("total", None)
+        return counts
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        path = self.folder / name
+        text = path.read_text()
+        assert old in text, f"{old!r} is not in {name}"
+        path.write_text(text.replace(old, new, 1))
+
+    def executed(self) -> list[str]:
+        """Return the run folders that training wrote since the last call."""
+        log = self.folder / "executed.txt"
+        lines = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return lines
