@@ -61,25 +61,24 @@ class RadFedIOptions(RadFedOptions):
 
 def build(options: RadFedOptions, spec: Spec) -> Recipe:
     """w <- plain mean of m models, each trained by S clients in turn."""
-    return _recipe(Assignments(), options.redistributions)
+    return _recipe(Assignments(redistributions=options.redistributions))
 
 
 def build_p(options: RadFedPOptions, spec: Spec) -> Recipe:
     """RADFed plus (mu/2) ||w - w'||^2 in the local loss, w' the model received in that inner round."""
-    return _recipe(Assignments(), options.redistributions, objective=(Proximal(options.mu),))
+    return _recipe(Assignments(redistributions=options.redistributions), objective=(Proximal(options.mu),))
 
 
 def build_m(options: RadFedMOptions, spec: Spec) -> Recipe:
     """w <- alpha mean + (1 - alpha) w."""
     server = ServerSgd(options.alpha, label="mixing with the old model")
-    return _recipe(Assignments(), options.redistributions, server=server)
+    return _recipe(Assignments(redistributions=options.redistributions), server=server)
 
 
 def build_a(options: RadFedAOptions, spec: Spec) -> Recipe:
     """The mean change enters an adaptive server optimizer."""
     return _recipe(
-        Assignments(),
-        options.redistributions,
+        Assignments(redistributions=options.redistributions),
         server=adaptive(options.server, options, options.root),
         update=local_update(UpdateRule(), options, spec),
     )
@@ -95,12 +94,11 @@ def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
         score=score,
         scored_start=released,
     )
-    return _recipe(select, options.redistributions)
+    return _recipe(select)
 
 
-def _recipe(select: Assignments, redistributions: int, **parts: Any) -> Recipe:
-    schedule = Redistribution(redistributions, select)
-    return recipe(schedule=schedule, select=select, aggregate=PlainMean(), **parts)
+def _recipe(select: Assignments, **parts: Any) -> Recipe:
+    return recipe(schedule=Redistribution(select), select=select, aggregate=PlainMean(), **parts)
 
 
 PLUGINS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fedcore.parts import Plan, Run, Schedule, State
 from fedcore.select.assignments import Assignments
@@ -16,13 +16,12 @@ class Redistribution(Schedule):
     Only the last models are merged. A round is an outer round, S inner ones. RADFed, Algorithm 1.
     """
 
-    redistributions: int
-    select: Assignments
+    select: Assignments = field(default_factory=Assignments)
     label: str = "redistribution"
 
     def plan(self, run: Run, state: State) -> Plan:
         """Plan S stages; each is drawn when the one before it is done, so that scores can steer it."""
-        first = self.select.draw(run, state, state.round * self.redistributions)
+        first = self.select.draw(run, state, 0)
         return Plan(
             cohort=first,
             starts=tuple(state.model for _ in first),
@@ -32,8 +31,8 @@ class Redistribution(Schedule):
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the inner rounds done, which other algorithms' rounds compare with."""
-        return {"inner_rounds": state.round * self.redistributions}
+        return {"inner_rounds": state.round * self.select.redistributions}
 
     def _stages(self, run: Run, state: State) -> Iterator[tuple[tuple[int, int], ...]]:
-        for inner in range(self.redistributions):
-            yield tuple(enumerate(self.select.draw(run, state, state.round * self.redistributions + inner)))
+        for inner in range(self.select.redistributions):
+            yield tuple(enumerate(self.select.draw(run, state, inner)))

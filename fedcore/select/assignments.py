@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Assignments(Selection):
-    """m different clients an inner round, the i-th for model i: drawn uniformly, or as given.
+    """m different clients in each of S inner rounds, the i-th for model i: drawn uniformly, or as given.
 
     ``participation.assignments`` (or else ``cohorts``) lists the clients of each inner round, cycled; m is
     then its length, else the cohort's size. RADFed, Algorithm 1.
     """
 
+    redistributions: int = 1
     label: str = "uniform"
 
     def start(self, run: Run, state: State) -> None:
@@ -42,8 +43,9 @@ class Assignments(Selection):
         """Return the clients of the coming round's first inner round."""
         return self.draw(run, state, 0)
 
-    def draw(self, run: Run, state: State, index: int) -> tuple[int, ...]:
-        """Return the clients of one inner round, counted from the start of the run, model by model."""
+    def draw(self, run: Run, state: State, inner: int) -> tuple[int, ...]:
+        """Return the clients of one of the coming round's inner rounds, model by model."""
+        index = state.round * self.redistributions + inner
         given = _given(run)
         if given:
             return given[index % len(given)]

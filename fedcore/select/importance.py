@@ -28,8 +28,7 @@ class Importance(Assignments):
     code.
     """
 
-    gamma: float
-    redistributions: int
+    gamma: float = 0.9
     score: Literal["sample", "batch"] = "sample"
     scored_start: bool = False
     label: str = "importance"
