@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from fedcore.local.train import learning_rate, number_of_steps
+from fedcore.local.train import learning_rates
 from fedcore.parts import Run, State
 
 
@@ -34,10 +34,8 @@ def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0)
 
 def norm(run: Run, state: State, client: int, mu: float = 0.0) -> float:
     """Return ||a_k||_1 of one client's coming local steps, with the run's local optimizer."""
-    training = run.spec.training
-    steps = range(number_of_steps(run, client))
-    rates = tuple(learning_rate(run, state, client, step) for step in steps)
-    return _norm(rates, training.momentum or 0.0, mu)
+    rates = tuple(learning_rates(run, state, client))
+    return _norm(rates, run.spec.training.momentum or 0.0, mu)
 
 
 @lru_cache(maxsize=4096)

@@ -148,3 +148,12 @@ def test_wrong_names_are_one_line(arguments: list[str], message: str) -> None:
     assert isinstance(error, SpecError)
     assert message in str(error)
     assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in KINDS.values() for name in sorted(plugins(kind))]
+)
+def test_everything_with_a_name_has_a_description(kind: str, name: str) -> None:
+    text = describe(name)
+    assert f"{name} ({kind})" in text
+    assert all(f"  {key} " in text for key in keys_of(plugins(kind)[name].options))

@@ -1,0 +1,236 @@
+"""FedAvgR's and DL-opt's regularisers, the densities that clients exchange, and per-sample gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fedcore import analysis
+from fedcore.exchange.density import draw, draw_mixture
+from fedcore.local import sample_gradients
+from fedcore.models.cnn import Cnn
+from fedcore.models.linear import Linear
+from fedcore.models.lstm import Lstm
+from fedcore.models.mlp import Mlp
+from fedcore.models.quadratic import ScalarQuadratic
+from fedcore.models.rff import RffLinear
+from fedcore.objective.mixture import MmdToMixture
+from fedcore.objective.norms import FeatureNorm, TraceNorm, WeightNorm
+from fedcore.objective.proximal import Proximal
+from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
+from fedcore.problem import Block, Problem
+from fedcore.runner import Settings, prepare, run
+from fedcore.simulation import simulate
+from fedcore.spec import parse
+
+Values = dict[str, Any]
+
+
+@pytest.fixture
+def rff(spec: Values) -> Values:
+    """Five clients under trained random features, in float64."""
+    model = {"name": "rff_linear", "features": 12, "scale": "sqrt2", "sigma": 0.3, "learnable": True}
+    return {**spec, "model": model, "dtype": "float64", "participation": {}}
+
+
+def started(spec: Values) -> tuple[Run, State]:
+    made, _, _ = prepare(parse(spec), Settings())
+    state = State(round=0, models=made.problem.start.clone()[None])
+    for part in made.recipe.parts():
+        part.start(made, state)
+    return made, state
+
+
+def bound(spec: Values, term: Term, **algorithm: Any) -> tuple[BoundTerm, Run, State]:
+    made, state = started({**spec, "algorithm": {"name": "fedavgr", **algorithm}})
+    return term.bind(made, state, Job(1, 0, 0, state.model)), made, state
+
+
+def slope(value: Any, w: Tensor) -> Tensor:
+    """Return the gradient of a function of a vector by differentiation."""
+    leaf = w.clone().requires_grad_()
+    (found,) = torch.autograd.grad(value(leaf), leaf)
+    return found
+
+
+def added(term: BoundTerm, w: Tensor) -> Tensor:
+    assert term.add_gradient is not None
+    out = torch.zeros_like(w)
+    term.add_gradient(out, w)
+    return out
+
+
+def test_weight_norms(rff: Values) -> None:
+    for squared, bias in ((False, False), (False, True), (True, False)):
+        term, made, state = bound(rff, WeightNorm(0.3, squared, bias))
+        layout = made.problem.model.trainable
+
+        def value(w: Tensor, squared: bool = squared, bias: bool = bias, layout: Any = layout) -> Tensor:
+            views = layout.views(w)
+            parts = [view for name, view in views.items() if bias or name != "phase"]
+            square = torch.stack([part.square().sum() for part in parts]).sum()
+            return 0.3 * (square / 2 if squared else square.sqrt())
+
+        torch.testing.assert_close(added(term, state.model), slope(value, state.model), rtol=0, atol=1e-12)
+        assert not added(term, torch.zeros_like(state.model)).any()
+
+
+def test_trace_norm(rff: Values) -> None:
+    term, made, state = bound(rff, TraceNorm(0.3))
+    layout = made.problem.model.trainable
+    nuclear = slope(lambda w: 0.3 * torch.linalg.matrix_norm(layout.views(w)["weight"], "nuc"), state.model)
+    torch.testing.assert_close(added(term, state.model), nuclear, rtol=0, atol=1e-10)
+    assert not added(term, torch.zeros_like(state.model)).any()
+
+
+def test_plain_proximal_norm(rff: Values) -> None:
+    term, _, state = bound(rff, Proximal(0.3, squared=False))
+    assert not added(term, state.model).any()
+    moved = state.model + torch.randn(len(state.model), dtype=torch.float64)
+    away = slope(lambda w: 0.3 * (w - state.model).norm(), moved)
+    torch.testing.assert_close(added(term, moved), away, rtol=0, atol=1e-12)
+
+
+TERMS: list[tuple[Term, Values]] = [
+    (FeatureNorm(0.4), {}),
+    (MmdToMixture(0.4, 20, "kernel"), {"density": "gaussian"}),
+    (MmdToMixture(0.4, 20, "kernel", squared=True), {"density": "gaussian"}),
+    (MmdToMixture(0.4, 20, "mean"), {"density": "gaussian"}),
+    (MmdToMixture(0.4, 20, "mean", squared=True), {"density": "mean"}),
+    (MmdToMixture(0.4, 20, "kernel"), {"density": "mean"}),
+]
+
+
+@pytest.mark.parametrize(("term", "algorithm"), TERMS, ids=str)
+def test_feature_terms_in_closed_form(term: Term, algorithm: Values, rff: Values) -> None:
+    """Closed gradients agree with differentiation; rows of weight zero (padding) take no part."""
+    found, _, _ = bound(rff, term, **algorithm)
+    loss, gradient = found.feature_loss, found.feature_gradient
+    assert loss is not None
+    assert gradient is not None
+    phi = torch.randn(7, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    even = Batch(phi, torch.full((7,), 1 / 7, dtype=torch.float64))
+    torch.testing.assert_close(gradient(phi, even), slope(lambda x: loss(x, even), phi), rtol=0, atol=1e-12)
+
+    padded = Batch(phi, torch.tensor([0.2] * 5 + [0.0] * 2, dtype=torch.float64))
+    alone = Batch(phi[:5], torch.full((5,), 0.2, dtype=torch.float64))
+    torch.testing.assert_close(gradient(phi, padded)[:5], gradient(phi[:5], alone), rtol=0, atol=1e-12)
+    assert not gradient(phi, padded)[5:].any()
+    torch.testing.assert_close(loss(phi, padded), loss(phi[:5], alone), rtol=0, atol=1e-12)
+
+
+def test_kernel_mmd_tells_distributions_apart() -> None:
+    rng = np.random.default_rng(0)
+    x, same, moved = rng.normal(size=(300, 3)), rng.normal(size=(300, 3)), rng.normal(1, 1, size=(300, 3))
+    wide = rng.normal(0, 3, size=(300, 3))
+    assert analysis.kernel_mmd(x, same) < 0.1 < 0.3 < analysis.kernel_mmd(x, moved)
+    assert analysis.kernel_mmd(x, wide) > 0.2
+    assert analysis.kernel_mmd(x, x) == pytest.approx(0, abs=1e-7)
+
+
+def test_no_regulariser_is_fedavg(spec: Values) -> None:
+    plain = {"name": "fedavgr", "alpha": 0, "beta": 0, "gamma": 0}
+    assert run({**spec, "algorithm": plain}).history == run(spec).history
+
+
+def test_densities_come_from_local_features(rff: Values) -> None:
+    """First those of w_0, then of the local model after training; who stays out keeps the old one."""
+    spec = {**rff, "algorithm": {"name": "fedavgr"}, "participation": {"cohorts": [[2]]}}
+    spec["training"] = {**spec["training"], "rounds": 1}
+    made, state = started(spec)
+    first = state.server["density"].clone()
+
+    def phi(w: Tensor, client: int) -> Tensor:
+        p = {**made.problem.model.trainable.views(w), **made.problem.buffers}
+        return made.problem.model.features(p, made.problem.clients[client].x)
+
+    for client in range(5):
+        at_start = phi(made.problem.start, client)
+        expected = torch.stack([at_start.mean(dim=0), at_start.var(dim=0, correction=0)])
+        torch.testing.assert_close(first[client], expected, rtol=0, atol=1e-12)
+
+    whole = State(round=0, models=made.problem.start.clone()[None])
+    for _ in simulate(made, whole):
+        pass
+    changed = [not torch.equal(whole.server["density"][k], first[k]) for k in range(5)]
+    assert changed == [False, False, True, False, False]
+    torch.testing.assert_close(whole.server["density"][2][0], phi(whole.model, 2).mean(dim=0))
+
+
+def test_draws_follow_the_mixture() -> None:
+    state = State(round=0, models=torch.zeros(1, 1, dtype=torch.float64))
+    means, variances = torch.tensor([[0.0, 1.0], [10.0, -5.0]]), torch.tensor([[1.0, 4.0], [0.25, 0.0]])
+    state.server["density"] = torch.stack([means, variances], dim=1).double()
+    state.server["density_weights"] = torch.tensor([0.25, 0.75], dtype=torch.float64)
+    z = draw_mixture(state, 20000, np.random.default_rng(0))
+    low = z[:, 0] < 5
+    assert float(low.double().mean()) == pytest.approx(0.25, abs=0.02)
+    torch.testing.assert_close(z[low].var(dim=0), state.server["density"][0, 1], rtol=0.1, atol=0)
+    torch.testing.assert_close(z[~low].mean(dim=0), state.server["density"][1, 0], rtol=0, atol=0.02)
+    state.server["density"] = state.server["density"][:, :1]
+    mean = draw_mixture(state, 7, np.random.default_rng(0))
+    torch.testing.assert_close(mean, torch.tensor([[7.5, -3.5]], dtype=torch.float64))
+    one = draw(torch.stack([means, variances], dim=1).double(), np.random.default_rng(0))
+    assert float(one[1, 1]) == -5.0
+
+
+MODELS = {
+    "linear": Linear(9, 4),
+    "linear without bias": Linear(9, 4, bias=False),
+    "fixed random features": RffLinear(9, 4, 6, 1.4, 0.5, False),
+    "trained random features": RffLinear(9, 4, 6, 1.4, 0.5, True),
+    "perceptron": Mlp((9, 6, 5, 4), "relu"),
+    "tanh perceptron": Mlp((9, 6, 4), "tanh"),
+    "convolutions": Cnn((1, 8, 8), 4, (2, 3), 5),
+    "lstm": Lstm(11, 4, 3, 5, 2),
+    "lstm on given vectors": Lstm(11, 4, 3, 5, 1, np.ones((11, 3), np.float32)),
+    "quadratic": ScalarQuadratic(),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_squared_norms_of_per_sample_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every route gives what differentiating row by row gives, in chunks too."""
+    model: Any = MODELS[name]
+    monkeypatch.setattr(sample_gradients, "CHUNK", 4)
+    monkeypatch.setattr(sample_gradients, "SEQUENCES", 4)
+    rng = np.random.default_rng(3)
+    arrays = model.initial(rng)
+    w = model.trainable.flatten(arrays, torch.float64)
+    fixed = {k: torch.as_tensor(v, dtype=torch.float64) for k, v in arrays.items()}
+    buffers = {k: v for k, v in fixed.items() if k not in model.trainable.shapes}
+    if isinstance(model, Lstm):
+        x = torch.from_numpy(rng.integers(0, 11, size=(6, 7)))
+    elif isinstance(model, ScalarQuadratic):
+        x = torch.from_numpy(rng.uniform(1, 2, size=(6, 2)))
+    else:
+        x = torch.from_numpy(rng.normal(size=(6, 1, 8, 8) if isinstance(model, Cnn) else (6, 9)))
+    block = Block(x, torch.from_numpy(rng.integers(0, 4, size=6)))
+    problem = Problem(model, buffers, w, (block,), block, block, None, 4)
+
+    def loss(flat: Tensor, row: int) -> Tensor:
+        p = {**model.trainable.views(flat), **buffers}
+        scores = model.scores(p, model.features(p, x[row : row + 1]))
+        return model.losses(scores, block.y[row : row + 1]).sum()
+
+    expected = torch.stack([slope(lambda v, row=row: loss(v, row), w).square().sum() for row in range(6)])
+    found = sample_gradients.squared_norms(problem, w, block)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_squared_norms_of_batch_gradients(spec: Values) -> None:
+    """Over one batch of all rows it is the squared norm of the client's full gradient."""
+    from fedcore.local.engine import full_gradient
+
+    spec = {**spec, "training": {**spec["training"], "batch_size": "full"}, "dtype": "float64"}
+    made, state = started(spec)
+    block = made.problem.clients[1]
+    found = sample_gradients.batch_norms(made, state.model, block, np.random.default_rng(0))
+    torch.testing.assert_close(found, full_gradient(made, state.model, 1).square().sum()[None])
+    spec["training"]["batch_size"] = 16
+    made, state = started(spec)
+    assert len(sample_gradients.batch_norms(made, state.model, block, np.random.default_rng(0))) == 4
