@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fedcore.local import recurrent_gradients
 from fedcore.local.batches import passes, steps_per_pass
 from fedcore.local.engine import CHUNK
+from fedcore.model import Classifier
 from fedcore.models.lstm import Lstm
 from fedcore.models.mlp import Mlp
 
@@ -33,7 +34,7 @@ def squared_norms(problem: Problem, w: Tensor, block: Block) -> Tensor:
 
     model = problem.model
     p = {**model.trainable.views(w), **problem.buffers}
-    if set(model.trainable.shapes) <= {model.head, "bias"}:
+    if isinstance(model, Classifier) and set(model.trainable.shapes) <= {model.head, "bias"}:
         of, size = _head, CHUNK
     elif isinstance(model, Mlp):
         of, size = _dense, CHUNK

@@ -92,8 +92,9 @@ class FeatureNorm(Term):
 
 
 def weight_slices(layout: Layout, bias: bool) -> list[slice]:
-    """Return where the weights (with ``bias`` all parameters) lie in the flat vector."""
-    return [where for name, where in layout.slices.items() if bias or len(layout.shapes[name]) > 1]
+    """Return where the weights lie in the vector; with ``bias``, or without any matrix, all parameters."""
+    matrices = [where for name, where in layout.slices.items() if len(layout.shapes[name]) > 1]
+    return [slice(0, layout.size)] if bias or not matrices else matrices
 
 
 def _norm(parts: list[Tensor]) -> Tensor:
