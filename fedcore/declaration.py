@@ -19,7 +19,7 @@ class Form:
 
     Attributes:
         name: file name as stored, such as ``train-images-idx3-ubyte.gz``, maybe with a mirror's folder.
-        digest: ``sha256:...`` or ``md5:...`` of the stored bytes, or empty if not known.
+        digest: ``sha256:...`` or ``md5:...`` of the stored bytes (or their beginning), or empty if not known.
         urls: upstream addresses, tried in order.
         member: the file's name inside the archive, if the form is one.
     """
@@ -40,6 +40,7 @@ class File:
         bytes: size of the plain content, 0 if not known.
         rows_sha256: for text: of its words, one space between them, one line a row, blank lines left out.
             Accepts copies of the same rows that differ in spaces or line ends.
+        rows: lines of text; checked where there is no checksum to go by.
         forms: known ways it is handed out; a mirror may also hold it plain or compressed otherwise.
     """
 
@@ -48,6 +49,7 @@ class File:
     bytes: int = 0
     rows_sha256: str = ""
     forms: tuple[Form, ...] = ()
+    rows: int = 0
 
     @property
     def name(self) -> str:

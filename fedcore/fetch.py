@@ -250,7 +250,7 @@ def _form_checked(stored: Path, form: Form | None) -> bool:
     kind, _, wanted = form.digest.partition(":")
     with stored.open("rb") as handle:
         found = hashlib.file_digest(handle, kind).hexdigest()
-    if found != wanted:
+    if not found.startswith(wanted):
         raise DataError(f"{stored}: {kind} is {found}, expected {wanted}")
     return True
 
@@ -267,6 +267,11 @@ def _check(request: _Request, file: File, stored: Path, member: str, found: str,
     if not checked and any(form.digest for form in file.forms):
         names = ", ".join(form.name for form in file.forms if form.digest)
         raise DataError(f"{stored}: can only be verified as {names}")
+    if file.rows:
+        with opened(stored, member) as lines:
+            rows = sum(1 for line in lines if line.strip())
+        if rows != file.rows:
+            raise DataError(f"{stored}: {rows:,} rows, expected {file.rows:,}")
 
 
 def _advice(request: _Request, file: File, problems: list[str]) -> str:

@@ -27,16 +27,18 @@ def standardise_by_client(x: NDArray[Any], clients: Sequence[NDArray[np.int64]])
     """Let each client standardise its own rows with its own mean and standard deviation.
 
     The -L form of RADFed, IV-E. A column that is constant on a client becomes 0 there, and so does a client
-    of one row. Rows of no client stay as they are.
+    of one row. Rows of no client stay as they are, and so do columns of zeros and ones (indicators), which
+    RADFed's released code leaves alone on Covertype.
 
     Args:
         x: [n, ...] features.
         clients: one index array a client (training, validation and test clients alike), disjoint.
     """
     out = x.copy()
+    indicator = ((x == 0) | (x == 1)).all(axis=0)
     for rows in clients:
         if len(rows):
-            out[rows] = standardise(x[rows])[0]
+            out[rows] = np.where(indicator, x[rows], standardise(x[rows])[0])
     return out
 
 

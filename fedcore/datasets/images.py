@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Scaling = Literal["unit", "symmetric", "standard"]
+Scaling = Literal["raw", "unit", "symmetric", "standard"]
 
 
 def scale_pixels(
@@ -16,10 +16,12 @@ def scale_pixels(
 ) -> NDArray[np.float32]:
     """Turn bytes [n, channels, height, width] into float32.
 
-    ``unit`` is x/255, ``symmetric`` (x/255 - .5)/.5, ``standard`` (x/255 - mean)/std by channel.
+    ``raw`` is x (0 to 255), ``unit`` x/255, ``symmetric`` (x/255 - .5)/.5 and ``standard`` (x/255 - mean)/std,
+    by channel.
     """
     channels = pixels.shape[1]
     shift, divide = {
+        "raw": ([0.0] * channels, [1 / 255] * channels),
         "unit": ([0.0] * channels, [1.0] * channels),
         "symmetric": ([0.5] * channels, [0.5] * channels),
         "standard": (mean, std),

@@ -130,9 +130,9 @@ def _known(kind: str, name: str) -> File:
     return File(f"libsvm/{name}", sha256, size, rows, (Form(name, urls=(f"{HOST}/{kind}/{name}",)),))
 
 
-def _unseen(kind: str, name: str) -> File:
+def _unseen(kind: str, name: str, rows: int) -> File:
     """Upstream's file where only a rebuilt copy of it is known: its rows are counted instead."""
-    return File(f"libsvm/{name}", forms=(Form(name, urls=(f"{HOST}/{kind}/{name}",)),))
+    return File(f"libsvm/{name}", forms=(Form(name, urls=(f"{HOST}/{kind}/{name}",)),), rows=rows)
 
 
 def _rebuilt(name: str) -> File:
@@ -205,7 +205,7 @@ DECLARATIONS = (
         UCI,
         (1000, 2175),
         (1000, 1000),
-        (_unseen("binary", "splice"), _unseen("binary", "splice.t")),
+        (_unseen("binary", "splice", 1000), _unseen("binary", "splice.t", 2175)),
         (_rebuilt("splice"), _rebuilt("splice.t")),
         "put together from its scaled copy and UCI's rows",
     ),
@@ -247,7 +247,7 @@ DECLARATIONS = (
         "Statlog, UCI, CC BY 4.0",
         (4435, 2000),
         (2000, 1000),
-        (_known("multiclass", "satimage.scale"), _unseen("multiclass", "satimage.scale.t")),
+        (_known("multiclass", "satimage.scale"), _unseen("multiclass", "satimage.scale.t", 2000)),
         (_known("multiclass", "satimage.scale"), _rebuilt("satimage.scale.t")),
         "test rows of UCI's file scaled with the training ranges",
     ),

@@ -33,7 +33,8 @@ DECLARATION = Declaration(
                     forms=(
                         Form(
                             "mobilenet_v2-b0353104.pth",
-                            urls=("https://download.pytorch.org/models/mobilenet_v2-b0353104.pth",),
+                            "sha256:b0353104",
+                            ("https://download.pytorch.org/models/mobilenet_v2-b0353104.pth",),
                         ),
                     ),
                 ),

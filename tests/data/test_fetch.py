@@ -189,6 +189,16 @@ def test_a_file_known_by_its_packed_form_alone_is_verified_by_it(mirror: Path, s
     assert cache.holds(toy("toys/toy.txt", form, sha256=""), source)
 
 
+def test_rows_are_counted_where_there_is_no_checksum(mirror: Path, source: Source) -> None:
+    file = File("toys/toy.txt", rows=8000)
+    (mirror / "toy.txt").write_bytes(b"<html>please log in</html>")
+    with pytest.raises(DataError, match="1 rows, expected 8,000"):
+        get(declare(file), source)
+    assert not cache.place(file, source).exists()
+    (mirror / "toy.txt").write_bytes(TEXT)
+    assert get(declare(file), source).read_bytes() == TEXT
+
+
 def test_nothing_to_be_had_is_one_line_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         get(declare(toy(), how="ask the librarian"), Source(tmp_path / "data", offline=True))

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("torch", "torchvision", "pandas", "matplotlib", "sklearn", "scipy", "pyarrow", "pooch", "requests")
+
+
+def test_declaring_and_listing_data_imports_no_heavy_library() -> None:
+    code = (
+        "import sys, fedcore.registry, fedcore.inventory, fedcore.cli_data\n"
+        "fedcore.registry.plugins('data'); fedcore.inventory.entries()\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
