@@ -22,8 +22,8 @@ from fedcore.parts import BoundTerm, Job, Run, State, Upload
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fedcore.model import Model
     from fedcore.problem import Problem
+    from fedcore.spec import Spec
 
 BACKWARD: dict[type, Callable[[Any, Any, Any, Any], Gradient]] = {
     Linear: dense.linear,
@@ -33,9 +33,11 @@ BACKWARD: dict[type, Callable[[Any, Any, Any, Any], Gradient]] = {
 }
 
 
-def supports(model: Model) -> bool:
-    """Whether a hand-derived gradient of the model is known."""
-    return type(model) in BACKWARD
+def unsupported(spec: Spec, problem: Problem) -> str | None:
+    """Return why no gradient of a run is derived by hand, or None if it is."""
+    if type(problem.model) not in BACKWARD:
+        return f"the model '{spec.model['name']}'"
+    return f"precision {spec.precision}" if spec.precision != "fp32" else None
 
 
 @dataclass(frozen=True)

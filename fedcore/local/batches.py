@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -34,18 +33,14 @@ def passes(
             yield order[low : low + size]
 
 
-def batches(
-    block: Block, size: int | Literal["full"], drop_last: bool, rng: np.random.Generator, steps: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the rows and labels of ``steps`` batches of a client."""
+def select(block: Block, rows: Rows | None) -> tuple[Tensor, Tensor]:
+    """Return the rows and labels of a batch."""
     import torch
 
-    for rows in islice(passes(len(block), size, drop_last, rng), steps):
-        if rows is None:
-            yield block.x, block.y
-        else:
-            index = torch.from_numpy(rows).to(block.y.device)
-            yield block.x.index_select(0, index), block.y.index_select(0, index)
+    if rows is None:
+        return block.x, block.y
+    index = torch.from_numpy(rows).to(block.y.device)
+    return block.x.index_select(0, index), block.y.index_select(0, index)
 
 
 def steps_per_pass(n: int, size: int | Literal["full"], drop_last: bool) -> int:

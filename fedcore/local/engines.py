@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fedcore.local import analytic
+from fedcore.errors import SpecError
+from fedcore.local import analytic, stacked
 from fedcore.local.analytic import Analytic
 from fedcore.local.autograd import Autograd
+from fedcore.local.stacked import Stacked
 
 if TYPE_CHECKING:
     from fedcore.local.engine import Engine
-    from fedcore.parts import Recipe
     from fedcore.problem import Problem
     from fedcore.spec import Spec
 
 
-def choose(spec: Spec, problem: Problem, recipe: Recipe) -> Engine:
-    """Return the engine that the specification names, or the fastest that supports the run."""
-    if spec.engine in ("auto", "analytic") and analytic.supports(problem.model) and spec.precision == "fp32":
+UNSUPPORTED: dict[str, Callable[[Spec, Problem], str | None]] = {
+    "autograd": lambda spec, problem: None,
+    "analytic": analytic.unsupported,
+    "stacked": stacked.unsupported,
+}
+
+
+def choose(spec: Spec, problem: Problem) -> Engine:
+    """Return the engine that the specification names, or the fastest that supports the run.
+
+    ``auto`` is ``stacked`` on a GPU and ``analytic`` on a CPU where they support the run, else ``autograd``.
+
+    Raises:
+        SpecError: the engine that the specification names does not support the run.
+    """
+    fast = ("stacked", "analytic") if problem.start.device.type == "cuda" else ("analytic",)
+    wanted: tuple[str, ...] = (*fast, "autograd") if spec.engine == "auto" else (spec.engine,)
+    name = next((name for name in wanted if UNSUPPORTED[name](spec, problem) is None), None)
+    if name is None:
+        able = [other for other, reason in UNSUPPORTED.items() if reason(spec, problem) is None]
+        reason = UNSUPPORTED[spec.engine](spec, problem)
+        raise SpecError(f"engine: '{spec.engine}' does not support {reason}; {', '.join(able)} can")
+    if name == "analytic":
         return Analytic(problem)
-    return Autograd(problem, spec.precision)
+    return Stacked(problem) if name == "stacked" else Autograd(problem, spec.precision)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from fedcore.local.batches import batches, steps_per_pass
+import numpy as np
+
+from fedcore.local.batches import Rows, passes, select, steps_per_pass
 from fedcore.local.optimizer import rate, stepper
-from fedcore.parts import Job, Run, State, Upload
+from fedcore.parts import BoundTerm, Direction, Job, Run, State, Upload
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from fedcore.local.engine import Engine
+    from fedcore.problem import Block
+    from fedcore.spec import Training
 
 
 def number_of_steps(run: Run, client: int) -> int:
@@ -45,36 +54,74 @@ def round_rate(run: Run, state: State) -> float:
     return learning_rate(run, state, run.problem.active[0])
 
 
+@dataclass(frozen=True)
+class Task:
+    """One client's local training, ready to run.
+
+    Attributes:
+        block: the client's rows.
+        rates: the learning rate of each gradient step.
+        rng: the stream that batches are drawn from.
+        terms, direction: the objective's terms and the update rule, bound to the client.
+    """
+
+    job: Job
+    block: Block
+    rates: list[float]
+    rng: np.random.Generator
+    terms: list[BoundTerm]
+    direction: Direction
+
+    def batches(self, training: Training) -> Iterator[Rows | None]:
+        """Draw the rows of each step's batch, None standing for all of them."""
+        drawn = passes(len(self.block), training.batch_size, training.drop_last, self.rng)
+        return islice(drawn, len(self.rates))
+
+    def upload(self, w: Tensor) -> Upload:
+        """Return what the client sends back with its model ``w`` [d]."""
+        job = self.job
+        return Upload(job.client, job.slot, len(self.block), job.received, w, len(self.rates), self.rates[0])
+
+
+def prepare(run: Run, state: State, job: Job) -> Task:
+    """Bind a job to its client's data, random stream, terms and update rule."""
+    purpose = f"batches/{job.stage}" if job.stage else "batches"
+    return Task(
+        job,
+        run.problem.clients[job.client],
+        learning_rates(run, state, job.client),
+        run.streams.get(purpose, state.round, job.client),
+        [term.bind(run, state, job) for term in run.recipe.objective],
+        run.recipe.update.direction(run, state, job),
+    )
+
+
 def train_client(engine: Engine, run: Run, state: State, job: Job) -> Upload:
     """Train one client from the model it received."""
     import torch
 
     training = run.spec.training
-    block = run.problem.clients[job.client]
-    steps = number_of_steps(run, job.client)
-    purpose = f"batches/{job.stage}" if job.stage else "batches"
-    rng = run.streams.get(purpose, state.round, job.client)
-    terms = [term.bind(run, state, job) for term in run.recipe.objective]
-    direction = run.recipe.update.direction(run, state, job)
-
-    w = job.received.clone()
-    adders = [term.add_gradient for term in terms if term.add_gradient]
+    task = prepare(run, state, job)
+    direction = task.direction
+    adders = [term.add_gradient for term in task.terms if term.add_gradient]
     plain = training.optimizer == "sgd" and not adders and not direction.anchored
-    rates = learning_rates(run, state, job.client)
-    drawn = batches(block, training.batch_size, training.drop_last, rng, steps)
+    steps = zip(task.rates, task.batches(training), strict=True)
+    w = job.received.clone()
     with torch.no_grad():
         if plain and engine.in_place:
-            descend = engine.bind(w, w, terms)
-            for lr, (x, y) in zip(rates, drawn, strict=True):
+            descend = engine.bind(w, w, task.terms)
+            for lr, rows in steps:
+                x, y = select(task.block, rows)
                 descend(x, y, 1 - lr * training.weight_decay, -lr * direction.scale)
                 if direction.offset is not None:
                     w.add_(direction.offset, alpha=-lr)
         else:
             g = torch.empty_like(w)
-            gradient = engine.bind(w, g, terms)
-            step = stepper(training, w)
+            gradient = engine.bind(w, g, task.terms)
             anchor = engine.bind(job.received, g, ()) if direction.anchored else None
-            for lr, (x, y) in zip(rates, drawn, strict=True):
+            step = stepper(training, w)
+            for lr, rows in steps:
+                x, y = select(task.block, rows)
                 gradient(x, y)
                 for add_gradient in adders:
                     add_gradient(g, w)
@@ -85,4 +132,4 @@ def train_client(engine: Engine, run: Run, state: State, job: Job) -> Upload:
                 if direction.offset is not None:
                     g.add_(direction.offset)
                 step(g, lr)
-    return Upload(job.client, job.slot, len(block), job.received, w, steps, rates[0])
+    return task.upload(w)

@@ -58,11 +58,10 @@ class Cnn(Classifier):
 
         Images are laid out channels last, and pooled before the ReLU, which commutes with the maximum.
         """
-        import torch
         from torch.nn.functional import conv2d, linear, max_pool2d
 
         for name in ("conv1", "conv2"):
-            kernel = p[f"{name}.weight"].to(memory_format=torch.channels_last)
+            kernel = p[f"{name}.weight"].permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
             x = max_pool2d(conv2d(x, kernel, p[f"{name}.bias"], padding=2), 2).relu_()
         return linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]).relu_()
 

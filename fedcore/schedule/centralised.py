@@ -36,8 +36,9 @@ class PooledTraining(Aggregation):
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Train from ``model`` [d] on the pooled rows and return the change [d]."""
-        problem = replace(run.problem, clients=(_pool(run, run.recipe.select.cohort(run, state)),))
-        engine = engines.choose(run.spec, problem, run.recipe)
+        pool = _pool(run, run.recipe.select.cohort(run, state))
+        problem = replace(run.problem, clients=(pool,), train=pool)
+        engine = engines.choose(run.spec, problem)
         alone = replace(run, problem=problem, engine=engine, steps=run.steps[:1])
         (upload,) = engine.train(alone, state, [Job(client=0, slot=0, stage=0, received=model)])
         return upload.change

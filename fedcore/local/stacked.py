@@ -1,0 +1,197 @@
+"""The engine for GPUs: several clients' local steps as one batch of models.
+
+Clients are rows of one matrix of parameters [clients, d]. A step differentiates all of their losses at
+once. Smaller batches are filled up with rows of weight zero; a client that has done its steps is set
+aside while the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedcore.local.autograd import Autograd
+from fedcore.local.batches import Rows
+from fedcore.local.engine import Gradient
+from fedcore.local.optimizer import stepper
+from fedcore.local.train import Task, prepare
+from fedcore.parts import Batch, BoundTerm, Job, Run, State, Upload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedcore.problem import Problem
+    from fedcore.spec import Spec
+
+GROUP_BYTES = 1 << 30
+COPIES = 8
+NONE = np.empty(0, np.int64)
+
+
+def unsupported(spec: Spec, problem: Problem) -> str | None:
+    """Return why a run can't be stacked, or None if it can."""
+    import torch
+
+    if spec.training.lr_schedule.name == "inverse_time":
+        return "a learning rate that decays by steps"
+    if spec.precision != "fp32":
+        return f"precision {spec.precision}"
+    test = problem.test
+    try:
+        with torch.no_grad():
+            stack = problem.start.expand(2, -1).contiguous()
+            p = problem.model.trainable.views(stack)
+            _forward(problem, p, test.x[:1].expand(2, 1, *test.x.shape[1:]), test.y[:1].expand(2, 1))
+    except RuntimeError:
+        return f"the model '{spec.model['name']}'"
+    return None
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Trains the clients of a stage together; single gradients come from the reference engine."""
+
+    problem: Problem
+    name: str = "stacked"
+    in_place: bool = False
+
+    def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
+        """Return the reference engine's gradient of one model."""
+        return Autograd(self.problem).bind(w, out, terms)
+
+    def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
+        """Train the clients in groups that fit in memory, those with as many steps together."""
+        start = self.problem.start
+        size = max(1, GROUP_BYTES // (COPIES * start.numel() * start.element_size()))
+        tasks = [prepare(run, state, job) for job in jobs]
+        order = sorted(range(len(tasks)), key=lambda i: -len(tasks[i].rates))
+        uploads: dict[int, Upload] = {}
+        for low in range(0, len(order), size):
+            group = order[low : low + size]
+            uploads |= zip(group, train_together(run, [tasks[i] for i in group]), strict=True)
+        return [uploads[i] for i in range(len(jobs))]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One batch of each client, filled up to the largest: rows [clients, batch, ...], labels and weights
+    [clients, batch], and the true sizes."""
+
+    x: Tensor
+    y: Tensor
+    weights: Tensor
+    sizes: list[int]
+
+
+def train_together(run: Run, tasks: Sequence[Task]) -> list[Upload]:
+    """Do all steps of some clients."""
+    import torch
+
+    problem, training = run.problem, run.spec.training
+    received = torch.stack([task.job.received for task in tasks])
+    w, g = received.clone(), torch.empty_like(received)
+    gradient = _bind(problem, w, g, [task.terms for task in tasks])
+    at_start = torch.empty_like(g) if any(task.direction.anchored for task in tasks) else None
+    anchor = None if at_start is None else _bind(problem, received, at_start, [[] for _ in tasks])
+    scales, offsets = _directions(tasks, g)
+    adders = [
+        (k, term.add_gradient) for k, task in enumerate(tasks) for term in task.terms if term.add_gradient
+    ]
+    step = stepper(training, w)
+    longest = max((task.rates for task in tasks), key=len)
+    done: dict[int, Tensor] = {}
+
+    drawn = zip_longest(*(task.batches(training) for task in tasks), fillvalue=NONE)
+    for t, batches in enumerate(drawn):
+        stack = _gather(problem, tasks, batches)
+        gradient(stack)
+        with torch.no_grad():
+            for k, add_gradient in adders:
+                add_gradient(g[k], w[k])
+            if anchor is not None and at_start is not None:
+                anchor(stack)
+                g.sub_(at_start)
+            g.mul_(scales).add_(offsets)
+            step(g, longest[t])
+            done |= {k: w[k].clone() for k, task in enumerate(tasks) if len(task.rates) == t + 1}
+    return [task.upload(done[k]) for k, task in enumerate(tasks)]
+
+
+def _bind(
+    problem: Problem, w: Tensor, out: Tensor, terms: Sequence[Sequence[BoundTerm]]
+) -> Callable[[Stack], None]:
+    """Return the function that writes the gradient at each row of ``w`` [clients, d] into that of ``out``."""
+    import torch
+
+    layout = problem.model.trainable
+    leaves = {name: view.detach().requires_grad_() for name, view in layout.views(w).items()}
+    places = list(layout.views(out).values())
+    on_features = [(k, term.feature_loss) for k, own in enumerate(terms) for term in own if term.feature_loss]
+
+    def gradient(stack: Stack) -> None:
+        with torch.enable_grad():
+            phi, losses = _forward(problem, leaves, stack.x, stack.y)
+            loss = (losses * stack.weights).sum()
+            for k, feature_loss in on_features:
+                size = stack.sizes[k]
+                if size:
+                    batch = Batch(stack.x[k, :size], stack.weights[k, :size])
+                    loss = loss + feature_loss(phi[k, :size], batch)
+        for place, found in zip(places, torch.autograd.grad(loss, list(leaves.values())), strict=True):
+            place.copy_(found)
+
+    return gradient
+
+
+def _forward(problem: Problem, p: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Return features [clients, batch, features] and losses [clients, batch] of stacked models."""
+    import torch
+
+    model, fixed = problem.model, problem.buffers
+
+    def one(own: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        named = {**own, **fixed}
+        phi = model.features(named, x)
+        return phi, model.losses(model.scores(named, phi), y)
+
+    phi, losses = torch.vmap(one)(dict(p), x, y)
+    return phi, losses
+
+
+def _directions(tasks: Sequence[Task], g: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each client's scale [clients, 1] and offset [clients, d] of gradients."""
+    import torch
+
+    scales = torch.tensor([[task.direction.scale] for task in tasks], dtype=g.dtype, device=g.device)
+    offsets = torch.zeros_like(g)
+    for k, task in enumerate(tasks):
+        if task.direction.offset is not None:
+            offsets[k] = task.direction.offset
+    return scales, offsets
+
+
+def _gather(problem: Problem, tasks: Sequence[Task], batches: Sequence[Rows | None]) -> Stack:
+    """Collect each client's rows, filled up with its first row at weight zero."""
+    import torch
+
+    device, dtype = problem.start.device, problem.start.dtype
+    starts = np.cumsum([0, *problem.sizes])
+    rows = [
+        np.arange(len(task.block)) if batch is None else batch
+        for task, batch in zip(tasks, batches, strict=True)
+    ]
+    sizes = [len(own) for own in rows]
+    index = np.empty((len(tasks), max(sizes)), np.int64)
+    weights = np.zeros(index.shape)
+    for k, (task, own) in enumerate(zip(tasks, rows, strict=True)):
+        index[k] = starts[task.job.client]
+        index[k, : len(own)] += own
+        weights[k, : len(own)] = 1 / max(len(own), 1)
+    flat = torch.from_numpy(index.reshape(-1)).to(device)
+    x = problem.train.x.index_select(0, flat).view(*index.shape, *problem.train.x.shape[1:])
+    y = problem.train.y.index_select(0, flat).view(*index.shape)
+    return Stack(x, y, torch.from_numpy(weights).to(device, dtype), sizes)
