@@ -58,6 +58,7 @@ class Dataset:
         vocabulary: number of symbols if x holds token indices, else None.
         embeddings: pre-trained token vectors [vocabulary, width], or None.
         client_features: categorical columns by name for partitions that use them (QP), [n] each.
+        standardise_by_client: each client is to standardise its own features once rows are dealt out.
     """
 
     name: str
@@ -71,14 +72,19 @@ class Dataset:
     vocabulary: int | None = None
     embeddings: NDArray[np.float32] | None = None
     client_features: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    standardise_by_client: bool = False
 
     def sha256(self) -> str:
-        """Return a hash of every array that training or evaluation can see."""
+        """Return a hash of every array that partitioning, training or evaluation can see."""
         digest = hashlib.sha256()
+        arrays: list[NDArray[np.generic] | None] = []
         for rows in (self.train, self.test, self.validation):
-            for array in (rows.x, rows.y) if rows is not None else ():
+            arrays += [rows.x, rows.y, rows.groups] if rows is not None else []
+        arrays += [self.embeddings, *(column for _, column in sorted(self.client_features.items()))]
+        for array in arrays:
+            if array is not None:
                 digest.update(f"{array.dtype}{array.shape}".encode())
-                digest.update(np.ascontiguousarray(array).tobytes())
+                digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
 
@@ -92,6 +98,8 @@ class Partition:
         test: rows of ``train`` that are test rows (data split by client), or None for ``Dataset.test``.
         dropped: rows that no one holds, by the partition's own definition.
         note: what a reader should know (convention, empty clients, what was dropped).
+        held_out: one index array for each client that is held out whole, its rows being validation or
+            test rows.
     """
 
     clients: tuple[NDArray[np.int64], ...]
@@ -99,3 +107,4 @@ class Partition:
     test: NDArray[np.int64] | None = None
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     note: str = ""
+    held_out: tuple[NDArray[np.int64], ...] = ()

@@ -29,11 +29,10 @@ def save(partition: Partition, path: Path, identity: dict[str, Any]) -> None:
         path: the file, replaced atomically.
         identity: plain JSON values, see ``identity``.
     """
-    sizes = np.array([len(rows) for rows in partition.clients], dtype="<i8")
     arrays: dict[str, NDArray[Any]] = {
         "format": np.array(FORMAT, dtype="<i8"),
-        "sizes": sizes,
-        "rows": np.concatenate([np.empty(0), *partition.clients]).astype("<i8"),
+        **_packed("", partition.clients),
+        **_packed("held_out_", partition.held_out),
         "validation": partition.validation.astype("<i8"),
         "dropped": partition.dropped.astype("<i8"),
         "note": np.frombuffer(partition.note.encode(), dtype=np.uint8),
@@ -61,21 +60,44 @@ def load(path: Path) -> tuple[Partition, dict[str, Any]]:
         raise DataError(f"{path}: no such partition file") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
         raise DataError(f"{path}: damaged, or not a partition file ({type(error).__name__})") from None
-    missing = {"format", "sizes", "rows", "validation", "dropped", "note", "identity"} - set(found)
+    missing = {
+        "format",
+        "sizes",
+        "rows",
+        "held_out_sizes",
+        "held_out_rows",
+        "validation",
+        "dropped",
+        "note",
+        "identity",
+    } - set(found)
     if missing:
         raise DataError(f"{path}: not a partition file ('{min(missing)}' is missing)")
     if int(found["format"]) != FORMAT:
         raise DataError(f"{path}: partition format {int(found['format'])}, expected {FORMAT}")
-    if int(found["sizes"].sum()) != len(found["rows"]):
-        raise DataError(f"{path}: damaged ({len(found['rows'])} rows, expected {int(found['sizes'].sum())})")
     partition = Partition(
-        clients=tuple(np.split(found["rows"].astype(np.int64), np.cumsum(found["sizes"])[:-1])),
+        clients=_unpacked(path, found, ""),
         validation=found["validation"].astype(np.int64),
         test=found["test"].astype(np.int64) if "test" in found else None,
         dropped=found["dropped"].astype(np.int64),
         note=found["note"].tobytes().decode(),
+        held_out=_unpacked(path, found, "held_out_"),
     )
     return partition, json.loads(found["identity"].tobytes())
+
+
+def _packed(prefix: str, clients: tuple[NDArray[np.int64], ...]) -> dict[str, NDArray[Any]]:
+    return {
+        f"{prefix}sizes": np.array([len(rows) for rows in clients], dtype="<i8"),
+        f"{prefix}rows": np.concatenate([np.empty(0), *clients]).astype("<i8"),
+    }
+
+
+def _unpacked(path: Path, found: dict[str, NDArray[Any]], prefix: str) -> tuple[NDArray[np.int64], ...]:
+    sizes, rows = found[f"{prefix}sizes"], found[f"{prefix}rows"].astype(np.int64)
+    if int(sizes.sum()) != len(rows):
+        raise DataError(f"{path}: damaged ({len(rows)} rows, expected {int(sizes.sum())})")
+    return tuple(np.split(rows, np.cumsum(sizes)[:-1])) if len(sizes) else ()
 
 
 def identity(partition: dict[str, Any], data: dict[str, Any], seed: int, data_sha256: str) -> dict[str, Any]:

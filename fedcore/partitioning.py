@@ -15,7 +15,7 @@ from fedcore.partition_file import identity, load, refuse_other, save
 from fedcore.registry import Plugin
 from fedcore.rng import Streams
 
-__all__ = ["check", "every_client", "fold_sets", "identity", "load", "make", "refuse_other", "save"]
+__all__ = ["check", "fold_sets", "identity", "load", "make", "refuse_other", "save"]
 
 
 def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int) -> Partition:
@@ -45,15 +45,6 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
     elif options.validation > 0 and options.validation_from == "clients":
         partition = _hold_out(partition, options.validation, streams)
     return _tidy(partition)
-
-
-def every_client(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int) -> tuple[Rows, ...]:
-    """Return the rows of all clients of a split by client: those that train, validate and test.
-
-    This is the partition that ``make`` deals into folds, for what each client does with its own rows
-    whatever its role, such as local standardisation. Rows held out of a client are not among them.
-    """
-    return make(plugin, options.model_copy(update={"fold": None}), dataset, seed).clients
 
 
 def check(partition: Partition, rows: int, name: str) -> None:
@@ -142,6 +133,7 @@ def _by_client(partition: Partition, fold: Fold, streams: Streams) -> Partition:
         test=_joined([*([] if partition.test is None else [partition.test]), *(own[i] for i in test)]),
         dropped=partition.dropped,
         note=note,
+        held_out=tuple(own[i] for i in np.sort([*validation, *test])),
     )
 
 
@@ -157,6 +149,7 @@ def _tidy(partition: Partition) -> Partition:
         test=None if partition.test is None else np.sort(partition.test).astype(np.int64),
         dropped=np.sort(partition.dropped).astype(np.int64),
         note=note,
+        held_out=tuple(np.sort(rows).astype(np.int64) for rows in partition.held_out),
     )
 
 

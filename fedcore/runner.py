@@ -11,7 +11,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from fedcore.registry import find
 from fedcore.rng import Streams
 from fedcore.simulation import diverged, simulate
 from fedcore.spec import Spec, parse
+from fedcore.standardise import standardise_by_client
 
 CHECKPOINT = "checkpoint.npz"
 Progress = Callable[[int, int, Mapping[str, float]], None]
@@ -137,6 +138,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     streams = Streams(spec.seed)
     dataset, data_hash = load_data(canonical_json(spec.data), settings.source)
     partition = _partition(spec, settings, dataset, data_hash)
+    dataset = _standardised(dataset, partition)
     model_plugin, model_options = spec.plugin("model")
     model = model_plugin.build(model_options, problems.shape_of(dataset))
     start, buffers = models.start(model, model_options.init, streams.get("model"), _dtype(spec))
@@ -144,7 +146,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     problem = problems.make(dataset, partition, model, start, buffers, device)
     algorithm, options = spec.plugin("algorithm")
     recipe = algorithm.build(options, spec)
-    engine = engines.choose(spec, problem, recipe)
+    engine = engines.choose(spec, problem)
     made = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
     identity = {
         "spec": spec.resolved(),
@@ -239,6 +241,18 @@ def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str)
     partition, found = partitioning.load(settings.partition)
     partitioning.refuse_other(settings.partition, found, expected)
     return partition
+
+
+def _standardised(dataset: Dataset, partition: Partition) -> Dataset:
+    """Let each client standardise its own rows, where the data ask for it."""
+    if not dataset.standardise_by_client:
+        return dataset
+    if partition.test is None:
+        raise SpecError(
+            "data.scaling: 'by_client' needs test rows that belong to clients; give partition.fold"
+        )
+    x = standardise_by_client(dataset.train.x, [*partition.clients, *partition.held_out])
+    return replace(dataset, train=replace(dataset.train, x=x))
 
 
 def _dtype(spec: Spec) -> torch.dtype:

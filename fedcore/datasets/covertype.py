@@ -172,6 +172,7 @@ def build(options: CovertypeOptions, source: Source) -> Dataset:
         2 if options.task == "binary" else 7,
         edition.state,
         note,
+        standardise_by_client=options.scaling == "by_client",
         client_features={
             "wilderness": rows[kept, QUANTITATIVE : QUANTITATIVE + WILDERNESS].argmax(axis=1),
             "soil": rows[kept, QUANTITATIVE + WILDERNESS : FEATURES].argmax(axis=1),

@@ -190,6 +190,7 @@ def build(options: EicuOptions, source: Source) -> Dataset:
         edition.state,
         edition.note,
         group_names=tuple(names[index] for index in kept),
+        standardise_by_client=options.scaling == "by_client",
     )
 
 

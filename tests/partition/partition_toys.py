@@ -62,4 +62,4 @@ def equal(left: Partition, right: Partition) -> None:
 def rows_of(partition: Partition) -> list[np.ndarray]:
     """Return all index arrays of a partition."""
     test = [] if partition.test is None else [partition.test]
-    return [*partition.clients, partition.validation, partition.dropped, *test]
+    return [*partition.clients, *partition.held_out, partition.validation, partition.dropped, *test]

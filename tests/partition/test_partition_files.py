@@ -15,7 +15,7 @@ from partition_toys import equal, split_data, toy_data
 from fedcore.data import Partition
 from fedcore.errors import DataError, SpecError
 from fedcore.files import sha256_file
-from fedcore.partitioning import check, every_client, identity, load, make, refuse_other, save
+from fedcore.partitioning import check, identity, load, make, refuse_other, save
 from fedcore.registry import Plugin, find
 
 DATA = toy_data(np.arange(100) % 4)
@@ -124,14 +124,17 @@ def test_a_fixed_seed_is_shared_by_runs_of_any_seed() -> None:
     assert identity(section, {}, 1, "") == identity(section, {}, 2, "")
 
 
-def test_every_client_of_a_split_by_client() -> None:
-    plugin = find("partition", "shards")
-    options = plugin.options.model_validate({"clients": 10, "fold": {"index": 1}})
-    fold = make(plugin, options, DATA, 3)  # type: ignore[arg-type]
-    everyone = every_client(plugin, options, DATA, 3)  # type: ignore[arg-type]
-    assert len(everyone) == 10
-    assert {tuple(rows) for rows in fold.clients} < {tuple(rows) for rows in everyone}
-    assert sum(map(len, everyone)) == 100
+def test_a_split_by_client_keeps_the_rows_of_every_client(tmp_path: Path) -> None:
+    whole = split_data(DATA, "shards", clients=10)
+    fold = split_data(DATA, "shards", clients=10, fold={"index": 1})
+    together = {tuple(rows) for rows in (*fold.clients, *fold.held_out)}
+    assert together == {tuple(rows) for rows in whole.clients}
+    assert len(fold.held_out) == 4
+    assert fold.test is not None
+    held = np.sort(np.concatenate([fold.validation, fold.test]))
+    assert np.array_equal(np.sort(np.concatenate(fold.held_out)), held)
+    save(fold, tmp_path / "fold.npz", ORIGIN)
+    equal(load(tmp_path / "fold.npz")[0], fold)
 
 
 @pytest.mark.parametrize(

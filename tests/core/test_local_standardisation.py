@@ -1,0 +1,41 @@
+"""``scaling: by_client``: every client, held out or not, standardises its own rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcore.data import Source
+from fedcore.errors import SpecError
+from fedcore.runner import Settings, prepare
+from fedcore.spec import parse
+
+ROOT = Path(__file__).parents[2] / "data"
+SPEC: dict[str, Any] = {
+    "data": {"name": "covertype", "edition": "demo", "scaling": "by_client", "pool": True},
+    "partition": {"name": "iid", "clients": 10, "fold": {"index": 0}},
+    "model": {"name": "linear"},
+    "algorithm": {"name": "fedavg"},
+    "training": {"rounds": 1, "batch_size": 32, "lr": 0.1},
+}
+
+
+def test_each_clients_quantities_have_mean_zero_and_deviation_one() -> None:
+    made, _, _ = prepare(parse(SPEC), Settings(source=Source(ROOT)))
+    assert len(made.problem.clients) == 6
+    for block in made.problem.clients:
+        x = block.x[:, :10].double().numpy()
+        assert np.abs(x.mean(axis=0)).max() < 1e-5
+        assert x.std(axis=0) == pytest.approx(np.ones(10), abs=1e-4)
+    test = made.problem.test.x[:, :10].double().numpy()
+    assert np.abs(test.mean(axis=0)).max() < 1e-5
+    assert np.abs(test.std(axis=0) - 1).max() < 1e-4
+
+
+def test_it_needs_a_split_by_client() -> None:
+    spec = {**SPEC, "partition": {"name": "iid", "clients": 10}}
+    with pytest.raises(SpecError, match=r"data\.scaling: 'by_client' needs .* partition\.fold"):
+        prepare(parse(spec), Settings(source=Source(ROOT)))
