@@ -16,8 +16,8 @@ def scale_pixels(
 ) -> NDArray[np.float32]:
     """Turn bytes [n, channels, height, width] into float32.
 
-    ``raw`` is x (0 to 255), ``unit`` x/255, ``symmetric`` (x/255 - .5)/.5 and ``standard`` (x/255 - mean)/std,
-    by channel.
+    ``raw`` is x (0 to 255), ``unit`` x/255, ``symmetric`` (x/255 - .5)/.5 and, by channel,
+    ``standard`` (x/255 - mean)/std.
     """
     channels = pixels.shape[1]
     shift, divide = {

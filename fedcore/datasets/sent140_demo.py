@@ -1,8 +1,8 @@
 """A stand-in for Sent140 without files: two-topic word sequences of users with vocabularies of their own.
 
-Synthetic, and labelled so wherever it shows. A sequence of class c is made of words of topic c, of words
-of the other topic, and of neutral words; each user knows only some words of each kind, so users differ
-as people do, and a user never seen in training uses words that others used.
+Synthetic, and labelled so wherever it shows. A sequence of class c is made of words of topic c (30%), of
+the other topic (12%) and of neutral words; each user knows only 30 words of a topic and 80 neutral ones, so
+users differ as people do, and a user never seen in training uses words that others used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fedcore.rng import Streams
 TOPIC_WORDS, NEUTRAL_WORDS, WIDTH = 100, 398, 50
 FIRST_WORD = 2
 VOCABULARY = FIRST_WORD + 2 * TOPIC_WORDS + NEUTRAL_WORDS
-SHARES = (0.30, 0.12, 0.58)
+SHARES = (0.30, 0.12)
 KNOWN = (30, 80)
 SHORTEST = 5
 
@@ -66,14 +66,19 @@ def _user(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Make one user's messages [n, length] and labels [n]."""
     rng = streams.get("sent140-demo/user", client=user)
-    known = [FIRST_WORD + topic * TOPIC_WORDS + rng.permutation(TOPIC_WORDS)[: KNOWN[0]] for topic in (0, 1)]
+    topics = np.stack(
+        [FIRST_WORD + c * TOPIC_WORDS + rng.permutation(TOPIC_WORDS)[: KNOWN[0]] for c in (0, 1)]
+    )
     neutral = FIRST_WORD + 2 * TOPIC_WORDS + rng.permutation(NEUTRAL_WORDS)[: KNOWN[1]]
     count = 1 + int(rng.geometric(1 / max(1, messages - 1)))
     y = (rng.random(count) < rng.beta(2.0, 2.0)).astype(np.int64)
-    x = np.zeros((count, length), np.int64)
-    for row, label in enumerate(y):
-        size = int(rng.integers(min(SHORTEST, length), length + 1))
-        kind = rng.choice(3, size=size, p=SHARES)
-        pools = (known[label], known[1 - label], neutral)
-        x[row, :size] = [rng.choice(pools[index]) for index in kind]
-    return x, y
+    shape = (count, length)
+    kind = np.searchsorted(np.cumsum(SHARES), rng.random(shape))
+    topic = np.where(kind == 0, y[:, None], 1 - y[:, None])
+    x = np.where(
+        kind == 2,
+        neutral[rng.integers(0, KNOWN[1], shape)],
+        topics[topic, rng.integers(0, KNOWN[0], shape)],
+    )
+    sizes = rng.integers(min(SHORTEST, length), length + 1, count)
+    return np.where(np.arange(length) < sizes[:, None], x, 0), y

@@ -293,8 +293,8 @@ def _get_at_once(root: str, url: str) -> bytes:
 
 def test_parallel_jobs_fetch_a_file_once_and_all_see_it_whole(server: Served, tmp_path: Path) -> None:
     server.files["toy.txt.gz"] = gzip.compress(TEXT)
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        found = pool.starmap(_get_at_once, [(str(tmp_path), server.url)] * 8)
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        found = pool.starmap(_get_at_once, [(str(tmp_path), server.url)] * 6)
     assert set(found) == {TEXT}
     assert len(server.asked) == 1
 
