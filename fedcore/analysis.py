@@ -13,6 +13,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.discrepancy import mmd
+
 Array = NDArray[np.floating]
 
 
@@ -30,12 +32,8 @@ def kernel_mmd(x: Array, z: Array) -> float:
     median distance of the pooled points. FedAvgR, Section 4."""
     import torch
 
-    from fedcore.objective.mixture import kernel_discrepancy
-
-    points = torch.as_tensor(x, dtype=torch.float64)
-    uniform = torch.full((len(points),), 1 / len(points), dtype=torch.float64)
-    square = kernel_discrepancy(points, torch.as_tensor(z, dtype=torch.float64), uniform)
-    return sqrt(max(float(square), 0.0))
+    points = (torch.as_tensor(array, dtype=torch.float64) for array in (x, z))
+    return mmd("kernel", *points)
 
 
 def divergence_from_centralised(federated: Array, centralised: Array) -> float:
@@ -64,6 +62,18 @@ class RiskTerms:
     agnostic_deviation: float
     approximation: float
     federated: float
+
+
+def discrepancies(losses: Array, p: Array) -> NDArray[np.float64]:
+    """Return max over models f of |E_k(f) - sum_j p_j E_j(f)| [K]: a lower estimate of disc_L(rho_k, rho).
+
+    Args:
+        losses: mean loss of each model on each client's rows [models, K].
+        p: mixture weights [K].
+
+    FedAvgR, Section 3, takes the supremum over all models.
+    """
+    return np.abs(losses - (losses @ p)[:, None]).max(axis=0)
 
 
 def risk_terms(head: Array, features: Sequence[Array], p: Array, estimated: Array) -> RiskTerms:

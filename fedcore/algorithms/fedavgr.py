@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeFloat
 
+from fedcore.discrepancy import Discrepancy
 from fedcore.exchange.density import Densities, Density
-from fedcore.objective.mixture import Discrepancy, MmdToMixture
+from fedcore.objective.mixture import MmdToMixture
 from fedcore.objective.norms import FeatureNorm, TraceNorm
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
@@ -37,7 +38,7 @@ def build(options: FedAvgROptions, spec: Spec) -> Recipe:
     mmd = MmdToMixture(options.gamma, options.samples, options.mmd, options.squared)
     return recipe(
         objective=(TraceNorm(options.alpha), FeatureNorm(options.beta), *([mmd] if options.gamma else [])),
-        exchange=(Densities(options.density),) if options.gamma else (),
+        exchange=(Densities(options.density, options.mmd, options.samples),) if options.gamma else (),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from fedcore.discrepancy import Discrepancy, mmd
 from fedcore.local.engine import features
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
 
@@ -22,9 +23,14 @@ class Densities(Exchange):
     ``gaussian``: mean and variance of each feature (a diagonal Gaussian); ``mean``: all mass at the mean. The
     server mixes them with weights n_k/n. Clients that do not take part keep their last density. FedAvgR,
     Algorithm 1.
+
+    ``mmd`` and ``samples`` say how history.csv reports the MMD between a client's density and the mixture:
+    from so many points of each, weighted by n_k/n over the clients, in rounds that are measured.
     """
 
     density: Density
+    mmd: Discrepancy
+    samples: int
     label: str = "feature densities"
 
     def start(self, run: Run, state: State) -> None:
@@ -40,6 +46,7 @@ class Densities(Exchange):
         state.bytes_down += len(active) * state.model.numel() * problem.bytes_per_number
         state.bytes_up += len(active) * self._rows * width * problem.bytes_per_number
         state.values["holders"] = list(active)
+        state.values["mmd"] = self._distance(run, state, 0)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Estimate the client's density under its local model."""
@@ -50,6 +57,13 @@ class Densities(Exchange):
         state.server["density"] = state.server["density"].clone()
         for upload in uploads:
             state.server["density"][upload.client] = upload.extras["density"]
+        done = state.round + 1
+        if done % run.spec.evaluation.every == 0 or done == run.spec.training.rounds:
+            state.values["mmd"] = self._distance(run, state, done)
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Report the mean MMD between the clients' densities and the mixture."""
+        return {"mmd": state.values["mmd"]}
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """One density up; down the mixture: its mean, or every component with its weight."""
@@ -64,6 +78,17 @@ class Densities(Exchange):
         if self.density == "mean":
             return Cargo(down=("mean feature of all clients",), up=("mean feature",))
         return Cargo(down=("densities of all clients and their weights",), up=("density parameters",))
+
+    def _distance(self, run: Run, state: State, round: int) -> float:
+        total = 0.0
+        for client in run.problem.active:
+            rng = run.streams.get("density distance", round, client)
+            own = state.server["density"][client]
+            if self.density == "gaussian":
+                own = draw(own.expand(self.samples, -1, -1), rng)
+            mixed = draw_mixture(state, self.samples, rng)
+            total += float(state.server["density_weights"][client]) * mmd(self.mmd, own, mixed)
+        return total
 
     @property
     def _rows(self) -> int:

@@ -234,3 +234,23 @@ def test_squared_norms_of_batch_gradients(spec: Values) -> None:
     spec["training"]["batch_size"] = 16
     made, state = started(spec)
     assert len(sample_gradients.batch_norms(made, state.model, block, np.random.default_rng(0))) == 4
+
+
+def test_history_reports_the_distance_to_the_mixture(rff: Values) -> None:
+    """Under means it is the n_k-weighted distance of the clients' means to the mixture's."""
+    made, state = started({**rff, "algorithm": {"name": "fedavgr", "density": "mean", "mmd": "mean"}})
+    means = state.server["density"][:, 0]
+    weights = torch.tensor([40, 60, 80, 100, 120], dtype=torch.float64) / 400
+    expected = float(weights @ (means - weights @ means).norm(dim=1))
+    assert state.values["mmd"] == pytest.approx(expected, abs=1e-12)
+    rows = run({**rff, "algorithm": {"name": "fedavgr"}, "evaluation": {"every": 4}}).history
+    assert [row["round"] for row in rows] == [0, 4, 6]
+    assert all(0 < row["mmd"] < 1.5 for row in rows)
+    assert len({row["mmd"] for row in rows}) == 3
+
+
+def test_discrepancy_is_the_largest_gap_of_losses() -> None:
+    losses = np.array([[1.0, 3.0], [2.0, 2.5]])
+    found = analysis.discrepancies(losses, np.array([0.5, 0.5]))
+    np.testing.assert_allclose(found, [1.0, 1.0])
+    np.testing.assert_allclose(analysis.discrepancies(losses, np.array([1.0, 0.0])), [0.0, 2.0])
