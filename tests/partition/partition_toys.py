@@ -55,11 +55,11 @@ def equal(left: Partition, right: Partition) -> None:
     """Fail unless two partitions are the same."""
     assert left.note == right.note
     assert len(left.clients) == len(right.clients)
-    for one, other in zip(rows_of(left), rows_of(right), strict=True):
+    for one, other in zip([*rows_of(left), *left.held_out], [*rows_of(right), *right.held_out], strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def rows_of(partition: Partition) -> list[np.ndarray]:
     """Return all index arrays of a partition."""
     test = [] if partition.test is None else [partition.test]
-    return [*partition.clients, *partition.held_out, partition.validation, partition.dropped, *test]
+    return [*partition.clients, partition.validation, partition.dropped, *test]
