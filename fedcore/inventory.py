@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache as remember
@@ -16,6 +15,9 @@ from fedcore.declaration import Edition, Entry, File
 from fedcore.errors import DataError
 from fedcore.options import nearest
 from fedcore.readers import MissingPackage
+from fedcore.registry import plugins
+
+PACKAGES = ("fedcore.datasets.", "fedcore_plugins.datasets.")
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,13 @@ class Finding:
 
 @remember
 def entries() -> Mapping[str, Entry]:
-    """Return every declared data set by name, model data included."""
-    package = importlib.import_module("fedcore.datasets")
+    """Return every declared data set by name, model data and the user's own plug-ins included."""
+    plugins("data")
     found: dict[str, Entry] = {}
-    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
+    for name in sorted(sys.modules):
+        if not name.startswith(PACKAGES):
+            continue
+        module = sys.modules[name]
         declared = (*getattr(module, "ENTRIES", ()), *filter(None, [getattr(module, "ENTRY", None)]))
         found |= {entry.declaration.name: entry for entry in declared}
     return MappingProxyType(dict(sorted(found.items())))
