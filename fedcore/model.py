@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -66,6 +66,18 @@ class Model(Protocol):
 
     def correct(self, scores: Tensor, y: Tensor) -> Tensor:
         """Return whether each sample is classified correctly [batch]."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A model in two parts: ``trunk`` maps rows [batch, ...] and is not trained, ``rest`` takes what it gives.
+
+    A model that can be split offers ``split()``, which returns this or None; ``rest`` has the same trainable
+    parameters as the whole.
+    """
+
+    trunk: Callable[[Parameters, Tensor], Tensor]
+    rest: Model
 
 
 class Classifier:

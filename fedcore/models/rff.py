@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveFloat, PositiveInt
 
-from fedcore.model import Classifier, ModelOptions, Parameters, Shape, uniform
+from fedcore.model import Classifier, ModelOptions, Parameters, Shape, Split, uniform
+from fedcore.models.linear import Linear
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
 
@@ -58,6 +59,10 @@ class RffLinear(Classifier):
             "phase": rng.uniform(0.0, 2 * pi, self.width),
             "weight": uniform(rng, (self.classes, self.width), sqrt(6.0 / (self.classes + self.width))),
         }
+
+    def split(self) -> Split | None:
+        """With fixed features the rest is a linear model on them."""
+        return None if self.learnable else Split(self.features, Linear(self.width, self.classes, bias=False))
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return scale cos(x omega + phase) [batch, D]."""

@@ -1,0 +1,64 @@
+"""Rows mapped once: what a model never trains is not computed again at every step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from fedcore.local.engine import chunks
+from fedcore.model import Split
+from fedcore.problem import Block
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedcore.problem import Problem
+
+LARGEST_BYTES = 1 << 31
+
+
+def mapped(problem: Problem) -> Problem:
+    """Return the problem that remains behind the fixed first part of its model.
+
+    Its rows have gone through that part, and its model is the rest; the parameters stay the same. A model
+    without such a part, or whose mapped rows would take more than 2 GiB, is returned as it is.
+    """
+    import torch
+
+    split: Split | None = getattr(problem.model, "split", lambda: None)()
+    if split is None:
+        return problem
+    p = {**problem.model.trainable.views(problem.start), **problem.buffers}
+    with torch.no_grad():
+        one = split.trunk(p, problem.test.x[:1])
+        rows = len(problem.train) + len(problem.test) + len(problem.validation or ())
+        if rows * one.numel() * one.element_size() > LARGEST_BYTES:
+            return problem
+
+        def through(block: Block) -> Block:
+            x = one.new_empty(len(block), *one.shape[1:])
+            low = 0
+            for part, _ in chunks(block.x, block.y):
+                x[low : low + len(part)] = split.trunk(p, part)
+                low += len(part)
+            return Block(x, block.y)
+
+        train = through(problem.train)
+        return replace(
+            problem,
+            model=split.rest,
+            clients=by_client(train, problem.sizes),
+            train=train,
+            test=through(problem.test),
+            validation=None if problem.validation is None else through(problem.validation),
+        )
+
+
+def by_client(train: Block, sizes: list[int]) -> tuple[Block, ...]:
+    """Return the clients' views into all rows."""
+
+    def views(rows: Tensor) -> list[Tensor]:
+        return [rows[low:high] for low, high in pairwise(accumulate(sizes, initial=0))]
+
+    return tuple(Block(x, y) for x, y in zip(views(train.x), views(train.y), strict=True))
