@@ -214,6 +214,10 @@ class Part:
         """Return this part's own columns of history.csv."""
         return {}
 
+    def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
+        """Return this part's own tables of a finished run, by the name of their CSV file."""
+        return {}
+
 
 class Term(Part):
     """A term of the local objective."""
@@ -277,7 +281,7 @@ class ServerOptimizer(Part):
 
 @dataclass(frozen=True)
 class Recipe:
-    """An algorithm: a frozen choice of parts."""
+    """An algorithm: a frozen choice of parts; observers measure a run and change nothing in it."""
 
     schedule: Schedule
     select: Selection
@@ -286,8 +290,9 @@ class Recipe:
     update: UpdateRule = field(default_factory=UpdateRule)
     objective: tuple[Term, ...] = ()
     exchange: tuple[Exchange, ...] = ()
+    observers: tuple[Part, ...] = ()
 
     def parts(self) -> Iterator[Part]:
         """Yield all parts, in the order in which their hooks run."""
         yield from (self.schedule, self.select, *self.objective, self.update)
-        yield from (*self.exchange, self.aggregate, self.server)
+        yield from (*self.exchange, self.aggregate, self.server, *self.observers)

@@ -25,9 +25,10 @@ from fedcore import __version__, checkpoint, partitioning
 from fedcore import model as models
 from fedcore import problem as problems
 from fedcore.data import Dataset, Partition, Source
+from fedcore.divergence import Divergence
 from fedcore.errors import SpecError
 from fedcore.files import atomic, canonical_json, sha256_file, sha256_text, write_json, write_text
-from fedcore.local import engines, fixed
+from fedcore.local import engines
 from fedcore.metrics import by_client
 from fedcore.options import validate
 from fedcore.parts import Run, State
@@ -50,6 +51,7 @@ class Result:
         summary: what summary.json holds.
         parameters: the final model's arrays (and fixed buffers) by name.
         clients: one row a client at the end, where ``evaluation.clients`` asks for it, else empty.
+        tables: rows of the algorithm's own tables, by name.
         timing: seconds, machine and versions; never part of a comparison.
     """
 
@@ -57,6 +59,7 @@ class Result:
     summary: dict[str, Any]
     parameters: dict[str, NDArray[np.floating]]
     clients: list[dict[str, float]]
+    tables: dict[str, list[dict[str, float]]]
     timing: dict[str, Any]
 
 
@@ -122,7 +125,8 @@ def run(
         timing = _timing(made, began, resumed_at, state)
         clients = by_client(made, state) if spec.evaluation.clients else []
         summary = summarise(made, state, identity, notes)
-        result = Result(state.history, summary, parameters(made, state), clients, timing)
+        tables = {name: rows for part in made.recipe.parts() for name, rows in part.tables(state).items()}
+        result = Result(state.history, summary, parameters(made, state), clients, tables, timing)
     if folder:
         write(folder, spec, result, settings)
     return result
@@ -143,9 +147,11 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     model = model_plugin.build(model_options, problems.shape_of(dataset))
     start, buffers = models.start(model, model_options.init, streams.get("model"), _dtype(spec))
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
-    problem = fixed.mapped(problems.make(dataset, partition, model, start, buffers, device))
+    problem = problems.make(dataset, partition, model, start, buffers, device)
     algorithm, options = spec.plugin("algorithm")
     recipe = algorithm.build(options, spec)
+    if spec.evaluation.divergence:
+        recipe = replace(recipe, observers=(Divergence(),))
     engine = engines.choose(spec, problem)
     made = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
     identity = {
@@ -207,6 +213,8 @@ def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
     write_text(folder / "history.csv", rows_csv(result.history))
     if result.clients:
         write_text(folder / "clients.csv", rows_csv(result.clients))
+    for name, rows in result.tables.items():
+        write_text(folder / f"{name}.csv", rows_csv(rows))
     write_json(folder / "timing.json", result.timing)
     write_json(folder / "summary.json", result.summary)
     files = {name: sha256_file(folder / name) for name in ("spec.yaml", "history.csv", "summary.json")}

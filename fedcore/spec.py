@@ -99,12 +99,14 @@ class Evaluation(Options):
     """When the global model is measured: every so many rounds, and always after the last.
 
     ``train_every`` is the same for the loss on all training data, which costs most; 0 leaves it out.
-    ``clients`` adds the test accuracy of each client's share to ``clients.csv`` at the end.
+    ``clients`` adds the test accuracy of each client's share to ``clients.csv`` at the end. ``divergence``
+    adds how far models drift apart, and from centralised training, to ``divergence.csv`` (training twice).
     """
 
     every: PositiveInt = 1
     train_every: Annotated[int, Field(ge=0)] | None = None
     clients: bool = False
+    divergence: bool = False
 
 
 class Spec(Options):

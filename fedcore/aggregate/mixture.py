@@ -70,7 +70,10 @@ class LearnedMixture(Aggregation):
             validation = run.problem.validation
             assert validation is not None
             scores = client_scores(run.problem, [upload.model for upload in uploads], validation.x)
-            self._learn(scores, validation.y, p, moving, run.streams.get("mixture batches", state.round))
+            rng = run.streams.get("mixture batches", state.round)
+            path = self._learn(scores, validation.y, p, moving, rng)
+            state.server["mixture_path"] = kept.repeat(len(path), 1)
+            state.server["mixture_path"][:, clients] = path * share
             velocity[clients], kept[clients] = moving, p * share
             state.server |= {"mixture_velocity": velocity, "mixture": kept}
         return weighted_sum((upload.model for upload in uploads), p.tolist()) - model
@@ -84,16 +87,27 @@ class LearnedMixture(Aggregation):
             "mixture_max": float(p.max()),
         }
 
+    def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
+        """Return the last round's path of p, a row a pass over the validation rows."""
+        path = state.server.get("mixture_path")
+        if path is None:
+            return {}
+        rows = [{f"p_{client}": p for client, p in enumerate(point)} for point in path.tolist()]
+        return {"mixture": [{"pass": number, **row} for number, row in enumerate(rows)]}
+
     @property
     def _learns(self) -> bool:
         return bool(self.steps if self.epochs is None else self.epochs)
 
     def _learn(
         self, scores: Tensor, y: Tensor, p: Tensor, velocity: Tensor, rng: np.random.Generator
-    ) -> None:
+    ) -> Tensor:
         """Move ``p`` [K] and ``velocity`` [K] in place along the gradient of the mixture's mean loss.
 
         With z = scores p, softmax q and one-hot labels e, the gradient is scores^T (q - e) / rows.
+
+        Returns:
+            p before the first and after each pass over the rows [passes + 1, K].
         """
         import torch
 
@@ -101,6 +115,7 @@ class LearnedMixture(Aggregation):
         size = n if self.batch == "full" else min(self.batch, n)
         left = -(-n // size) * self.epochs if self.epochs is not None else self.steps or 0
         hot = torch.nn.functional.one_hot(y, classes).to(scores)
+        path = [p.clone()]
         while left > 0:
             if size < n:
                 order = torch.from_numpy(rng.permutation(n)).to(y.device)
@@ -115,6 +130,8 @@ class LearnedMixture(Aggregation):
                 if self.simplex:
                     p.copy_(project_simplex(p))
                 left -= 1
+            path.append(p.clone())
+        return torch.stack(path)
 
 
 def client_scores(problem: Problem, models: list[Tensor], x: Tensor) -> Tensor:

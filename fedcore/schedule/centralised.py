@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fedcore.local import engines
-from fedcore.parts import Aggregation, Job, Plan, Run, Schedule, State, Upload
+from fedcore.parts import Aggregation, Job, Plan, Run, Schedule, State, UpdateRule, Upload
 from fedcore.problem import Block
 
 if TYPE_CHECKING:
@@ -36,18 +36,24 @@ class PooledTraining(Aggregation):
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Train from ``model`` [d] on the pooled rows and return the change [d]."""
-        pool = _pool(run, run.recipe.select.cohort(run, state))
-        problem = replace(run.problem, clients=(pool,), train=pool)
-        engine = engines.choose(run.spec, problem)
-        alone = replace(run, problem=problem, engine=engine, steps=run.steps[:1])
-        (upload,) = engine.train(alone, state, [Job(client=0, slot=0, stage=0, received=model)])
-        return upload.change
+        return train_pooled(run, state, model, run.recipe.select.cohort(run, state), 0) - model
+
+
+def train_pooled(run: Run, state: State, model: Tensor, cohort: tuple[int, ...], stage: int) -> Tensor:
+    """Return the model [d] after plain local training from ``model`` on the pooled rows of some clients."""
+    pool = _pool(run, cohort)
+    problem = replace(run.problem, clients=(pool,), train=pool)
+    engine = engines.choose(run.spec, problem)
+    plain = replace(run.recipe, objective=(), update=UpdateRule(), exchange=())
+    alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=run.steps[:1])
+    (upload,) = engine.train(alone, state, [Job(client=0, slot=0, stage=stage, received=model)])
+    return upload.model
 
 
 def _pool(run: Run, cohort: tuple[int, ...]) -> Block:
     import torch
 
-    if list(cohort) == run.problem.active:
+    if sorted(cohort) == run.problem.active:
         return run.problem.train
     blocks = [run.problem.clients[client] for client in cohort]
     return Block(torch.cat([block.x for block in blocks]), torch.cat([block.y for block in blocks]))

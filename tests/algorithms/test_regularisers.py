@@ -238,7 +238,7 @@ def test_squared_norms_of_batch_gradients(spec: Values) -> None:
 
 def test_history_reports_the_distance_to_the_mixture(rff: Values) -> None:
     """Under means it is the n_k-weighted distance of the clients' means to the mixture's."""
-    made, state = started({**rff, "algorithm": {"name": "fedavgr", "density": "mean", "mmd": "mean"}})
+    _, state = started({**rff, "algorithm": {"name": "fedavgr", "density": "mean", "mmd": "mean"}})
     means = state.server["density"][:, 0]
     weights = torch.tensor([40, 60, 80, 100, 120], dtype=torch.float64) / 400
     expected = float(weights @ (means - weights @ means).norm(dim=1))

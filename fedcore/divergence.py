@@ -1,0 +1,65 @@
+"""Divergence of the models in a run: from each other, and from training on pooled data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+from typing import TYPE_CHECKING
+
+from fedcore.analysis import divergence_from_centralised, divergence_of_updates
+from fedcore.parts import Job, Part, Plan, Run, State, Upload
+from fedcore.schedule.centralised import train_pooled
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Divergence(Part):
+    """Measures DL after each inner round and DC after each round. RADFed, Section V-B.
+
+    ``local``: DL of the models that the inner round's clients return (nan for a single one). ``centralised``:
+    DC between the server's model and a model trained side by side, from the same start, on the pooled rows of
+    the clients that trained in each inner round (nan where models are not merged).
+    """
+
+    label: str = "divergence"
+
+    def start(self, run: Run, state: State) -> None:
+        """Start the centralised model at w_0."""
+        state.server["centralised"] = state.model.clone()
+        state.values["divergence"], state.values["inner"] = [], {"stage": 0, "clients": []}
+
+    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """Keep the inner round's models; the first job of the next one closes it."""
+        import torch
+
+        if job.stage != state.values["inner"]["stage"]:
+            self._close(run, state)
+        clients = state.values["inner"]["clients"]
+        kept = [state.server["inner_models"]] if clients else []
+        state.server["inner_models"] = torch.cat([*kept, upload.model[None]])
+        state.values["inner"] = {"stage": job.stage, "clients": [*clients, job.client]}
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Close the last inner round and compare the merged model with the centralised one."""
+        self._close(run, state)
+        pair = (tensor.double().cpu().numpy() for tensor in (state.model, state.server["centralised"]))
+        state.values["divergence"][-1]["centralised"] = divergence_from_centralised(*pair)
+        state.values["inner"]["stage"] = 0
+
+    def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
+        """Return a row an inner round."""
+        rows = state.values["divergence"]
+        return {"divergence": rows} if rows else {}
+
+    def _close(self, run: Run, state: State) -> None:
+        """Measure the inner round's models and train the centralised one on its clients' rows."""
+        stage, clients = state.values["inner"]["stage"], state.values["inner"]["clients"]
+        models = state.server["inner_models"].double().cpu().numpy()
+        local = divergence_of_updates(models) if len(clients) > 1 else nan
+        row = {"round": state.round + 1, "inner": stage + 1, "local": local, "centralised": nan}
+        state.values["divergence"].append(row)
+        central = train_pooled(run, state, state.server["centralised"], tuple(clients), stage)
+        state.server["centralised"] = central
+        state.values["inner"]["clients"] = []

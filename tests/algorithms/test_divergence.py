@@ -1,0 +1,101 @@
+"""What a run reports beside its history: divergence of models, paths of mixture weights."""
+
+from __future__ import annotations
+
+import csv
+from itertools import pairwise
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcore import analysis
+from fedcore.runner import CHECKPOINT, Settings, run
+
+Values = dict[str, Any]
+
+
+def flat(parameters: dict[str, Any]) -> Any:
+    return np.concatenate([parameters[name].ravel() for name in sorted(parameters)])
+
+
+@pytest.fixture
+def whole(spec: Values) -> Values:
+    """All clients, all rows, three steps a round, from zero, in float64."""
+    training = {"rounds": 4, "local_steps": 3, "batch_size": "full", "lr": 0.1}
+    own = {"model": {"name": "linear", "init": "zeros"}, "participation": {}, "dtype": "float64"}
+    return {**spec, **own, "training": training, "evaluation": {"divergence": True}}
+
+
+def test_divergence_is_that_of_two_separate_runs(whole: Values) -> None:
+    table = run(whole).tables["divergence"]
+    assert [(row["round"], row["inner"]) for row in table] == [(1, 1), (2, 1), (3, 1), (4, 1)]
+    for row in table:
+        spec = {**whole, "training": {**whole["training"], "rounds": row["round"]}, "evaluation": {}}
+        federated = run(spec).parameters
+        central = run({**spec, "algorithm": {"name": "centralised"}}).parameters
+        expected = analysis.divergence_from_centralised(flat(federated), flat(central))
+        assert row["centralised"] == pytest.approx(expected, abs=1e-10)
+    alone = {**whole, "training": {**whole["training"], "rounds": 1}, "evaluation": {}}
+    updates = [flat(run({**alone, "participation": {"cohorts": [[k]]}}).parameters) for k in range(5)]
+    assert table[0]["local"] == pytest.approx(analysis.divergence_of_updates(np.stack(updates)), abs=1e-10)
+
+
+def test_divergence_of_every_inner_round(whole: Values) -> None:
+    """Models drift apart until they are merged: DL rises within a round and starts low in the next."""
+    algorithm = {"name": "radfed", "redistributions": 3}
+    assignments = {"assignments": [[0, 1, 4], [1, 0, 3], [0, 2, 4]]}
+    result = run({**whole, "algorithm": algorithm, "participation": assignments})
+    table = result.tables["divergence"]
+    assert [(row["round"], row["inner"]) for row in table[:4]] == [(1, 1), (1, 2), (1, 3), (2, 1)]
+    merged = [not isnan(row["centralised"]) for row in table]
+    assert merged == [False, False, True] * 4
+    assert all(0 <= row["local"] <= 2 for row in table)
+    assert table[-1]["local"] < table[0]["local"]
+    path = [row["centralised"] for row in table[2::3]]
+    assert all(low > 0 for low in path)
+
+
+def test_observing_changes_nothing(spec: Values) -> None:
+    for algorithm in ({"name": "scaffold"}, {"name": "radfed_i", "redistributions": 2}, {"name": "fedasync"}):
+        plain = run({**spec, "algorithm": algorithm})
+        observed = run({**spec, "algorithm": algorithm, "evaluation": {"divergence": True}})
+        assert observed.history == plain.history
+        assert len(observed.tables["divergence"]) == (12 if algorithm["name"] == "radfed_i" else 6)
+        assert "divergence" not in plain.tables
+
+
+def test_path_of_the_mixture(spec: Values) -> None:
+    algorithm = {"name": "dl_opt", "lr_p": 0.05, "steps_p": 7}
+    one = {"training": {**spec["training"], "rounds": 1}, "participation": {}, "dtype": "float64"}
+    result = run({**spec, **one, "algorithm": algorithm})
+    path = np.array([[row[f"p_{k}"] for k in range(5)] for row in result.tables["mixture"]])
+    assert path.shape == (8, 5)
+    np.testing.assert_allclose(path[0], np.array([40, 60, 80, 100, 120]) / 400)
+    assert path[-1].sum() == pytest.approx(result.history[-1]["mixture_sum"])
+    assert all((before != after).any() for before, after in pairwise(path))
+    assert "mixture" not in run({**spec, **one, "algorithm": {**algorithm, "steps_p": 0}}).tables
+
+
+def test_tables_are_files_that_survive_an_interruption(spec: Values, tmp_path: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def progress(done: int, total: int, row: Any) -> None:
+        if done == 3:
+            raise Stop
+
+    algorithm = {"name": "fedomw", "epochs_p": 3, "batch_p": 16}
+    spec = {**spec, "algorithm": algorithm, "evaluation": {"divergence": True}}
+    run(spec, tmp_path / "whole")
+    (tmp_path / "cut").mkdir()
+    with pytest.raises(Stop):
+        run(spec, tmp_path / "cut", Settings(checkpoint_seconds=0.0), progress)
+    assert (tmp_path / "cut" / CHECKPOINT).exists()
+    run(spec, tmp_path / "cut")
+    for name in ("mixture.csv", "divergence.csv"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    with (tmp_path / "whole/mixture.csv").open() as handle:
+        assert [row["pass"] for row in csv.DictReader(handle)] == ["0", "1", "2", "3"]
