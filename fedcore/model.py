@@ -70,7 +70,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Split:
-    """A model in two parts: ``trunk`` maps rows [batch, ...] and is not trained, ``rest`` takes what it gives.
+    """A model in two parts: ``trunk`` maps rows [batch, ...] and is not trained, ``rest`` takes its output.
 
     A model that can be split offers ``split()``, which returns this or None; ``rest`` has the same trainable
     parameters as the whole.
