@@ -28,7 +28,7 @@ from fedcore.data import Dataset, Partition, Source
 from fedcore.divergence import Divergence
 from fedcore.errors import SpecError
 from fedcore.files import atomic, canonical_json, sha256_file, sha256_text, write_json, write_text
-from fedcore.local import engines
+from fedcore.local import engines, fixed
 from fedcore.metrics import by_client
 from fedcore.options import validate
 from fedcore.parts import Run, State
@@ -147,7 +147,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     model = model_plugin.build(model_options, problems.shape_of(dataset))
     start, buffers = models.start(model, model_options.init, streams.get("model"), _dtype(spec))
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
-    problem = problems.make(dataset, partition, model, start, buffers, device)
+    problem = fixed.mapped(problems.make(dataset, partition, model, start, buffers, device))
     algorithm, options = spec.plugin("algorithm")
     recipe = algorithm.build(options, spec)
     if spec.evaluation.divergence:
