@@ -1,0 +1,302 @@
+"""The vocabulary of claims: small declarative checks on a table's means, each with what it found.
+
+A check counts in how many of its parts (columns, or rows where it looks along columns) its statement is
+true, and holds where that share is reached. Ties: ``beats`` and ``falls`` and ``rises`` need a strict
+difference, ``best`` and ``order`` let equal means share a place.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, model_validator
+
+from fedcore.options import Options
+
+Cell = tuple[str, str]
+Means = Mapping[Cell, float]
+ROUNDING = 1e-9
+SHOWN = 6
+
+
+def _as_names(value: Any) -> Any:
+    """Let one name stand for a list of one, and a whole number for its digits."""
+    listed = value if isinstance(value, list | tuple) else [value]
+    return [str(item) if isinstance(item, int) else item for item in listed]
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_names), Field(min_length=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether a check holds, and the numbers that say so."""
+
+    holds: bool
+    detail: str
+
+
+class Check(Options):
+    """Base of all checks: ``columns`` are looked at; the statement must hold in ``in_share`` of the parts."""
+
+    columns: Names
+    in_share: Share = 1.0
+
+    @abstractmethod
+    def named(self) -> tuple[str, ...]:
+        """Return the rows that the check names."""
+
+    @abstractmethod
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Return whether the statement is true of one part, and its numbers."""
+
+    def parts(self) -> tuple[str, ...]:
+        """Return the names of the parts that are counted."""
+        return self.columns
+
+    def needs(self, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return the cells that must be there to judge, given the rows that the table has."""
+        return tuple((row, column) for row in self.named() for column in self.columns)
+
+    def judge(self, means: Means) -> Finding:
+        """Judge the check on the means of all cells that it needs."""
+        found = {name: self.part(name, means) for name in self.parts()}
+        failing = [text for true, text in found.values() if not true]
+        kept, total = len(found) - len(failing), len(found)
+        shown = failing or [text for _, text in found.values()]
+        numbers = "; ".join(shown[:SHOWN]) + ("; ..." if len(shown) > SHOWN else "")
+        asked = f", asked for {self.in_share:.0%}" if self.in_share < 1 else ""
+        label = "not where " if failing else ""
+        return Finding(
+            kept >= self.in_share * total - ROUNDING, f"true in {kept} of {total}{asked}: {label}{numbers}"
+        )
+
+
+class Beats(Check):
+    """``row`` lies above every row of ``over``, by at least ``by_at_least`` if that is given."""
+
+    kind: Literal["beats"]
+    row: str
+    over: Names
+    by_at_least: NonNegativeFloat = 0.0
+
+    def named(self) -> tuple[str, ...]:
+        """Return the winner and the beaten."""
+        return (self.row, *self.over)
+
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Compare with the best of the beaten rows in one column."""
+        other = max(self.over, key=lambda row: means[row, name])
+        mine, theirs = means[self.row, name], means[other, name]
+        return _exceeds(mine - theirs, self.by_at_least), f"{name} {mine:.6g} against {other} {theirs:.6g}"
+
+
+class Best(Check):
+    """The best of ``rows`` is at least as good as every row of ``against`` (all other rows unless given)."""
+
+    kind: Literal["best"]
+    rows: Names
+    against: Names | None = None
+    smallest: bool = False
+
+    def named(self) -> tuple[str, ...]:
+        """Return the candidates and, where they are listed, their rivals."""
+        return (*self.rows, *(self.against or ()))
+
+    def needs(self, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return all cells of the columns, or those of the listed rows."""
+        compared = self.named() if self.against else dict.fromkeys((*self.rows, *rows))
+        return tuple((row, column) for row in compared for column in self.columns)
+
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Look for the best row in one column."""
+        sign = -1 if self.smallest else 1
+        compared = [row for row, column in means if column == name]
+        rivals = self.against or tuple(row for row in compared if row not in self.rows)
+        mine = max(self.rows, key=lambda row: sign * means[row, name])
+        value = means[mine, name]
+        if not rivals:
+            return True, f"{name} {mine} {value:.6g}, alone"
+        other = max(rivals, key=lambda row: sign * means[row, name])
+        ahead = sign * (value - means[other, name]) >= -ROUNDING
+        return ahead, f"{name} {mine} {value:.6g}, best other {other} {means[other, name]:.6g}"
+
+
+class Order(Check):
+    """The means of ``rows`` go down in the order written."""
+
+    kind: Literal["order"]
+    rows: Annotated[Names, Field(min_length=2)]
+
+    def named(self) -> tuple[str, ...]:
+        """Return the ordered rows."""
+        return self.rows
+
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Compare neighbours in one column."""
+        values = [means[row, name] for row in self.rows]
+        ordered = all(before >= after - ROUNDING for before, after in pairwise(values))
+        return ordered, f"{name} {_list(values)}"
+
+
+class DifferenceAbout(Check):
+    """``row`` minus ``minus`` lies within ``within`` of ``value``."""
+
+    kind: Literal["difference_about"]
+    row: str
+    minus: str
+    value: float
+    within: PositiveFloat
+
+    def named(self) -> tuple[str, ...]:
+        """Return both rows."""
+        return (self.row, self.minus)
+
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Subtract in one column."""
+        difference = means[self.row, name] - means[self.minus, name]
+        return abs(difference - self.value) <= self.within + ROUNDING, f"{name} {difference:+.4g}"
+
+
+class RatioAbout(Check):
+    """``row`` divided by ``over`` lies within ``within`` of ``value``."""
+
+    kind: Literal["ratio_about"]
+    row: str
+    over: str
+    value: PositiveFloat
+    within: PositiveFloat
+
+    def named(self) -> tuple[str, ...]:
+        """Return both rows."""
+        return (self.row, self.over)
+
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Divide in one column."""
+        below = means[self.over, name]
+        ratio = means[self.row, name] / below if below else math.nan
+        return abs(ratio - self.value) <= self.within + ROUNDING, f"{name} {ratio:.4g}"
+
+
+class Between(Check):
+    """``row`` lies between ``at_least`` and ``at_most``, of which one may be left out."""
+
+    kind: Literal["between"]
+    row: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Between:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("neither at_least nor at_most is given, expected one of them or both")
+        return self
+
+    def named(self) -> tuple[str, ...]:
+        """Return the row."""
+        return (self.row,)
+
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Compare one cell with the bounds."""
+        value = means[self.row, name]
+        low = -math.inf if self.at_least is None else self.at_least
+        high = math.inf if self.at_most is None else self.at_most
+        return low - ROUNDING <= value <= high + ROUNDING, f"{name} {value:.6g}"
+
+
+class Trend(Check):
+    """Each of ``rows`` goes down (``falls``) or up (``rises``) along ``columns`` in the order written.
+
+    ``by_at_least``: how far from the first column to the last. ``ends``: the columns between don't count.
+    """
+
+    kind: Literal["falls", "rises"]
+    rows: Names
+    columns: Annotated[Names, Field(min_length=2)]
+    by_at_least: NonNegativeFloat = 0.0
+    ends: bool = False
+
+    def named(self) -> tuple[str, ...]:
+        """Return the rows."""
+        return self.rows
+
+    def parts(self) -> tuple[str, ...]:
+        """Return the rows: each is one part."""
+        return self.rows
+
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Follow one row."""
+        sign = -1 if self.kind == "falls" else 1
+        values = [means[name, column] for column in self.columns]
+        steps = [] if self.ends else [sign * (after - before) for before, after in pairwise(values)]
+        moved = sign * (values[-1] - values[0])
+        return _exceeds(moved, self.by_at_least) and all(step > ROUNDING for step in steps), (
+            f"{name} {_list(values)}"
+        )
+
+
+class GainLargestIn(Check):
+    """The gain of ``row`` over ``over`` is larger in each of ``columns`` than in any of ``than``.
+
+    Gains are relative, in per cent of ``over``; differences where ``relative`` is false; the cells
+    themselves where ``over`` is left out, for tables that already print gains.
+    """
+
+    kind: Literal["gain_largest_in"]
+    row: str
+    over: str | None = None
+    than: Names
+    relative: bool = True
+
+    def named(self) -> tuple[str, ...]:
+        """Return the row and what it gains over."""
+        return (self.row,) if self.over is None else (self.row, self.over)
+
+    def needs(self, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return the cells of both groups of columns."""
+        return tuple((row, column) for row in self.named() for column in (*self.columns, *self.than))
+
+    def gain(self, column: str, means: Means) -> float:
+        """Return the gain in one column."""
+        value = means[self.row, column]
+        if self.over is None:
+            return value
+        base = means[self.over, column]
+        if not self.relative:
+            return value - base
+        return 100 * (value - base) / abs(base) if base else math.nan
+
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Compare one column's gain with the largest of the others."""
+        mine = self.gain(name, means)
+        rival = max(self.than, key=lambda column: self.gain(column, means))
+        return mine - self.gain(rival, means) > ROUNDING, (
+            f"{name} {mine:+.4g} against {rival} {self.gain(rival, means):+.4g}"
+        )
+
+
+CHECKS: Mapping[str, type[Check]] = {
+    "beats": Beats,
+    "best": Best,
+    "order": Order,
+    "difference_about": DifferenceAbout,
+    "ratio_about": RatioAbout,
+    "between": Between,
+    "falls": Trend,
+    "rises": Trend,
+    "gain_largest_in": GainLargestIn,
+}
+
+
+def _exceeds(margin: float, least: float) -> bool:
+    return margin >= least - ROUNDING if least else margin > ROUNDING
+
+
+def _list(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.6g}" for value in values)

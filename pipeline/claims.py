@@ -1,0 +1,174 @@
+"""The claim ledger: what a paper says it found, as checks on tidy results, each with a verdict.
+
+``pipeline/papers/<paper>/claims.yaml`` lists the claims; ``pipeline.checks`` is their vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints
+
+from fedcore.errors import SpecError
+from fedcore.options import Options, nearest, validate
+from pipeline.checks import CHECKS, Cell, Check
+from pipeline.papers import FOLDER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Status = Literal["reproduced", "not reproduced", "not tested at this scale", "not enough runs"]
+LEDGER = "claims.yaml"
+
+
+class Claim(Options):
+    """One headline claim of a paper.
+
+    Attributes:
+        paper: the paper's name.
+        id: unique within the paper.
+        text: the claim, in our words.
+        source: section, table or figure of the paper.
+        target: the report whose numbers are checked.
+        check: the check.
+        scales: scales at which it is tested; at others its finding is told but not judged.
+        runs: finished runs that each cell needs, if the table asked for fewer.
+        printed: whether the numbers that the paper prints bear the claim out.
+    """
+
+    paper: str
+    id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+    text: Annotated[str, Field(min_length=1)]
+    source: Annotated[str, Field(min_length=1)]
+    target: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
+    check: SerializeAsAny[Check]
+    scales: tuple[str, ...] = ("paper",)
+    runs: PositiveInt = 1
+    printed: Literal["holds", "fails", "no numbers"] = "holds"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a claim, and the numbers behind it."""
+
+    status: Status
+    detail: str
+
+
+def ledger(paper: str) -> tuple[Claim, ...]:
+    """Return a paper's claims; none if it has no ledger."""
+    path = FOLDER / paper / LEDGER
+    return load(path, paper) if path.exists() else ()
+
+
+def load(path: Path, paper: str) -> tuple[Claim, ...]:
+    """Read a ledger.
+
+    Raises:
+        SpecError: one line that names the file, the claim and the key, what was found and what was expected.
+    """
+    try:
+        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise SpecError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(written, list):
+        raise SpecError(f"{path}: expected a list of claims, got {type(written).__name__}")
+    claims = tuple(_claim(values, f"{path}[{place}]", paper) for place, values in enumerate(written))
+    seen: set[str] = set()
+    for claim in claims:
+        if claim.id in seen:
+            raise SpecError(f"{path}: two claims have the id '{claim.id}', expected each once")
+        seen.add(claim.id)
+    return claims
+
+
+def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
+    """Judge a claim on tidy results.
+
+    Args:
+        claim: what is claimed.
+        frame: one line a cell with ``paper``, ``target``, ``row``, ``column``, ``mean`` and ``n``; with
+            ``seeds``, a cell needs that many finished runs. In a figure's lines, which have a ``round``,
+            a cell's column is ``COLUMN@ROUND``, and ``COLUMN@last`` for the last round there is.
+        scale: the scale at which the results were made.
+    """
+    own = frame[(frame["paper"] == claim.paper) & (frame["target"] == claim.target)]
+    cells = dict(_cells(own))
+    needed = claim.check.needs(tuple(dict.fromkeys(row for row, _ in cells)))
+    short = {cell: _lacking(cells.get(cell), claim.runs) for cell in needed}
+    missing = {cell: why for cell, why in short.items() if why}
+    tested = scale in claim.scales
+    if missing:
+        status: Status = "not enough runs" if tested else "not tested at this scale"
+        return Verdict(status, _missing(missing, len(short)))
+    finding = claim.check.judge({cell: float(cells[cell]["mean"]) for cell in needed})
+    if not tested:
+        return Verdict("not tested at this scale", f"at {scale} scale {finding.detail}")
+    return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
+
+
+def printed_results(paper: str, path: Path) -> pd.DataFrame:
+    """Return a paper's printed numbers in the form of results, so that claims can be held against them.
+
+    Args:
+        paper: the paper's name.
+        path: its published.csv.
+    """
+    import pandas as pd
+
+    frame = pd.read_csv(path, dtype={"row": str, "column": str})
+    return frame[["target", "row", "column", "mean", "std"]].assign(paper=paper, n=1)
+
+
+def _claim(values: Any, where: str, paper: str) -> Claim:
+    if not isinstance(values, dict):
+        raise SpecError(f"{where}: expected keys and values, got {values!r}")
+    name = f"{where} {values['id']}" if "id" in values else where
+    check = _check(values.get("check"), f"{name}: check")
+    return validate(Claim, {**values, "paper": paper, "check": check}, f"{name}: claim")
+
+
+def _check(values: Any, where: str) -> Check:
+    if not isinstance(values, dict):
+        raise SpecError(f"{where}: expected keys and values with a kind, got {values!r}")
+    kind = str(values.get("kind"))
+    if kind not in CHECKS:
+        hint = nearest(kind, CHECKS) or f"; known: {', '.join(CHECKS)}"
+        raise SpecError(f"{where}.kind: no check named {kind!r}{hint}")
+    return validate(CHECKS[kind], values, where)
+
+
+def _cells(own: pd.DataFrame) -> Iterator[tuple[Cell, Mapping[Any, Any]]]:
+    for line in own.to_dict("records"):
+        row, column, place = str(line["row"]), str(line["column"]), line.get("round")
+        if place is None or place != place:
+            yield (row, column), line
+        else:
+            yield (row, f"{column}@{int(place)}"), line
+            yield (row, f"{column}@last"), line
+
+
+def _lacking(line: Mapping[Any, Any] | None, runs: int) -> str:
+    """Say what a cell lacks, or nothing if it can be used."""
+    if line is None:
+        return "no such cell"
+    done, asked = _count(line, "n"), max(runs, _count(line, "seeds"))
+    if done < asked:
+        diverged = _count(line, "diverged")
+        return f"{done} of {asked} runs" + (f", {diverged} diverged" if diverged else "")
+    return "" if line["mean"] == line["mean"] else "no number"
+
+
+def _count(line: Mapping[Any, Any], name: str) -> int:
+    """Return a count; 0 where a table has none."""
+    value = line.get(name, 0)
+    return int(value) if value == value else 0
+
+
+def _missing(missing: Mapping[Cell, str], needed: int) -> str:
+    (row, column), why = next(iter(missing.items()))
+    return f"{len(missing)} of {needed} cells can't be used, such as {row}/{column}: {why}"

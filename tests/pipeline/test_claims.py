@@ -1,0 +1,307 @@
+"""Claims: each kind of check on small tables, the verdicts, the ledgers, and errors that name the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedcore.errors import SpecError
+from pipeline.checks import CHECKS
+from pipeline.claims import Claim, Verdict, evaluate, ledger, load, printed_results
+from pipeline.papers import published
+
+PAPERS = ("rfedavg", "fedavgr", "comfed", "fedomw", "radfed")
+TABLE = {
+    "a": {"x": 90.0, "y": 80.0, "z": 70.0},
+    "b": {"x": 85.0, "y": 80.0, "z": 69.0},
+    "c": {"x": 60.0, "y": 70.0, "z": 69.0},
+}
+
+
+def results(table: dict[str, dict[str, float]] = TABLE, n: int = 3, **more: Any) -> pd.DataFrame:
+    cells = [(row, column, mean) for row, line in table.items() for column, mean in line.items()]
+    frame = pd.DataFrame(cells, columns=["row", "column", "mean"])
+    return frame.assign(**{"paper": "p", "target": "t", "std": 0.5, "n": n, **more})
+
+
+def claim(check: dict[str, Any], **more: Any) -> Claim:
+    kind = CHECKS[check["kind"]].model_validate(check)
+    return Claim(paper="p", id="c", text="It is so.", source="Table 1", target="t", check=kind, **more)
+
+
+def verdict(check: dict[str, Any], frame: pd.DataFrame | None = None, scale: str = "paper") -> Verdict:
+    return evaluate(claim(check), results() if frame is None else frame, scale)
+
+
+def status(kind: str, **keys: Any) -> str:
+    return verdict({"kind": kind, **keys}).status
+
+
+@pytest.mark.parametrize(
+    ("keys", "holds"),
+    [
+        ({"row": "a", "over": "b", "columns": "x"}, True),
+        ({"row": "b", "over": "a", "columns": "x"}, False),
+        ({"row": "a", "over": "b", "columns": "y"}, False),  # a tie is no win
+        ({"row": "a", "over": ["b", "c"], "columns": ["x", "z"]}, True),
+        ({"row": "b", "over": ["a", "c"], "columns": "x"}, False),
+        ({"row": "a", "over": "b", "columns": "x", "by_at_least": 5}, True),
+        ({"row": "a", "over": "b", "columns": "x", "by_at_least": 5.1}, False),
+        ({"row": "a", "over": "b", "columns": ["x", "y", "z"]}, False),
+        ({"row": "a", "over": "b", "columns": ["x", "y", "z"], "in_share": 0.66}, True),
+        ({"row": "a", "over": "b", "columns": ["x", "y", "z"], "in_share": 0.67}, False),
+    ],
+)
+def test_beats(keys: dict[str, Any], holds: bool) -> None:
+    assert status("beats", **keys) == ("reproduced" if holds else "not reproduced")
+
+
+@pytest.mark.parametrize(
+    ("keys", "holds"),
+    [
+        ({"rows": "a", "columns": ["x", "y", "z"]}, True),  # shares the first place in y
+        ({"rows": "b", "columns": "y"}, True),
+        ({"rows": "b", "columns": ["x", "y"]}, False),
+        ({"rows": ["b", "c"], "columns": "x"}, False),
+        ({"rows": "b", "against": "c", "columns": ["x", "y", "z"]}, True),
+        ({"rows": "c", "columns": "x", "smallest": True}, True),
+        ({"rows": "a", "columns": "x", "smallest": True}, False),
+        ({"rows": ["a", "b", "c"], "columns": "x"}, True),  # nobody left to compare with
+    ],
+)
+def test_best(keys: dict[str, Any], holds: bool) -> None:
+    assert status("best", **keys) == ("reproduced" if holds else "not reproduced")
+
+
+@pytest.mark.parametrize(
+    ("keys", "holds"),
+    [
+        ({"rows": ["a", "b", "c"], "columns": ["x", "y", "z"]}, True),
+        ({"rows": ["b", "a", "c"], "columns": "y"}, True),  # a tie is in order
+        ({"rows": ["b", "a", "c"], "columns": "x"}, False),
+    ],
+)
+def test_order(keys: dict[str, Any], holds: bool) -> None:
+    assert status("order", **keys) == ("reproduced" if holds else "not reproduced")
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "holds"),
+    [
+        ("difference_about", {"row": "a", "minus": "b", "columns": "x", "value": 4, "within": 1}, True),
+        ("difference_about", {"row": "a", "minus": "b", "columns": "x", "value": 4, "within": 0.9}, False),
+        ("difference_about", {"row": "b", "minus": "a", "columns": "x", "value": 5, "within": 1}, False),
+        (
+            "difference_about",
+            {"row": "c", "minus": "a", "columns": ["x", "y"], "value": -20, "within": 10},
+            True,
+        ),
+        ("ratio_about", {"row": "a", "over": "c", "columns": "x", "value": 1.5, "within": 0.01}, True),
+        ("ratio_about", {"row": "c", "over": "a", "columns": "x", "value": 1.5, "within": 0.1}, False),
+        ("between", {"row": "a", "columns": ["x", "y"], "at_least": 80}, True),
+        ("between", {"row": "a", "columns": ["x", "y"], "at_most": 80}, False),
+        ("between", {"row": "a", "columns": "y", "at_least": 80, "at_most": 80}, True),
+    ],
+)
+def test_numbers(kind: str, keys: dict[str, Any], holds: bool) -> None:
+    assert status(kind, **keys) == ("reproduced" if holds else "not reproduced")
+
+
+def test_a_ratio_to_nothing_is_not_about_anything() -> None:
+    frame = results({"a": {"x": 1.0}, "b": {"x": 0.0}})
+    check = {"kind": "ratio_about", "row": "a", "over": "b", "columns": "x", "value": 1, "within": 9}
+    assert verdict(check, frame).status == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "holds"),
+    [
+        ("falls", {"rows": "a", "columns": ["x", "y", "z"]}, True),
+        ("falls", {"rows": ["a", "b"], "columns": ["x", "y", "z"], "by_at_least": 16}, True),
+        ("falls", {"rows": ["a", "b"], "columns": ["x", "y", "z"], "by_at_least": 17}, False),
+        ("rises", {"rows": "a", "columns": ["x", "y", "z"]}, False),
+        ("rises", {"rows": "a", "columns": ["z", "y", "x"]}, True),
+        ("rises", {"rows": "c", "columns": ["x", "y", "z"]}, False),
+        ("rises", {"rows": "c", "columns": ["x", "y", "z"], "ends": True}, True),
+        ("falls", {"rows": ["a", "c"], "columns": ["x", "z"], "in_share": 0.5}, True),
+    ],
+)
+def test_trends(kind: str, keys: dict[str, Any], holds: bool) -> None:
+    assert status(kind, **keys) == ("reproduced" if holds else "not reproduced")
+
+
+def test_a_level_stretch_is_no_trend() -> None:
+    frame = results({"a": {"x": 3.0, "y": 3.0, "z": 1.0}})
+    for ends, expected in ((False, "not reproduced"), (True, "reproduced")):
+        check = {"kind": "falls", "rows": "a", "columns": ["x", "y", "z"], "ends": ends}
+        assert verdict(check, frame).status == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "holds"),
+    [
+        ({"row": "a", "over": "b", "columns": "x", "than": ["y", "z"]}, True),
+        ({"row": "a", "over": "b", "columns": "y", "than": ["x"]}, False),
+        ({"row": "a", "over": "b", "columns": ["x", "z"], "than": ["y"]}, True),
+        ({"row": "a", "columns": "x", "than": ["y", "z"]}, True),  # cells that are gains already
+        ({"row": "c", "columns": "x", "than": ["y", "z"]}, False),
+        ({"row": "a", "over": "a", "columns": "x", "than": ["y"]}, False),  # equal gains
+    ],
+)
+def test_gain_largest_in(keys: dict[str, Any], holds: bool) -> None:
+    assert status("gain_largest_in", **keys) == ("reproduced" if holds else "not reproduced")
+
+
+def test_relative_and_absolute_gains_differ() -> None:
+    frame = results({"a": {"x": 11.0, "y": 102.0}, "b": {"x": 10.0, "y": 100.0}})
+    check = {"kind": "gain_largest_in", "row": "a", "over": "b", "columns": "x", "than": "y"}
+    assert verdict(check, frame).status == "reproduced"
+    assert verdict({**check, "relative": False}, frame).status == "not reproduced"
+
+
+def test_the_detail_names_what_fails() -> None:
+    found = verdict({"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y", "z"]})
+    assert found.detail == "true in 2 of 3: not where y 80 against b 80"
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (results().query("row != 'b'"), "1 of 2 cells can't be used, such as b/x: no such cell"),
+        (results().query("target != 't'"), "2 of 2 cells can't be used, such as a/x: no such cell"),
+        (results(n=2, seeds=3, diverged=1), "such as a/x: 2 of 3 runs, 1 diverged"),
+        (results(n=0), "such as a/x: 0 of 1 runs"),
+        (results({**TABLE, "b": {"x": float("nan")}}), "such as b/x: no number"),
+    ],
+)
+def test_missing_cells_are_told(frame: pd.DataFrame, why: str) -> None:
+    found = verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, frame)
+    assert found.status == "not enough runs"
+    assert why in found.detail
+
+
+def test_a_claim_can_ask_for_more_runs_than_the_table() -> None:
+    check = {"kind": "beats", "row": "a", "over": "b", "columns": "x"}
+    assert evaluate(claim(check, runs=3), results(), "paper").status == "reproduced"
+    assert evaluate(claim(check, runs=4), results(), "paper").status == "not enough runs"
+
+
+def test_best_of_all_needs_every_row() -> None:
+    frame = results()
+    frame.loc[(frame["row"] == "c") & (frame["column"] == "x"), "n"] = 0
+    assert verdict({"kind": "best", "rows": "a", "columns": "x"}, frame).status == "not enough runs"
+    assert (
+        verdict({"kind": "best", "rows": "a", "against": "b", "columns": "x"}, frame).status == "reproduced"
+    )
+
+
+def test_another_scale_is_told_but_not_judged() -> None:
+    check = {"kind": "beats", "row": "b", "over": "a", "columns": "x"}
+    found = verdict(check, scale="demo")
+    assert found.status == "not tested at this scale"
+    assert found.detail.startswith("at demo scale true in 0 of 1")
+    assert verdict(check, results(n=0), scale="demo").status == "not tested at this scale"
+    anywhere = claim(check, scales=("demo", "paper"))
+    assert evaluate(anywhere, results(), "demo").status == "not reproduced"
+
+
+def test_another_paper_s_lines_do_not_count() -> None:
+    other = results({"a": {"x": 1.0}, "b": {"x": 2.0}}, paper="q")
+    frame = pd.concat([other, results(), other])
+    assert verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, frame).status == "reproduced"
+
+
+def test_rounds_of_a_curve_are_columns() -> None:
+    lines = [("a", 10, 50.0), ("a", 20, 60.0), ("b", 10, 55.0), ("b", 20, 58.0)]
+    curve = pd.DataFrame(lines, columns=["row", "round", "mean"])
+    curve = curve.assign(paper="p", target="t", column="panel", std=0.0, n=2)
+    frame = pd.concat([results(target="other"), curve])
+    for column, expected in (("panel@10", "not reproduced"), ("panel@20", "reproduced")):
+        assert (
+            verdict({"kind": "beats", "row": "a", "over": "b", "columns": column}, frame).status == expected
+        )
+    assert (
+        verdict({"kind": "beats", "row": "a", "over": "b", "columns": "panel@last"}, frame).status
+        == "reproduced"
+    )
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_ledgers_hold_or_fail_on_the_printed_numbers_as_they_say(paper: str) -> None:
+    """Each claim, held against the paper's own tables; this also proves that its rows and columns exist."""
+    frame = printed_results(paper, published(paper))
+    expected = {"holds": "reproduced", "fails": "not reproduced", "no numbers": "not enough runs"}
+    claims = ledger(paper)
+    found = {c.id: evaluate(c, frame, "paper").status for c in claims}
+    assert found == {c.id: expected[c.printed] for c in claims}
+    assert len(claims) >= 10
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_ledgers_fail_when_the_printed_order_is_turned_round(paper: str) -> None:
+    """No ledger is a rubber stamp: with every number negated, most claims must fall."""
+    frame = printed_results(paper, published(paper)).assign(mean=lambda f: -f["mean"])
+    printed = [c for c in ledger(paper) if c.printed == "holds"]
+    fallen = [c.id for c in printed if evaluate(c, frame, "paper").status == "not reproduced"]
+    assert len(fallen) >= 0.8 * len(printed)
+
+
+def test_a_paper_without_ledger_claims_nothing() -> None:
+    assert ledger("nobody") == ()
+
+
+GOOD = """
+- id: one
+  text: It is so.
+  source: Table 1
+  target: table1
+  check: {kind: beats, row: a, over: b, columns: [100]}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "claims.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_ledger_is_read(tmp_path: Path) -> None:
+    (one,) = load(write(tmp_path, GOOD), "p")
+    assert (one.paper, one.id, one.scales, one.check.columns) == ("p", "one", ("paper",), ("100",))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("row: a,", "", "check.row: missing, but required"),
+        ("kind: beats", "kind: beat", "check.kind: no check named 'beat' (did you mean 'beats'?)"),
+        ("row: a,", "row: a, by: 2,", "check.by: unknown key"),
+        ("columns: [100]", "columns: []", "check.columns: got []"),
+        (
+            "columns: [100]",
+            "columns: [100], in_share: 2",
+            "check.in_share: got 2, expected less than or equal to 1",
+        ),
+        ("source: Table 1", "sources: Table 1", "claim.source"),
+        ("text: It is so.", "text: ''", "claim.text"),
+        ("id: one", "id: One!", "claim.id"),
+        (GOOD, GOOD + GOOD, "two claims have the id 'one'"),
+        (GOOD, "claims: 3", "expected a list of claims, got dict"),
+        (GOOD, "- just words", "expected keys and values, got 'just words'"),
+        (GOOD, "[", "not valid YAML"),
+        ("check: {", "check: 3 # {", "check: expected keys and values with a kind, got 3"),
+        ("kind: beats, row: a, over: b", "kind: between, row: a", "neither at_least nor at_most is given"),
+        ("kind: beats, row: a, over: b", "kind: falls, rows: a", "check.columns"),
+    ],
+)
+def test_a_wrong_ledger_is_refused_in_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    path = write(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(SpecError) as refused:
+        load(path, "p")
+    message = str(refused.value)
+    assert said in message
+    assert str(path) in message
+    assert "\n" not in message

@@ -1,0 +1,214 @@
+"""The published numbers: every cell of every table is there, under names that the library knows."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pandas as pd
+import pytest
+
+from fedcore.registry import plugins
+from pipeline.papers import FOLDER, published
+from pipeline.report.collect import published_cells
+
+COLUMNS = ["target", "row", "column", "mean", "std", "unit", "mark", "note"]
+COUNTS = {
+    "rfedavg": {"table1": 48, "table2": 48, "table3": 8, "fig10": 2},
+    "fedavgr": {"table1": 36, "table2": 45, "table3": 30, "fig_mmd": 4},
+    "comfed": {"table4": 320},
+    "fedomw": {"table1": 24, "table2": 12, "table3": 18, "table4": 24, "table5": 24, "theorem2": 2},
+    "radfed": {"table1": 35, "table2": 21, "table3": 90},
+}
+UNITS = {
+    "percent",
+    "relative_percent",
+    "f1_percent",
+    "auc_percent",
+    "score",
+    "count",
+    "ratio",
+    "bytes",
+    "mmd",
+    "nats",
+}
+SIZES = ["training_size", "testing_size", "classes"]
+ABLATIONS = ("_non", "_w", "_p", "_phi", "_mmd")
+COVERTYPE = {"covcls", "covfeat", "covcls_g", "covcls_l", "covfeat_g", "covfeat_l"}
+STATISTICS = {("fedavgr", "table1"), ("fedomw", "table1"), ("radfed", "table1"), ("radfed", "table2")}
+
+
+@cache
+def frame(paper: str) -> pd.DataFrame:
+    return pd.read_csv(published(paper), dtype={"row": str, "column": str}, keep_default_na=True)
+
+
+def cell(paper: str, target: str, row: str, column: str) -> tuple[float, float]:
+    return published_cells(published(paper), target)[row, column]
+
+
+def test_every_paper_with_numbers_is_counted_here() -> None:
+    assert {path.parent.name for path in FOLDER.glob("*/published.csv")} == set(COUNTS)
+
+
+@pytest.mark.parametrize("paper", COUNTS)
+def test_each_table_has_all_its_cells_once(paper: str) -> None:
+    own = frame(paper)
+    assert list(own.columns) == COLUMNS
+    assert own.groupby("target").size().to_dict() == COUNTS[paper]
+    assert not own.duplicated(["target", "row", "column"]).any()
+    assert own["mean"].notna().all()
+
+
+@pytest.mark.parametrize("paper", COUNTS)
+def test_tables_are_full_rectangles(paper: str) -> None:
+    for _, own in frame(paper).groupby("target"):
+        assert len(own) == own["row"].nunique() * own["column"].nunique()
+
+
+@pytest.mark.parametrize("paper", COUNTS)
+def test_units_and_ranges(paper: str) -> None:
+    own = frame(paper)
+    assert set(own["unit"]) <= UNITS
+    share = own[own["unit"].isin({"percent", "f1_percent", "auc_percent", "score"})]
+    assert share["mean"].between(10, 100).all()
+    assert own["std"].dropna().between(0.001, 11).all()
+    relative = own[own["unit"] == "relative_percent"]
+    assert relative["mean"].between(-2, 6).all()
+    assert set(own["mark"].dropna()) <= {"bold", "underlined"}
+
+
+def is_algorithm(name: str) -> bool:
+    known = plugins("algorithm")
+    bare = [name.removesuffix(ending) for ending in ABLATIONS if name.endswith(ending)]
+    return name in known or any(stem in known for stem in bare)
+
+
+def is_data_set(name: str) -> bool:
+    name = name.partition("-")[0]
+    return name in plugins("data") or name in COVERTYPE or name in {"mnist_1", "mnist_01", "avg"}
+
+
+@pytest.mark.parametrize("paper", COUNTS)
+def test_rows_and_columns_are_names_of_the_library(paper: str) -> None:
+    for target, own in frame(paper).groupby("target"):
+        if target == "theorem2":
+            continue
+        expected = is_data_set if (paper, target) in STATISTICS else is_algorithm
+        assert [row for row in own["row"].unique() if not expected(row)] == []
+        if expected is is_data_set or (paper, target) in {("rfedavg", "table3"), ("rfedavg", "fig10")}:
+            continue
+        numbers = (paper, target) in {("comfed", "table4"), ("fedavgr", "fig_mmd")}
+        good = str.isdigit if numbers else is_data_set
+        assert [column for column in own["column"].unique() if not good(column)] == []
+
+
+def test_ablations_are_explained() -> None:
+    for paper in COUNTS:
+        own = frame(paper)
+        unknown = own[own["row"].map(lambda row: is_algorithm(row) and row not in plugins("algorithm"))]
+        assert unknown["note"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("paper", "target", "row", "column", "mean", "std"),
+    [
+        ("rfedavg", "table1", "fedavg", "mnist-sim0", 97.07, 0.34),
+        ("rfedavg", "table1", "rfedavg_plus", "sent140-iid", 75.69, 0.34),
+        ("rfedavg", "table2", "qfedavg", "mnist-sim0", 74.42, 10.17),
+        ("rfedavg", "table2", "rfedavg_plus", "sent140-iid", 77.74, 0.16),
+        ("rfedavg", "table3", "rfedavg", "cross_silo-cnn", 56160, None),
+        ("rfedavg", "table3", "rfedavg_plus", "cross_device-rnn", 1784, None),
+        ("fedavgr", "table1", "a1a", "classes", 2, None),
+        ("fedavgr", "table1", "mnist", "features", 784, None),
+        ("fedavgr", "table2", "oneshot", "a1a", 76.86, 0.30),
+        ("fedavgr", "table2", "fedavgr", "svmguide1", 91.77, 1.01),
+        ("fedavgr", "table2", "fedavgr", "mnist", 97.34, 0.06),
+        ("fedavgr", "table3", "fedavgr_non", "svmguide1", 89.05, None),
+        ("fedavgr", "table3", "fedavgr", "synthetic", 96.23, None),
+        ("fedavgr", "fig_mmd", "fedavgr", "0", 0.766, None),
+        ("fedavgr", "fig_mmd", "fedavgr", "100", 0.019, None),
+        ("comfed", "table4", "fedavg", "100", 33.1, None),
+        ("comfed", "table4", "fedavg", "2000", 75.4, None),
+        ("comfed", "table4", "prox_yogi", "300", 59.3, None),
+        ("comfed", "table4", "scaf_yogi", "100", 43.2, None),
+        ("comfed", "table4", "scaf_yogi", "2000", 74.3, None),
+        ("fedomw", "table1", "letter", "classes", 26, None),
+        ("fedomw", "table2", "dl_u", "usps", 91.53, 0.25),
+        ("fedomw", "table2", "dl_opt", "mnist", 96.29, 0.13),
+        ("fedomw", "table3", "fedavg", "usps", 90.82, 0.26),
+        ("fedomw", "table3", "fedomw", "letter", 63.57, 0.46),
+        ("fedomw", "table4", "dl_opt_non", "usps", 91.61, None),
+        ("fedomw", "table4", "dl_opt", "mnist", 96.40, None),
+        ("fedomw", "table5", "fedomw_w", "satimage", 79.65, None),
+        ("fedomw", "table5", "fedomw", "mnist", 96.39, None),
+        ("radfed", "table1", "cifar10", "min", 2, None),
+        ("radfed", "table1", "eicu", "c_score", 0.06, None),
+        ("radfed", "table2", "shakespeare", "radfed_i-gamma", 0.8, None),
+        ("radfed", "table3", "fedavg", "cifar10", 82.88, None),
+        ("radfed", "table3", "fedadapt", "covfeat_l", -1.50, None),
+        ("radfed", "table3", "radfed_m", "avg", 1.71, None),
+    ],
+)
+def test_corners(paper: str, target: str, row: str, column: str, mean: float, std: float | None) -> None:
+    assert cell(paper, target, row, column) == pytest.approx((mean, std or float("nan")), nan_ok=True)
+
+
+def test_marks_that_the_texts_show() -> None:
+    fedomw = frame("fedomw")
+    bold = fedomw[fedomw["mark"] == "bold"]
+    assert set(bold["row"]) == {"dl_opt", "fedomw"}
+    assert len(bold) == 4 * 6
+    fedavgr = frame("fedavgr")
+    underlined = fedavgr[fedavgr["mark"] == "underlined"]
+    assert sorted(zip(underlined["row"], underlined["column"], strict=True)) == [
+        ("fedavg", "a1a"),
+        ("fedavg", "satimage"),
+        ("fedavg", "splice"),
+        ("fedprox", "a1a"),
+        ("fedprox", "splice"),
+    ]
+
+
+@pytest.mark.parametrize("target", ["table2", "table3", "table4", "table5"])
+def test_what_is_bold_is_the_largest(target: str) -> None:
+    own = frame("fedomw").query("target == @target")
+    best = own.loc[own.groupby("column")["mean"].idxmax()]
+    assert (best["mark"] == "bold").all()
+
+
+def test_radfed_averages_are_changes_of_the_mean_score() -> None:
+    """The AVG row follows from the other rows, which a wrong digit anywhere would break."""
+    table = frame("radfed").query("target == 'table3'").pivot(index="row", columns="column", values="mean")
+    printed = table.pop("avg")
+    scores = table.loc["fedavg"]
+    assert scores.mean() == pytest.approx(printed["fedavg"], abs=0.006)
+    changed = table.drop(index="fedavg")
+    average = 100 * ((scores * (1 + changed / 100)).mean(axis=1) / scores.mean() - 1)
+    assert (average - printed.drop("fedavg")).abs().max() < 0.012
+
+
+def test_comfed_curves_are_best_so_far() -> None:
+    """Each row can only rise, as the best model so far is reported."""
+    table = frame("comfed").pivot(index="row", columns="column", values="mean")
+    table = table[sorted(table.columns, key=int)]
+    assert list(table.columns) == [str(100 * k) for k in range(1, 21)]
+    assert (table.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
+
+
+def test_delta_sizes_are_proportional_to_the_clients_of_a_round() -> None:
+    own = frame("rfedavg").query("target == 'table3'").set_index(["row", "column"])["mean"]
+    for regime, clients in (("cross_silo", 20), ("cross_device", 100)):
+        for model in ("cnn", "rnn"):
+            key = f"{regime}-{model}"
+            assert own["rfedavg", key] == clients * own["rfedavg_plus", key]
+
+
+def test_one_data_set_has_one_size_in_all_papers() -> None:
+    sizes = {}
+    for paper in ("fedavgr", "fedomw"):
+        own = frame(paper).query(
+            "target == 'table1' and column in ['training_size', 'testing_size', 'classes']"
+        )
+        for row, column, mean in zip(own["row"], own["column"], own["mean"], strict=True):
+            assert sizes.setdefault((row, column), mean) == mean
+    assert len(sizes) == 10 * 3
