@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +249,12 @@ def test_ledgers_fail_when_the_printed_order_is_turned_round(paper: str) -> None
     printed = [c for c in ledger(paper) if c.printed == "holds"]
     fallen = [c.id for c in printed if evaluate(c, frame, "paper").status == "not reproduced"]
     assert len(fallen) >= 0.8 * len(printed)
+
+
+def test_reading_a_ledger_loads_nothing_heavy() -> None:
+    code = "import sys; from pipeline.claims import ledger; assert ledger('radfed'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pandas", "numpy", "scipy", "torch", "matplotlib"} & set(done.stdout.split())
 
 
 def test_a_paper_without_ledger_claims_nothing() -> None:

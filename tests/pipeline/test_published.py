@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import pandas as pd
 import pytest
 
 from fedcore.registry import plugins
+from pipeline.claims import ledger
 from pipeline.papers import FOLDER, published
 from pipeline.report.collect import published_cells
 
@@ -212,3 +214,19 @@ def test_one_data_set_has_one_size_in_all_papers() -> None:
         for row, column, mean in zip(own["row"], own["column"], own["mean"], strict=True):
             assert sizes.setdefault((row, column), mean) == mean
     assert len(sizes) == 10 * 3
+
+
+@pytest.mark.parametrize("paper", COUNTS)
+def test_the_readme_names_every_target_that_has_numbers_or_claims(paper: str) -> None:
+    text = (FOLDER / paper / "README.md").read_text()
+    named = set(re.findall(r"^\| ([a-z0-9_, ]+) \|", text, flags=re.MULTILINE))
+    listed = {name for names in named for part in names.split(", ") for name in _span(part)}
+    assert {*frame(paper)["target"], *(claim.target for claim in ledger(paper))} <= listed
+
+
+def _span(names: str) -> list[str]:
+    """Write ``fig2 to fig4`` out."""
+    first, _, last = names.partition(" to ")
+    if not last:
+        return [first]
+    return [f"fig{number}" for number in range(int(first[3:]), int(last[3:]) + 1)]
