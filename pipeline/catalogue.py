@@ -161,8 +161,8 @@ class Catalogue:
 
     def _expand(self, paper: str, query: Query) -> Iterator[Run]:
         params = self.params.papers[paper]
-        values = specification(params, query) | self.params.common.model_dump()
         try:
+            values = specification(params, query) | self.params.common.model_dump()
             resolved = parse(values | {"seed": 0, "variant": params.variant}).resolved()
         except SpecError as error:
             raise SpecError(f"papers.{paper}.{_place(query, str(error))}") from None
@@ -289,6 +289,8 @@ def _place(query: Query, message: str) -> str:
     section, dot, rest = message.partition(".")
     if dot and section in places:
         return f"{places[section]}.{rest}"
+    if section in {"regimes", "datasets", "algorithms"}:
+        return message
     return (
         f"{message} (in regime '{query.regime}', data set '{query.dataset}', algorithm '{query.algorithm}')"
     )

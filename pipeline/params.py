@@ -51,7 +51,9 @@ def load(config: Mapping[str, Any]) -> Scaled:
         raise SpecError(f"{where}.seeds: missing, but required where one_process is true")
     for paper in scale.papers:
         _known(f"{where}.papers", paper, params.papers)
-    common = check(CommonParams, overlay(dict(config.get("common") or {}), scale.common), f"{where}.common")
+    common = check(
+        CommonParams, overlay(params.common.model_dump(exclude_unset=True), scale.common), f"{where}.common"
+    )
     papers = {name: _reduced(config["papers"][name], scale, where, name) for name in params.papers}
     return Scaled(
         scale=params.scale,
@@ -68,8 +70,10 @@ def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
-        nested = isinstance(old, Mapping) and isinstance(value, Mapping)
-        merged[key] = overlay(old, value) if nested else value
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged[key] = overlay(old, value)
+        else:
+            merged[key] = value
     return merged
 
 

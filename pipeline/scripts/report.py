@@ -1,4 +1,4 @@
-"""Snakemake's way into the report stage."""
+"""Snakemake's way into the report stage; Snakemake itself defines the name ``snakemake``."""
 
 import sys
 from pathlib import Path

@@ -1,0 +1,163 @@
+"""params.yaml: wrong values are one line with the path of the key; generated files follow the schema."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from project import HOME
+
+from fedcore.errors import SpecError
+from fedcore.spec import Training
+from pipeline import docs, dvcfile
+from pipeline.catalogue import Catalogue
+from pipeline.params import load, overlay
+from pipeline.schema import Params, TrainingParams
+
+
+@pytest.fixture
+def config() -> dict[str, Any]:
+    return yaml.safe_load((HOME / "params.yaml").read_text())
+
+
+def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    config = copy.deepcopy(config)
+    *parents, last = path.split(".")
+    here = config
+    for key in parents:
+        here = here[key]
+    here[last] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("scael", "demo", "scael: unknown key (did you mean 'scale'?)"),
+        ("scale", "dmeo", "scale: got 'dmeo', which is not defined (did you mean 'demo'?)"),
+        ("primary_paper", "other", "primary_paper: got 'other', which is not defined; known: rfedavg"),
+        ("common.dtpye", "float32", "common.dtpye: unknown key (did you mean 'dtype'?)"),
+        ("common.dtype", "float16", "common.dtype: got 'float16', expected 'float32' or 'float64'"),
+        (
+            "papers.rfedavg.regimes.cross_silo.training.bach_size",
+            10,
+            "papers.rfedavg.regimes.cross_silo.training.bach_size: unknown key (did you mean 'batch_size'?)",
+        ),
+        (
+            "papers.rfedavg.regimes.cross_silo.fraction",
+            1.5,
+            "papers.rfedavg.regimes.cross_silo.fraction: got 1.5, expected less than or equal to 1",
+        ),
+        (
+            "papers.rfedavg.datasets.mnist.splits.sim0.similarity",
+            1.4,
+            "papers.rfedavg.datasets.mnist.splits.sim0.similarity: got 1.4, expected less than or equal to 1",
+        ),
+        (
+            "papers.rfedavg.datasets.mnist.data.name",
+            "mnits",
+            "papers.rfedavg.datasets.mnist.data.name: no data named 'mnits' (did you mean 'mnist'?)",
+        ),
+        (
+            "papers.rfedavg.datasets.mnist.splits.sim0",
+            {"name": "similarity"},
+            "papers.rfedavg.datasets.mnist.splits.sim0.similarity: missing, but required",
+        ),
+        (
+            "papers.rfedavg.algorithms.scaffold.server_rl",
+            1.0,
+            "papers.rfedavg.algorithms.scaffold.server_rl: unknown key (did you mean 'server_lr'?)",
+        ),
+        (
+            "papers.rfedavg.algorithms.fedprox.mu",
+            -1.0,
+            "papers.rfedavg.algorithms.fedprox.mu: got -1.0, expected greater than or equal to 0",
+        ),
+        (
+            "papers.rfedavg.algorithms.fedprox.per.mnits",
+            {"mu": 1.0},
+            "papers.rfedavg.algorithms.fedprox.per.mnits: no such data set, regime or split "
+            "(did you mean 'mnist'?)",
+        ),
+        (
+            "papers.rfedavg.algorithms.fedporx",
+            {"mu": 1.0},
+            "papers.rfedavg.algorithms.fedporx.name: no algorithm named 'fedporx' (did you mean 'fedprox'?)",
+        ),
+        ("papers.rfedavg.seeds", [], "papers.rfedavg.seeds: got [], expected"),
+        (
+            "papers.rfedavg.seeds",
+            [0, -1],
+            "papers.rfedavg.seeds.1: got -1, expected greater than or equal to 0",
+        ),
+        ("papers.rfedavg.algorithms.Bad-Name", {}, "papers.rfedavg.algorithms.Bad-Name: got the name"),
+        (
+            "scales.demo.papers.rfedavg.datasets.mnits",
+            {"training": {"rounds": 1}},
+            "scales.demo.papers.rfedavg.datasets.mnits",
+        ),
+        (
+            "scales.demo.papers.rfedavg.regimes.cross_silo.clinets",
+            3,
+            "scales.demo.papers.rfedavg.regimes.cross_silo.clinets: unknown key (did you mean 'clients'?)",
+        ),
+        ("scales.demo.papers.fedwow", {}, "scales.demo.papers: got 'fedwow', which is not defined"),
+        ("scales.demo.seeds", None, "scales.demo.seeds: missing, but required where one_process is true"),
+        ("papers", "none", "papers: got 'none', expected a valid dictionary"),
+    ],
+)
+def test_a_wrong_value_is_one_line_with_the_path_of_the_key(
+    config: dict[str, Any], path: str, value: Any, expected: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        _ = Catalogue(load(put(config, path, value))).index
+    message = str(caught.value)
+    assert message.startswith(expected), message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("path", docs.FILES)
+def test_generated_files_follow_the_schema(path: str) -> None:
+    found = (HOME / path).read_text()
+    assert found == docs.FILES[path](), f"{path} is out of date; run `{docs.COMMAND}`"
+
+
+def test_dvc_file_follows_the_catalogue() -> None:
+    found = (HOME / "dvc.yaml").read_text()
+    assert found == dvcfile.text(HOME / "params.yaml"), f"dvc.yaml is out of date; run `{dvcfile.COMMAND}`"
+
+
+def test_every_key_is_described() -> None:
+    lines = [line for line in docs.key_table().splitlines() if line.startswith("| `")]
+    assert len(lines) > 60
+    assert all(len(line.split(" | ")[-1].rstrip(" |")) > 5 for line in lines)
+
+
+def test_editors_are_told_the_schema() -> None:
+    first = (HOME / "params.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=params.schema.json"
+    schema = json.loads((HOME / "params.schema.json").read_text())
+    assert set(schema["properties"]) == set(Params.model_fields)
+
+
+def test_training_keys_are_those_of_a_run() -> None:
+    assert set(TrainingParams.model_fields) == set(Training.model_fields)
+
+
+def test_overlay_goes_through_nested_mappings() -> None:
+    base = {"a": {"b": 1, "c": {"d": 2}}, "e": [1, 2]}
+    assert overlay(base, {"a": {"c": {"d": 3}}, "e": [4]}) == {"a": {"b": 1, "c": {"d": 3}}, "e": [4]}
+    assert base["a"] == {"b": 1, "c": {"d": 2}}
+
+
+def test_a_file_that_is_no_yaml_is_one_line(tmp_path: Path) -> None:
+    from pipeline.explain import catalogue_of
+
+    (tmp_path / "params.yaml").write_text("a: [")
+    with pytest.raises(SpecError, match=r"params\.yaml: cannot be read") as caught:
+        catalogue_of(tmp_path / "params.yaml")
+    assert "\n" not in str(caught.value)

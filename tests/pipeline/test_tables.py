@@ -1,0 +1,270 @@
+"""Tables: golden renderings of fixed runs, with ties, missing, diverged and single runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedcore.errors import DataError
+from fedcore.files import canonical_json, sha256_text
+from pipeline.catalogue import Run
+from pipeline.papers import published
+from pipeline.report import pdf, render
+from pipeline.report.collect import COLUMNS, tidy, verdict
+from pipeline.report.grid import Grid, arrange
+from pipeline.targets import Column, Paper, Query, Table
+
+GOLDEN = Path(__file__).with_name("golden")
+COLUMNS_OF = (Column("easy", "Sim 100%", "MNIST"), Column("hard", "Sim 0%", "MNIST"))
+TABLE = Table(
+    title="Test accuracy & more",
+    published="Table I",
+    columns=lambda params: COLUMNS_OF,
+    query=lambda row, column: Query("regime", "mnist", column, row),
+)
+PAPER = Paper(title="A paper", citation="A. Author, 2023", datasets={}, targets={"table1": TABLE})
+SEEDS = (0, 1, 2)
+
+
+def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "paper") -> Run:
+    spec = {"row": row, "column": column, "seed": seed, "variant": variant}
+    return Run(
+        "toy", scale, f"regime-mnist-{column}", row, f"{row}-00000000", seed, spec, "code", "partition"
+    )
+
+
+def write(root: Path, made: Run, accuracy: float | None) -> None:
+    folder = root / made.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    summary = {
+        "status": "completed" if accuracy is not None else "diverged",
+        "final": None
+        if accuracy is None
+        else {"test_accuracy": accuracy, "train_loss": None, "test_loss": 0.1},
+        "spec_sha256": sha256_text(canonical_json(made.spec)),
+        "data_note": "5 + 5 images",
+        "data_state": "subset",
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+
+
+def table_of(
+    root: Path, accuracies: dict[tuple[str, str], list[float | str | None]], scale: str = "demo"
+) -> tuple[pd.DataFrame, Grid]:
+    """Build a table; an accuracy of None is a diverged run, "missing" one that did not run."""
+    cells = {}
+    for (row, column), values in accuracies.items():
+        runs = [run(row, column, seed, scale) for seed in SEEDS[: len(values)]]
+        for made, value in zip(runs, values, strict=True):
+            if value != "missing":
+                write(root, made, value if isinstance(value, float) else None)
+        cells[row, column] = runs
+    (root / "published.csv").write_text(
+        "target,row,column,mean,std\ntable1,fedavg,easy,99.28,0.01\ntable1,fedavg,hard,97.07,\n"
+    )
+    frame = tidy("toy", "table1", TABLE, cells, root / "published.csv", root)
+    seeds = SEEDS[: max(len(values) for values in accuracies.values())]
+    return frame, arrange(frame, TABLE, COLUMNS_OF, PAPER, seeds)
+
+
+ONE_SEED: dict[tuple[str, str], list[float | str | None]] = {
+    ("fedavg", "easy"): [0.991],
+    ("fedavg", "hard"): [0.5],
+    ("fedprox", "easy"): [0.9],
+    ("fedprox", "hard"): [0.6],
+}
+FULL: dict[tuple[str, str], list[float | str | None]] = {
+    ("fedavg", "easy"): [0.991, 0.992, 0.993],
+    ("fedavg", "hard"): [0.5, 0.6, 0.7],
+    ("fedprox", "easy"): [0.99204, 0.99196, 0.992],
+    ("fedprox", "hard"): [0.9, None, 0.8],
+    ("rfedavg_plus", "easy"): [0.98, "missing", 0.97],
+    ("rfedavg_plus", "hard"): [None, None, None],
+    ("mine_&_only", "easy"): ["missing", "missing", "missing"],
+    ("mine_&_only", "hard"): [0.65, 0.61, 0.63],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("full.md", render.markdown),
+        ("full.html", render.html),
+        ("full.tex", render.latex),
+        ("full.standalone.tex", render.standalone),
+    ],
+)
+def test_a_table_with_ties_missing_and_diverged_runs(tmp_path: Path, name: str, form: object) -> None:
+    _, grid = table_of(tmp_path, FULL)
+    compare(name, form(grid))  # type: ignore[operator]
+
+
+def test_the_tidy_file_has_a_line_a_cell(tmp_path: Path) -> None:
+    frame, _ = table_of(tmp_path, FULL)
+    assert tuple(frame.columns) == COLUMNS
+    assert len(frame) == len(FULL)
+    compare("full.csv", frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
+
+
+def test_one_seed_has_no_spread(tmp_path: Path) -> None:
+    _, grid = table_of(tmp_path, ONE_SEED, "quick")
+    text = render.markdown(grid)
+    compare("one_seed.md", text)
+    assert "One seed (0)" in text
+    assert "(%), after the last round. One seed" in text
+
+
+def compare(name: str, text: str) -> None:
+    """Compare with the golden file; write the new text beside it when they differ."""
+    path = GOLDEN / name
+    if not path.exists() or path.read_text() != text:
+        (GOLDEN / "new").mkdir(parents=True, exist_ok=True)
+        (GOLDEN / "new" / name).write_text(text)
+    assert path.exists(), f"look at tests/pipeline/golden/new/{name} and move it up if it is right"
+    assert text == path.read_text(), f"see tests/pipeline/golden/new/{name}"
+
+
+def test_bold_is_for_the_best_as_printed_and_for_complete_cells_only(tmp_path: Path) -> None:
+    _, grid = table_of(tmp_path, FULL)
+    bold = {(label, c) for label, cells in grid.rows for c, cell in enumerate(cells) if cell.best}
+    assert bold == {("FedAvg", 0), ("FedProx", 0), ("mine_&_only", 1)}
+
+
+def test_incomplete_cells_say_so(tmp_path: Path) -> None:
+    _, grid = table_of(tmp_path, FULL)
+    cells = {(label, c): cell for label, row in grid.rows for c, cell in enumerate(row)}
+    assert cells["FedProx", 1].mark == "‡"
+    assert cells["rFedAvg+", 0].mark == "†"
+    assert cells["rFedAvg+", 1].mean == "diverged"
+    assert cells["mine_&_only", 0].mean == "–"
+    assert "† fewer runs than asked for." in grid.caption.text
+    assert "‡ without diverged runs." in grid.caption.text
+
+
+def test_marks_that_are_not_used_are_not_explained(tmp_path: Path) -> None:
+    _, grid = table_of(tmp_path, {("fedavg", "easy"): [0.1, 0.2], ("fedavg", "hard"): [0.1, 0.2]})
+    assert "†" not in grid.caption.text
+    assert "‡" not in grid.caption.text
+
+
+def test_a_caption_names_what_ran(tmp_path: Path) -> None:
+    _, grid = table_of(tmp_path, FULL)
+    for part in (
+        "over 3 seeds (0, 1, 2)",
+        "Scale: demo. Variant: paper.",
+        "MNIST: 5 + 5 images (subset)",
+        "Table I of A. Author, 2023, rebuilt.",
+    ):
+        assert part in grid.caption.text
+    assert "SCAFFOLD" not in render.html(grid)
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [
+        ("demo", "Demo scale: not a reproduction."),
+        ("quick", "Quick scale: not a reproduction."),
+        ("paper", ""),
+    ],
+)
+def test_reduced_scales_are_watermarked(tmp_path: Path, scale: str, expected: str) -> None:
+    frame, grid = table_of(tmp_path, {("fedavg", "easy"): [0.5], ("fedavg", "hard"): [0.5]}, scale)
+    assert grid.caption.watermark == expected
+    for form in (render.markdown, render.html, render.latex):
+        assert ("not a reproduction" in form(grid)) == bool(expected)
+    assert all(("not tested" in text) == bool(expected) for text in frame["verdict"])
+
+
+@pytest.mark.parametrize(
+    ("difference", "std", "expected"),
+    [
+        (0.9, 0.01, "agrees"),
+        (-1.0, float("nan"), "agrees"),
+        (1.1, 0.01, "differs"),
+        (-5.0, 3.0, "agrees"),
+        (6.1, 3.0, "differs"),
+        (float("nan"), 1.0, ""),
+    ],
+)
+def test_verdicts_allow_two_deviations_or_one_point(difference: float, std: float, expected: str) -> None:
+    assert verdict(difference, std, "paper") == expected
+
+
+@pytest.mark.parametrize(
+    ("what", "change"), [("scales", {"scale": "quick"}), ("variants", {"variant": "released"})]
+)
+def test_a_table_never_mixes(tmp_path: Path, what: str, change: dict[str, str]) -> None:
+    runs = [run("fedavg", "easy", 0), run("fedavg", "easy", 1, **change)]
+    with pytest.raises(DataError, match=f"one table can't mix {what}"):
+        tidy("toy", "table1", TABLE, {("fedavg", "easy"): runs}, published("rfedavg"), tmp_path)
+
+
+def test_a_summary_of_another_specification_is_refused(tmp_path: Path) -> None:
+    made = run("fedavg", "easy", 0)
+    write(tmp_path, made, 0.5)
+    other = replace(made, spec={**made.spec, "lr": 1.0})
+    with pytest.raises(DataError, match=r"summary\.json: made by another specification"):
+        tidy("toy", "table1", TABLE, {("fedavg", "easy"): [other]}, published("rfedavg"), tmp_path)
+
+
+def test_a_damaged_summary_is_one_line(tmp_path: Path) -> None:
+    made = run("fedavg", "easy", 0)
+    write(tmp_path, made, 0.5)
+    (tmp_path / made.folder / "summary.json").write_text("{")
+    with pytest.raises(DataError, match=r"summary\.json: not valid JSON"):
+        tidy("toy", "table1", TABLE, {("fedavg", "easy"): [made]}, published("rfedavg"), tmp_path)
+
+
+def test_tex_is_made_harmless() -> None:
+    assert render.tex(r"50% & a_b {c} $ # \x ~ ^ ±") == (
+        r"50\% \& a\_b \{c\} \$ \# \textbackslash{}x \textasciitilde{} \textasciicircum{} $\pm$"
+    )
+
+
+@pytest.mark.skipif(pdf.engine() is None, reason="no TeX on PATH")
+def test_a_table_compiles(tmp_path: Path) -> None:
+    _, grid = table_of(tmp_path, FULL)
+    source = tmp_path / "table.standalone.tex"
+    source.write_text(render.standalone(grid))
+    pdf.compile_document(source, tmp_path / "table.pdf")
+    assert (tmp_path / "table.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_without_a_tex_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DataError, match=r"needs a TeX on PATH.*install texlive-latex-recommended"):
+        pdf.compile_document(tmp_path / "a.tex", tmp_path / "a.pdf")
+
+
+@pytest.mark.parametrize("target", ["table1", "table2"])
+def test_published_numbers_are_complete(target: str) -> None:
+    frame = pd.read_csv(published("rfedavg"))
+    own = frame[frame["target"] == target]
+    assert len(own) == 6 * 8
+    assert not own.duplicated(["row", "column"]).any()
+    assert own["mean"].between(0, 100).all()
+    assert (own["std"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("target", "row", "column", "mean", "std"),
+    [
+        ("table1", "fedavg", "mnist-sim0", 97.07, 0.34),
+        ("table1", "fedavg", "sent140-iid", 75.75, 0.26),
+        ("table1", "rfedavg_plus", "mnist-sim0", 98.02, 0.03),
+        ("table1", "rfedavg_plus", "sent140-iid", 75.69, 0.34),
+        ("table1", "qfedavg", "sent140-iid", 60.07, 5.36),
+        ("table2", "fedavg", "mnist-sim0", 94.38, 0.26),
+        ("table2", "qfedavg", "mnist-sim0", 74.42, 10.17),
+        ("table2", "rfedavg_plus", "sent140-iid", 77.74, 0.16),
+    ],
+)
+def test_published_corners(target: str, row: str, column: str, mean: float, std: float) -> None:
+    frame = pd.read_csv(published("rfedavg")).set_index(["target", "row", "column"])
+    assert tuple(frame.loc[(target, row, column), ["mean", "std"]]) == (mean, std)

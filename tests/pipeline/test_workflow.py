@@ -1,0 +1,128 @@
+"""The Snakefile as users meet it: what can be asked for, and one clear line where something is wrong."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from project import Project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project.copy(tmp_path_factory.mktemp("project"))
+
+
+def complaint(project: Project, *arguments: str) -> list[str]:
+    """Return what a failing call says on standard error, without Snakemake's own announcements."""
+    done = project.snakemake("--quiet", "all", "--", *arguments)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stdout + done.stderr
+    announced = ("Using workflow specific profile", "Assuming unrestricted")
+    return [line for line in done.stderr.splitlines() if line and not line.startswith(announced)]
+
+
+@pytest.mark.parametrize(
+    ("target", "named"),
+    [
+        ("reports/rfedavg/table9.tex", "reports/rfedavg/table9.tex: no such report"),
+        ("reports/table1.docx", "reports/table1.docx: no such report"),
+    ],
+)
+def test_an_unknown_report_is_one_line_that_lists_the_known(
+    project: Project, target: str, named: str
+) -> None:
+    (line,) = complaint(project, target)
+    assert line.startswith(named)
+    assert "rfedavg/table1, rfedavg/table2, rfedavg/fig2" in line
+
+
+def test_an_unknown_key_is_one_line(project: Project) -> None:
+    before = (project.folder / "params.yaml").read_text()
+    project.edit("params.yaml", "mirror: null", "miror: null")
+    try:
+        assert complaint(project, "reports/table1.tex") == [
+            "params.yaml: data.miror: unknown key (did you mean 'mirror'?)"
+        ]
+    finally:
+        (project.folder / "params.yaml").write_text(before)
+
+
+def test_an_unknown_scale_on_the_command_line_is_one_line(project: Project) -> None:
+    done = project.snakemake("reports/table1.tex", "--config", "scale=qiuck")
+    assert done.returncode != 0
+    assert "params.yaml: scale: got 'qiuck', which is not defined (did you mean 'quick'?)" in done.stderr
+
+
+def test_without_network_and_mirror_the_data_rule_says_so(project: Project) -> None:
+    done = project.snakemake("data", "--config", "scale=quick")
+    assert done.returncode != 0
+    assert "error: mnist: no mirror, and upstream can't be reached" in done.stderr
+
+
+def test_scales_ask_for_their_own_data(project: Project) -> None:
+    assert project.jobs("data") == {"data": 1}
+    assert project.jobs("data", "--config", "scale=quick") == {"data": 1, "fetch": 2}
+    assert project.jobs("data", "--config", "scale=paper") == {"data": 1, "fetch": 3}
+
+
+def test_the_workflow_is_lint_free_and_explains_its_targets(project: Project) -> None:
+    assert "Congratulations" in project.make("--lint")
+    text = project.make("--list-target-rules")
+    for name in ("reports/all (", "reports/rfedavg (", "data ("):
+        assert name in text
+
+
+def test_a_run_a_job_at_full_scale(project: Project) -> None:
+    counts = project.jobs("reports/rfedavg/table1.csv", "--config", "scale=quick")
+    assert counts == {"fetch": 2, "partition": 8, "train": 48, "table": 1}
+
+
+def test_a_figure_comes_with_its_numbers_and_is_the_same_bytes_again(project: Project) -> None:
+    project.make("reports/rfedavg/fig2.svg")
+    folder = project.folder / "reports" / "rfedavg"
+    made = {ending: (folder / f"fig2.{ending}").read_bytes() for ending in ("csv", "svg", "pdf", "png")}
+    lines = list(csv.DictReader(made["csv"].decode().splitlines()))
+    assert len(lines) == 4 * 6 * 6
+    assert {line["n"] for line in lines} == {"2"}
+    project.make("reports/rfedavg/fig2.svg", "--forcerun", "figure")
+    assert {ending: (folder / f"fig2.{ending}").read_bytes() for ending in made} == made
+
+
+def test_a_diverged_run_is_shown_and_a_failed_one_stops_its_table_only(project: Project) -> None:
+    done = project.snakemake(
+        "--keep-going",
+        "reports/table2.md",
+        FAKE_FAILS="cross_device-sent140-iid/scaffold",
+        FAKE_DIVERGES="cross_device-cifar10-sim0/qfedavg",
+    )
+    assert done.returncode != 0
+    assert "made to fail" in done.stderr, "the log of a failed job is printed"
+    project.executed()
+    text = project.make("reports/table2.md") and (project.folder / "reports/table2.md").read_text()
+    assert "diverged" in text
+    assert "SCAFFOLD" in text
+    assert len(project.executed()) == 2, "only the failed algorithm's seeds were still to be done"
+
+
+def test_the_primary_papers_reports_are_at_the_top(project: Project) -> None:
+    project.make("reports/table2.csv")
+    top = project.folder / "reports" / "table2.csv"
+    assert top.read_bytes() == (project.folder / "reports" / "rfedavg" / "table2.csv").read_bytes()
+
+
+def test_no_rule_writes_outside_its_folders(project: Project) -> None:
+    known = {
+        "bin",
+        "fedcore",
+        "pipeline",
+        "profiles",
+        "results",
+        "reports",
+        "logs",
+        "params.yaml",
+        "Snakefile",
+    }
+    found = {path.name for path in Path(project.folder).iterdir() if not path.name.startswith(".")}
+    assert found <= known | {"executed.txt"}
