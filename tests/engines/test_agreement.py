@@ -1,0 +1,95 @@
+"""All engines compute the same run, for every registered algorithm."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_cases import ALGORITHMS, MODELS, specification
+
+from fedcore.local import stacked
+from fedcore.runner import Result, run
+
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+ENGINES = ("analytic", "stacked")
+
+
+@cache
+def reference(folder: Path, algorithm: str, model: str, dtype: str) -> Result:
+    return run(specification(folder, algorithm, model, dtype=dtype, engine="autograd"))
+
+
+def distance(found: Result, expected: Result, names: set[str]) -> float:
+    """Relative distance of the final models in the largest parameter."""
+    pairs = [(found.parameters[name], expected.parameters[name]) for name in names]
+    scale = max(np.abs(b).max() for _, b in pairs)
+    return float(max(np.abs(a - b).max() for a, b in pairs) / scale)
+
+
+def trained(result: Result) -> set[str]:
+    return set(result.parameters) - ({"omega", "phase"} if result.summary["parameters"] == 60 else set())
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm(images: Path, algorithm: str, engine: str, dtype: str) -> None:
+    expected = reference(images, algorithm, "tanh", dtype)
+    found = run(specification(images, algorithm, "tanh", dtype=dtype, engine=engine))
+    assert found.timing["engine"] == engine
+    assert distance(found, expected, trained(expected)) <= TOLERANCE[dtype]
+    assert expected.summary["status"] == found.summary["status"] == "completed"
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("algorithm", ["scaffold", "rfedavg_plus", "moon"])
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "tanh"])
+def test_every_model(images: Path, model: str, algorithm: str, engine: str, dtype: str) -> None:
+    expected = reference(images, algorithm, model, dtype)
+    found = run(specification(images, algorithm, model, dtype=dtype, engine=engine))
+    assert found.timing["engine"] == engine
+    assert distance(found, expected, trained(expected)) <= TOLERANCE[dtype]
+
+
+TRAINING: dict[str, dict[str, Any]] = {
+    "heavy ball with weight decay": {"momentum": 0.9, "weight_decay": 0.01},
+    "RMSProp": {"optimizer": "rmsprop", "lr": 0.01},
+    "RMSProp with momentum": {"optimizer": "rmsprop", "lr": 0.01, "momentum": 0.5},
+    "weight decay": {"weight_decay": 0.1},
+    "a number of steps a client": {"local_epochs": None, "local_steps": [1, 6, 3, 2]},
+    "all rows at once": {"batch_size": "full", "local_epochs": 2},
+    "whole batches only": {"drop_last": True},
+    "milestones": {"lr_schedule": {"name": "milestones", "milestones": {3: 0.02}}},
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("training", TRAINING.values(), ids=TRAINING)
+def test_every_way_of_training(images: Path, training: dict[str, Any], engine: str) -> None:
+    def with_engine(name: str) -> Result:
+        spec = specification(images, "scaffold", "relu", engine=name)
+        return run({**spec, "training": {**spec["training"], "rounds": 8, **training}})
+
+    expected, found = with_engine("autograd"), with_engine(engine)
+    assert distance(found, expected, trained(expected)) <= TOLERANCE["float64"]
+
+
+def test_a_rate_that_decays_by_steps(images: Path) -> None:
+    spec = specification(images, "fedavg", "relu", engine="autograd")
+    spec["training"]["lr_schedule"] = {"name": "inverse_time", "offset": 5.0}
+    expected, found = run(spec), run({**spec, "engine": "analytic"})
+    assert distance(found, expected, trained(expected)) <= TOLERANCE["float64"]
+    constant = run(specification(images, "fedavg", "relu"))
+    assert distance(constant, expected, trained(expected)) > 1e-3
+
+
+def test_stacks_of_any_size_agree(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = specification(images, "rfedavg", "tanh", engine="stacked")
+    together = run(spec)
+    monkeypatch.setattr(stacked, "GROUP_BYTES", 1)
+    alone = run(spec)
+    assert distance(alone, together, trained(together)) <= TOLERANCE["float64"]

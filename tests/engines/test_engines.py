@@ -1,0 +1,144 @@
+"""What each engine promises: its choice, its contract for writing gradients, and rows mapped once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from engine_cases import MODELS, specification
+
+from fedcore.errors import SpecError
+from fedcore.local import engine as engines
+from fedcore.local import fixed
+from fedcore.local.analytic import Analytic
+from fedcore.local.autograd import Autograd
+from fedcore.parts import Batch, BoundTerm, Run
+from fedcore.runner import Settings, prepare
+from fedcore.spec import parse
+
+
+def made(folder: Path, model: str, **others: Any) -> Run:
+    spec = specification(folder, "fedavg", model, **others)
+    return prepare(parse(spec), Settings(device="cpu"))[0]
+
+
+def towards_one(phi: torch.Tensor, batch: Batch) -> torch.Tensor:
+    """A term that has no closed-form gradient."""
+    return (batch.weights @ phi - 1).pow(4).sum()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("size", [5, 20])
+@pytest.mark.parametrize("model", MODELS)
+def test_gradients_join_what_is_there(images: Path, model: str, size: int, dtype: str) -> None:
+    run = made(images, model, dtype=dtype)
+    w, block = run.problem.start, run.problem.train
+    x, y = block.x[:size], block.y[:size]
+    terms = [BoundTerm(feature_loss=towards_one)]
+    held = torch.linspace(-1, 1, len(w), dtype=w.dtype)
+    expected = held.clone()
+    Autograd(run.problem).bind(w, expected, terms)(x, y, 0.7, -0.3)
+
+    found = held.clone()
+    with torch.no_grad():
+        Analytic(run.problem).bind(w, found, terms)(x, y, 0.7, -0.3)
+    torch.testing.assert_close(found, expected)
+
+    garbage = torch.full_like(w, float("nan"))
+    with torch.no_grad():
+        Analytic(run.problem).bind(w, garbage, terms)(x, y)
+    torch.testing.assert_close(-0.3 * garbage + 0.7 * held, expected)
+
+    stepped = w.clone()
+    with torch.no_grad():
+        Analytic(run.problem).bind(stepped, stepped, terms)(x, y, 1.0, -0.3)
+    torch.testing.assert_close(stepped, w - 0.3 * garbage)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_auto_takes_hand_derived_gradients_on_a_cpu(images: Path, model: str) -> None:
+    assert made(images, model).engine.name == "analytic"
+    assert made(images, model, precision="bf16").engine.name == "autograd"
+
+
+def test_auto_falls_back_to_the_reference() -> None:
+    spec = {
+        "data": {"name": "quadratics"},
+        "model": {"name": "scalar_quadratic"},
+        "algorithm": {"name": "fedavg"},
+        "training": {"rounds": 1, "batch_size": "full", "lr": 0.1},
+    }
+    assert prepare(parse(spec), Settings(device="cpu"))[0].engine.name == "autograd"
+    with pytest.raises(SpecError, match="'analytic' does not support the model 'scalar_quadratic'; autograd"):
+        prepare(parse({**spec, "engine": "analytic"}), Settings(device="cpu"))
+
+
+SEQUENCES = {
+    "data": {"name": "sent140", "edition": "demo", "users": 10},
+    "partition": {"name": "natural"},
+    "model": {"name": "lstm", "hidden": 8},
+    "algorithm": {"name": "fedavg"},
+    "training": {"rounds": 1, "batch_size": 10, "lr": 0.1},
+}
+
+
+@pytest.mark.parametrize("engine", ["analytic", "stacked"])
+def test_an_engine_that_cannot_says_who_can(engine: str) -> None:
+    expected = f"engine: '{engine}' does not support the model 'lstm'; autograd can"
+    with pytest.raises(SpecError, match=expected) as caught:
+        prepare(parse({**SEQUENCES, "engine": engine}), Settings(device="cpu"))
+    assert "\n" not in str(caught.value)
+    assert prepare(parse(SEQUENCES), Settings(device="cpu"))[0].engine.name == "autograd"
+
+
+@pytest.mark.parametrize(
+    ("engine", "others", "reason"),
+    [
+        ("analytic", {"precision": "bf16"}, "precision bf16; autograd can"),
+        ("stacked", {"precision": "bf16"}, "precision bf16; autograd can"),
+    ],
+)
+def test_reduced_precision_is_for_the_reference(
+    images: Path, engine: str, others: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(SpecError, match=reason):
+        made(images, "cnn", engine=engine, **others)
+
+
+def test_rates_by_step_are_not_stacked(images: Path) -> None:
+    training = {"rounds": 1, "batch_size": 7, "lr": 0.1, "lr_schedule": {"name": "inverse_time"}}
+    with pytest.raises(SpecError, match="a learning rate that decays by steps; autograd, analytic can"):
+        made(images, "tanh", engine="stacked", training=training)
+
+
+def test_fixed_features_are_computed_once(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = made(images, "rff")
+    assert once.problem.train.x.shape == (len(once.problem.train), 20)
+    monkeypatch.setattr(fixed, "LARGEST_BYTES", 1)
+    always = made(images, "rff")
+    assert always.problem.train.x.shape[1:] == (2, 8, 8)
+    w = torch.randn(60, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for client in once.problem.active:
+        torch.testing.assert_close(
+            engines.full_gradient(once, w, client), engines.full_gradient(always, w, client)
+        )
+    for name in ("train", "test", "validation"):
+        a, b = getattr(once.problem, name), getattr(always.problem, name)
+        torch.testing.assert_close(
+            engines.forward(once.problem, w, a.x, a.y), engines.forward(always.problem, w, b.x, b.y)
+        )
+
+
+def test_bf16_trains_close_to_fp32(images: Path) -> None:
+    from fedcore.runner import run
+
+    def test_loss(**others: Any) -> tuple[float, float]:
+        result = run(specification(images, "fedavg", "cnn", dtype="float32", **others))
+        return result.history[0]["test_loss"], result.history[-1]["test_loss"]
+
+    start, exact = test_loss()
+    _, rough = test_loss(precision="bf16")
+    assert rough != exact
+    assert abs(rough - exact) < 0.1 * (start - exact)

@@ -1,0 +1,63 @@
+"""Models compute what PyTorch's own modules of the same weights compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedcore.errors import SpecError
+from fedcore.model import Shape
+from fedcore.models.cnn import Cnn
+from fedcore.models.lstm import Lstm, LstmOptions, build
+
+RNG = np.random.default_rng(0)
+
+
+def parameters(model: Cnn | Lstm) -> dict[str, torch.Tensor]:
+    drawn = model.initial(np.random.default_rng(1))
+    return {name: torch.as_tensor(array, dtype=torch.float64) for name, array in drawn.items()}
+
+
+def test_cnn() -> None:
+    model = Cnn((3, 12, 8), 5, (4, 6), 7)
+    p = parameters(model)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1, self.conv2 = nn.Conv2d(3, 4, 5, padding=2), nn.Conv2d(4, 6, 5, padding=2)
+            self.fc1, self.fc2 = nn.Linear(6 * 3 * 2, 7), nn.Linear(7, 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for conv in (self.conv1, self.conv2):
+                x = torch.max_pool2d(torch.relu(conv(x)), 2)
+            return self.fc2(torch.relu(self.fc1(x.flatten(1))))
+
+    net = Net().double()
+    net.load_state_dict(p)
+    x = torch.as_tensor(RNG.normal(size=(9, 3, 12, 8)))
+    torch.testing.assert_close(model.scores(p, model.features(p, x)), net(x))
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["fixed vectors", "trained embedding"])
+def test_lstm(given: bool) -> None:
+    vectors = RNG.normal(size=(30, 7)).astype(np.float32)
+    shape = Shape((11,), 3, vocabulary=30, embeddings=vectors if given else None)
+    model = build(LstmOptions(hidden=16, embedding=5), shape)
+    p = parameters(model)
+    assert ("embedding.weight" in model.trainable.shapes) is not given
+    width = 7 if given else 5
+    lstm = nn.LSTM(width, 16, num_layers=2, batch_first=True).double()
+    lstm.load_state_dict({name[5:]: value for name, value in p.items() if name.startswith("lstm.")})
+    tokens = torch.as_tensor(RNG.integers(0, 30, (6, 11)))
+    outputs, _ = lstm(p["embedding.weight"][tokens])
+    torch.testing.assert_close(model.features(p, tokens), outputs[:, -1])
+    head = outputs[:, -1] @ p["fc.weight"].T + p["fc.bias"]
+    torch.testing.assert_close(model.scores(p, model.features(p, tokens)), head)
+
+
+def test_lstm_refuses_numbers() -> None:
+    with pytest.raises(SpecError, match="'lstm' takes sequences of tokens"):
+        build(LstmOptions(), Shape((5,), 2))
