@@ -117,19 +117,17 @@ class LearnedMixture(Aggregation):
         hot = torch.nn.functional.one_hot(y, classes).to(scores)
         path = [p.clone()]
         while left > 0:
-            if size < n:
-                order = torch.from_numpy(rng.permutation(n)).to(y.device)
-                scores, hot = scores[order], hot[order]
-            for rows, labels in zip(scores.split(size), hot.split(size), strict=True):
-                if left == 0:
-                    break
-                flat = rows.view(-1, len(p))
-                excess = torch.softmax(torch.mv(flat, p).view(-1, classes), dim=1).sub_(labels).view(-1)
-                velocity.addmv_(flat.t(), excess, beta=self.momentum, alpha=1 / len(rows))
+            order = None if size == n else torch.from_numpy(rng.permutation(n)).to(y.device)
+            batches = (None,) if order is None else order.split(size)[:left]
+            labels = (hot,) if order is None else hot[order].split(size)[:left]
+            for rows, e in zip(batches, labels, strict=True):
+                flat = (scores if rows is None else scores.index_select(0, rows)).view(-1, len(p))
+                excess = torch.softmax(torch.mv(flat, p).view(-1, classes), dim=1).sub_(e).view(-1)
+                velocity.addmv_(flat.t(), excess, beta=self.momentum, alpha=1 / len(e))
                 p.add_(velocity, alpha=-self.lr)
                 if self.simplex:
                     p.copy_(project_simplex(p))
-                left -= 1
+            left -= len(labels)
             path.append(p.clone())
         return torch.stack(path)
 

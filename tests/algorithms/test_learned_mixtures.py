@@ -133,11 +133,8 @@ def test_batches_are_shuffled_passes(full: Values) -> None:
     uploads, validation = uploads_of(made, state), made.problem.validation
     assert validation is not None
     rng = made.streams.get("mixture batches", 0)
-    order = torch.arange(len(validation))
-    batches: list[Tensor] = []
-    for _ in range(2):
-        order = order[torch.from_numpy(rng.permutation(len(validation)))]
-        batches += order.split(32)
+    orders = [torch.from_numpy(rng.permutation(len(validation))) for _ in range(2)]
+    batches = [rows for order in orders for rows in order.split(32)]
     scores = client_scores(made.problem, [upload.model for upload in uploads], validation.x)
     expected = reference(scores, validation.y, state.server["mixture"], batches, 0.05, 0.0)
     part.change(made, state, state.model, uploads)
