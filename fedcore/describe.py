@@ -91,9 +91,10 @@ def algorithm_sections(plugin: Plugin) -> Iterator[str]:
         yield f"  {role}: {shown(part)}"
         yield from indented(part_documentation(part), 6)
     yield from options_sections(plugin)
+    model = ["the model"] if recipe.schedule.federated else []
     yield "\nEach round, for every client of the cohort"
-    yield f"  down: {'; '.join(['the model', *cargo(recipe, 'down')])}"
-    yield f"  up:   {'; '.join(['the model', *cargo(recipe, 'up')])}"
+    yield f"  down: {'; '.join([*model, *cargo(recipe, 'down')]) or 'nothing'}"
+    yield f"  up:   {'; '.join([*model, *cargo(recipe, 'up')]) or 'nothing'}"
     if plugin.released:
         yield "\nvariant: released"
         yield f"  {plugin.released}"

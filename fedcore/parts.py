@@ -252,7 +252,9 @@ class Selection(Part):
 
 
 class Schedule(Part):
-    """Who trains which slot, and when slots are merged."""
+    """Who trains which slot, and when slots are merged; ``federated``: whether clients train at all."""
+
+    federated: ClassVar[bool] = True
 
     def plan(self, run: Run, state: State) -> Plan:
         """Return the coming round's plan."""

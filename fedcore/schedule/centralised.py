@@ -18,6 +18,7 @@ class Centralised(Schedule):
     """No client trains and nothing travels."""
 
     label: str = "centralised"
+    federated = False
 
     def plan(self, run: Run, state: State) -> Plan:
         """Plan a round without jobs."""
