@@ -24,9 +24,14 @@ from pipeline import codehash
 from pipeline.papers import papers, published
 from pipeline.params import Scaled, overlay
 from pipeline.schema import PaperParams, PluginSection, TrainingParams
-from pipeline.targets import Paper, Query, Table, Target
+from pipeline.targets import Curves, Drawing, Needs, Paper, Query, Table, Target
 
 RESULTS = "results"
+STAGES = {
+    Table: "pipeline.report.build_table",
+    Curves: "pipeline.report.build_curves",
+    Drawing: "pipeline.report.build_drawing",
+}
 TEMPLATES = Path(__file__).parent / "report" / "templates"
 
 
@@ -35,7 +40,7 @@ class Run:
     """One training run.
 
     Attributes:
-        paper, scale, setting, algorithm, seed: what it is.
+        paper, scale, setting, dataset, algorithm, seed: what it is.
         method: the algorithm's name and the hash of the specification without its seed.
         spec: the resolved specification.
         code: hash of the code that it executes.
@@ -45,6 +50,7 @@ class Run:
     paper: str
     scale: str
     setting: str
+    dataset: str
     algorithm: str
     method: str
     seed: int
@@ -119,7 +125,7 @@ class Catalogue:
         return {cell: self.runs(paper, query) for cell, query in queries.items()}
 
     def needed(self, paper: str, target: str) -> list[Run]:
-        """Return the runs that a target needs, each once."""
+        """Return the runs that a target needs, each once; of some targets only the partitions count."""
         runs = (run for cell in self.cells(paper, target).values() for run in cell)
         return list({run.folder: run for run in runs}.values())
 
@@ -136,9 +142,8 @@ class Catalogue:
 
     @cached_property
     def index(self) -> Mapping[str, Run]:
-        """All runs of all targets by folder."""
-        names = (name.split("/") for name in self.names())
-        return {run.folder: run for paper, target in names for run in self.needed(paper, target)}
+        """All runs of all targets by folder; targets of partitions alone have none."""
+        return {run.folder: run for run in self._everything("runs")}
 
     @cached_property
     def groups(self) -> Mapping[str, list[Run]]:
@@ -151,13 +156,20 @@ class Catalogue:
     @cached_property
     def divisions(self) -> Mapping[str, Division]:
         """All partitions by folder."""
-        return {run.partition: _division(run) for run in self.index.values()}
+        runs = (*self.index.values(), *self._everything("partitions"))
+        return {run.partition: _division(run) for run in runs}
 
     @cached_property
     def data(self) -> Mapping[str, Mapping[str, Any]]:
         """The data plug-ins and editions in use, by ``<name>-<edition>``."""
-        sections = (run.spec["data"] for run in self.index.values())
+        sections = (division.spec["data"] for division in self.divisions.values())
         return {f"{data['name']}-{data.get('edition', 'given')}": data for data in sections}
+
+    def _everything(self, needs: Needs) -> Iterator[Run]:
+        for name in self.names():
+            paper, target = name.split("/")
+            if self.papers[paper].targets[target].needs == needs:
+                yield from self.needed(paper, target)
 
     def _expand(self, paper: str, query: Query) -> Iterator[Run]:
         params = self.params.papers[paper]
@@ -173,11 +185,12 @@ class Catalogue:
         division = f"{query.dataset}-{query.split}-{_short(shared)}"
         named = {key: resolved[key]["name"] for key in ("algorithm", "data", "model", "partition")}
         code = codehash.of_run(**named)
-        for seed in params.seeds:
+        for seed in query.seeds or params.seeds:
             yield Run(
                 paper=paper,
                 scale=scale,
                 setting=query.setting,
+                dataset=query.dataset,
                 algorithm=query.algorithm,
                 method=method,
                 seed=seed,
@@ -191,9 +204,7 @@ class Catalogue:
         cells = [
             [*cell, [run.folder for run in runs]] for cell, runs in sorted(self.cells(paper, target).items())
         ]
-        table = isinstance(self.target(paper, target), Table)
-        stage = "pipeline.report.build_table" if table else "pipeline.report.build_curves"
-        code = codehash.of_modules(stage, f"pipeline.papers.{paper}")
+        code = codehash.of_modules(STAGES[type(self.target(paper, target))], f"pipeline.papers.{paper}")
         files = [sha256_file(path) for path in (published(paper), *sorted(TEMPLATES.iterdir()))]
         return sha256_text(canonical_json([cells, code, files]))[:16]
 
@@ -214,7 +225,7 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     for case in cases:
         options |= case.model_extra or {}
     layers = (regime.training, dataset.training, algorithm.training, *(case.training for case in cases))
-    return {
+    values = {
         "data": _section(dataset.data),
         "partition": _with_clients(_section(split), regime.clients),
         "model": _section(dataset.model),
@@ -222,6 +233,15 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         "training": _training(layers),
         "participation": {"fraction": regime.fraction},
     }
+    for key, value in query.changes:
+        values = overlay(values, _nested(key.split("."), value))
+    return values
+
+
+def _nested(path: list[str], value: Any) -> dict[str, Any]:
+    """Return ``{a: {b: value}}`` for the path (a, b)."""
+    first, *rest = path
+    return {first: _nested(rest, value) if rest else value}
 
 
 def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:

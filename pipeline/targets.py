@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.schema import PaperParams
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from pipeline.catalogue import Run
+
+Cell = tuple[str, str]
+Needs = Literal["runs", "partitions"]
+Best = Literal["largest", "smallest", "none"]
 
 
 @dataclass(frozen=True)
@@ -15,12 +26,16 @@ class Query:
 
     Attributes:
         regime, dataset, split, algorithm: keys of the paper's parameters.
+        changes: (dotted key of the specification, value) pairs, laid over the parameters last.
+        seeds: seeds of its own, for partitions; runs take the paper's.
     """
 
     regime: str
     dataset: str
     split: str
     algorithm: str
+    changes: tuple[tuple[str, Any], ...] = ()
+    seeds: tuple[int, ...] | None = None
 
     @property
     def setting(self) -> str:
@@ -30,11 +45,16 @@ class Query:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: ``key`` in files, ``label`` in print, under a ``group`` heading."""
+    """A column of a table: ``key`` in files, ``label`` in print, under a ``group`` heading.
+
+    ``decimals`` and ``best`` take the place of the table's where they are given.
+    """
 
     key: str
     label: str
     group: str = ""
+    decimals: int | None = None
+    best: Best | None = None
 
 
 @dataclass(frozen=True)
@@ -48,25 +68,37 @@ class Table:
         factor: what the metric is multiplied by for print (100: per cent).
         unit: what the numbers are then.
         decimals: digits after the point.
-        best: whether the largest or the smallest mean of a column is set in bold.
+        best: which mean of a column is set in bold.
+        when: at which point of a run, for the caption; empty where that makes no sense.
         columns: the columns, given the paper's parameters.
-        query: the runs of a cell, given algorithm (row) and column key.
+        query: the runs of a cell, given row and column key.
+        rows: label of each row by key; the paper's algorithms unless given.
+        measure: (run, folder of results/, column key) -> the number, in the table's unit, or None for a
+            diverged run; ``metric`` times ``factor`` of the final measurements unless given.
+        needs: what cells are made of: finished runs, or partitions only.
+        relative: changes the tidy frame once it is collected, as for cells relative to a row.
     """
 
     title: str
     published: str
     columns: Callable[[PaperParams], tuple[Column, ...]]
     query: Callable[[str, str], Query]
+    rows: Callable[[PaperParams], Mapping[str, str]] | None = None
+    measure: Callable[[Run, Path, str], float | None] | None = None
+    needs: Needs = "runs"
+    relative: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     metric: str = "test_accuracy"
     factor: float = 100.0
     unit: str = "%"
     decimals: int = 2
-    best: Literal["largest", "smallest"] = "largest"
+    best: Best = "largest"
+    when: str = "after the last round"
 
-    def cells(self, params: PaperParams) -> Mapping[tuple[str, str], Query]:
+    def cells(self, params: PaperParams) -> Mapping[Cell, Query]:
         """Return the query of each (row, column), in reading order."""
         columns = self.columns(params)
-        return {(row, c.key): self.query(row, c.key) for row in params.algorithms for c in columns}
+        rows = params.algorithms if self.rows is None else self.rows(params)
+        return {(row, c.key): self.query(row, c.key) for row in rows for c in columns}
 
 
 @dataclass(frozen=True)
@@ -101,8 +133,9 @@ class Curves:
     factor: float = 100.0
     axis: str = "test accuracy (%)"
     across: int = field(default=2)
+    needs: Needs = "runs"
 
-    def cells(self, params: PaperParams) -> Mapping[tuple[str, str], Query]:
+    def cells(self, params: PaperParams) -> Mapping[Cell, Query]:
         """Return the query of each (algorithm, panel)."""
         return {
             (name, p.key): Query(p.regime, p.dataset, p.split, name)
@@ -111,7 +144,47 @@ class Curves:
         }
 
 
-Target = Table | Curves
+@dataclass(frozen=True)
+class Found:
+    """What a drawing is given.
+
+    Attributes:
+        params: the paper's parameters.
+        cells: the runs of each (row, column).
+        root: the folder that holds results/.
+        caption: what to print below the axes, given the drawing's own sentences.
+    """
+
+    params: PaperParams
+    cells: Mapping[Cell, tuple[Run, ...]]
+    root: Path
+    caption: Callable[..., str]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with a picture of its own.
+
+    Attributes:
+        title: what the figure shows.
+        published: the figure's name in the paper.
+        queries: the runs of each (row, column), given the paper's parameters.
+        draw: returns the tidy numbers and the picture that was drawn from them.
+        needs: what it is made of: finished runs, or partitions only.
+    """
+
+    title: str
+    published: str
+    queries: Callable[[PaperParams], Mapping[Cell, Query]]
+    draw: Callable[[Found], tuple[pd.DataFrame, Figure]]
+    needs: Needs = "runs"
+
+    def cells(self, params: PaperParams) -> Mapping[Cell, Query]:
+        """Return the query of each cell."""
+        return self.queries(params)
+
+
+Target = Table | Curves | Drawing
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fedcore.errors import SpecError
 from fedcore.files import canonical_json
 from pipeline.catalogue import Catalogue, Division, Run
 from pipeline.params import load
-from pipeline.targets import Curves, Table
+from pipeline.targets import Curves, Drawing, Table
 
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
 FIGURE_FILES = ("csv", "svg", "pdf", "png")
@@ -48,7 +48,7 @@ class Workflow:
         self.seeds = next(iter(self.params.papers.values())).seeds
         self.papers = one_of(self.catalogue.papers)
         self.tables = one_of(self.catalogue.of_kind(Table))
-        self.figures = one_of(self.catalogue.of_kind(Curves))
+        self.figures = one_of([*self.catalogue.of_kind(Curves), *self.catalogue.of_kind(Drawing)])
         self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
         self.reports = one_of(path for paper in self.catalogue.papers for path in self.reports_of(paper))
         self.top = one_of(path.removeprefix(f"{self.primary}/") for path in self.reports_of(self.primary))
@@ -80,12 +80,18 @@ class Workflow:
         )
 
     def summaries(self, wildcards: Any) -> list[str]:
-        """Return the summaries that a table or figure is made of."""
-        return [f"{run.folder}/summary.json" for run in self._needed(wildcards)]
+        """Return the summaries, or the statistics of partitions, that a table or figure is made of."""
+        target = self.catalogue.target(wildcards.paper, self._target(wildcards))
+        runs = self._needed(wildcards)
+        if target.needs == "partitions":
+            return [f"{run.partition}/stats.json" for run in runs]
+        return [f"{run.folder}/summary.json" for run in runs]
 
     def histories(self, wildcards: Any) -> list[str]:
         """Return the histories that a figure is made of."""
-        return [f"{run.folder}/history.csv" for run in self._needed(wildcards)]
+        target = self.catalogue.target(wildcards.paper, self._target(wildcards))
+        runs = self._needed(wildcards) if target.needs == "runs" else []
+        return [f"{run.folder}/history.csv" for run in runs]
 
     def plan(self, wildcards: Any) -> str:
         """Return what a report is a function of: its runs and its code, as a hash."""

@@ -33,8 +33,11 @@ def build(
     if not isinstance(table, Table):
         raise DataError(f"reports/{paper}/{target}: is no table")
     params = catalogue.params.papers[paper]
-    frame = tidy(paper, target, table, catalogue.cells(paper, target), published(paper), root)
-    grid = arrange(frame, table, table.columns(params), catalogue.papers[paper], params.seeds)
+    cells = catalogue.cells(paper, target)
+    frame = tidy(paper, target, table, cells, published(paper), root)
+    seeds = tuple(run.seed for run in next(iter(cells.values())))
+    labels = {} if table.rows is None else table.rows(params)
+    grid = arrange(frame, table, table.columns(params), catalogue.papers[paper], seeds, labels)
     write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
     write_text(outputs["md"], render.markdown(grid))
     write_text(outputs["html"], render.html(grid))

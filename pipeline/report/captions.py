@@ -41,6 +41,12 @@ def spread(seeds: Sequence[int], what: str = "Mean ± sample standard deviation"
     return f"{what} over {len(seeds)} seeds ({', '.join(map(str, seeds))})."
 
 
+def bold(kinds: set[str]) -> list[str]:
+    """Say what is set in bold, given which means of columns are."""
+    named = sorted(kinds - {"none"})
+    return [f"Bold: {' or '.join(named)} mean of the column."] if named else []
+
+
 def data(notes: Iterable[tuple[str, str, str]]) -> str:
     """Say what the data were, given (data set in print, state, note)."""
     parts = [f"{name}: {note} ({state})" for name, state, note in dict.fromkeys(notes) if note]

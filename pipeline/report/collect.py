@@ -47,15 +47,43 @@ def summary_of(run: Run, root: Path) -> Summary | None:
         DataError: the summary is damaged or was made by another specification.
     """
     path = root / run.folder / "summary.json"
+    found = _read(path)
+    if found is None:
+        return None
+    expected = sha256_text(canonical_json(run.spec))
+    if found.get("spec_sha256") != expected:
+        raise DataError(f"{path}: made by another specification; delete the folder and build it again")
+    return found
+
+
+def statistics_of(run: Run, root: Path) -> Summary | None:
+    """Read the statistics of a run's partition; None if there are none.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    return _read(root / run.partition / "stats.json")
+
+
+def history_of(run: Run, root: Path) -> pd.DataFrame:
+    """Read a run's history, once its summary shows that it is this specification's.
+
+    Raises:
+        DataError: the run is missing, damaged or another specification's.
+    """
+    path = root / run.folder / "history.csv"
+    if summary_of(run, root) is None or not path.exists():
+        raise DataError(f"{path}: missing, but a report needs it")
+    return pd.read_csv(path)
+
+
+def _read(path: Path) -> Summary | None:
     if not path.exists():
         return None
     try:
         found: Summary = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         raise DataError(f"{path}: not valid JSON; delete the folder and build it again") from None
-    expected = sha256_text(canonical_json(run.spec))
-    if found.get("spec_sha256") != expected:
-        raise DataError(f"{path}: made by another specification; delete the folder and build it again")
     return found
 
 
@@ -85,7 +113,8 @@ def tidy(
     one_kind([run for runs in cells.values() for run in runs])
     known = published_cells(published, target)
     lines = [_line(paper, target, table, cell, runs, known.get(cell), root) for cell, runs in cells.items()]
-    return pd.DataFrame(lines, columns=list(COLUMNS))
+    frame = pd.DataFrame(lines, columns=list(COLUMNS))
+    return frame if table.relative is None else table.relative(frame)
 
 
 def one_kind(runs: Sequence[Run]) -> None:
@@ -121,8 +150,9 @@ def _line(
     known: tuple[float, float] | None,
     root: Path,
 ) -> tuple[Any, ...]:
-    found = [summary for run in runs if (summary := summary_of(run, root)) is not None]
-    values = [table.factor * s["final"][table.metric] for s in found if s["status"] == "completed"]
+    found = [run for run in runs if _made_of(table, run, root) is not None]
+    measured = [_measured(table, run, root, cell[1]) for run in found]
+    values = [value for value in measured if value is not None]
     mean = statistics.fmean(values) if values else math.nan
     std = statistics.stdev(values) if len(values) > 1 else math.nan
     published_mean, published_std = known or (math.nan, math.nan)
@@ -136,17 +166,35 @@ def _line(
         std,
         len(values),
         len(runs),
-        sum(summary["status"] != "completed" for summary in found),
+        len(found) - len(values),
         published_mean,
         published_std,
         difference,
         verdict(difference, published_std, scale),
         scale,
         runs[0].spec["variant"],
-        _joined(summary["data_note"] for summary in found),
-        _joined(summary["data_state"] for summary in found),
-        _joined(summary["spec_sha256"][:12] for summary in found),
+        _joined(notes_of(run, root)[1] for run in found),
+        _joined(notes_of(run, root)[0] for run in found),
+        _joined(sha256_text(canonical_json(run.spec))[:12] for run in found),
     )
+
+
+def _made_of(table: Table, run: Run, root: Path) -> Summary | None:
+    return statistics_of(run, root) if table.needs == "partitions" else summary_of(run, root)
+
+
+def _measured(table: Table, run: Run, root: Path, column: str) -> float | None:
+    """Return a run's number in the table's unit, None if it diverged."""
+    if table.measure is not None:
+        return table.measure(run, root, column)
+    summary = summary_of(run, root)
+    return table.factor * summary["final"][table.metric] if summary and summary["final"] else None
+
+
+def notes_of(run: Run, root: Path) -> tuple[str, str]:
+    """Return the state of a run's data and the note for captions; empty where nothing was made yet."""
+    found = summary_of(run, root) or statistics_of(run, root) or {}
+    return found.get("data_state", ""), found.get("data_note", "")
 
 
 def verdict(difference: float, published_std: float, scale: str) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedcore.errors import DataError
 from pipeline.catalogue import Run
-from pipeline.report.collect import one_kind, summary_of
+from pipeline.report.collect import history_of, notes_of, one_kind
 from pipeline.targets import Curves
 
 KEYS = ["row", "column", "round"]
@@ -48,20 +48,18 @@ def tidy(
 
 
 def _history(cell: tuple[str, str], run: Run, figure: Curves, root: Path) -> pd.DataFrame:
-    summary = summary_of(run, root)
-    path = root / run.folder / "history.csv"
-    if summary is None or not path.exists():
-        raise DataError(f"{path}: missing, but the figure needs it")
-    history = pd.read_csv(path)
+    history = history_of(run, root)
     if figure.metric not in history:
+        path = root / run.folder / "history.csv"
         raise DataError(f"{path}: no column '{figure.metric}'; there are {', '.join(history.columns)}")
+    state, note = notes_of(run, root)
     return pd.DataFrame(
         {
             "row": cell[0],
             "column": cell[1],
             "round": history["round"],
             "value": figure.factor * history[figure.metric],
-            "data": summary["data_note"],
-            "data_state": summary["data_state"],
+            "data": note,
+            "data_state": state,
         }
     )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -83,7 +84,12 @@ class Grid:
 
 
 def arrange(
-    frame: pd.DataFrame, table: Table, columns: tuple[Column, ...], paper: Paper, seeds: tuple[int, ...]
+    frame: pd.DataFrame,
+    table: Table,
+    columns: tuple[Column, ...],
+    paper: Paper,
+    seeds: tuple[int, ...],
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> Grid:
     """Lay a tidy table out.
 
@@ -93,12 +99,16 @@ def arrange(
         columns: the columns, in order.
         paper: the paper it belongs to.
         seeds: the seeds of each cell.
+        labels: labels of rows that are no algorithms.
     """
     lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
     names = list(dict.fromkeys(frame["row"]))
-    best = {column.key: _best(frame, column.key, table) for column in columns}
+    best = {column.key: _best(frame, column, table) for column in columns}
     rows = tuple(
-        (style.label(name), tuple(_cell(lines[name, c.key], table, best[c.key]) for c in columns))
+        (
+            labels.get(name) or style.label(name),
+            tuple(_cell(lines[name, c.key], table, c, best) for c in columns),
+        )
         for name in names
     )
     return Grid(
@@ -111,24 +121,31 @@ def arrange(
     )
 
 
-def _best(frame: pd.DataFrame, column: str, table: Table) -> str | None:
+def _best(frame: pd.DataFrame, column: Column, table: Table) -> str | None:
     """Return the best printed mean of a column; incomplete cells don't compete."""
-    own = frame[(frame["column"] == column) & (frame["n"] == frame["seeds"])]["mean"]
-    if own.empty:
+    own = frame[(frame["column"] == column.key) & (frame["n"] == frame["seeds"])]["mean"]
+    kind = column.best or table.best
+    if own.empty or kind == "none":
         return None
-    return _number(own.max() if table.best == "largest" else own.min(), table.decimals)
+    return _number(own.max() if kind == "largest" else own.min(), _decimals(table, column))
 
 
-def _cell(line: Line, table: Table, best: str | None) -> Cell:
+def _cell(line: Line, table: Table, column: Column, best: Mapping[str, str | None]) -> Cell:
     n, seeds, diverged = (int(line[key]) for key in ("n", "seeds", "diverged"))
-    published = _with_std(line["published_mean"], line["published_std"], table.decimals)
+    decimals = _decimals(table, column)
+    published = _with_std(line["published_mean"], line["published_std"], decimals)
     finished = n + diverged
     if not n:
         return Cell("diverged" if diverged else "–", published=published, about=f"{n} of {seeds} runs")
-    mean = _number(line["mean"], table.decimals)
-    std = _number(line["std"], table.decimals)
+    mean = _number(line["mean"], decimals)
+    std = _number(line["std"], decimals)
     mark = (DIVERGED if diverged else "") + (PARTIAL if finished < seeds else "")
-    return Cell(mean, std, n == seeds and mean == best, mark, published, _about(line, n, seeds, diverged))
+    bold = n == seeds and mean == best[column.key]
+    return Cell(mean, std, bold, mark, published, _about(line, n, seeds, diverged))
+
+
+def _decimals(table: Table, column: Column) -> int:
+    return table.decimals if column.decimals is None else column.decimals
 
 
 def _about(line: Line, n: int, seeds: int, diverged: int) -> str:
@@ -159,9 +176,9 @@ def _caption(
     }
     notes = captions.notes_of(frame, {column.key: column.group or column.label for column in columns})
     sentences = (
-        f"{table.title} ({table.unit}), after the last round.",
+        f"{table.title} ({table.unit})" + (f", {table.when}." if table.when else "."),
         captions.spread(seeds),
-        f"Bold: {table.best} mean of the column.",
+        *captions.bold({column.best or table.best for column in columns}),
         *(text for mark, text in explained.items() if mark in marks),
         captions.scale_and_variant(scale, variant),
         captions.data(notes),

@@ -33,7 +33,16 @@ SEEDS = (0, 1, 2)
 def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "paper") -> Run:
     spec = {"row": row, "column": column, "seed": seed, "variant": variant}
     return Run(
-        "toy", scale, f"regime-mnist-{column}", row, f"{row}-00000000", seed, spec, "code", "partition"
+        paper="toy",
+        scale=scale,
+        setting=f"regime-mnist-{column}",
+        dataset="mnist",
+        algorithm=row,
+        method=f"{row}-00000000",
+        seed=seed,
+        spec=spec,
+        code="code",
+        partition="partition",
     )
 
 

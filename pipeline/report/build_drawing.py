@@ -1,0 +1,56 @@
+"""The stage of figures with a picture of their own: runs or partitions in, csv, svg, pdf and png out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from fedcore.errors import DataError
+from fedcore.files import write_text
+from pipeline.catalogue import Catalogue, Run
+from pipeline.report import captions, plots
+from pipeline.report.collect import notes_of, one_kind
+from pipeline.targets import Drawing, Found, Paper
+
+
+def build(
+    catalogue: Catalogue, paper: str, target: str, outputs: Mapping[str, Path], root: Path = Path()
+) -> None:
+    """Draw a figure and write the numbers it was drawn from.
+
+    Args:
+        catalogue: where its runs are found.
+        paper, target: which figure.
+        outputs: a path for each of ``csv``, ``svg``, ``pdf`` and ``png``.
+        root: the folder that holds results/.
+
+    Raises:
+        DataError: the target is no drawing, or a run can't be used.
+    """
+    drawing = catalogue.target(paper, target)
+    if not isinstance(drawing, Drawing):
+        raise DataError(f"reports/{paper}/{target}: is no drawing")
+    cells = catalogue.cells(paper, target)
+    runs = catalogue.needed(paper, target)
+    one_kind(runs)
+    said = partial(caption, drawing, catalogue.papers[paper], runs, root)
+    frame, made = drawing.draw(Found(catalogue.params.papers[paper], cells, root, said))
+    scale = catalogue.params.scale
+    frame = frame.assign(paper=paper, target=target, scale=scale)
+    plots.save(made, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
+    write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
+
+
+def caption(drawing: Drawing, paper: Paper, runs: list[Run], root: Path, *sentences: str) -> str:
+    """Say what the figure shows: its title, its own sentences, then scale, data and origin."""
+    first = runs[0]
+    notes = [(paper.datasets.get(run.dataset, run.dataset), *notes_of(run, root)) for run in runs]
+    said = (
+        f"{drawing.title}.",
+        *sentences,
+        captions.scale_and_variant(first.scale, str(first.spec["variant"])),
+        captions.data(notes),
+        captions.origin(drawing.published, paper),
+    )
+    return captions.Caption(captions.watermark(first.scale), tuple(filter(None, said))).text
