@@ -16,4 +16,4 @@ rule partition:
         code=flow.division_code,
         out=subpath(output.partition, parent=True),
     shell:
-        "fedcore partition <(printf '%s' {params.spec:q}) --out {params.out} 2> {log}"
+        "fedcore partition <(printf '%s' {params.spec:q}) --out {params.out} --no-figure 2> {log}"
