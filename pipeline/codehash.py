@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from fedcore.registry import PACKAGES, find
 
 HOME = Path(__file__).parent.parent
 OURS = ("fedcore.", "pipeline.")
+CONTRIBUTED = "fedcore_plugins."
 RUN = ("fedcore.runner",)
 PARTITION = ("fedcore.partitioning",)
 
@@ -56,7 +58,8 @@ def reached(names: Iterable[str]) -> set[str]:
             continue
         found.add(module)
         waiting += imports(module)
-        waiting += [module.rpartition(".")[0]] if module.count(".") > 1 else []
+        parent = module.rpartition(".")[0]
+        waiting += [parent] if "." in parent and _path(parent) else []
     return found
 
 
@@ -101,6 +104,8 @@ def _tree(module: str) -> ast.Module:
 
 @cache
 def _path(module: str) -> Path | None:
+    if module.startswith(CONTRIBUTED) and module in sys.modules:
+        return Path(str(sys.modules[module].__file__))
     base = HOME.joinpath(*module.split("."))
     candidates = (base.with_suffix(".py"), base / "__init__.py")
     return next((path for path in candidates if path.is_file()), None)

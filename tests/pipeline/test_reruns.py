@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,3 +175,20 @@ def test_all_modules_that_a_run_imports_are_in_its_hash() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = {name for name in done.stdout.split() if name.startswith("fedcore.")}
     assert loaded <= codehash.reached(names)
+
+
+def test_a_contributed_algorithm_is_hashed_with_what_it_imports(tmp_path: Path) -> None:
+    plugin = tmp_path / "algorithms" / "mine.py"
+    plugin.parent.mkdir()
+    source = (HOME / "fedcore" / "algorithms" / "fedprox.py").read_text().replace('"fedprox"', '"mine"')
+    program = "from pipeline import codehash; print(codehash.of_run('mine', 'mnist', 'cnn', 'similarity'))"
+
+    def digest(text: str) -> str:
+        plugin.write_text(text)
+        environment = os.environ | {"FEDCORE_PLUGINS": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert digest(source) == digest(f"# a comment\n{source}") != digest(f"{source}\nCHANGED = 1\n")
