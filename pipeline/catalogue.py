@@ -121,8 +121,11 @@ class Catalogue:
     def cells(self, paper: str, target: str) -> dict[tuple[str, str], tuple[Run, ...]]:
         """Return the runs of each cell of a table, or of each curve of a figure."""
         about = self.target(paper, target)
-        queries = about.cells(self.params.papers[paper])
-        return {cell: self.runs(paper, query) for cell, query in queries.items()}
+        asked = about.cells(self.params.papers[paper])
+        return {
+            cell: tuple(run for query in queries for run in self.runs(paper, query))
+            for cell, queries in asked.items()
+        }
 
     def needed(self, paper: str, target: str) -> list[Run]:
         """Return the runs that a target needs, each once; of some targets only the partitions count."""

@@ -72,6 +72,8 @@ class Table:
         when: at which point of a run, for the caption; empty where that makes no sense.
         columns: the columns, given the paper's parameters.
         query: the runs of a cell, given row and column key.
+        queries: several settings whose runs make up one cell, such as folds, given the paper's parameters, row
+            and column key; takes the place of ``query``.
         rows: label of each row by key; the paper's algorithms unless given.
         measure: (run, folder of results/, column key) -> the number, in the table's unit, or None for a
             diverged run; ``metric`` times ``factor`` of the final measurements unless given.
@@ -82,7 +84,8 @@ class Table:
     title: str
     published: str
     columns: Callable[[PaperParams], tuple[Column, ...]]
-    query: Callable[[str, str], Query]
+    query: Callable[[str, str], Query] | None = None
+    queries: Callable[[PaperParams, str, str], tuple[Query, ...]] | None = None
     rows: Callable[[PaperParams], Mapping[str, str]] | None = None
     measure: Callable[[Run, Path, str], float | None] | None = None
     needs: Needs = "runs"
@@ -94,11 +97,16 @@ class Table:
     best: Best = "largest"
     when: str = "after the last round"
 
-    def cells(self, params: PaperParams) -> Mapping[Cell, Query]:
-        """Return the query of each (row, column), in reading order."""
+    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
+        """Return the queries of each (row, column), in reading order."""
         columns = self.columns(params)
         rows = params.algorithms if self.rows is None else self.rows(params)
-        return {(row, c.key): self.query(row, c.key) for row in rows for c in columns}
+        return {(row, c.key): self._asked(params, row, c.key) for row in rows for c in columns}
+
+    def _asked(self, params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+        if self.queries is not None:
+            return self.queries(params, row, column)
+        return () if self.query is None else (self.query(row, column),)
 
 
 @dataclass(frozen=True)
@@ -135,10 +143,10 @@ class Curves:
     across: int = field(default=2)
     needs: Needs = "runs"
 
-    def cells(self, params: PaperParams) -> Mapping[Cell, Query]:
+    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the query of each (algorithm, panel)."""
         return {
-            (name, p.key): Query(p.regime, p.dataset, p.split, name)
+            (name, p.key): (Query(p.regime, p.dataset, p.split, name),)
             for p in self.panels
             for name in params.algorithms
         }
@@ -179,9 +187,9 @@ class Drawing:
     draw: Callable[[Found], tuple[pd.DataFrame, Figure]]
     needs: Needs = "runs"
 
-    def cells(self, params: PaperParams) -> Mapping[Cell, Query]:
+    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the query of each cell."""
-        return self.queries(params)
+        return {cell: (query,) for cell, query in self.queries(params).items()}
 
 
 Target = Table | Curves | Drawing

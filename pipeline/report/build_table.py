@@ -35,7 +35,7 @@ def build(
     params = catalogue.params.papers[paper]
     cells = catalogue.cells(paper, target)
     frame = tidy(paper, target, table, cells, published(paper), root)
-    seeds = tuple(run.seed for run in next(iter(cells.values())))
+    seeds = tuple(dict.fromkeys(run.seed for run in next(iter(cells.values()))))
     labels = {} if table.rows is None else table.rows(params)
     grid = arrange(frame, table, table.columns(params), catalogue.papers[paper], seeds, labels)
     write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
