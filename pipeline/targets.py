@@ -70,6 +70,7 @@ class Table:
         decimals: digits after the point.
         best: which mean of a column is set in bold.
         when: at which point of a run, for the caption; empty where that makes no sense.
+        note: a sentence of its own for the caption.
         columns: the columns, given the paper's parameters.
         query: the runs of a cell, given row and column key.
         queries: several settings whose runs make up one cell, such as folds, given the paper's parameters, row
@@ -96,6 +97,7 @@ class Table:
     decimals: int = 2
     best: Best = "largest"
     when: str = "after the last round"
+    note: str = ""
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""

@@ -116,7 +116,11 @@ class Workflow:
 
     def all_data(self) -> list[str]:
         """Return the markers of all data that have to be fetched at this scale."""
-        return [f"data/fetched/{name}.done" for name in self.catalogue.data if not name.endswith("-demo")]
+        return [
+            f"data/fetched/{name}.done"
+            for name in self.catalogue.data
+            if not name.endswith(("-demo", "-given"))
+        ]
 
     def division(self, wildcards: Any) -> str:
         """Return the specification that a partition is made by, as JSON."""

@@ -22,7 +22,7 @@ def tidy(
     cells: Mapping[tuple[str, str], Sequence[Run]],
     root: Path = Path(),
 ) -> pd.DataFrame:
-    """Return one line for each algorithm (row), panel (column) and measured round.
+    """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
 
     Args:
         paper, target: names of what is collected.
@@ -42,9 +42,10 @@ def tidy(
     lines.insert(0, "target", target)
     lines.insert(0, "paper", paper)
     first = runs[0][1]
-    return lines.assign(
+    lines = lines.assign(
         scale=first.scale, variant=first.spec["variant"], data=notes["data"], data_state=notes["data_state"]
     )
+    return lines[lines["n"] > 0].reset_index(drop=True)
 
 
 def _history(cell: tuple[str, str], run: Run, figure: Curves, root: Path) -> pd.DataFrame:

@@ -177,6 +177,7 @@ def _caption(
     notes = captions.notes_of(frame, {column.key: column.group or column.label for column in columns})
     sentences = (
         f"{table.title} ({table.unit})" + (f", {table.when}." if table.when else "."),
+        table.note,
         captions.spread(seeds),
         *captions.bold({column.best or table.best for column in columns}),
         *(text for mark, text in explained.items() if mark in marks),

@@ -59,7 +59,7 @@ def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
             place.set_xlabel("communication round")
         handles, labels = axes.flat[0].get_legend_handles_labels()
         made.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6))
-        made.supxlabel(_wrapped(caption), fontsize=6, color="0.35")
+        made.supxlabel(wrapped(caption), fontsize=6, color="0.35")
         return made
 
 
@@ -97,7 +97,8 @@ def _panel(axes: Axes, own: pd.DataFrame, names: list[str]) -> None:
     axes.margins(x=0.02)
 
 
-def _wrapped(text: str) -> str:
+def wrapped(text: str) -> str:
+    """Break a caption into lines that fit the figure's width."""
     import textwrap
 
     return "\n".join(textwrap.wrap(text, 150))

@@ -1,0 +1,57 @@
+"""Numbers of runs to tidy lines of a drawing: mean and standard deviation over seeds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pipeline.catalogue import Run
+from pipeline.report.collect import history_of, summary_of
+from pipeline.targets import Cell
+
+Values = Sequence[float | None]
+
+
+def line(row: str, column: str, values: Values, **more: Any) -> dict[str, Any]:
+    """Return one tidy line; a run without a number (None or NaN) counts in ``seeds`` and not in ``n``."""
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    return {
+        "row": row,
+        "column": column,
+        **more,
+        "mean": statistics.fmean(known) if known else math.nan,
+        "std": statistics.stdev(known) if len(known) > 1 else math.nan,
+        "n": len(known),
+        "seeds": len(values),
+    }
+
+
+def over_seeds(cells: Mapping[Cell, Sequence[Run]], value: Callable[[Run], float | None]) -> pd.DataFrame:
+    """Return one line a cell."""
+    return pd.DataFrame([line(*cell, [value(run) for run in runs]) for cell, runs in cells.items()])
+
+
+def by_round(cells: Mapping[Cell, Sequence[Run]], metric: str, factor: float, root: Path) -> pd.DataFrame:
+    """Return one line a cell and round that any of its runs measured."""
+    lines = []
+    for cell, runs in cells.items():
+        found = [history_of(run, root).set_index("round")[metric] * factor for run in runs]
+        for number in sorted({int(at) for series in found for at in series.dropna().index}):
+            values = [float(series.get(number, math.nan)) for series in found]
+            lines.append(line(*cell, values, round=number))
+    return pd.DataFrame(lines)
+
+
+def accuracy(root: Path) -> Callable[[Run], float | None]:
+    """Return the measure of a run's test accuracy after the last round, in per cent; None if it diverged."""
+
+    def measured(run: Run) -> float | None:
+        summary = summary_of(run, root)
+        return 100 * summary["final"]["test_accuracy"] if summary and summary["final"] else None
+
+    return measured
