@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 HOME = Path(__file__).parents[2]
 SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles")
 FAKE = Path(__file__).with_name("fake_fedcore.py")
@@ -33,26 +35,33 @@ class Project:
         binary.chmod(0o755)
         return cls(folder)
 
-    def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def call(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the project, with the pretended ``fedcore`` first on PATH."""
         path = os.pathsep.join(
             [str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
         )
         own = {"PATH": path, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", **environment}
         kept = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
         return subprocess.run(
-            [sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
+            command,
             cwd=self.folder,
             env=kept | own,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=280,
             check=False,
         )
 
-    def make(self, *arguments: str, **environment: str) -> str:
-        done = self.snakemake(*arguments, **environment)
+    def run(self, *command: str, **environment: str) -> str:
+        done = self.call(*command, **environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
+
+    def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return self.call("snakemake", "--cores", "2", *arguments, **environment)
+
+    def make(self, *arguments: str, **environment: str) -> str:
+        return self.run("snakemake", "--cores", "2", *arguments, **environment)
 
     def jobs(self, *arguments: str) -> dict[str, int]:
         """Return the number of jobs of each rule that a dry run announces."""
@@ -67,6 +76,14 @@ class Project:
         text = path.read_text()
         assert old in text, f"{old!r} is not in {name}"
         path.write_text(text.replace(old, new, 1))
+
+    def keep_algorithms(self, *names: str) -> None:
+        """Leave the others out of params.yaml, so that there is less to do."""
+        path = self.folder / "params.yaml"
+        config = yaml.safe_load(path.read_text())
+        for paper in config["papers"].values():
+            paper["algorithms"] = {name: paper["algorithms"][name] for name in names}
+        path.write_text(yaml.safe_dump(config, sort_keys=False))
 
     def executed(self) -> list[str]:
         """Return the run folders that training wrote since the last call."""

@@ -1,0 +1,51 @@
+"""DVC calls Snakemake: a second ``dvc repro`` does nothing, and an edit redoes what it touches."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from project import HOME, Project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    made = Project.copy(tmp_path_factory.mktemp("project"))
+    for name in ("dvc.yaml", ".dvcignore", ".dvc/config"):
+        (made.folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(HOME / name, made.folder / name)
+    (made.folder / ".dvc" / "config").write_text(
+        (HOME / ".dvc" / "config").read_text().replace("[core]", "[core]\n    no_scm = true")
+    )
+    shutil.copytree(HOME / "data" / "demo", made.folder / "data" / "demo")
+    made.keep_algorithms("fedavg", "fedprox")
+    return made
+
+
+def test_repro_builds_a_paper_and_a_second_one_does_nothing(project: Project) -> None:
+    text = project.run("dvc", "repro", "rfedavg")
+    assert len(project.executed()) == 2 * 8 * 2 * 2
+    for name in ("table1.tex", "table2.md", "fig2.svg"):
+        assert (project.folder / "reports" / "rfedavg" / name).exists()
+    text = project.run("dvc", "repro", "rfedavg")
+    assert text.count("didn't change, skipping") == 2
+    assert "Data and pipelines are up to date." in text
+    assert project.executed() == []
+
+
+def test_an_edit_redoes_what_it_touches(project: Project) -> None:
+    before = (project.folder / "reports" / "rfedavg" / "table1.tex").read_text()
+    project.edit("params.yaml", "mu: 1.0", "mu: 0.5")
+    project.run("dvc", "repro", "rfedavg")
+    executed = project.executed()
+    assert len(executed) == 2 * 6 * 2
+    assert all("/fedprox-" in folder for folder in executed)
+    assert (project.folder / "reports" / "rfedavg" / "table1.tex").read_text() != before
+
+
+def test_no_data_leaves_the_machine() -> None:
+    text = (HOME / ".dvc" / "config").read_text()
+    assert "analytics = false" in text
+    assert "remote" not in text
+    assert Path(HOME, ".dvcignore").exists()
