@@ -9,12 +9,21 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 HOME = Path(__file__).parents[2]
 SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles")
 FAKE = Path(__file__).with_name("fake_fedcore.py")
+
+
+def parameters(paper: str = "rfedavg") -> dict[str, Any]:
+    """Return params.yaml with one paper alone, so that counts don't change when papers are added."""
+    config: dict[str, Any] = yaml.safe_load((HOME / "params.yaml").read_text())
+    for section in (config, *config["scales"].values()):
+        section["papers"] = {name: own for name, own in section.get("papers", {}).items() if name == paper}
+    return config
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,7 @@ class Project:
                 shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(source, folder / name)
+        (folder / "params.yaml").write_text(yaml.safe_dump(parameters(), sort_keys=False))
         binary = folder / "bin" / "fedcore"
         binary.parent.mkdir()
         binary.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import yaml
-from project import HOME
+from project import HOME, parameters
 
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, sha256_text
@@ -21,7 +20,7 @@ from pipeline.targets import Query
 
 
 def catalogue(**changes: Any) -> Catalogue:
-    return Catalogue(load(yaml.safe_load((HOME / "params.yaml").read_text()) | changes))
+    return Catalogue(load(parameters() | changes))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +110,8 @@ def test_a_curve_and_a_table_share_their_runs(paper: Catalogue) -> None:
     curves = {run.folder for run in paper.needed("rfedavg", "fig2")}
     assert curves <= tables
     assert len(curves) == 4 * 6 * 3
-    assert len(paper.index) == len(tables) == 2 * 8 * 6 * 3
+    assert len(tables) == 2 * 8 * 6 * 3
+    assert tables <= set(paper.index)
 
 
 def test_algorithms_and_steps_share_a_partition_and_seeds_do_not(paper: Catalogue) -> None:
@@ -129,7 +129,7 @@ def test_algorithms_and_steps_share_a_partition_and_seeds_do_not(paper: Catalogu
 
 
 def test_a_partition_does_not_depend_on_the_algorithm_that_asks_first(paper: Catalogue) -> None:
-    config = yaml.safe_load((HOME / "params.yaml").read_text()) | {"scale": "paper"}
+    config = parameters() | {"scale": "paper"}
     algorithms = config["papers"]["rfedavg"]["algorithms"]
     config["papers"]["rfedavg"]["algorithms"] = dict(reversed(algorithms.items()))
     assert Catalogue(load(config)).divisions == paper.divisions
@@ -146,19 +146,20 @@ def test_a_missing_setting_is_named(paper: Catalogue) -> None:
 
 
 def test_an_algorithm_added_to_the_parameters_is_a_row() -> None:
-    config = yaml.safe_load((HOME / "params.yaml").read_text())
+    config = parameters()
     config["papers"]["rfedavg"]["algorithms"]["fedprox_weak"] = {"name": "fedprox", "mu": 0.01}
     rows = {row for row, _ in Catalogue(load(config)).cells("rfedavg", "table1")}
     assert "fedprox_weak" in rows
 
 
 def test_twenty_thousand_runs_expand_in_seconds() -> None:
-    config = yaml.safe_load((HOME / "params.yaml").read_text()) | {"scale": "paper"}
+    config = parameters() | {"scale": "paper"}
     config["papers"]["rfedavg"]["seeds"] = list(range(210))
     began = time.process_time()
     made = Catalogue(load(config))
-    assert len(made.index) == 2 * 8 * 6 * 210
-    assert time.process_time() - began < 5
+    runs = len(made.index)
+    assert runs >= 2 * 8 * 6 * 210
+    assert time.process_time() - began < 5 * runs / 20_000
 
 
 def test_expansion_imports_nothing_heavy() -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from project import HOME
+from project import HOME, parameters
 
 from fedcore.errors import SpecError
 from fedcore.spec import Training
@@ -21,7 +20,7 @@ from pipeline.schema import Params, TrainingParams
 
 @pytest.fixture
 def config() -> dict[str, Any]:
-    return yaml.safe_load((HOME / "params.yaml").read_text())
+    return parameters()
 
 
 def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
