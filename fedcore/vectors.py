@@ -41,7 +41,11 @@ class Layout:
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Return named views into ``flat`` [..., d]; writing to one writes to the vector."""
         lead = flat.shape[:-1]
-        return {name: flat[..., where].view(*lead, *self.shapes[name]) for name, where in self.slices.items()}
+        parts = flat.split([where.stop - where.start for where in self.slices.values()], dim=-1)
+        return {
+            name: part.view(*lead, *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
 
     def flatten(self, arrays: Mapping[str, NDArray[np.floating]], dtype: torch.dtype) -> Tensor:
         """Copy named arrays into a new flat vector.

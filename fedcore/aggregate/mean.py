@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -31,6 +31,15 @@ def sample_weights(uploads: list[Upload]) -> list[float]:
     return [upload.samples / total for upload in uploads]
 
 
+def changes(model: Tensor, uploads: list[Upload]) -> Iterator[Tensor]:
+    """Yield each upload's distance from ``model`` [d], one after another in the same memory."""
+    import torch
+
+    change = torch.empty_like(model)
+    for upload in uploads:
+        yield torch.sub(upload.model, model, out=change)
+
+
 @dataclass(frozen=True)
 class WeightedMean(Aggregation):
     """sum_k p_k Delta_k with p_k from the sample counts of the round's clients. FedAvg."""
@@ -39,7 +48,7 @@ class WeightedMean(Aggregation):
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Return the weighted mean change [d], relative to ``model``."""
-        return weighted_sum((upload.model - model for upload in uploads), sample_weights(uploads))
+        return weighted_sum(changes(model, uploads), sample_weights(uploads))
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class PlainMean(Aggregation):
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Return the mean change [d], relative to ``model``."""
-        return weighted_sum((upload.model - model for upload in uploads), [1 / len(uploads)] * len(uploads))
+        return weighted_sum(changes(model, uploads), [1 / len(uploads)] * len(uploads))
 
 
 def averaging(weights: Weights) -> Aggregation:

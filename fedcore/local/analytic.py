@@ -7,7 +7,7 @@ themselves, so that the step costs no pass over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fedcore.local import convolution, dense
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fedcore.problem import Problem
     from fedcore.spec import Spec
 
-BACKWARD: dict[type, Callable[[Any, Any, Any, Any], Gradient]] = {
+BACKWARD: dict[type, Callable[[Any, Any, Any, Any, dense.Scratch], Gradient]] = {
     Linear: dense.linear,
     RffLinear: dense.random_features,
     Mlp: dense.perceptron,
@@ -47,13 +47,16 @@ class Analytic:
     problem: Problem
     name: str = "analytic"
     in_place: bool = True
+    scratch: dense.Scratch = field(default_factory=dict, repr=False, compare=False)
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
         """Return the function that writes a batch's gradient at ``w`` into ``out``, which may be ``w``."""
         model = self.problem.model
-        p = {**model.trainable.views(w), **self.problem.buffers}
+        views = model.trainable.views(w)
+        into = views if out is w else model.trainable.views(out)
         on_features = [feature_gradient(term) for term in terms if term.feature_loss]
-        return BACKWARD[type(model)](model, p, model.trainable.views(out), on_features)
+        bind = BACKWARD[type(model)]
+        return bind(model, {**views, **self.problem.buffers}, into, on_features, self.scratch)
 
     def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
         """Train the clients one after another."""

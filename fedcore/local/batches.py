@@ -6,44 +6,43 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from fedcore.problem import Block
 
-Rows = NDArray[np.int64]
+Size = int | Literal["full"]
 
 
 def passes(
-    n: int, size: int | Literal["full"], drop_last: bool, rng: np.random.Generator
-) -> Iterator[Rows | None]:
-    """Yield batches without end: shuffled passes over ``n`` rows, None for "all rows in order".
+    n: int, size: Size, drop_last: bool, rng: np.random.Generator, device: torch.device | None = None
+) -> Iterator[Tensor | None]:
+    """Yield batches without end: indices of shuffled passes over ``n`` rows, None for "all rows in order".
 
     A pass's last, smaller batch is kept unless ``drop_last`` (and then only if the pass has another).
     """
+    import torch
+
     if size == "full" or size >= n:
         while True:
             yield None
     stop = n - n % size if drop_last else n
     while True:
-        order = rng.permutation(n)
-        for low in range(0, stop, size):
-            yield order[low : low + size]
+        yield from torch.from_numpy(rng.permutation(n)[:stop]).to(device).split(size)
 
 
-def select(block: Block, rows: Rows | None) -> tuple[Tensor, Tensor]:
-    """Return the rows and labels of a batch."""
-    import torch
+def batches(
+    block: Block, size: Size, drop_last: bool, rng: np.random.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the rows and labels of such batches of a client."""
+    x, y = block.x, block.y
+    for rows in passes(len(block), size, drop_last, rng, y.device):
+        yield (x, y) if rows is None else (x.index_select(0, rows), y.index_select(0, rows))
 
-    if rows is None:
-        return block.x, block.y
-    index = torch.from_numpy(rows).to(block.y.device)
-    return block.x.index_select(0, index), block.y.index_select(0, index)
 
-
-def steps_per_pass(n: int, size: int | Literal["full"], drop_last: bool) -> int:
+def steps_per_pass(n: int, size: Size, drop_last: bool) -> int:
     """Return how many batches one pass has."""
     if size == "full" or size >= n:
         return 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fedcore.local.dense import FeatureGradient
+from fedcore.local.dense import FeatureGradient, Scratch
 from fedcore.parts import Batch
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ POOL, PADDING, ONE = [2, 2], [2, 2], [1, 1]
 
 
 def network(
-    model: Cnn, p: Parameters, out: Mapping[str, Tensor], terms: Sequence[FeatureGradient]
+    model: Cnn, p: Parameters, out: Parameters, terms: Sequence[FeatureGradient], scratch: Scratch
 ) -> Gradient:
     """Return the CNN's gradient: out <- keep out + scale gradient, written after the backward pass."""
     import torch

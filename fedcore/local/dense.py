@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,15 +42,19 @@ class Layer:
 
 
 def linear(
-    model: Linear, p: Parameters, out: Mapping[str, Tensor], terms: Sequence[FeatureGradient]
+    model: Linear,
+    p: Parameters,
+    out: Parameters,
+    terms: Sequence[FeatureGradient],
+    scratch: Scratch,
 ) -> Backward:
     """Softmax regression; terms on its features, the inputs, have no gradient."""
     head = Layer(p["weight"].T, p.get("bias"), out["weight"].T, out.get("bias"))
-    return Backward([head], ())
+    return Backward([head], (), scratch)
 
 
 def perceptron(
-    model: Mlp, p: Parameters, out: Mapping[str, Tensor], terms: Sequence[FeatureGradient]
+    model: Mlp, p: Parameters, out: Parameters, terms: Sequence[FeatureGradient], scratch: Scratch
 ) -> Backward:
     """A multi-layer perceptron."""
     depth = len(model.sizes) - 1
@@ -59,25 +63,29 @@ def perceptron(
         weight, bias = f"layers.{i}.weight", f"layers.{i}.bias"
         activation: Any = model.activation if i < depth - 1 else "none"
         layers.append(Layer(p[weight].T, p[bias], out[weight].T, out[bias], activation))
-    return Backward(layers, terms)
+    return Backward(layers, terms, scratch)
 
 
 def random_features(
-    model: RffLinear, p: Parameters, out: Mapping[str, Tensor], terms: Sequence[FeatureGradient]
+    model: RffLinear,
+    p: Parameters,
+    out: Parameters,
+    terms: Sequence[FeatureGradient],
+    scratch: Scratch,
 ) -> Backward:
     """Random features and a linear head; fixed features get no gradient, nor do terms on them."""
     features = Layer(p["omega"], p["phase"], out.get("omega"), out.get("phase"), "cos", model.scale)
     head = Layer(p["weight"].T, None, out["weight"].T, None)
-    return Backward([features, head], terms if model.learnable else ())
+    return Backward([features, head], terms if model.learnable else (), scratch)
 
 
 class Backward:
-    """Forward and backward pass through dense layers, into buffers kept for each batch size."""
+    """Forward and backward pass through dense layers, in ``scratch``: buffers by batch size."""
 
-    def __init__(self, layers: Sequence[Layer], terms: Sequence[FeatureGradient]) -> None:
+    def __init__(self, layers: Sequence[Layer], terms: Sequence[FeatureGradient], scratch: Scratch) -> None:
         self.layers = layers
         self.terms = terms
-        self.buffers: dict[int, Buffers] = {}
+        self.scratch = scratch
 
     def __call__(self, x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
         """Gradient of the mean loss of rows ``x`` [batch, ...] with labels ``y`` [batch]: out <- keep out +
@@ -85,10 +93,10 @@ class Backward:
         """
         import torch
 
-        size = len(y)
-        buffers = self.buffers.get(size)
+        size = y.shape[0]
+        buffers = self.scratch.get(size)
         if buffers is None:
-            buffers = self.buffers[size] = Buffers(self.layers, size)
+            buffers = self.scratch[size] = Buffers(self.layers, size)
         inputs = [x.flatten(1)]
         for layer, z, h in zip(self.layers, buffers.sums, buffers.outputs, strict=True):
             _affine(inputs[-1], layer, z)
@@ -97,7 +105,7 @@ class Backward:
 
         delta = buffers.deltas[-1]
         torch.softmax(inputs[-1], 1, out=delta)
-        delta.scatter_add_(1, y[:, None], buffers.minus_one)
+        delta.scatter_add_(1, y.unsqueeze(1), buffers.minus_one)
         for i in range(len(self.layers) - 1, buffers.lowest, -1):
             below = buffers.deltas[i - 1]
             torch.mm(delta, self.layers[i].matrix.T, out=below)
@@ -118,8 +126,8 @@ class Backward:
 class Buffers:
     """What one batch size needs: each layer's sums, outputs and deltas [batch, outputs].
 
-    From ``BY_COLUMNS`` rows on, hidden layers lie column by column, in which order the products of narrow
-    batches and wide layers are faster.
+    From ``BY_COLUMNS`` rows on, they lie column by column, in which order the products of narrow batches and
+    wide layers are faster; the last layer's deltas lie by rows, along which softmax runs.
     """
 
     def __init__(self, layers: Sequence[Layer], size: int) -> None:
@@ -127,23 +135,23 @@ class Buffers:
 
         like = layers[-1].matrix
 
-        def empty(width: int, hidden: bool) -> Tensor:
-            if hidden and size >= BY_COLUMNS:
-                return like.new_empty(width, size).T
-            return like.new_empty(size, width)
+        def empty(width: int) -> Tensor:
+            return like.new_empty(width, size).T if size >= BY_COLUMNS else like.new_empty(size, width)
 
-        last = len(layers) - 1
         widths = [layer.matrix.shape[1] for layer in layers]
-        self.sums = [empty(width, i < last) for i, width in enumerate(widths)]
+        self.sums = [empty(width) for width in widths]
         self.outputs = [
-            empty(width, i < last) if layer.activation == "cos" else self.sums[i]
-            for i, (layer, width) in enumerate(zip(layers, widths, strict=True))
+            empty(width) if layer.activation == "cos" else z
+            for layer, width, z in zip(layers, widths, self.sums, strict=True)
         ]
-        self.deltas = [empty(width, i < last) for i, width in enumerate(widths)]
+        self.deltas = [*(empty(width) for width in widths[:-1]), like.new_empty(size, widths[-1])]
         self.lowest = next(i for i, layer in enumerate(layers) if layer.into is not None)
         self.ones = like.new_ones(size)
         self.weights = like.new_full((size,), 1 / size)
         self.minus_one = torch.full((size, 1), -1.0, dtype=like.dtype, device=like.device)
+
+
+Scratch = dict[int, Buffers]
 
 
 def _affine(x: Tensor, layer: Layer, z: Tensor) -> None:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from fedcore.local import recurrent_gradients
-from fedcore.local.batches import passes, steps_per_pass
+from fedcore.local.batches import batches, steps_per_pass
 from fedcore.local.engine import CHUNK
 from fedcore.model import Classifier
 from fedcore.models.lstm import Lstm
@@ -54,9 +54,8 @@ def batch_norms(run: Run, w: Tensor, block: Block, rng: np.random.Generator) -> 
     out = torch.empty_like(w)
     gradient = run.engine.bind(w, out, ())
     found = []
-    for rows in islice(passes(len(block), size, False, rng), steps_per_pass(len(block), size, False)):
-        index = slice(None) if rows is None else torch.from_numpy(rows).to(block.y.device)
-        gradient(block.x[index], block.y[index])
+    for x, y in islice(batches(block, size, False, rng), steps_per_pass(len(block), size, False)):
+        gradient(x, y)
         found.append(out.square().sum())
     return torch.stack(found)
 

@@ -7,15 +7,16 @@ aside while the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcore.local.autograd import Autograd
-from fedcore.local.batches import Rows
+from fedcore.local.batches import passes
 from fedcore.local.engine import Gradient
 from fedcore.local.optimizer import stepper
 from fedcore.local.train import Task, prepare
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedcore.problem import Problem
-    from fedcore.spec import Spec
+    from fedcore.spec import Spec, Training
 
 GROUP_BYTES = 1 << 30
 COPIES = 8
@@ -105,8 +106,7 @@ def train_together(run: Run, tasks: Sequence[Task]) -> list[Upload]:
     longest = max((task.rates for task in tasks), key=len)
     done: dict[int, Tensor] = {}
 
-    drawn = zip_longest(*(task.batches(training) for task in tasks), fillvalue=NONE)
-    for t, batches in enumerate(drawn):
+    for t, batches in enumerate(zip_longest(*(_rows(training, task) for task in tasks), fillvalue=NONE)):
         stack = _gather(problem, tasks, batches)
         gradient(stack)
         with torch.no_grad():
@@ -174,16 +174,19 @@ def _directions(tasks: Sequence[Task], g: Tensor) -> tuple[Tensor, Tensor]:
     return scales, offsets
 
 
-def _gather(problem: Problem, tasks: Sequence[Task], batches: Sequence[Rows | None]) -> Stack:
+def _rows(training: Training, task: Task) -> Iterator[NDArray[np.int64]]:
+    """Yield the row indices of each of a client's batches."""
+    drawn = passes(len(task.block), training.batch_size, training.drop_last, task.rng)
+    for batch in islice(drawn, len(task.rates)):
+        yield np.arange(len(task.block)) if batch is None else batch.numpy()
+
+
+def _gather(problem: Problem, tasks: Sequence[Task], rows: Sequence[NDArray[np.int64]]) -> Stack:
     """Collect each client's rows, filled up with its first row at weight zero."""
     import torch
 
     device, dtype = problem.start.device, problem.start.dtype
     starts = np.cumsum([0, *problem.sizes])
-    rows = [
-        np.arange(len(task.block)) if batch is None else batch
-        for task, batch in zip(tasks, batches, strict=True)
-    ]
     sizes = [len(own) for own in rows]
     index = np.empty((len(tasks), max(sizes)), np.int64)
     weights = np.zeros(index.shape)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedcore.local.batches import Rows, passes, select, steps_per_pass
+from fedcore.local.batches import batches, steps_per_pass
 from fedcore.local.optimizer import rate, stepper
 from fedcore.parts import BoundTerm, Direction, Job, Run, State, Upload
 
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
     from fedcore.local.engine import Engine
     from fedcore.problem import Block
-    from fedcore.spec import Training
 
 
 def number_of_steps(run: Run, client: int) -> int:
@@ -72,11 +69,6 @@ class Task:
     terms: list[BoundTerm]
     direction: Direction
 
-    def batches(self, training: Training) -> Iterator[Rows | None]:
-        """Draw the rows of each step's batch, None standing for all of them."""
-        drawn = passes(len(self.block), training.batch_size, training.drop_last, self.rng)
-        return islice(drawn, len(self.rates))
-
     def upload(self, w: Tensor) -> Upload:
         """Return what the client sends back with its model ``w`` [d]."""
         job = self.job
@@ -105,13 +97,13 @@ def train_client(engine: Engine, run: Run, state: State, job: Job) -> Upload:
     direction = task.direction
     adders = [term.add_gradient for term in task.terms if term.add_gradient]
     plain = training.optimizer == "sgd" and not adders and not direction.anchored
-    steps = zip(task.rates, task.batches(training), strict=True)
+    drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
+    steps = zip(task.rates, drawn, strict=False)
     w = job.received.clone()
     with torch.no_grad():
         if plain and engine.in_place:
             descend = engine.bind(w, w, task.terms)
-            for lr, rows in steps:
-                x, y = select(task.block, rows)
+            for lr, (x, y) in steps:
                 descend(x, y, 1 - lr * training.weight_decay, -lr * direction.scale)
                 if direction.offset is not None:
                     w.add_(direction.offset, alpha=-lr)
@@ -120,8 +112,7 @@ def train_client(engine: Engine, run: Run, state: State, job: Job) -> Upload:
             gradient = engine.bind(w, g, task.terms)
             anchor = engine.bind(job.received, g, ()) if direction.anchored else None
             step = stepper(training, w)
-            for lr, rows in steps:
-                x, y = select(task.block, rows)
+            for lr, (x, y) in steps:
                 gradient(x, y)
                 for add_gradient in adders:
                     add_gradient(g, w)
