@@ -210,14 +210,13 @@ def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
         with atomic(folder / "model.npz") as handle:
             np.savez(handle, **result.parameters)  # type: ignore[arg-type]
     write_text(folder / "spec.yaml", yaml.safe_dump(spec.resolved(), sort_keys=False))
-    write_text(folder / "history.csv", rows_csv(result.history))
-    if result.clients:
-        write_text(folder / "clients.csv", rows_csv(result.clients))
-    for name, rows in result.tables.items():
-        write_text(folder / f"{name}.csv", rows_csv(rows))
+    tables = {"history": result.history, "clients": result.clients, **result.tables}
+    written = [f"{name}.csv" for name, rows in tables.items() if rows]
+    for name in written:
+        write_text(folder / name, rows_csv(tables[name.removesuffix(".csv")]))
     write_json(folder / "timing.json", result.timing)
     write_json(folder / "summary.json", result.summary)
-    files = {name: sha256_file(folder / name) for name in ("spec.yaml", "history.csv", "summary.json")}
+    files = {name: sha256_file(folder / name) for name in ("spec.yaml", *written, "summary.json")}
     given = dict(settings.provenance or {})
     write_json(folder / "provenance.json", {**given, "spec_sha256": spec.sha256(), "files": files})
     (folder / CHECKPOINT).unlink(missing_ok=True)

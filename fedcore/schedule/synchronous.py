@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedcore.errors import SpecError
 from fedcore.parts import Plan, Run, Schedule, State
 
 
@@ -12,6 +13,12 @@ class Synchronous(Schedule):
     """One slot a client of the cohort, each starting from the global model. FedAvg."""
 
     label: str = "synchronous"
+
+    def start(self, run: Run, state: State) -> None:
+        """Refuse asynchronous events."""
+        if run.spec.participation.events is not None:
+            name = run.spec.algorithm["name"]
+            raise SpecError(f"participation.events: '{name}' is synchronous; give cohorts")
 
     def plan(self, run: Run, state: State) -> Plan:
         """Plan one stage in which every client of the cohort trains."""

@@ -39,7 +39,10 @@ class Uniform(Selection):
     label: str = "uniform"
 
     def start(self, run: Run, state: State) -> None:
-        """Check cohorts that are given."""
+        """Check cohorts that are given; who trains which model is no business of this sampling."""
+        if run.spec.participation.assignments is not None:
+            name = run.spec.algorithm["name"]
+            raise SpecError(f"participation.assignments: '{name}' redistributes no models; give cohorts")
         for given in run.spec.participation.cohorts or ():
             check_clients(run, given, "cohorts")
 

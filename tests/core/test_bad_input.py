@@ -52,6 +52,8 @@ CASES = [
     ("participation.cohorts", [], "participation: cohorts: an empty list was given"),
     ("participation.cohorts", [[0, 9]], "participation.cohorts: no client 9, expected ids from 0 to 4"),
     ("participation.cohorts", [[1, 1]], "participation.cohorts: a client is given twice in [1, 1]"),
+    ("participation.assignments", [[0]], "participation.assignments: 'fedavg' redistributes no models"),
+    ("participation.events", [[0, 1]], "participation.events: 'fedavg' is synchronous; give cohorts"),
     ("dtype", "float16", "dtype: got 'float16', expected 'float32' or 'float64'"),
     ("sed", 1, "sed: unknown key (did you mean 'seed'?)"),
     ("model", {"name": "cnn"}, "model.name: 'cnn' takes images [depth, height, width], the data are (64,)"),
