@@ -178,7 +178,7 @@ class Catalogue:
         params = self.params.papers[paper]
         try:
             values = specification(params, query) | self.params.common.model_dump()
-            resolved = parse(values | {"seed": 0, "variant": params.variant}).resolved()
+            resolved = parse({"seed": 0, "variant": params.variant} | values).resolved()
         except SpecError as error:
             raise SpecError(f"papers.{paper}.{_place(query, str(error))}") from None
         seedless = {key: value for key, value in resolved.items() if key != "seed"}

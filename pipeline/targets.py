@@ -80,6 +80,7 @@ class Table:
             diverged run; ``metric`` times ``factor`` of the final measurements unless given.
         needs: what cells are made of: finished runs, or partitions only.
         relative: changes the tidy frame once it is collected, as for cells relative to a row.
+        beside: the target whose published numbers stand beside its cells; its own unless given.
     """
 
     title: str
@@ -91,6 +92,7 @@ class Table:
     measure: Callable[[Run, Path, str], float | None] | None = None
     needs: Needs = "runs"
     relative: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+    beside: str = ""
     metric: str = "test_accuracy"
     factor: float = 100.0
     unit: str = "%"
@@ -134,6 +136,7 @@ class Curves:
         factor: what it is multiplied by.
         axis: label of the vertical axis.
         across: panels in a row.
+        rows: the algorithms that have a curve; all of the paper's unless given.
     """
 
     title: str
@@ -143,6 +146,7 @@ class Curves:
     factor: float = 100.0
     axis: str = "test accuracy (%)"
     across: int = field(default=2)
+    rows: tuple[str, ...] = ()
     needs: Needs = "runs"
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
@@ -150,7 +154,7 @@ class Curves:
         return {
             (name, p.key): (Query(p.regime, p.dataset, p.split, name),)
             for p in self.panels
-            for name in params.algorithms
+            for name in self.rows or params.algorithms
         }
 
 

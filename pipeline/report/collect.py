@@ -111,7 +111,7 @@ def tidy(
         DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
     """
     one_kind([run for runs in cells.values() for run in runs])
-    known = published_cells(published, target)
+    known = published_cells(published, table.beside or target)
     lines = [_line(paper, target, table, cell, runs, known.get(cell), root) for cell, runs in cells.items()]
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
     return frame if table.relative is None else table.relative(frame)

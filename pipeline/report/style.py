@@ -28,6 +28,9 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "qfedavg": Look("q-FedAvg", "#CC79A7", "v"),
         "rfedavg": Look("rFedAvg", "#009E73", "D", "--"),
         "rfedavg_plus": Look("rFedAvg+", "#D55E00", "P"),
+        "dl_u": Look("DL-u", "#7F7F7F", "v", ":"),
+        "dl_opt": Look("DL-opt", "#6A51A3", "*", "--"),
+        "fedomw": Look("FedOMW", "#0072B2", "X"),
     }
 )
 SPARE = tuple(

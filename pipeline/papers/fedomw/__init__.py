@@ -1,0 +1,14 @@
+"""Non-IID Distributed Learning with Optimal Mixture Weights: DL-opt and FedOMW."""
+
+from __future__ import annotations
+
+from pipeline.papers.fedomw.figures import FIGURES
+from pipeline.papers.fedomw.tables import DATASETS, TABLES
+from pipeline.targets import Paper
+
+PAPER = Paper(
+    title="Non-IID Distributed Learning with Optimal Mixture Weights",
+    citation="J. Li, B. Wei, Y. Liu, W. Wang, ECML PKDD 2022",
+    datasets=DATASETS,
+    targets={**TABLES, **FIGURES},
+)

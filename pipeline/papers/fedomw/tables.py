@@ -1,0 +1,57 @@
+"""Tables 2 to 5: test accuracy on six data sets, and ablations; some also in the authors' code's reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Column, Query, Table
+
+Variant = Literal["paper", "released"]
+SPLITS: Mapping[Variant, str] = {"paper": "skewed", "released": "released"}
+DATASETS = {name: name for name in ("usps", "pendigits", "satimage", "letter", "dna", "mnist")}
+DISTRIBUTED = {"dl_u": "DL-u", "dl_opt": "DL-opt"}
+FEDERATED = {"fedavg": "FedAvg", "fedprox": "FedProx", "fedomw": "FedOMW"}
+
+
+def ablations(name: str, label: str) -> dict[str, str]:
+    """Return the rows of an ablation: neither part, the norm of w alone, learned p alone, both."""
+    return {f"{name}_{part}": f"{label}-{part}" for part in ("non", "w", "p")} | {name: label}
+
+
+def columns(params: PaperParams) -> tuple[Column, ...]:
+    """Return a column for each data set, in the paper's order."""
+    return tuple(Column(name, label) for name, label in DATASETS.items() if name in params.datasets)
+
+
+def accuracy(
+    published: str, title: str, regime: str, rows: Mapping[str, str], variant: Variant | None = None
+) -> Table:
+    """Return a table of accuracies; ``variant`` takes the place of the paper's, and has its own split."""
+    split = SPLITS[variant or "paper"]
+    changes = () if variant is None else (("variant", variant),)
+
+    def labels(params: PaperParams) -> Mapping[str, str]:
+        return rows
+
+    def query(algorithm: str, column: str) -> Query:
+        return Query(regime, column, split, algorithm, changes)
+
+    beside = published.lower().replace(" ", "") if variant else ""
+    return Table(title=title, published=published, columns=columns, query=query, rows=labels, beside=beside)
+
+
+DL, FL = "Test accuracy of distributed learning", "Test accuracy of federated learning"
+TABLES: Mapping[str, Table] = {
+    "table2": accuracy("Table 2", DL, "dl", DISTRIBUTED),
+    "table3": accuracy("Table 3", FL, "fl", FEDERATED),
+    "table4": accuracy("Table 4", "Ablation of DL-opt", "dl", ablations("dl_opt", "DL-opt")),
+    "table5": accuracy("Table 5", "Ablation of FedOMW", "fl", ablations("fedomw", "FedOMW")),
+    "table2_released": accuracy(
+        "Table 2", f"{DL}, as the authors' code reads it", "dl", DISTRIBUTED, "released"
+    ),
+    "table3_released": accuracy(
+        "Table 3", f"{FL}, as the authors' code reads it", "fl", FEDERATED, "released"
+    ),
+}
