@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedcore.data import Partition
 
 MOST_COMPARED = 2000
+MOST_LISTED = 10_000
 
 
 def label_counts(
@@ -65,7 +66,8 @@ def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) 
     Returns:
         ``sizes`` (min, max, mean, population sd, total), ``c_score``, ``label_entropy`` (nats),
         ``label_distance`` (total variation over pairs of clients), ``empty_clients``, the rows held out or
-        dropped, and ``note``.
+        dropped, and ``note``; ``label_counts``, rows of each class on each client, where that is no more than
+        10,000 numbers, else None.
     """
     counts = label_counts(partition.clients, labels, classes)
     sizes = counts.sum(axis=1)
@@ -77,6 +79,7 @@ def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) 
         "c_score": c_score(counts),
         "label_entropy": {**_summary(entropies(counts)), "all": float(_entropy_of_all(counts))},
         "label_distance": _summary(distances),
+        "label_counts": counts.tolist() if counts.size <= MOST_LISTED else None,
         "validation_rows": len(partition.validation),
         "test_rows": None if partition.test is None else len(partition.test),
         "dropped_rows": len(partition.dropped),

@@ -1,0 +1,15 @@
+"""Aggregation Delayed Federated Learning: RADFed and RADFed+."""
+
+from __future__ import annotations
+
+from pipeline.papers.radfed.figures import FIGURES
+from pipeline.papers.radfed.settings import DATASETS
+from pipeline.papers.radfed.tables import TABLES
+from pipeline.targets import Paper
+
+PAPER = Paper(
+    title="Aggregation Delayed Federated Learning",
+    citation="Y. Xue, D. Klabjan, Y. Luo",
+    datasets=DATASETS,
+    targets={**TABLES, **FIGURES},
+)

@@ -1,0 +1,65 @@
+"""The data sets of the paper's tables, by the names they have there, and their folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Query
+
+REGIME = "tenth"
+DATASETS = {
+    "cifar10": "CIFAR-10",
+    "shakespeare": "Shakespeare",
+    "covertype_g": "Covertype, standardised globally",
+    "covertype_l": "Covertype, standardised locally",
+    "mnist": "MNIST",
+    "eicu": "eICU",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One of the nine data sets: a data set of the parameters and a split."""
+
+    label: str
+    dataset: str
+    split: str
+
+    def query(self, algorithm: str, changes: Iterable[tuple[str, Any]] = ()) -> Query:
+        """Return the setting's query."""
+        return Query(REGIME, self.dataset, self.split, algorithm, tuple(changes))
+
+
+SETTINGS = {
+    "cifar10": Setting("CIFAR-10", "cifar10", "cifar_01"),
+    "shakespeare": Setting("Shakespeare", "shakespeare", "roles"),
+    "covfeat_g": Setting("COVFEAT-G", "covertype_g", "covfeat"),
+    "covfeat_l": Setting("COVFEAT-L", "covertype_l", "covfeat"),
+    "covcls_g": Setting("COVCLS-G", "covertype_g", "covcls"),
+    "covcls_l": Setting("COVCLS-L", "covertype_l", "covcls"),
+    "mnist_1": Setting("MNIST-1", "mnist", "mnist_1"),
+    "mnist_01": Setting("MNIST-.1", "mnist", "mnist_01"),
+    "eicu": Setting("eICU", "eicu", "hospitals"),
+}
+
+
+def present(params: PaperParams) -> dict[str, Setting]:
+    """Return the settings whose data set is in the parameters."""
+    return {key: one for key, one in SETTINGS.items() if one.dataset in params.datasets}
+
+
+def folds(params: PaperParams, query: Query) -> tuple[Query, ...]:
+    """Return the query for each fold of its split: all of them, or the one whose index is set."""
+    fold = (params.datasets[query.dataset].splits[query.split].model_extra or {})["fold"]
+    indices = [fold["index"]] if "index" in fold else range(fold["of"])
+    return tuple(
+        replace(query, changes=(*query.changes, ("partition.fold.index", index))) for index in indices
+    )
+
+
+def whole(query: Query) -> Query:
+    """Return the query for the partition of all clients, before folds are made of it."""
+    return replace(query, changes=(*query.changes, ("partition.fold", None)))

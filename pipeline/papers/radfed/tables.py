@@ -1,0 +1,160 @@
+"""Table I: partition statistics. Table III: nine data sets, nine methods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.papers.radfed.settings import SETTINGS, folds, present, whole
+from pipeline.schema import PaperParams
+from pipeline.targets import Column, Query, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.catalogue import Run
+
+DRAWS = 20
+ENOUGH = 3
+PARTITIONS = {
+    "cifar10": ("CIFAR-10", "cifar10"),
+    "covcls": ("COVCLS", "covcls_g"),
+    "covfeat": ("COVFEAT", "covfeat_g"),
+    "mnist_1": ("MNIST-1", "mnist_1"),
+    "mnist_01": ("MNIST-.1", "mnist_01"),
+}
+RELEASED: Mapping[str, Mapping[str, float]] = {
+    "cifar10": {"legacy_seed": 2366, "xi": 0.0002},
+    "covcls": {"legacy_seed": 1020, "xi": 0.0002},
+    "mnist_1": {"legacy_seed": 10},
+    "mnist_01": {"legacy_seed": 233},
+}
+SEARCH: Mapping[str, float] = {"min_size": 0.5, "burn_in": 500_000}
+STATISTICS = {"min": "min rows", "max": "max", "mean": "mean", "std": "sd", "c_score": "C-score"}
+MARK = "_released"
+COMPARED = ("column", "difference", "published_std", "scale")
+COMPARABLE = ("shakespeare", "mnist_1", "mnist_01")
+
+
+def statistics_columns(params: PaperParams) -> tuple[Column, ...]:
+    """Return a column for each statistic: of sizes in rows, and the C-score."""
+    del params
+    return tuple(
+        Column(key, label, "partition", 2 if key == "c_score" else 0) for key, label in STATISTICS.items()
+    )
+
+
+def partition_rows(params: PaperParams) -> dict[str, str]:
+    """Return a row for each partition, and with full data for the draws of the authors' code."""
+    rows = {}
+    for key, (label, setting) in PARTITIONS.items():
+        dataset = params.datasets.get(SETTINGS[setting].dataset)
+        if dataset is None:
+            continue
+        rows[key] = label
+        if key in RELEASED and (dataset.data.model_extra or {}).get("edition") == "full":
+            rows[key + MARK] = f"{label}, released seed"
+    return rows
+
+
+def partition_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+    """Return 20 draws of a partition (fewer where few seeds are asked for), or the released code's one."""
+    del column
+    name = row.removesuffix(MARK)
+    query = whole(SETTINGS[PARTITIONS[name][1]].query("fedavg"))
+    if row != name:
+        changes = {f"partition.{key}": value for key, value in {**SEARCH, **RELEASED[name]}.items()}
+        return (replace(query, changes=(*query.changes, *changes.items()), seeds=(0,)),)
+    few = len(params.seeds) < ENOUGH
+    return (replace(query, seeds=params.seeds if few else tuple(range(DRAWS))),)
+
+
+def statistic(run: Run, root: Path, column: str) -> float | None:
+    """Return a statistic of a partition: rows, or the C-score."""
+    from pipeline.report.collect import statistics_of
+
+    found = statistics_of(run, root)
+    if found is None:
+        return None
+    return float(found["c_score"] if column == "c_score" else found["sizes"][column])
+
+
+def beside_released(frame: pd.DataFrame) -> pd.DataFrame:
+    """Put the published numbers beside the released code's draws too."""
+    known = frame.set_index(["row", "column"])[["published_mean", "published_std"]]
+    frame = frame.copy()
+    for index, (row, column) in frame[["row", "column"]].iterrows():
+        if row.endswith(MARK):
+            frame.loc[index, known.columns] = known.loc[(row.removesuffix(MARK), column)].to_numpy()
+    frame["difference"] = frame["mean"] - frame["published_mean"]
+    return frame.assign(verdict="")
+
+
+def score_columns(params: PaperParams) -> tuple[Column, ...]:
+    """Return a column for each data set, and their average."""
+    labels = {key: one.label for key, one in present(params).items()}
+    labels |= {key: f"{labels[key]} (CNN)" for key in ("cifar10",) if key in labels}
+    return (*(Column(key, label) for key, label in labels.items()), Column("avg", "AVG"))
+
+
+def score_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+    """Return all folds of a data set; of all data sets for the average."""
+    settings = present(params)
+    chosen = settings.values() if column == "avg" else (settings[column],)
+    return tuple(fold for one in chosen for fold in folds(params, one.query(row)))
+
+
+def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
+    """Turn scores of all methods but FedAvg into per cent of change against FedAvg's, column by column.
+
+    The average is the mean of the columns' scores, then its change; it has no spread of its own. Other
+    deviations are relative to FedAvg's mean as well. There is no verdict where the paper's metric or model is
+    another one.
+    """
+    from pipeline.report.collect import verdict
+
+    frame = frame.copy()
+    average = frame["column"] == "avg"
+    scores = frame[~average].groupby("row", sort=False)["mean"].agg(lambda own: own.mean(skipna=False))
+    frame.loc[average, "mean"] = frame.loc[average, "row"].map(scores)
+    frame.loc[average, "std"] = math.nan
+    base = frame["column"].map(frame[frame["row"] == "fedavg"].set_index("column")["mean"])
+    others = frame["row"] != "fedavg"
+    frame.loc[others, "std"] = 100 * frame["std"] / base
+    frame.loc[others, "mean"] = 100 * (frame["mean"] / base - 1)
+    frame["difference"] = frame["mean"] - frame["published_mean"]
+    frame["verdict"] = [
+        verdict(*line) if column in COMPARABLE else ""
+        for column, *line in zip(*(frame[key] for key in COMPARED), strict=True)
+    ]
+    return frame
+
+
+TABLES: Mapping[str, Table] = {
+    "table1": Table(
+        title="Partitions: rows of a client and class non-IID score",
+        published="Table I",
+        columns=statistics_columns,
+        rows=partition_rows,
+        queries=partition_queries,
+        measure=statistic,
+        relative=beside_released,
+        needs="partitions",
+        unit="rows; C-score from 0 to 2",
+        best="none",
+        when="",
+    ),
+    "table3": Table(
+        title="Test accuracy on clients that do not train, FedAvg's in per cent, the others' relative to it",
+        published="Table III",
+        columns=score_columns,
+        queries=score_queries,
+        relative=relative_to_fedavg,
+        note="Accuracy also where the paper has F1 (Covertype) and AUC (eICU); a CNN on CIFAR-10 in place of "
+        "MobileNetV2. Folds are by client. AVG: mean of the columns' scores.",
+        best="none",
+    ),
+}
