@@ -1,0 +1,138 @@
+"""RADFed's targets: folds, relative numbers, and partitions before and after random moves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from project import parameters
+
+from fedcore.errors import DataError
+from pipeline.catalogue import Catalogue
+from pipeline.papers.radfed.figures import draw_partition
+from pipeline.papers.radfed.settings import SETTINGS
+from pipeline.papers.radfed.tables import beside_released, relative_to_fedavg
+from pipeline.params import load
+from pipeline.targets import Found
+
+TABLE2 = {
+    "mnist_1": (22, 22, 0.9),
+    "mnist_01": (15, 15, 0.9),
+    "cifar10": (15, 100, 0.9),
+    "covcls_g": (22, 22, 0.9),
+    "covfeat_l": (20, 20, 0.9),
+    "shakespeare": (15, 100, 0.8),
+    "eicu": (80, 80, 0.9),
+}
+
+
+def catalogue(scale: str) -> Catalogue:
+    return Catalogue(load(parameters("radfed") | {"scale": scale, "primary_paper": "radfed"}))
+
+
+@pytest.fixture(scope="module")
+def paper() -> Catalogue:
+    return catalogue("paper")
+
+
+def test_a_cell_is_five_folds_of_three_seeds(paper: Catalogue) -> None:
+    cells = paper.cells("radfed", "table3")
+    assert len(cells) == 9 * 10
+    runs = cells["radfed", "mnist_1"]
+    folds = {(run.seed, run.spec["partition"]["fold"]["index"]) for run in runs}
+    assert folds == {(seed, fold) for seed in range(3) for fold in range(5)}
+    assert len(cells["radfed", "avg"]) == 9 * 15
+    assert len(paper.needed("radfed", "table3")) == 9 * 9 * 15
+
+
+def test_at_demo_scale_a_cell_is_one_fold() -> None:
+    runs = catalogue("demo").cells("radfed", "table3")["fedavg", "covcls_l"]
+    assert [(run.seed, run.spec["partition"]["fold"]["index"]) for run in runs] == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize(("column", "expected"), TABLE2.items())
+def test_delays_are_those_of_table_2(paper: Catalogue, column: str, expected: tuple[int, int, float]) -> None:
+    cells = paper.cells("radfed", "table3")
+    plain, drawn = (cells[row, column][0].spec["algorithm"] for row in ("radfed", "radfed_i"))
+    assert (plain["redistributions"], drawn["redistributions"], drawn["gamma"]) == expected
+
+
+@pytest.mark.parametrize("scale", ["demo", "paper"])
+@pytest.mark.parametrize("column", SETTINGS)
+def test_all_methods_train_the_same_number_of_rounds_at_clients(scale: str, column: str) -> None:
+    cells = catalogue(scale).cells("radfed", "table3")
+    rounds = {
+        row: run.spec["training"]["rounds"] * run.spec["algorithm"].get("redistributions", 1)
+        for (row, key), (run, *_) in cells.items()
+        if key == column and row != "fedasync"
+    }
+    assert len(rounds) == 8
+    assert len(set(rounds.values())) == 1
+
+
+def test_partitions_of_table_1_are_drawn_twenty_times_without_folds(paper: Catalogue) -> None:
+    cells = paper.cells("radfed", "table1")
+    assert [run.seed for run in cells["covfeat", "c_score"]] == list(range(20))
+    assert cells["covfeat", "c_score"][0].spec["partition"]["fold"] is None
+    (released,) = cells["cifar10_released", "min"]
+    assert released.spec["partition"]["legacy_seed"] == 2366
+    assert not any(row.endswith("_released") for row, _ in catalogue("demo").cells("radfed", "table1"))
+
+
+def lines(cells: dict[tuple[str, str], float], **more: object) -> pd.DataFrame:
+    rows = [{"row": row, "column": column, "mean": mean} for (row, column), mean in cells.items()]
+    return pd.DataFrame(rows).assign(
+        **{"std": 2.0, "published_mean": 1.0, "published_std": 0.1, "scale": "paper", **more}
+    )
+
+
+def test_numbers_are_relative_to_fedavg_and_the_average_is_that_of_scores() -> None:
+    scores = {("fedavg", "mnist_1"): 80.0, ("fedavg", "eicu"): 40.0, ("fedavg", "avg"): 0.0}
+    scores |= {("radfed", "mnist_1"): 84.0, ("radfed", "eicu"): 44.0, ("radfed", "avg"): 0.0}
+    frame = relative_to_fedavg(lines(scores)).set_index(["row", "column"])
+    assert frame.loc[("fedavg", "avg"), "mean"] == pytest.approx(60.0)
+    assert frame.loc[("radfed", "mnist_1"), "mean"] == pytest.approx(5.0)
+    assert frame.loc[("radfed", "mnist_1"), "std"] == pytest.approx(2.5)
+    assert frame.loc[("radfed", "avg"), "mean"] == pytest.approx(100 * 4 / 60)
+    assert frame.loc[("fedavg", "mnist_1"), ["mean", "std"]].tolist() == [80.0, 2.0]
+    assert frame.loc[("radfed", "mnist_1"), "verdict"] == "differs"
+    assert frame.loc[("radfed", "eicu"), "verdict"] == "", "another metric than the paper's"
+
+
+def test_a_missing_column_leaves_the_average_open() -> None:
+    scores = {("fedavg", "mnist_1"): 80.0, ("fedavg", "eicu"): float("nan"), ("fedavg", "avg"): 50.0}
+    frame = relative_to_fedavg(lines(scores)).set_index(["row", "column"])
+    assert pd.isna(frame.loc[("fedavg", "avg"), "mean"])
+
+
+def test_released_draws_stand_beside_the_same_published_numbers() -> None:
+    frame = lines({("mnist_1", "c_score"): 0.7, ("mnist_1_released", "c_score"): 0.69})
+    frame.loc[1, ["published_mean", "published_std"]] = float("nan")
+    assert beside_released(frame)["difference"].tolist() == pytest.approx([-0.3, -0.31])
+
+
+def found(tmp_path: Path, counts: dict[str, list[list[int]] | None]) -> Found:
+    made = catalogue("demo")
+    cells = made.cells("radfed", "partition")
+    placed = {(stage, key): (replace(runs[0], partition=stage),) for (stage, key), runs in cells.items()}
+    for stage, own in counts.items():
+        (tmp_path / stage).mkdir()
+        (tmp_path / stage / "stats.json").write_text(json.dumps({"label_counts": own, "c_score": 0.5}))
+    return Found(made.params.papers["radfed"], placed, tmp_path, lambda *said: " ".join(said))
+
+
+def test_a_partition_is_drawn_with_the_largest_client_first(tmp_path: Path) -> None:
+    counts = {"before": [[1, 0], [0, 9]], "after": [[0, 1], [1, 8]]}
+    frame, figure = draw_partition(found(tmp_path, counts))
+    own = frame.set_index(["stage", "client", "class"])["rows"]
+    assert own.loc["before"].tolist() == [0, 9, 1, 0]
+    assert own.loc["after"].tolist() == [1, 8, 0, 1]
+    assert "Algorithm 3" in figure.axes[1].get_title(loc="left")
+
+
+def test_statistics_without_labels_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"before/stats\.json: expected 'label_counts'"):
+        draw_partition(found(tmp_path, {"before": None, "after": None}))
