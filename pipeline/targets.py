@@ -137,6 +137,7 @@ class Curves:
         axis: label of the vertical axis.
         across: panels in a row.
         rows: the algorithms that have a curve; all of the paper's unless given.
+        so_far: show the largest value up to each round.
     """
 
     title: str
@@ -147,6 +148,7 @@ class Curves:
     axis: str = "test accuracy (%)"
     across: int = field(default=2)
     rows: tuple[str, ...] = ()
+    so_far: bool = False
     needs: Needs = "runs"
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:

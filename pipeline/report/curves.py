@@ -53,13 +53,14 @@ def _history(cell: tuple[str, str], run: Run, figure: Curves, root: Path) -> pd.
     if figure.metric not in history:
         path = root / run.folder / "history.csv"
         raise DataError(f"{path}: no column '{figure.metric}'; there are {', '.join(history.columns)}")
+    values = figure.factor * history[figure.metric]
     state, note = notes_of(run, root)
     return pd.DataFrame(
         {
             "row": cell[0],
             "column": cell[1],
             "round": history["round"],
-            "value": figure.factor * history[figure.metric],
+            "value": values.cummax() if figure.so_far else values,
             "data": note,
             "data_state": state,
         }

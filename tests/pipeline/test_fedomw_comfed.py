@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from project import HOME
 
+from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
+from pipeline.papers.comfed.checkpoints import best_so_far
 from pipeline.params import load
 from pipeline.report.collect import published_cells
 
@@ -25,7 +30,13 @@ def spec(paper: Catalogue, name: str, target: str, row: str, column: str) -> Map
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("fedomw", "table2"), ("fedomw", "table3"), ("fedomw", "table4"), ("fedomw", "table5")],
+    [
+        ("fedomw", "table2"),
+        ("fedomw", "table3"),
+        ("fedomw", "table4"),
+        ("fedomw", "table5"),
+        ("comfed", "table4"),
+    ],
 )
 def test_cells_are_those_that_are_published(paper: Catalogue, name: str, target: str) -> None:
     printed = published_cells(HOME / f"pipeline/papers/{name}/published.csv", target)
@@ -66,3 +77,31 @@ def test_released_runs_follow_the_code_on_shuffled_labels(paper: Catalogue, row:
     assert found["partition"]["legacy_seed"] == 2020
     assert found["algorithm"].get("chained", True)
     assert not spec(paper, "fedomw", "table3", row, "dna")["algorithm"].get("chained", False)
+
+
+def test_comfed_trains_as_its_section_v_says(paper: Catalogue) -> None:
+    for algorithm in paper.params.papers["comfed"].algorithms:
+        found = spec(paper, "comfed", "table4", algorithm, "2000")
+        assert (found["partition"]["clients"], found["participation"]["fraction"]) == (100, 0.1)
+        assert (found["partition"]["convention"], found["partition"]["alpha"]) == ("by_client", 0.1)
+        training = found["training"]
+        assert (training["rounds"], training["momentum"], training["weight_decay"]) == (2000, 0.9, 1e-4)
+        assert found["algorithm"]["name"] == algorithm
+        assert found["algorithm"].get("option", 1) == 1
+        assert found["algorithm"].get("averaging", "nk") == "nk"
+        assert (found["algorithm"].get("beta1", 0.9), found["algorithm"].get("beta2", 0.99)) == (0.9, 0.99)
+
+
+def test_checkpoints_share_runs_and_keep_the_best(paper: Catalogue, tmp_path: Path) -> None:
+    assert len(paper.needed("comfed", "table4")) == 16 * 3
+    (run, *_) = paper.cells("comfed", "table4")["fedavg", "100"]
+    folder = tmp_path / run.folder
+    folder.mkdir(parents=True)
+    known = {"spec_sha256": sha256_text(canonical_json(run.spec)), "final": {"test_accuracy": 0.2}}
+    (folder / "summary.json").write_text(json.dumps(known))
+    rounds = pd.DataFrame({"round": [0, 100, 200, 300], "test_accuracy": [0.1, 0.3, 0.2, 0.4]})
+    rounds.to_csv(folder / "history.csv", index=False)
+    found = [best_so_far(run, tmp_path, column) for column in ("100", "200", "300")]
+    assert found == pytest.approx([30.0, 30.0, 40.0])
+    (folder / "summary.json").write_text(json.dumps(known | {"final": None}))
+    assert best_so_far(run, tmp_path, "100") is None

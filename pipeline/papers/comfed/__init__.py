@@ -1,0 +1,13 @@
+"""Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update: ComFed."""
+
+from __future__ import annotations
+
+from pipeline.papers.comfed.checkpoints import DATASETS, TARGETS
+from pipeline.targets import Paper
+
+PAPER = Paper(
+    title="Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update",
+    citation="H. Nguyen, L. Phan, H. Warrier, Y. Gupta, 2022",
+    datasets=DATASETS,
+    targets=TARGETS,
+)
