@@ -177,7 +177,7 @@ class Catalogue:
     def _expand(self, paper: str, query: Query) -> Iterator[Run]:
         params = self.params.papers[paper]
         try:
-            values = specification(params, query) | self.params.common.model_dump()
+            values = overlay(self.params.common.model_dump(), specification(params, query))
             resolved = parse({"seed": 0, "variant": params.variant} | values).resolved()
         except SpecError as error:
             raise SpecError(f"papers.{paper}.{_place(query, str(error))}") from None

@@ -97,8 +97,8 @@ def _panel(axes: Axes, own: pd.DataFrame, names: list[str]) -> None:
     axes.margins(x=0.02)
 
 
-def wrapped(text: str) -> str:
-    """Break a caption into lines that fit the figure's width."""
+def wrapped(text: str, width: int = 150) -> str:
+    """Break a caption into lines of ``width`` characters; 150 fit a figure of 17 cm."""
     import textwrap
 
-    return "\n".join(textwrap.wrap(text, 150))
+    return "\n".join(textwrap.wrap(text, width))

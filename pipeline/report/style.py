@@ -44,6 +44,13 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "nova_adagrad": Look("NovaAdagrad", "#CC79A7", "d", ":"),
         "nova_yogi": Look("NovaYogi", "#D55E00", "d", ":"),
         "fedomw": Look("FedOMW", "#0072B2", "X"),
+        "fedasync": Look("FedAsync", "#8C6D1F", "<", ":"),
+        "fedadapt": Look("FedAdapt", "#0072B2", ">", ":"),
+        "radfed": Look("RADFed", "#882255", "h"),
+        "radfed_i": Look("RADFedi", "#882255", "<", "--"),
+        "radfed_a": Look("RADFeda", "#882255", ">", "-."),
+        "radfed_p": Look("RADFedp", "#882255", "s", "--"),
+        "radfed_m": Look("RADFedm", "#882255", "d", ":"),
     }
 )
 SPARE = tuple(

@@ -64,7 +64,7 @@ def test_without_network_and_mirror_the_data_rule_says_so(project: Project) -> N
 def test_scales_ask_for_their_own_data(project: Project) -> None:
     assert project.jobs("data") == {"data": 1}
     assert project.jobs("data", "--config", "scale=quick") == {"data": 1, "fetch": 2}
-    assert project.jobs("data", "--config", "scale=paper") == {"data": 1, "fetch": 3}
+    assert project.jobs("data", "--config", "scale=paper") == {"data": 1, "fetch": 4}
 
 
 def test_the_workflow_is_lint_free_and_explains_its_targets(project: Project) -> None:

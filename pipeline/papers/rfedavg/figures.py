@@ -1,24 +1,64 @@
-"""Fig. 2: accuracy curves on MNIST."""
+"""Figs. 2 to 8: accuracy and loss curves; Figs. 9, 11 and 12 as drawings of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline.targets import Curves, Panel
+from pipeline.papers.rfedavg.fairness import FAIRNESS
+from pipeline.papers.rfedavg.privacy import PRIVACY
+from pipeline.papers.rfedavg.study import STUDY
+from pipeline.targets import Curves, Drawing, Panel
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
-SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
+SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
+USERS = {"noniid": "non-IID", "iid": "IID"}
+COSTS = {"low": "low cost", "high": "high cost"}
+WRITERS = {"clients100": "100 clients", "clients500": "500 clients"}
 
 
-def panels(dataset: str) -> tuple[Panel, ...]:
-    """Return the four panels that the paper shows for a data set split by similarity."""
+def panels(dataset: str, splits: Mapping[str, str]) -> tuple[Panel, ...]:
+    """Return a panel for each split and regime of a data set."""
     return tuple(
         Panel(f"{regime}-{split}", f"{label}, {heterogeneity}", regime, dataset, split)
-        for split, heterogeneity in SPLITS.items()
+        for split, heterogeneity in splits.items()
         for regime, label in REGIMES.items()
     )
 
 
-FIGURES: Mapping[str, Curves] = {
-    "fig2": Curves(title="Test accuracy on MNIST", published="Fig. 2", panels=panels("mnist")),
+def accuracy(number: int, name: str, axes: tuple[Panel, ...]) -> Curves:
+    """Return a figure of accuracies."""
+    return Curves(title=f"Test accuracy on {name}", published=f"Fig. {number}", panels=axes)
+
+
+def loss(number: int, name: str, axes: tuple[Panel, ...]) -> Curves:
+    """Return a figure of training losses."""
+    return Curves(
+        title=f"Training loss on {name}, without regularisers",
+        published=f"Fig. {number}",
+        panels=axes,
+        metric="train_loss",
+        factor=1.0,
+        axis="training loss",
+    )
+
+
+MNIST = panels("mnist", SIMILARITY)
+CIFAR10 = panels("cifar10", SIMILARITY)
+SENT140 = panels("sent140", USERS)
+FEMNIST = tuple(
+    Panel(f"{cost}-{split}", f"{clients}, {label}", f"{cost}_cost", "femnist", split)
+    for split, clients in WRITERS.items()
+    for cost, label in COSTS.items()
+)
+FIGURES: Mapping[str, Curves | Drawing] = {
+    "fig2": accuracy(2, "MNIST", MNIST),
+    "fig3": loss(3, "MNIST", MNIST),
+    "fig4": accuracy(4, "CIFAR-10", CIFAR10),
+    "fig5": loss(5, "CIFAR-10", CIFAR10),
+    "fig6": accuracy(6, "Sent140", SENT140),
+    "fig7": loss(7, "Sent140", SENT140),
+    "fig8": accuracy(8, "FEMNIST", FEMNIST),
+    "fig9": STUDY,
+    "fig11": FAIRNESS,
+    "fig12": PRIVACY,
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline.papers.rfedavg.traffic import TRAFFIC
 from pipeline.schema import PaperParams
 from pipeline.targets import Column, Query, Table
 
-DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "sent140": "Sent140"}
+PRINTED = {"mnist": "MNIST", "cifar10": "CIFAR-10", "sent140": "Sent140"}
+DATASETS = {**PRINTED, "femnist": "FEMNIST"}
 SPLITS = {
     "sim0": "Sim 0%",
     "sim10": "Sim 10%",
@@ -21,7 +23,7 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
     """Return a column for each split of each data set of the tables."""
     return tuple(
         Column(f"{dataset}-{split}", SPLITS.get(split, split), label)
-        for dataset, label in DATASETS.items()
+        for dataset, label in PRINTED.items()
         if dataset in params.datasets
         for split in params.datasets[dataset].splits
     )
@@ -40,4 +42,5 @@ def accuracy(published: str, title: str, regime: str) -> Table:
 TABLES: Mapping[str, Table] = {
     "table1": accuracy("Table I", "Test accuracy in the cross-silo setting", "cross_silo"),
     "table2": accuracy("Table II", "Test accuracy in the cross-device setting", "cross_device"),
+    "table3": TRAFFIC,
 }

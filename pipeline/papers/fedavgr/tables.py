@@ -1,0 +1,91 @@
+"""Table 2: five methods on nine data sets; Table 3: no, one and all regularisers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Column, Query, Table
+
+SETS = {
+    "a1a": "a1a",
+    "svmguide1": "svmguide1",
+    "splice": "splice",
+    "vehicle": "vehicle",
+    "dna": "dna",
+    "pendigits": "pendigits",
+    "satimage": "satimage",
+    "usps": "usps",
+    "mnist": "MNIST",
+}
+DATASETS = {**SETS, "synthetic_half": "synthetic(0.5, 0.5)", "synthetic_one": "synthetic(1, 1)"}
+ABLATED = {
+    "svmguide1": "svmguide1",
+    "vehicle": "vehicle",
+    "dna": "dna",
+    "pendigits": "pendigits",
+    "usps": "usps",
+    "synthetic": "synthetic_half",
+}
+METHODS = ("oneshot", "fedavg", "fedprox", "fl_hc", "fedavgr")
+WEIGHTS = ("alpha", "beta", "gamma")
+LEFT = {"fedavgr_non": "", "fedavgr_w": "alpha", "fedavgr_phi": "beta", "fedavgr_mmd": "gamma"}
+LABELS = {
+    "fedavgr_non": "no regulariser",
+    "fedavgr_w": "trace norm of W",
+    "fedavgr_phi": "norm of the features",
+    "fedavgr_mmd": "MMD",
+    "fedavgr": "all (FedAvgR)",
+}
+
+
+def without(row: str) -> tuple[tuple[str, Any], ...]:
+    """Return the changes that leave only one regulariser, or none; empty for the full method."""
+    if row not in LEFT:
+        return ()
+    return tuple((f"algorithm.{weight}", 0.0) for weight in WEIGHTS if weight != LEFT[row])
+
+
+def sets(labels: Mapping[str, str]) -> Callable[[PaperParams], tuple[Column, ...]]:
+    """Return a column for each data set."""
+    return lambda params: tuple(Column(key, label) for key, label in labels.items())
+
+
+def methods(params: PaperParams) -> Mapping[str, str]:
+    """Return the rows of Table 2, labelled as everywhere."""
+    return dict.fromkeys(METHODS, "")
+
+
+def regularisers(params: PaperParams) -> Mapping[str, str]:
+    """Return the rows of Table 3."""
+    return LABELS
+
+
+def compared(algorithm: str, column: str) -> Query:
+    """Return the runs of a cell of Table 2."""
+    return Query("table2", column, "shards", algorithm)
+
+
+def ablated(row: str, column: str) -> Query:
+    """Return the runs of a cell of Table 3."""
+    split = "natural" if column == "synthetic" else "shards"
+    return Query("table3", ABLATED[column], split, "fedavgr", without(row))
+
+
+TABLES: Mapping[str, Table] = {
+    "table2": Table(
+        title="Test accuracy with two label-sorted shards a client",
+        published="Table 2",
+        columns=sets(SETS),
+        rows=methods,
+        query=compared,
+    ),
+    "table3": Table(
+        title="Test accuracy with the regularisers alone and together",
+        published="Table 3",
+        columns=sets({key: DATASETS[name] for key, name in ABLATED.items()}),
+        rows=regularisers,
+        query=ablated,
+    ),
+}

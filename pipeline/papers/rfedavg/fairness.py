@@ -1,0 +1,118 @@
+"""Fig. 11: the accuracy of each client, the worst ones marked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Cell, Drawing, Found, Query
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from pipeline.catalogue import Run
+
+METHODS = ("fedavg", "rfedavg_plus")
+DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+WORST = 0.1
+MARK = "#C00000"
+
+
+def queries(params: PaperParams) -> dict[Cell, Query]:
+    """Return the runs of each method and data set, measured client by client."""
+    each = (("evaluation.clients", True),)
+    return {
+        (name, data): Query("cross_silo", data, "sim0", name, each) for data in DATASETS for name in METHODS
+    }
+
+
+def clients_of(run: Run, root: Path) -> pd.Series[float] | None:
+    """Return the accuracy of each client in per cent, by client; None if the run diverged.
+
+    Raises:
+        DataError: the run has no measurements of its clients.
+    """
+    import pandas as pd
+
+    from fedcore.errors import DataError
+    from pipeline.report.collect import summary_of
+
+    summary = summary_of(run, root)
+    path = root / run.folder / "clients.csv"
+    if summary is None or not path.exists():
+        raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
+    measured: pd.Series[float] = 100 * pd.read_csv(path).set_index("client")["test_accuracy"]
+    return measured if summary["final"] else None
+
+
+def worst(measured: pd.Series[float]) -> pd.Series[float]:
+    """Return the lowest tenth of the clients, at least one."""
+    return measured.nsmallest(max(1, round(WORST * len(measured))))
+
+
+def numbers(found: Found) -> pd.DataFrame:
+    """Return, of each method and data set, the mean over clients, over the worst ones, and each client's."""
+    import pandas as pd
+
+    from pipeline.report.spread import line
+
+    lines = []
+    for (row, data), runs in found.cells.items():
+        each = [clients_of(run, found.root) for run in runs]
+        lines.append(line(row, f"{data}-mean", [None if s is None else s.mean() for s in each]))
+        lines.append(line(row, f"{data}-worst", [None if s is None else worst(s).mean() for s in each]))
+        for client in sorted({int(k) for s in each if s is not None for k in s.index}):
+            values = [None if s is None or client not in s.index else float(s[client]) for s in each]
+            lines.append(line(row, f"{data}-client{client}", values))
+    return pd.DataFrame(lines)
+
+
+def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+    """Draw a dot a client, of the first seed, and a ring around the worst."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from pipeline.report import plots, style
+
+    with matplotlib.rc_context(plots.SETTINGS):
+        made = Figure(figsize=(6.7, 2.9), layout="constrained")
+        for axes, (data, label) in zip(made.subplots(1, 2), DATASETS.items(), strict=True):
+            for place, name in enumerate(METHODS):
+                measured = clients_of(found.cells[name, data][0], found.root)
+                if measured is None:
+                    continue
+                look, low = style.look(name), worst(measured)
+                order = {client: at for at, client in enumerate(measured.index)}
+                x = [place + 0.6 * (at / max(1, len(measured) - 1) - 0.5) for at in order.values()]
+                axes.plot(x, measured, look.marker, color=look.colour, linestyle="", label=look.label)
+                axes.plot(
+                    [x[order[client]] for client in low.index],
+                    low,
+                    "o",
+                    markersize=9,
+                    markerfacecolor="none",
+                    color=MARK,
+                    label="worst tenth" if place else None,
+                )
+                axes.hlines(measured.mean(), place - 0.35, place + 0.35, color=look.colour, linewidth=0.8)
+            axes.set_xticks(range(len(METHODS)), [style.label(name) for name in METHODS])
+            axes.set_title(label)
+            axes.set_ylabel("test accuracy of a client (%)")
+            axes.grid(alpha=0.25, linewidth=0.5, axis="y")
+        first = found.cells["fedavg", "mnist"][0].seed
+        caption = found.caption(
+            f"A dot is a client under the final global model, seed {first}; a line is the mean over clients, "
+            "a red ring marks the worst tenth. A client's test rows are all test rows, weighted to its labels.",
+        )
+        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
+    return numbers(found), made
+
+
+FAIRNESS = Drawing(
+    title="Accuracy of each client, similarity 0%, cross-silo",
+    published="Fig. 11",
+    queries=queries,
+    draw=draw,
+)

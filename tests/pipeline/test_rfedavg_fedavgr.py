@@ -1,0 +1,141 @@
+"""What rFedAvg's and FedAvgR's own targets ask for, and what they make of known numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from project import parameters
+
+from fedcore.files import canonical_json, sha256_text
+from pipeline.catalogue import Catalogue, Run
+from pipeline.papers import published
+from pipeline.papers.fedavgr.tables import without
+from pipeline.papers.rfedavg.fairness import worst
+from pipeline.params import load
+from pipeline.report.collect import tidy
+from pipeline.targets import Drawing, Found, Table
+
+MODEL, CLIENTS = 1000, 10
+
+
+def catalogue(paper: str, scale: str = "demo") -> Catalogue:
+    return Catalogue(load(parameters(paper) | {"primary_paper": paper, "scale": scale}))
+
+
+def finish(run: Run, root: Path, accuracy: float, **columns: list[float]) -> None:
+    """Pretend a finished run, with the history's other columns given."""
+    folder = root / run.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    summary = {
+        "final": {"test_accuracy": accuracy, "test_loss": 1.0, "train_loss": 1.0},
+        "spec_sha256": sha256_text(canonical_json(run.spec)),
+        "parameters": MODEL,
+        "clients": CLIENTS,
+        "empty_clients": [],
+        "data_note": "made up",
+        "data_state": "synthetic",
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+    history = {"round": [0, 1, 2], "test_accuracy": [0.1, accuracy / 2, accuracy], **columns}
+    pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
+
+
+def drawn(made: Catalogue, paper: str, target: str, root: Path) -> pd.DataFrame:
+    drawing = made.target(paper, target)
+    assert isinstance(drawing, Drawing)
+    cells = made.cells(paper, target)
+    frame, _ = drawing.draw(Found(made.params.papers[paper], cells, root, lambda *said: " ".join(said)))
+    return frame.set_index(["row", "column"])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "models", "vectors"), [("rfedavg", CLIENTS, CLIENTS), ("rfedavg_plus", 15, 1)]
+)
+def test_bytes_of_delta_are_what_exceeds_the_models(
+    tmp_path: Path, algorithm: str, models: int, vectors: int
+) -> None:
+    made = catalogue("rfedavg")
+    table = made.target("rfedavg", "table3")
+    assert isinstance(table, Table)
+    runs = made.cells("rfedavg", "table3")[algorithm, "cross_silo-cnn"]
+    width = 8
+    down = 4 * MODEL * models + 4 * CLIENTS * vectors * width
+    for run in runs:
+        finish(run, tmp_path, 0.5, bytes_down=[0, 1, down])
+    cells = {(algorithm, "cross_silo-cnn"): runs}
+    frame = tidy("rfedavg", "table3", table, cells, published("rfedavg"), tmp_path)
+    assert frame["mean"].tolist() == [4.0 * vectors * width]
+    assert frame["published_mean"].tolist() == [56160.0 if algorithm == "rfedavg" else 2808.0]
+
+
+def test_the_study_moves_one_parameter_at_a_time() -> None:
+    made = catalogue("rfedavg", "paper")
+    cells = made.cells("rfedavg", "fig9")
+    centre = made.cells("rfedavg", "table2")["rfedavg_plus", "cifar10-sim0"][0]
+    places: dict[str, Callable[[Run], float]] = {
+        "lambda_1e-07": lambda run: float(run.spec["algorithm"]["lambda"]),
+        "clients_50": lambda run: float(run.spec["partition"]["clients"]),
+        "steps_20": lambda run: float(run.spec["training"]["local_steps"]),
+        "ratio_0.5": lambda run: float(run.spec["participation"]["fraction"]),
+    }
+    for column, value in places.items():
+        run = cells["rfedavg_plus", column][0]
+        assert value(run) == float(column.split("_")[1])
+        assert [at for at in places if places[at](run) != places[at](centre)] == [column]
+    assert cells["rfedavg_plus", "lambda_1e-05"][0].folder == centre.folder
+
+
+def test_study_noise_and_mmd_are_means_over_seeds(tmp_path: Path) -> None:
+    made = catalogue("rfedavg")
+    for target in ("fig9", "fig12"):
+        for run in made.needed("rfedavg", target):
+            finish(run, tmp_path, 0.5 + 0.2 * run.seed)
+    study = drawn(made, "rfedavg", "fig9", tmp_path)
+    assert study["mean"].tolist() == pytest.approx([60.0] * len(study))
+    assert study["std"].tolist() == pytest.approx([200**0.5] * len(study))
+    noise = drawn(made, "rfedavg", "fig12", tmp_path).loc[("rfedavg_plus_sigma5", "mnist")]
+    assert noise["mean"].tolist() == pytest.approx([10.0, 30.0, 60.0])
+    other = catalogue("fedavgr")
+    for run in other.needed("fedavgr", "fig_mmd"):
+        finish(run, tmp_path, 0.5, mmd=[0.8 + 0.1 * run.seed, 0.4, 0.1])
+    mmd = drawn(other, "fedavgr", "fig_mmd", tmp_path)
+    assert mmd.loc[("fedavgr", "0"), "mean"] == pytest.approx(0.85)
+    assert mmd.loc[("fedavgr", "2"), "mean"] == pytest.approx(0.1)
+
+
+def test_the_worst_clients_are_the_lowest_tenth(tmp_path: Path) -> None:
+    assert worst(pd.Series([0.5, 0.1, 0.9])).tolist() == [0.1]
+    assert worst(pd.Series(range(20))).tolist() == [0, 1]
+    made = catalogue("rfedavg")
+    for run in made.needed("rfedavg", "fig11"):
+        assert run.spec["evaluation"]["clients"] is True
+        finish(run, tmp_path, 0.5)
+        each = pd.DataFrame({"client": range(CLIENTS), "test_accuracy": [0.2] + [0.7] * (CLIENTS - 1)})
+        each.to_csv(tmp_path / run.folder / "clients.csv", index=False)
+    frame = drawn(made, "rfedavg", "fig11", tmp_path)
+    assert frame.loc[("fedavg", "mnist-worst"), "mean"] == pytest.approx(20.0)
+    assert frame.loc[("rfedavg_plus", "cifar10-mean"), "mean"] == pytest.approx(65.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "kept"),
+    [("fedavgr_non", []), ("fedavgr_w", ["alpha"]), ("fedavgr_phi", ["beta"]), ("fedavgr_mmd", ["gamma"])],
+)
+def test_ablations_keep_one_regulariser(row: str, kept: list[str]) -> None:
+    run = catalogue("fedavgr", "paper").cells("fedavgr", "table3")[row, "synthetic"][0]
+    weights = {name: run.spec["algorithm"][name] for name in ("alpha", "beta", "gamma")}
+    assert [name for name, weight in weights.items() if weight] == kept
+    assert without("fedavgr") == ()
+    assert (run.spec["training"]["rounds"], run.spec["data"]["u"]) == (250, 0.5)
+
+
+def test_tables_have_the_published_cells() -> None:
+    for paper, targets in {"rfedavg": ["table3"], "fedavgr": ["table2", "table3"]}.items():
+        made, printed = catalogue(paper, "paper"), pd.read_csv(published(paper))
+        for target in targets:
+            own = printed[printed["target"] == target]
+            assert set(made.cells(paper, target)) == set(zip(own["row"], own["column"], strict=True))
