@@ -51,6 +51,9 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "radfed_a": Look("RADFeda", "#882255", ">", "-."),
         "radfed_p": Look("RADFedp", "#882255", "s", "--"),
         "radfed_m": Look("RADFedm", "#882255", "d", ":"),
+        "oneshot": Look("OneShot", "#DDCC77", ">", ":"),
+        "fl_hc": Look("FL+HC", "#332288", "h", "-."),
+        "fedavgr": Look("FedAvgR", "#882255", "p"),
     }
 )
 SPARE = tuple(

@@ -104,7 +104,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
         first = found.cells["fedavg", "mnist"][0].seed
         caption = found.caption(
             f"A dot is a client under the final global model, seed {first}; a line is the mean over clients, "
-            "a red ring marks the worst tenth. A client's test rows are all test rows, weighted to its labels.",
+            "a red ring marks the worst tenth. A client is tested on all test rows, weighted to its labels.",
         )
         made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
     return numbers(found), made
