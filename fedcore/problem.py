@@ -84,7 +84,7 @@ def make(
     buffers: dict[str, Tensor],
     device: torch.device,
 ) -> Problem:
-    """Lay a data set out by client; token indices stay integers, other inputs get the model's type.
+    """Lay a data set out by client, without a copy where it lies so already; token indices stay integers, other inputs get the model's type.
 
     Raises:
         DataError: no client holds any row, or there are no test rows.
@@ -97,7 +97,8 @@ def make(
     dtype = start.dtype if dataset.vocabulary is None else torch.int64
 
     def block(rows: Rows, index: NDArray[np.int64] | None = None) -> Block:
-        x, y = (rows.x, rows.y) if index is None else (rows.x[index], rows.y[index])
+        whole = index is None or np.array_equal(index, np.arange(len(rows)))
+        x, y = (rows.x, rows.y) if whole else (rows.x[index], rows.y[index])
         return Block(torch.as_tensor(x, dtype=dtype).to(device), torch.as_tensor(y).long().to(device))
 
     train = block(dataset.train, order)

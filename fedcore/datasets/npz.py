@@ -64,13 +64,12 @@ def build(options: NpzOptions, source: Source) -> Dataset:
         raise DataError(f"{folder}/clients: no client files (<id>.npz with x and y)")
     clients = [read_rows(file) for file in files]
     model = clients[0][0]
-    for file, (x, _) in zip(files, clients, strict=True):
-        _check_like(file, x, files[0], model)
-    x = np.concatenate([pair[0] for pair in clients])
-    y = np.concatenate([pair[1] for pair in clients])
-    if not len(y):
+    for k, file in enumerate(files):
+        _check_like(file, clients[k][0], files[0], model)
+    groups = np.repeat(np.arange(len(files)), [len(y) for _, y in clients])
+    if not len(groups):
         raise DataError(f"{folder}/clients: every client is empty")
-    groups = np.repeat(np.arange(len(files)), [len(pair[1]) for pair in clients])
+    x, y = _joined(clients)
     test = _read_like(folder / "test.npz", files[0], model)
     optional = folder / "validation.npz"
     validation = _read_like(optional, files[0], model) if optional.is_file() else None
@@ -81,6 +80,20 @@ def build(options: NpzOptions, source: Source) -> Dataset:
     names = tuple(file.stem for file in files)
     train = Rows(x, y, groups)
     return Dataset("npz", train, test, classes, "real", note, validation, names, options.vocabulary)
+
+
+def _joined(
+    clients: list[tuple[NDArray[np.generic], NDArray[np.int64]]],
+) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    """Join all clients' rows, emptying the list on the way: the data are never in memory twice."""
+    first, total = clients[0][0], sum(len(y) for _, y in clients)
+    x, y = np.empty((total, *first.shape[1:]), first.dtype), np.empty(total, np.int64)
+    high = total
+    while clients:
+        low = high - len(clients[-1][1])
+        x[low:high], y[low:high] = clients.pop()
+        high = low
+    return x, y
 
 
 def _read_like(path: Path, first: Path, model: NDArray[np.generic]) -> Rows:
