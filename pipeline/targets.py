@@ -73,7 +73,7 @@ class Table:
         note: a sentence of its own for the caption.
         columns: the columns, given the paper's parameters.
         query: the runs of a cell, given row and column key.
-        queries: several settings whose runs make up one cell, such as folds, given the paper's parameters, row
+        queries: several settings whose runs make up one cell, such as folds, given the parameters, row
             and column key; takes the place of ``query``.
         rows: label of each row by key; the paper's algorithms unless given.
         measure: (run, folder of results/, column key) -> the number, in the table's unit, or None for a
