@@ -84,7 +84,9 @@ def make(
     buffers: dict[str, Tensor],
     device: torch.device,
 ) -> Problem:
-    """Lay a data set out by client, without a copy where it lies so already; token indices stay integers, other inputs get the model's type.
+    """Lay a data set out by client, without a copy where it lies so already.
+
+    Token indices stay integers, other inputs get the model's type.
 
     Raises:
         DataError: no client holds any row, or there are no test rows.

@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from fedcore.local.engine import chunks
 from fedcore.model import Split
 from fedcore.problem import Block
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from fedcore.problem import Problem
 
 LARGEST_BYTES = 1 << 31
+ROWS = 128
 
 
 def mapped(problem: Problem) -> Problem:
@@ -39,7 +39,7 @@ def mapped(problem: Problem) -> Problem:
         def through(block: Block) -> Block:
             x = one.new_empty(len(block), *one.shape[1:])
             low = 0
-            for part, _ in chunks(block.x, block.y):
+            for part in block.x.split(ROWS):
                 x[low : low + len(part)] = split.trunk(p, part)
                 low += len(part)
             return Block(x, block.y)

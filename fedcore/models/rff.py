@@ -68,7 +68,7 @@ class RffLinear(Classifier):
         """Return scale cos(x omega + phase) [batch, D]."""
         import torch
 
-        return torch.addmm(p["phase"], x.reshape(len(x), -1), p["omega"]).cos() * self.scale
+        return torch.addmm(p["phase"], x.reshape(len(x), -1), p["omega"]).cos().mul_(self.scale)
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Return W phi [batch, classes]."""
