@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedcore.parts import Batch
@@ -97,11 +98,13 @@ class Backward:
         buffers = self.scratch.get(size)
         if buffers is None:
             buffers = self.scratch[size] = Buffers(self.layers, size)
-        inputs = [x.flatten(1)]
-        for layer, z, h in zip(self.layers, buffers.sums, buffers.outputs, strict=True):
-            _affine(inputs[-1], layer, z)
+        inputs = [x.flatten(1), *buffers.outputs]
+        for layer, rows, z, h in zip(self.layers, inputs, buffers.sums, buffers.outputs, strict=False):
+            if layer.bias is None:
+                torch.mm(rows, layer.matrix, out=z)
+            else:
+                torch.addmm(layer.bias, rows, layer.matrix, out=z)
             _activate(layer, z, h)
-            inputs.append(h)
 
         delta = buffers.deltas[-1]
         torch.softmax(inputs[-1], 1, out=delta)
@@ -116,15 +119,17 @@ class Backward:
             delta = below
 
         alpha = scale / size
-        for layer, rows, delta in zip(self.layers, inputs, buffers.deltas, strict=False):
+        for layer, rows, delta, turned in zip(
+            self.layers, inputs, buffers.deltas, buffers.turned, strict=False
+        ):
             if layer.into is not None:
                 layer.into.addmm_(rows.T, delta, beta=keep, alpha=alpha)
             if layer.bias_into is not None:
-                layer.bias_into.addmv_(delta.T, buffers.ones, beta=keep, alpha=alpha)
+                layer.bias_into.addmv_(turned, buffers.ones, beta=keep, alpha=alpha)
 
 
 class Buffers:
-    """What one batch size needs: each layer's sums, outputs and deltas [batch, outputs].
+    """What one batch size needs: each layer's sums, outputs and deltas [batch, outputs], these also turned.
 
     From ``BY_COLUMNS`` rows on, they lie column by column, in which order the products of narrow batches and
     wide layers are faster; the last layer's deltas lie by rows, along which softmax runs.
@@ -145,6 +150,7 @@ class Buffers:
             for layer, width, z in zip(layers, widths, self.sums, strict=True)
         ]
         self.deltas = [*(empty(width) for width in widths[:-1]), like.new_empty(size, widths[-1])]
+        self.turned = [delta.T for delta in self.deltas]
         self.lowest = next(i for i, layer in enumerate(layers) if layer.into is not None)
         self.ones = like.new_ones(size)
         self.weights = like.new_full((size,), 1 / size)
@@ -154,33 +160,30 @@ class Buffers:
 Scratch = dict[int, Buffers]
 
 
-def _affine(x: Tensor, layer: Layer, z: Tensor) -> None:
-    import torch
-
-    if layer.bias is None:
-        torch.mm(x, layer.matrix, out=z)
-    else:
-        torch.addmm(layer.bias, x, layer.matrix, out=z)
-
-
 def _activate(layer: Layer, z: Tensor, h: Tensor) -> None:
-    import torch
-
+    """Apply a layer's activation: in place, or from ``z`` to ``h`` where the derivative needs ``z``."""
     if layer.activation == "relu":
         z.relu_()
     elif layer.activation == "tanh":
         z.tanh_()
     elif layer.activation == "cos":
-        torch.cos(z, out=h).mul_(layer.scale)
+        h.copy_(z).cos_().mul_(layer.scale)
 
 
 def _chain(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> None:
     """Multiply ``delta`` by the activation's derivative."""
-    import torch
-
     if layer.activation == "relu":
-        torch.ops.aten.threshold_backward.grad_input(delta, h, 0, grad_input=delta)
+        _backward("threshold_backward")(delta, h, 0, grad_input=delta)
     elif layer.activation == "tanh":
-        torch.ops.aten.tanh_backward.grad_input(delta, h, grad_input=delta)
+        _backward("tanh_backward")(delta, h, grad_input=delta)
     elif layer.activation == "cos":
         delta.mul_(z.sin_()).mul_(-layer.scale)
+
+
+@cache
+def _backward(name: str) -> Callable[..., Tensor]:
+    """Return PyTorch's own derivative of an activation."""
+    import torch
+
+    operation: Callable[..., Tensor] = getattr(torch.ops.aten, name).grad_input
+    return operation
