@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.data import Source
 from fedcore.errors import SpecError
 from fedcore.options import Options
 from fedcore.vectors import Layout
@@ -33,12 +34,16 @@ class ModelOptions(Options):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a model must know of the data: one input's shape, classes, and token vocabulary if any."""
+    """What a model must know of the data: one input's shape, classes, and token vocabulary if any.
+
+    ``source`` is where a model finds pre-trained weights.
+    """
 
     inputs: tuple[int, ...]
     classes: int
     vocabulary: int | None = None
     embeddings: NDArray[np.float32] | None = None
+    source: Source = field(default_factory=Source)
 
 
 class Model(Protocol):

@@ -144,7 +144,8 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     partition = _partition(spec, settings, dataset, data_hash)
     dataset = _standardised(dataset, partition)
     model_plugin, model_options = spec.plugin("model")
-    model = model_plugin.build(model_options, problems.shape_of(dataset))
+    shape = replace(problems.shape_of(dataset), source=settings.source)
+    model = model_plugin.build(model_options, shape)
     start, buffers = models.start(model, model_options.init, streams.get("model"), _dtype(spec))
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
     problem = fixed.mapped(problems.make(dataset, partition, model, start, buffers, device))
@@ -160,6 +161,8 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
         "partition_sha256": sha256_text(canonical_json([rows.tolist() for rows in partition.clients])),
     }
     notes = {"data_state": dataset.state, "data_note": dataset.note, "partition_note": partition.note}
+    if note := getattr(model, "note", ""):
+        notes["model_note"] = note
     return made, identity, notes
 
 
