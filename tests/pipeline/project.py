@@ -87,14 +87,6 @@ class Project:
         assert old in text, f"{old!r} is not in {name}"
         path.write_text(text.replace(old, new, 1))
 
-    def keep_algorithms(self, *names: str) -> None:
-        """Leave the others out of params.yaml, so that there is less to do."""
-        path = self.folder / "params.yaml"
-        config = yaml.safe_load(path.read_text())
-        for paper in config["papers"].values():
-            paper["algorithms"] = {name: paper["algorithms"][name] for name in names}
-        path.write_text(yaml.safe_dump(config, sort_keys=False))
-
     def executed(self) -> list[str]:
         """Return the run folders that training wrote since the last call."""
         log = self.folder / "executed.txt"

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from project import HOME, Project
 
+TABLE = "reports/rfedavg/table1.tex"
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
@@ -19,15 +21,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         (HOME / ".dvc" / "config").read_text().replace("[core]", "[core]\n    no_scm = true")
     )
     shutil.copytree(HOME / "data" / "demo", made.folder / "data" / "demo")
-    made.keep_algorithms("fedavg", "fedprox")
+    made.edit("dvc.yaml", "cmd: snakemake reports/rfedavg", f"cmd: snakemake {TABLE}")
     return made
 
 
 def test_repro_builds_a_paper_and_a_second_one_does_nothing(project: Project) -> None:
     text = project.run("dvc", "repro", "rfedavg")
-    assert len(project.executed()) == 2 * 8 * 2 * 2
-    for name in ("table1.tex", "table2.md", "fig2.svg"):
-        assert (project.folder / "reports" / "rfedavg" / name).exists()
+    assert len(project.executed()) == 8 * 6 * 2
+    assert (project.folder / TABLE).exists()
     text = project.run("dvc", "repro", "rfedavg")
     assert text.count("didn't change, skipping") == 2
     assert "Data and pipelines are up to date." in text
@@ -35,13 +36,13 @@ def test_repro_builds_a_paper_and_a_second_one_does_nothing(project: Project) ->
 
 
 def test_an_edit_redoes_what_it_touches(project: Project) -> None:
-    before = (project.folder / "reports" / "rfedavg" / "table1.tex").read_text()
+    before = (project.folder / TABLE).read_text()
     project.edit("params.yaml", "mu: 1.0", "mu: 0.5")
     project.run("dvc", "repro", "rfedavg")
     executed = project.executed()
-    assert len(executed) == 2 * 6 * 2
+    assert len(executed) == 6 * 2
     assert all("/fedprox-" in folder for folder in executed)
-    assert (project.folder / "reports" / "rfedavg" / "table1.tex").read_text() != before
+    assert (project.folder / TABLE).read_text() != before
 
 
 def test_no_data_leaves_the_machine() -> None:
