@@ -58,7 +58,9 @@ def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
         for place in axes[-1]:
             place.set_xlabel("communication round")
         handles, labels = axes.flat[0].get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6))
+        made.legend(
+            handles, labels, loc="outside upper center", ncols=min(len(labels), 6 if len(labels) <= 12 else 4)
+        )
         made.supxlabel(wrapped(caption), fontsize=6, color="0.35")
         return made
 

@@ -22,7 +22,7 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
     rounds = params.regimes[REGIME].training.rounds or CHECKPOINTS
     some = min(CHECKPOINTS, rounds)
     ends = [rounds * k // some for k in range(1, some + 1)]
-    return tuple(Column(str(end), str(end), "CIFAR-10 after round") for end in ends)
+    return tuple(Column(str(end), str(end), "CIFAR-10") for end in ends)
 
 
 def query(algorithm: str, column: str) -> Query:
