@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fedcore.data import Source
 from fedcore.datasets import cifar10, covertype, eicu, femnist, libsvm, mnist, shakespeare
-from fedcore.declaration import Declaration
+from fedcore.download.declaration import Declaration
 from fedcore.files import atomic, sha256_file, write_json
 from fedcore.rng import Streams
 

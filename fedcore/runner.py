@@ -21,7 +21,7 @@ import torch
 import yaml
 from numpy.typing import NDArray
 
-from fedcore import __version__, checkpoint, partitioning
+from fedcore import __version__, checkpoint
 from fedcore import model as models
 from fedcore import problem as problems
 from fedcore.data import Dataset, Partition, Source
@@ -31,6 +31,7 @@ from fedcore.files import atomic, canonical_json, sha256_file, sha256_text, writ
 from fedcore.local import engines, fixed
 from fedcore.metrics import by_client
 from fedcore.options import validate
+from fedcore.partitioning import build as partitioning
 from fedcore.parts import Run, State
 from fedcore.registry import find
 from fedcore.rng import Streams

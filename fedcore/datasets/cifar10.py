@@ -7,11 +7,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore import fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets.images import Scaling, scale_pixels
 from fedcore.datasets.pooling import pooled
-from fedcore.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.download import fetch
+from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.options import Options
 from fedcore.readers.cifar import read_batch
 from fedcore.readers.npz import read_npz

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore import cache, fetch
 from fedcore.data import Dataset, Rows, Source
-from fedcore.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.download import cache, fetch
+from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.options import Options
 from fedcore.readers.csv import read_numbers
 from fedcore.readers.npz import read_npz

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fedcore import cache, fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets import eicu_tables
 from fedcore.datasets.eicu_tables import Stays
-from fedcore.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.download import cache, fetch
+from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.npz import read_npz

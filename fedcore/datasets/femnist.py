@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore import cache, fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets.images import Scaling, scale_pixels
-from fedcore.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.download import cache, fetch
+from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.leaf import read_leaf

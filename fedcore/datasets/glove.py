@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore import cache, fetch
 from fedcore.data import Source
-from fedcore.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.download import cache, fetch
+from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 
 WIDTH = 50

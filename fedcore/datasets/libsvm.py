@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedcore import fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets.libsvm_files import DECLARATIONS, FEATURES
-from fedcore.declaration import Declaration, Entry
+from fedcore.download import fetch
+from fedcore.download.declaration import Declaration, Entry
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.libsvm import read_libsvm

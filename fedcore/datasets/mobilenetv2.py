@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore import fetch
 from fedcore.data import Source
-from fedcore.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.download import fetch
+from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.readers.npz import read_npz
 

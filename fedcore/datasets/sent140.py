@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fedcore import cache, fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets import glove, sent140_demo
-from fedcore.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.download import cache, fetch
+from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.csv import read_table

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fedcore import fetch
 from fedcore.data import Dataset, Rows, Source
 from fedcore.datasets.pooling import pooled
-from fedcore.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.download import fetch
+from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
 from fedcore.options import Options
 from fedcore.readers.leaf import read_leaf

@@ -8,8 +8,15 @@ import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from fedcore.data import Dataset, Partition
-from fedcore.partition_base import Concentration, PartitionOptions
-from fedcore.partition_dirichlet import by_class, by_class_min, by_client, by_client_sizes, by_label, fedomw
+from fedcore.partitioning.base import Concentration, PartitionOptions
+from fedcore.partitioning.dirichlet import (
+    by_class,
+    by_class_min,
+    by_client,
+    by_client_sizes,
+    by_label,
+    fedomw,
+)
 from fedcore.registry import Plugin
 
 Convention = Literal["by_class", "by_class_min", "by_label", "by_client_sizes", "by_client", "fedomw"]
@@ -30,7 +37,7 @@ class Options(PartitionOptions):
         clients: how many.
         alpha: the concentration; small is skewed.
         convention: ``by_class``, ``by_class_min``, ``by_label``, ``by_client_sizes``, ``by_client`` or
-            ``fedomw``; see the functions of these names in ``fedcore.partition_dirichlet``.
+            ``fedomw``; see the functions of these names in ``fedcore.partitioning.dirichlet``.
         size_alpha: ``by_client_sizes``: concentration of the client sizes (default 1).
         min_rows: ``by_class_min``, ``fedomw``: least rows a client may have (default 10).
         capped: ``by_class_min``: a client that holds its even share already gets nothing of the next class.

@@ -11,8 +11,8 @@ from pydantic import NonNegativeInt, model_validator
 from fedcore.data import Dataset, Partition
 from fedcore.errors import DataError, SpecError
 from fedcore.files import sha256_file
-from fedcore.partition_base import PartitionOptions
-from fedcore.partition_file import load
+from fedcore.partitioning.base import PartitionOptions
+from fedcore.partitioning.file import load
 from fedcore.registry import Plugin
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedcore.data import Dataset, Partition
 from fedcore.partition.natural import by_group, groups_of
-from fedcore.partition_base import PartitionOptions
+from fedcore.partitioning.base import PartitionOptions
 from fedcore.registry import Plugin
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 from fedcore.data import Dataset, Partition
-from fedcore.partition_base import PartitionOptions, Rows, cut, even
+from fedcore.partitioning.base import PartitionOptions, Rows, cut, even
 from fedcore.registry import Plugin
 
 

@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 from fedcore.data import Dataset, Partition
 from fedcore.errors import SpecError
 from fedcore.partition.iid import iid
-from fedcore.partition_base import PartitionOptions, Rows
+from fedcore.partitioning.base import PartitionOptions, Rows
 from fedcore.registry import Plugin
 
 

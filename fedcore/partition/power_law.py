@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt
 
 from fedcore.data import Dataset, Partition
 from fedcore.errors import SpecError
-from fedcore.partition_base import PartitionOptions, Rows, cut, gathered, integers, rows_of_classes
+from fedcore.partitioning.base import PartitionOptions, Rows, cut, gathered, integers, rows_of_classes
 from fedcore.registry import Plugin
 
 

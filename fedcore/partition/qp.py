@@ -11,8 +11,25 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from fedcore.data import Dataset, Partition
 from fedcore.errors import SpecError
 from fedcore.options import nearest
-from fedcore.partition_base import Concentration, PartitionOptions, Rows, cut, dirichlet, gathered, integers
-from fedcore.partition_qp import Counts, Matrix, Problem, Search, StepReading, randomise, round_exactly, solve
+from fedcore.partitioning.base import (
+    Concentration,
+    PartitionOptions,
+    Rows,
+    cut,
+    dirichlet,
+    gathered,
+    integers,
+)
+from fedcore.partitioning.qp import (
+    Counts,
+    Matrix,
+    Problem,
+    Search,
+    StepReading,
+    randomise,
+    round_exactly,
+    solve,
+)
 from fedcore.registry import Plugin
 
 REDRAWS = 1000

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.data import Dataset, Partition
-from fedcore.partition_base import PartitionOptions, Rows, by_label, cut, even, gathered
+from fedcore.partitioning.base import PartitionOptions, Rows, by_label, cut, even, gathered
 from fedcore.registry import Plugin
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.data import Dataset, Partition
-from fedcore.partition_base import Fraction, PartitionOptions, Rows, by_label, cut, even
+from fedcore.partitioning.base import Fraction, PartitionOptions, Rows, by_label, cut, even
 from fedcore.registry import Plugin
 
 

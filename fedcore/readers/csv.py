@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.download.unpack import reason
 from fedcore.errors import DataError
-from fedcore.unpack import reason
 
 if TYPE_CHECKING:
     import pandas as pd

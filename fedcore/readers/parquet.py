@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedcore.download.unpack import reason
 from fedcore.errors import DataError
-from fedcore.unpack import reason
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,9 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedcore.download.unpack import reason
 from fedcore.errors import DataError
 from fedcore.readers import MissingPackage
-from fedcore.unpack import reason
 
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
 DIRECTION = re.compile(r"\[[^\]]*\]?")

@@ -8,7 +8,7 @@ import io
 import pytest
 from typer.testing import CliRunner
 
-from fedcore.cli import app
+from fedcore.cli.main import app
 from fedcore.describe import KINDS, changes, describe, example, listing
 from fedcore.errors import SpecError
 from fedcore.options import keys_of

@@ -54,7 +54,7 @@ def test_another_seed_gives_other_numbers(spec: dict[str, Any], tmp_path: Path) 
 def test_command_line_gives_the_bytes_of_the_library(spec: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(yaml.safe_dump(spec))
     run(spec, tmp_path / "library")
-    command = [sys.executable, "-m", "fedcore.cli", "run", str(tmp_path / "s.yaml"), "--quiet"]
+    command = [sys.executable, "-m", "fedcore.cli.main", "run", str(tmp_path / "s.yaml"), "--quiet"]
     subprocess.run([*command, "--out", str(tmp_path / "shell")], check=True, capture_output=True)
     assert contents(tmp_path / "library") == contents(tmp_path / "shell")
 

@@ -19,7 +19,7 @@ def blocks(language: str) -> list[str]:
 
 
 def fedcore(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fedcore.cli", *arguments]
+    command = [sys.executable, "-m", "fedcore.cli.main", *arguments]
     environment = {**os.environ, "FEDCORE_PLUGINS": "plugins", "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from fedcore import inventory
-from fedcore.cli_data import app
+from fedcore.cli.data import app
 from fedcore.data import Source
 from fedcore.datasets import libsvm, mnist
+from fedcore.download import inventory
 from fedcore.errors import DataError
 from fedcore.registry import find, plugins
 

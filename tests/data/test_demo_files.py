@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fedcore import inventory
 from fedcore.data import Source
+from fedcore.download import inventory
 from fedcore.files import sha256_file
 
 DATA = Path(__file__).parents[2] / "data"

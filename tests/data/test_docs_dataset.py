@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fedcore import inventory
+from fedcore.download import inventory
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "add-a-dataset.md"
@@ -28,7 +28,7 @@ def test_the_page_s_data_set_is_verified_and_trained_on(tmp_path: Path) -> None:
     environment = {**os.environ, "FEDCORE_PLUGINS": "plugins", "PYTHONPATH": str(ROOT)}
 
     def fedcore(line: str) -> str:
-        command = [sys.executable, "-m", "fedcore.cli", *line.split()[1:]]
+        command = [sys.executable, "-m", "fedcore.cli.main", *line.split()[1:]]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout

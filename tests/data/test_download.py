@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from faulty_server import Served, serving
 
-from fedcore.download import NotThere, Policy, Unreachable, download
+from fedcore.download.transfer import NotThere, Policy, Unreachable, download
 from fedcore.errors import DataError
 
 BODY = bytes(range(256)) * 9000

@@ -68,7 +68,7 @@ def test_from_the_command_line(name: str, mlp: Path, tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(yaml.safe_dump(spec_of(name, mlp)))
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "fedcore.cli", "run", str(spec), "--out", str(out), "--save-model"]
+    command = [sys.executable, "-m", "fedcore.cli.main", "run", str(spec), "--out", str(out), "--save-model"]
     subprocess.run([*command, "--quiet"], check=True, capture_output=True)
     with np.load(out / "model.npz") as model:
         check_parameters(dict(model), name)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedcore.data import Dataset, Partition, Rows
 from fedcore.options import validate
-from fedcore.partitioning import make
+from fedcore.partitioning.build import make
 from fedcore.registry import find
 
 

@@ -12,11 +12,11 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from fedcore import partition_figure
-from fedcore.cli_partition import partition
+from fedcore.cli.partition import partition
 from fedcore.errors import FedcoreError
-from fedcore.partition_stats import c_score, entropies, pairwise_distances
-from fedcore.partitioning import identity, load
+from fedcore.partitioning import figure
+from fedcore.partitioning.build import identity, load
+from fedcore.partitioning.stats import c_score, entropies, pairwise_distances
 from fedcore.spec import load as load_spec
 
 FILES = ("partition.npz", "stats.json", "partition.png", "partition.svg")
@@ -94,7 +94,7 @@ def test_refuses_bad_input(
 
 def test_figures_hold_what_they_show(tmp_path: Path) -> None:
     few = np.array([[4, 0, 0], [0, 9, 0], [0, 0, 0]])
-    upper, lower = partition_figure.draw(few, "title", "subtitle").axes
+    upper, lower = figure.draw(few, "title", "subtitle").axes
     offsets = upper.collections[0].get_offsets()
     np.testing.assert_array_equal(offsets, [[0, 0], [1, 1]])
     areas = upper.collections[0].get_sizes()
@@ -102,16 +102,16 @@ def test_figures_hold_what_they_show(tmp_path: Path) -> None:
     assert [bar.get_height() for bar in lower.patches] == [4, 9, 0]
     many = np.random.default_rng(0).integers(0, 500, size=(60, 5))
     many[7] = 0
-    upper, lower = partition_figure.draw(many, "title", "subtitle").axes
+    upper, lower = figure.draw(many, "title", "subtitle").axes
     assert len(upper.collections) == 5
     top = upper.collections[-1].get_paths()[0].vertices
     assert top[:, 1].max() == pytest.approx(1)
     assert 0.0 in top[top[:, 0] == 6.5, 1]
     assert 0.0 not in top[top[:, 0] == 3.5, 1]
     np.testing.assert_array_equal(lower.patches[0].get_data().values, many.sum(axis=1))
-    skewed = partition_figure.draw(np.array([[1], [1000]]), "title", "subtitle")
+    skewed = figure.draw(np.array([[1], [1000]]), "title", "subtitle")
     assert skewed.axes[1].get_yscale() == "log"
-    partition_figure.write(partition_figure.draw(np.zeros((3, 2), int), "nothing", ""), tmp_path / "empty")
+    figure.write(figure.draw(np.zeros((3, 2), int), "nothing", ""), tmp_path / "empty")
     assert (tmp_path / "empty.png").exists()
 
 

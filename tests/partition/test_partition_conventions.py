@@ -9,9 +9,9 @@ import pytest
 from partition_toys import covers_once, equal, rows_of, split_data, toy_data
 
 from fedcore.errors import SpecError
-from fedcore.partition_base import dirichlet, integers
-from fedcore.partition_dirichlet import by_class, by_client, deal
-from fedcore.partition_stats import c_score, label_counts
+from fedcore.partitioning.base import dirichlet, integers
+from fedcore.partitioning.dirichlet import by_class, by_client, deal
+from fedcore.partitioning.stats import c_score, label_counts
 
 BALANCED = np.repeat(np.arange(10), 100)
 MNIST_TRAIN = np.repeat(np.arange(10), [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949])

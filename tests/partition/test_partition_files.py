@@ -15,7 +15,7 @@ from partition_toys import equal, split_data, toy_data
 from fedcore.data import Partition
 from fedcore.errors import DataError, SpecError
 from fedcore.files import sha256_file
-from fedcore.partitioning import check, identity, load, make, refuse_other, save
+from fedcore.partitioning.build import check, identity, load, make, refuse_other, save
 from fedcore.registry import Plugin, find
 
 DATA = toy_data(np.arange(100) % 4)

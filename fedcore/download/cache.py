@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.data import Source
-from fedcore.declaration import File
+from fedcore.download.declaration import File
+from fedcore.download.unpack import DAMAGE, opened, rows_sha256
 from fedcore.errors import DataError
 from fedcore.files import atomic, sha256_file, sha256_text, write_json
-from fedcore.unpack import DAMAGE, opened, rows_sha256
 
 
 def inside(folder: Path, relative: str) -> Path:

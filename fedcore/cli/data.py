@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from fedcore import fetch, inventory
 from fedcore.data import Source
-from fedcore.declaration import Edition
+from fedcore.download import fetch, inventory
+from fedcore.download.declaration import Edition
 from fedcore.errors import DataError
 
 app = typer.Typer(

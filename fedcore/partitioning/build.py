@@ -10,8 +10,8 @@ import numpy as np
 from fedcore.data import Dataset, Partition
 from fedcore.data import Rows as DataRows
 from fedcore.errors import SpecError
-from fedcore.partition_base import Fold, PartitionOptions, Rows, even, floor_share
-from fedcore.partition_file import identity, load, refuse_other, save
+from fedcore.partitioning.base import Fold, PartitionOptions, Rows, even, floor_share
+from fedcore.partitioning.file import identity, load, refuse_other, save
 from fedcore.registry import Plugin
 from fedcore.rng import Streams
 

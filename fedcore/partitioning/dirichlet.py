@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.errors import SpecError
-from fedcore.partition_base import Rows, cut, dirichlet, even, gathered, integers, rows_of_classes
+from fedcore.partitioning.base import Rows, cut, dirichlet, even, gathered, integers, rows_of_classes
 
 Random = np.random.Generator | np.random.RandomState
 

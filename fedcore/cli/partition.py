@@ -26,8 +26,8 @@ def partition(
 
     Example: fedcore partition examples/fedavg.yaml --out out/partition
     """
-    from fedcore import partitioning
-    from fedcore.partition_stats import label_counts, statistics
+    from fedcore.partitioning import build as partitioning
+    from fedcore.partitioning.stats import label_counts, statistics
     from fedcore.spec import load
 
     checked = load(spec)
@@ -43,7 +43,7 @@ def partition(
         {"data": dataset.name, "data_state": dataset.state, "data_note": dataset.note, **described},
     )
     if figure:
-        from fedcore.partition_figure import draw, write
+        from fedcore.partitioning.figure import draw, write
 
         counts = label_counts(made.clients, dataset.train.y, dataset.classes)
         subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"

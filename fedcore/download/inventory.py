@@ -9,9 +9,9 @@ from functools import cache as remember
 from pathlib import Path
 from types import MappingProxyType
 
-from fedcore import cache, fetch
 from fedcore.data import Source
-from fedcore.declaration import Edition, Entry, File
+from fedcore.download import cache, fetch
+from fedcore.download.declaration import Edition, Entry, File
 from fedcore.errors import DataError
 from fedcore.options import nearest
 from fedcore.readers import MissingPackage

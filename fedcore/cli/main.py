@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcore import cli_data, cli_describe
-from fedcore.cli_describe import describe, list_plugins
-from fedcore.cli_partition import partition
+from fedcore.cli import data
+from fedcore.cli.describe import describe, list_plugins
+from fedcore.cli.partition import partition
 from fedcore.data import Source
 from fedcore.errors import FedcoreError
 
@@ -25,11 +25,9 @@ app = typer.Typer(
 )
 
 app.command()(partition)
-app.command("list")(cli_describe.list_plugins)
-app.command()(cli_describe.describe)
-app.add_typer(cli_data.app, name="data")
 app.command("list")(list_plugins)
 app.command()(describe)
+app.add_typer(data.app, name="data")
 
 Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
 Mirror = Annotated[str | None, typer.Option(help="Folder or URL that holds upstream's data files.")]

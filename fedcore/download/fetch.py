@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fedcore import cache
 from fedcore.data import Source
-from fedcore.declaration import Declaration, File, Form
-from fedcore.download import NotThere, Policy, Unreachable, download
+from fedcore.download import cache
+from fedcore.download.declaration import Declaration, File, Form
+from fedcore.download.transfer import NotThere, Policy, Unreachable, download
+from fedcore.download.unpack import DAMAGE, SUFFIXES, opened, reason
 from fedcore.errors import DataError
 from fedcore.files import atomic, sha256_file, write_json
-from fedcore.unpack import DAMAGE, SUFFIXES, opened, reason
 
 SLACK = 1.1
 ACCEPT = "FEDCORE_ACCEPT_TERMS"

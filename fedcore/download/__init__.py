@@ -1,0 +1,1 @@
+"""Files from a mirror or from upstream: declared, fetched, verified, unpacked, kept."""

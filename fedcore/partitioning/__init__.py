@@ -1,0 +1,1 @@
+"""What partitions are made with: their options, algorithms, files, statistics and picture."""
