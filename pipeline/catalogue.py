@@ -24,13 +24,14 @@ from pipeline import codehash
 from pipeline.papers import papers, published
 from pipeline.params import Scaled, overlay
 from pipeline.schema import PaperParams, PluginSection, TrainingParams
-from pipeline.targets import Curves, Drawing, Needs, Paper, Query, Table, Target
+from pipeline.targets import Curves, Drawing, Listing, Needs, Paper, Query, Table, Target
 
 RESULTS = "results"
 STAGES = {
     Table: "pipeline.report.build_table",
     Curves: "pipeline.report.build_curves",
     Drawing: "pipeline.report.build_drawing",
+    Listing: "pipeline.report.build_listing",
 }
 TEMPLATES = Path(__file__).parent / "report" / "templates"
 

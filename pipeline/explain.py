@@ -52,6 +52,8 @@ def cell(params: Path, report: str, row: str, column: str) -> str:
         parts[-2:] if len(parts) > 1 and parts[-2] != "reports" else (catalogue.params.primary, parts[-1])
     )
     cells = catalogue.cells(paper, target)
+    if not cells:
+        raise SpecError(f"{report}: no cell of it is made of runs; it follows from parameters and recipes")
     if (row, column) not in cells:
         rows, columns = (", ".join(dict.fromkeys(names)) for names in zip(*cells, strict=True))
         raise SpecError(

@@ -200,7 +200,46 @@ class Drawing:
         return {cell: (query,) for cell, query in self.queries(params).items()}
 
 
-Target = Table | Curves | Drawing
+@dataclass(frozen=True)
+class Entry:
+    """A line of a listing: ``key`` in files, ``label`` in print, and a text for each column."""
+
+    key: str
+    label: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A table of words: what follows from the parameters or the recipes alone, so it needs no run.
+
+    Attributes:
+        title: what the table shows, the caption's first sentence without its full stop.
+        published: the table's name in the paper.
+        columns: the columns, given the paper's parameters.
+        entries: the lines, given the paper's parameters.
+        heading: what stands over the lines' labels.
+        note: a sentence of its own for the caption.
+        scaled: whether the words change with the scale, which the caption then says.
+        needs: nothing that could be missing.
+    """
+
+    title: str
+    published: str
+    columns: Callable[[PaperParams], tuple[Column, ...]]
+    entries: Callable[[PaperParams], tuple[Entry, ...]]
+    heading: str = ""
+    note: str = ""
+    scaled: bool = True
+    needs: Needs = "runs"
+
+    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
+        """Return no cells: nothing has to run."""
+        del params
+        return {}
+
+
+Target = Table | Curves | Drawing | Listing
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fedcore.errors import SpecError
 from fedcore.files import canonical_json
 from pipeline.catalogue import Catalogue, Division, Run
 from pipeline.params import load
-from pipeline.targets import Curves, Drawing, Table
+from pipeline.targets import Curves, Drawing, Listing, Table
 
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
 FIGURE_FILES = ("csv", "svg", "pdf", "png")
@@ -47,7 +47,7 @@ class Workflow:
         self.run_files = RUN_FILES
         self.seeds = next(iter(self.params.papers.values())).seeds
         self.papers = one_of(self.catalogue.papers)
-        self.tables = one_of(self.catalogue.of_kind(Table))
+        self.tables = one_of([*self.catalogue.of_kind(Table), *self.catalogue.of_kind(Listing)])
         self.figures = one_of([*self.catalogue.of_kind(Curves), *self.catalogue.of_kind(Drawing)])
         self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
         self.reports = one_of(path for paper in self.catalogue.papers for path in self.reports_of(paper))
@@ -60,7 +60,7 @@ class Workflow:
         return [
             f"{paper}/{name}.{ending}"
             for name, target in self.catalogue.papers[paper].targets.items()
-            for ending in (table_files if isinstance(target, Table) else FIGURE_FILES)
+            for ending in (table_files if isinstance(target, Table | Listing) else FIGURE_FILES)
         ]
 
     def all_of(self, paper: str) -> list[str]:

@@ -51,6 +51,8 @@ class Grid:
         columns: the columns' labels.
         rows: (label, cells).
         caption: what it says below or above.
+        corner: what stands over the rows' labels.
+        words: whether cells are texts, which start at the left.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Grid:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     caption: Caption
+    corner: str = "Method"
+    words: bool = False
 
     @property
     def has_published(self) -> bool:
@@ -114,7 +118,7 @@ def arrange(
     return Grid(
         name=f"{frame['paper'].iloc[0]}-{frame['target'].iloc[0]}",
         unit=table.unit,
-        groups=_groups(columns),
+        groups=groups(columns),
         columns=tuple(column.label for column in columns),
         rows=rows,
         caption=_caption(frame, table, columns, paper, seeds, rows),
@@ -188,14 +192,15 @@ def _caption(
     return Caption(captions.watermark(scale), tuple(filter(None, sentences)))
 
 
-def _groups(columns: tuple[Column, ...]) -> tuple[tuple[str, int], ...]:
-    groups: list[tuple[str, int]] = []
+def groups(columns: tuple[Column, ...]) -> tuple[tuple[str, int], ...]:
+    """Return (heading, number of columns) of neighbours under one heading."""
+    found: list[tuple[str, int]] = []
     for column in columns:
-        if groups and groups[-1][0] == column.group:
-            groups[-1] = (column.group, groups[-1][1] + 1)
+        if found and found[-1][0] == column.group:
+            found[-1] = (column.group, found[-1][1] + 1)
         else:
-            groups.append((column.group, 1))
-    return tuple(groups)
+            found.append((column.group, 1))
+    return tuple(found)
 
 
 def _number(value: float, decimals: int) -> str:

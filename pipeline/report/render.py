@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pipeline.report.grid import Grid
 
 TEMPLATES = Path(__file__).parent / "templates"
+LINE, SHARED = 80, 0.86
 TEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -35,7 +36,13 @@ def html(grid: Grid) -> str:
 
 def latex(grid: Grid) -> str:
     r"""Return a ``table`` environment to be ``\input``; it needs the booktabs package."""
-    return _template("table.tex.j2").render(grid=grid)
+    widths = _widths(grid) if grid.words else ()
+    return _template("table.tex.j2").render(
+        grid=grid,
+        shape=_shape(grid, widths),
+        ragged="\\raggedright " if widths else "",
+        end="\\tabularnewline" if widths else "\\\\",
+    )
 
 
 def standalone(grid: Grid) -> str:
@@ -46,6 +53,22 @@ def standalone(grid: Grid) -> str:
 def tex(text: str) -> str:
     """Return a text with TeX's special characters made harmless."""
     return "".join(TEX.get(sign, sign) for sign in text)
+
+
+def _shape(grid: Grid, widths: tuple[float, ...]) -> str:
+    """Return a tabular's columns: numbers end at the right, words start at the left, long ones wrap."""
+    if widths:
+        return "".join(rf"p{{{width:.2f}\linewidth}}" for width in widths)
+    side = "l" if grid.words else "r"
+    return "l" + "".join(r"@{\hspace{10pt}}" + side * span for _, span in grid.groups)
+
+
+def _widths(grid: Grid) -> tuple[float, ...]:
+    """Return the columns' shares of the line in proportion to their longest texts; none if all fit."""
+    lines = [(grid.corner, *grid.columns), *((label, *(c.mean for c in cells)) for label, cells in grid.rows)]
+    longest = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
+    total = sum(longest)
+    return tuple(SHARED * own / total for own in longest) if total > LINE else ()
 
 
 @cache

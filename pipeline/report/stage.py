@@ -8,8 +8,8 @@ from typing import Any
 
 from pipeline.catalogue import Catalogue
 from pipeline.params import load
-from pipeline.report import build_curves, build_drawing, build_table
-from pipeline.targets import Curves, Drawing, Table
+from pipeline.report import build_curves, build_drawing, build_listing, build_table
+from pipeline.targets import Curves, Drawing, Listing, Table
 
 
 def build(config: Mapping[str, Any], paper: str, target: str, outputs: Mapping[str, Path]) -> None:
@@ -20,5 +20,10 @@ def build(config: Mapping[str, Any], paper: str, target: str, outputs: Mapping[s
         DataError: a run that the target needs can't be used.
     """
     catalogue = Catalogue(load(config))
-    builders = {Table: build_table.build, Curves: build_curves.build, Drawing: build_drawing.build}
+    builders = {
+        Table: build_table.build,
+        Curves: build_curves.build,
+        Drawing: build_drawing.build,
+        Listing: build_listing.build,
+    }
     builders[type(catalogue.target(paper, target))](catalogue, paper, target, outputs)

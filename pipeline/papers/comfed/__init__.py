@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pipeline.papers.comfed.checkpoints import DATASETS, TARGETS
+from pipeline.papers.comfed.taxonomies import TABLES
 from pipeline.targets import Paper
 
 PAPER = Paper(
     title="Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update",
     citation="H. Nguyen, L. Phan, H. Warrier, Y. Gupta, 2022",
     datasets=DATASETS,
-    targets=TARGETS,
+    targets={**TABLES, **TARGETS},
 )
