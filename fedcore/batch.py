@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from fedcore.data import Source
 from fedcore.errors import FedcoreError
-from fedcore.files import sha256_file
+from fedcore.integrity import finished
 from fedcore.progress import reporter
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
@@ -56,15 +55,3 @@ def _one(item: dict[str, Any], out: Path, source: Source, device: str, threads: 
     settings = Settings(partition, source, device, threads, provenance=provenance)
     with reporter(str(out), spec.training.rounds, quiet) as progress:
         run(spec, out, settings, progress)
-
-
-def finished(folder: Path, expected: dict[str, Any]) -> bool:
-    """Whether a folder holds a finished, unchanged result of the same provenance."""
-    try:
-        found = json.loads((folder / "provenance.json").read_text())
-        files = found.pop("files")
-        return found == expected and all(
-            sha256_file(folder / name) == digest for name, digest in files.items()
-        )
-    except (OSError, ValueError, KeyError, AttributeError):
-        return False

@@ -28,6 +28,7 @@ from fedcore.data import Dataset, Partition, Source
 from fedcore.divergence import Divergence
 from fedcore.errors import SpecError
 from fedcore.files import atomic, canonical_json, sha256_file, sha256_text, write_json, write_text
+from fedcore.integrity import CHECKPOINT, sealed
 from fedcore.local import engines, fixed
 from fedcore.metrics import by_client
 from fedcore.options import validate
@@ -39,7 +40,6 @@ from fedcore.simulation import diverged, simulate
 from fedcore.spec import Spec, parse
 from fedcore.standardise import standardise_by_client
 
-CHECKPOINT = "checkpoint.npz"
 Progress = Callable[[int, int, Mapping[str, float]], None]
 
 
@@ -218,11 +218,12 @@ def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
     written = [f"{name}.csv" for name, rows in tables.items() if rows]
     for name in written:
         write_text(folder / name, rows_csv(tables[name.removesuffix(".csv")]))
-    write_json(folder / "timing.json", result.timing)
+    write_json(folder / "timing.json", sealed(result.timing))
     write_json(folder / "summary.json", result.summary)
-    files = {name: sha256_file(folder / name) for name in ("spec.yaml", *written, "summary.json")}
+    model = ("model.npz",) if settings.save_model else ()
+    files = {name: sha256_file(folder / name) for name in ("spec.yaml", *written, "summary.json", *model)}
     given = dict(settings.provenance or {})
-    write_json(folder / "provenance.json", {**given, "spec_sha256": spec.sha256(), "files": files})
+    write_json(folder / "provenance.json", sealed({**given, "spec_sha256": spec.sha256(), "files": files}))
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from fedcore.data import Source
-from fedcore.files import write_json
+from fedcore.files import sha256_file, write_json
+from fedcore.integrity import sealed
 
 
 def partition(
@@ -38,10 +39,9 @@ def partition(
     origin = partitioning.identity(checked.partition, checked.data, checked.seed, dataset.sha256())
     described = statistics(made, dataset.train.y, dataset.classes)
     partitioning.save(made, out / "partition.npz", origin)
-    write_json(
-        out / "stats.json",
-        {"data": dataset.name, "data_state": dataset.state, "data_note": dataset.note, **described},
-    )
+    about = {"data": dataset.name, "data_state": dataset.state, "data_note": dataset.note}
+    digest = {"partition.npz_sha256": sha256_file(out / "partition.npz")}
+    write_json(out / "stats.json", sealed({**about, **described, **digest}))
     if figure:
         from fedcore.partitioning.figure import draw, write
 

@@ -6,6 +6,9 @@ import os
 import sys
 from pathlib import Path
 
+from fedcore.files import sha256_file
+from fedcore.integrity import finished, sealed
+
 
 def canonical(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
@@ -19,7 +22,7 @@ def run(item):
     spec, out = item["spec"], Path(item["out"])
     digest = hashlib.sha256(canonical(spec).encode()).hexdigest()
     provenance = {**item["provenance"], "spec_sha256": digest}
-    if (out / "provenance.json").exists() and json.loads((out / "provenance.json").read_text()) == provenance:
+    if finished(out, provenance):
         return
     assert Path(item["partition"]).exists(), item["partition"]
     if os.environ.get("FAKE_FAILS", "?") in str(out):
@@ -41,9 +44,10 @@ def run(item):
     (out / "spec.yaml").write_text(canonical(spec))
     header = "round,train_loss,test_loss,test_accuracy,bytes_down,bytes_up"
     (out / "history.csv").write_text("\n".join([header, *lines]) + "\n")
-    (out / "timing.json").write_text("{}")
+    (out / "timing.json").write_text(json.dumps(sealed({})))
     (out / "summary.json").write_text(json.dumps(summary))
-    (out / "provenance.json").write_text(json.dumps(provenance))
+    files = {name: sha256_file(out / name) for name in ("spec.yaml", "history.csv", "summary.json")}
+    (out / "provenance.json").write_text(json.dumps(sealed({**provenance, "files": files})))
     with Path("executed.txt").open("a") as log:
         log.write(f"{out}\n")
 
@@ -56,7 +60,8 @@ def main(arguments):
         out = Path(option("--out", arguments))
         out.mkdir(parents=True, exist_ok=True)
         (out / "partition.npz").write_text(Path(arguments[1]).read_text())
-        (out / "stats.json").write_text("{}")
+        digest = sha256_file(out / "partition.npz")
+        (out / "stats.json").write_text(json.dumps(sealed({"partition.npz_sha256": digest})))
     elif arguments[:2] == ["data", "fetch"]:
         sys.exit(f"error: {arguments[2]}: no mirror, and upstream can't be reached")
 

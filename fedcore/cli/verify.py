@@ -1,0 +1,46 @@
+"""``fedcore verify``: whether results are whole, unchanged and of one kind."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+CHECKS = "fedcore.verify"
+
+
+def verify(
+    results: Annotated[Path, typer.Argument(help="A folder of results, searched to its bottom.")] = Path(
+        "results"
+    ),
+    params: Annotated[
+        Path | None,
+        typer.Option(help="Compare with this params.yaml too; the one in this folder unless given."),
+    ] = None,
+) -> None:
+    """Check results: changed or missing files, mixed versions of the code, runs that params.yaml lacks.
+
+    Every problem is one line; the exit code is then 1. Repair: delete the folder that is named, and build
+    again.
+
+    Example: fedcore verify results/rfedavg
+    """
+    from fedcore.errors import DataError
+    from fedcore.integrity import check
+
+    if not results.is_dir():
+        raise DataError(f"{results}: no such folder")
+    found = check(results)
+    problems = list(found.problems)
+    beside = params or Path("params.yaml")
+    if params or beside.is_file():
+        for entry in entry_points(group=CHECKS):
+            problems += entry.load()(found, beside)
+    for problem in problems:
+        typer.echo(problem)
+    counts = f"{len(found.runs)} runs, {len(found.partitions)} partitions, {len(found.unfinished)} unfinished"
+    typer.echo(f"{counts}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", err=True)
+    if problems:
+        raise typer.Exit(1)

@@ -1,0 +1,189 @@
+"""Whether results are whole and unchanged: hashes that the files of a run carry, and their check.
+
+``provenance.json`` lists the SHA-256 of a run's result files. It and ``timing.json`` hold a hash of their own
+content, so that a changed byte anywhere in a run's folder is found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedcore.files import canonical_json, sha256_file, sha256_text
+
+SEAL = "sha256"
+SPEC, SUMMARY, CHECKPOINT = "spec.yaml", "summary.json", "checkpoint.npz"
+PROVENANCE, TIMING = "provenance.json", "timing.json"
+PARTITION, STATISTICS = "partition.npz", "stats.json"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: the folder and what was found."""
+
+    folder: Path
+    what: str
+
+    def __str__(self) -> str:
+        """Return it as one line."""
+        return f"{self.folder}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a tree of results holds.
+
+    Attributes:
+        runs: folders of finished runs, sound or not.
+        partitions: folders of partitions.
+        unfinished: folders of runs that began and did not end; no problem by itself.
+        problems: what is wrong.
+    """
+
+    runs: tuple[Path, ...]
+    partitions: tuple[Path, ...]
+    unfinished: tuple[Path, ...]
+    problems: tuple[Problem, ...]
+
+
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with the hash of its own content."""
+    return {**value, SEAL: sha256_text(canonical_json(dict(value)))}
+
+
+def unsealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was sealed.
+
+    Raises:
+        ValueError: the content is not what was sealed.
+    """
+    content = {key: entry for key, entry in value.items() if key != SEAL}
+    if value.get(SEAL) != sha256_text(canonical_json(content)):
+        raise ValueError("its content is not what was written")
+    return content
+
+
+def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
+    """Whether a folder holds a finished, unchanged result of the same provenance."""
+    try:
+        found = unsealed(_json(folder / PROVENANCE))
+        files = found.pop("files")
+        return found == expected and all(sha256_file(folder / name) == was for name, was in files.items())
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+
+
+def changed(folder: Path) -> str:
+    """Say what is wrong with the files of a finished run; empty if they are as they were written."""
+    return next(_changes(folder), "")
+
+
+def check(root: Path) -> Report:
+    """Check every run and partition below a folder."""
+    runs, partitions, unfinished = [], [], []
+    problems: list[Problem] = []
+    for folder in sorted({path.parent for path in _marks(root)}):
+        if (folder / PARTITION).exists() or (folder / STATISTICS).exists():
+            partitions.append(folder)
+            problems += [Problem(folder, what) for what in _partition_changes(folder)]
+        elif (folder / SUMMARY).exists() or (folder / PROVENANCE).exists():
+            runs.append(folder)
+            problems += [Problem(folder, what) for what in _changes(folder)]
+        else:
+            unfinished.append(folder)
+    problems += _mixed(runs)
+    return Report(tuple(runs), tuple(partitions), tuple(unfinished), tuple(problems))
+
+
+def code_of(folder: Path) -> str:
+    """Return the code hash that a run's provenance states; nothing where it states none or is damaged."""
+    try:
+        return str(unsealed(_json(folder / PROVENANCE)).get("code", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
+def _changes(folder: Path) -> Iterator[str]:
+    try:
+        found = unsealed(_json(folder / PROVENANCE))
+        files: Mapping[str, str] = found["files"]
+    except FileNotFoundError:
+        yield f"{PROVENANCE} is missing"
+        return
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        yield f"{PROVENANCE} is changed or damaged ({_first_line(error)})"
+        return
+    for name, was in files.items():
+        path = folder / name
+        if not path.is_file():
+            yield f"{name} is missing"
+        elif sha256_file(path) != was:
+            yield f"{name} is changed (its SHA-256 is not the one in {PROVENANCE})"
+    yield from _inconsistent(folder, str(found.get("spec_sha256", "")))
+    for path in sorted(folder.iterdir()):
+        if path.name not in {*files, PROVENANCE, TIMING, CHECKPOINT} and not path.name.startswith("."):
+            yield f"{path.name} is not listed in {PROVENANCE}"
+
+
+def _inconsistent(folder: Path, expected: str) -> Iterator[str]:
+    """Compare the specification with the hashes that other files state, and check the seal of timing.json."""
+    import yaml
+
+    try:
+        spec = yaml.safe_load((folder / SPEC).read_text(encoding="utf-8"))
+        if sha256_text(canonical_json(spec)) != expected:
+            yield f"{SPEC} is not the specification that {PROVENANCE} states"
+    except (OSError, ValueError, yaml.YAMLError):
+        yield f"{SPEC} is missing or damaged"
+    try:
+        unsealed(_json(folder / TIMING))
+    except (OSError, ValueError, AttributeError):
+        yield f"{TIMING} is missing, changed or damaged"
+
+
+def _partition_changes(folder: Path) -> Iterator[str]:
+    try:
+        statistics = unsealed(_json(folder / STATISTICS))
+        was = statistics[f"{PARTITION}_sha256"]
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        yield f"{STATISTICS} is missing, changed or damaged ({_first_line(error)})"
+        return
+    if not (folder / PARTITION).is_file():
+        yield f"{PARTITION} is missing"
+    elif sha256_file(folder / PARTITION) != was:
+        yield f"{PARTITION} is changed (its SHA-256 is not the one in {STATISTICS})"
+
+
+def _mixed(runs: list[Path]) -> list[Problem]:
+    """Find runs of one method, in one setting, that were made by different code, where they say by which."""
+    codes: dict[Path, dict[str, list[str]]] = {}
+    for folder in runs:
+        if code := code_of(folder):
+            codes.setdefault(folder.parent, {}).setdefault(code, []).append(folder.name)
+    return [
+        Problem(group, "mixed versions of the code: " + "; ".join(_versions(found)))
+        for group, found in codes.items()
+        if len(found) > 1
+    ]
+
+
+def _versions(found: Mapping[str, list[str]]) -> Iterator[str]:
+    for code, names in found.items():
+        yield f"{', '.join(names)} by {code[:12]}"
+
+
+def _marks(root: Path) -> Iterator[Path]:
+    for name in (PROVENANCE, SUMMARY, CHECKPOINT, PARTITION, STATISTICS):
+        yield from root.rglob(name)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return value
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,84 @@
+"""Results against params.yaml: runs that it doesn't describe, other code, another partition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fedcore.errors import DataError
+from fedcore.files import canonical_json, sha256_text
+from fedcore.integrity import PARTITION, SUMMARY, Problem, Report, code_of
+from fedcore.partitioning.file import load
+from pipeline.catalogue import RESULTS, Catalogue, Run
+from pipeline.explain import catalogue_of
+
+
+def check(found: Report, params: Path) -> list[Problem]:
+    """Compare runs with what params.yaml describes at their scale.
+
+    Args:
+        found: what a tree of results holds.
+        params: the params.yaml beside ``results/``.
+    """
+    home = params.resolve().parent
+    catalogues: dict[str, Mapping[str, Run]] = {}
+    problems = []
+    for folder in found.runs:
+        parts = _place(folder, home)
+        if parts is None:
+            continue
+        scale = parts[2]
+        if scale not in catalogues:
+            catalogues[scale] = _index(params, scale)
+        run = catalogues[scale].get("/".join(parts))
+        problems += [Problem(folder, what) for what in _differences(folder, run, home, params, scale)]
+    return problems
+
+
+def _place(folder: Path, home: Path) -> tuple[str, ...] | None:
+    """Return the parts of results/<paper>/<scale>/<setting>/<method>/<seed>; None for a folder elsewhere."""
+    try:
+        parts = folder.resolve().relative_to(home).parts
+    except ValueError:
+        return None
+    return parts if len(parts) == 6 and parts[0] == RESULTS else None
+
+
+def _index(params: Path, scale: str) -> Mapping[str, Run]:
+    catalogue: Catalogue = catalogue_of(params, scale)
+    return catalogue.index
+
+
+def _differences(folder: Path, run: Run | None, home: Path, params: Path, scale: str) -> Iterator[str]:
+    if run is None:
+        yield f"{params} describes no such run at {scale} scale (`python -m pipeline prune` lists such)"
+        return
+    summary = _summary(folder)
+    if summary.get("spec_sha256") != sha256_text(canonical_json(run.spec)):
+        yield f"its specification is not the one that {params} describes"
+    if code_of(folder) != run.code:
+        yield f"made by other code ({code_of(folder)[:12] or 'unknown'}, now {run.code[:12]})"
+    partition = home / run.partition / PARTITION
+    if partition.is_file() and _rows(partition) not in {"", summary.get("partition_sha256")}:
+        yield f"made with another partition than {run.partition}/{PARTITION}"
+
+
+def _summary(folder: Path) -> Mapping[str, Any]:
+    try:
+        value: Mapping[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value
+
+
+@cache
+def _rows(path: Path) -> str:
+    """Return the hash of a partition's rows as runs state it; nothing for a damaged file, told elsewhere."""
+    try:
+        partition, _ = load(path)
+    except DataError:
+        return ""
+    return sha256_text(canonical_json([rows.tolist() for rows in partition.clients]))

@@ -1,0 +1,125 @@
+"""Every changed byte in results is found, and so is what doesn't belong there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from fedcore.cli.main import app
+from fedcore.integrity import changed, check, sealed, unsealed
+from fedcore.runner import Settings, run
+
+SPEC = {
+    "data": {"name": "quadratics"},
+    "model": {"name": "scalar_quadratic"},
+    "algorithm": {"name": "scaffold"},
+    "training": {"rounds": 3, "batch_size": "full", "lr": 0.02},
+    "dtype": "float64",
+}
+FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json", "model.npz")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Return a folder of results with two seeds of one method and a partition."""
+    for seed in (0, 1):
+        made: dict[str, Any] = {**SPEC, "seed": seed}
+        settings = Settings(device="cpu", save_model=True, provenance={"code": "a" * 64})
+        run(made, tmp_path / "tree/setting/method" / f"seed{seed}", settings)
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump(SPEC))
+    made = CliRunner().invoke(
+        app,
+        [
+            "partition",
+            str(tmp_path / "spec.yaml"),
+            "--out",
+            str(tmp_path / "tree/partitions/p/seed0"),
+            "--no-figure",
+        ],
+    )
+    assert made.exit_code == 0, made.output
+    return tmp_path / "tree"
+
+
+def test_sound_results_have_no_problem(tree: Path) -> None:
+    found = check(tree)
+    assert (len(found.runs), len(found.partitions), found.unfinished, found.problems) == (2, 1, (), ())
+
+
+def test_any_changed_byte_is_found(tree: Path) -> None:
+    rng = np.random.default_rng(0)
+    paths = [tree / "setting/method/seed0" / name for name in FILES]
+    paths += [tree / "partitions/p/seed0" / name for name in ("partition.npz", "stats.json")]
+    for path in paths:
+        content = path.read_bytes()
+        for place in rng.choice(len(content), size=25, replace=len(content) < 25):
+            other = bytearray(content)
+            other[place] ^= 1 << int(rng.integers(8))
+            path.write_bytes(other)
+            if not _same_json(content, bytes(other)):
+                assert {p.folder for p in check(tree).problems} == {path.parent}, (path.name, int(place))
+        path.write_bytes(content)
+    assert not check(tree).problems
+
+
+def _same_json(before: bytes, after: bytes) -> bool:
+    """Whether two texts are one JSON value, as with other spaces."""
+    try:
+        return bool(json.loads(before) == json.loads(after))
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(tree: Path, name: str) -> None:
+    folder = tree / "setting/method/seed1"
+    (folder / name).unlink()
+    assert name in changed(folder)
+
+
+def test_a_file_too_many_is_named(tree: Path) -> None:
+    folder = tree / "setting/method/seed1"
+    (folder / "clients.csv").write_text("client\n")
+    assert changed(folder) == "clients.csv is not listed in provenance.json"
+
+
+def test_mixed_code_is_named(tree: Path) -> None:
+    path = tree / "setting/method/seed1/provenance.json"
+    found = unsealed(json.loads(path.read_text()))
+    path.write_text(json.dumps(sealed(found | {"code": "b" * 64})))
+    (problem,) = check(tree).problems
+    assert problem.folder == tree / "setting/method"
+    assert problem.what == f"mixed versions of the code: seed0 by {'a' * 12}; seed1 by {'b' * 12}"
+
+
+def test_the_files_of_two_runs_exchanged(tree: Path) -> None:
+    first, second = (tree / "setting/method" / name for name in ("seed0", "seed1"))
+    shutil.copy(second / "summary.json", first / "summary.json")
+    assert "summary.json is changed" in changed(first)
+
+
+def test_a_run_that_did_not_end_is_no_problem(tree: Path) -> None:
+    begun = tree / "setting/other/seed0"
+    begun.mkdir(parents=True)
+    (begun / "checkpoint.npz").write_bytes(b"")
+    found = check(tree)
+    assert found.unfinished == (begun,)
+    assert not found.problems
+
+
+def test_the_command_names_the_folder_and_fails(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tree.parent)
+    sound = CliRunner().invoke(app, ["verify", "tree"])
+    assert (sound.exit_code, sound.stdout) == (0, "")
+    history = tree / "setting/method/seed0/history.csv"
+    history.write_bytes(history.read_bytes()[:-3])
+    broken = CliRunner().invoke(app, ["verify", "tree"])
+    assert broken.exit_code == 1
+    assert broken.stdout.startswith("tree/setting/method/seed0: history.csv is changed")
