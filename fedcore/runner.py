@@ -35,6 +35,7 @@ from fedcore.options import validate
 from fedcore.partitioning import build as partitioning
 from fedcore.parts import Run, State
 from fedcore.registry import find
+from fedcore.revision import commit
 from fedcore.rng import Streams
 from fedcore.simulation import diverged, simulate
 from fedcore.spec import Spec, parse
@@ -303,6 +304,7 @@ def _timing(made: Run, began: float, resumed_at: int, state: State) -> dict[str,
         "torch": torch.__version__,
         "numpy": np.__version__,
         "fedcore": __version__,
+        "commit": commit(),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 

@@ -50,13 +50,13 @@ def targets() -> None:
 @app.command()
 def explain(
     report: Annotated[str, typer.Argument(help="A report's path, such as reports/rfedavg/table1.csv.")],
-    row: Annotated[str, typer.Option(help="The row: an algorithm.")],
-    column: Annotated[str, typer.Option(help="The column, as the csv file names it.")],
+    row: Annotated[str, typer.Option(help="The row, by key or label: fedomw or FedOMW.")],
+    column: Annotated[str, typer.Option(help="The column, by key or label.")],
 ) -> None:
-    """Say which runs a cell was made of: folders, seeds, specifications, data and partitions."""
-    from pipeline.explain import cell
+    """Say which runs a cell was made of: folders, seeds, hashes of spec, data and partition, commit, time."""
+    from pipeline.explain import catalogue_of, cell_facts, text
 
-    typer.echo(cell(PARAMS, report, row, column))
+    typer.echo(text(cell_facts(catalogue_of(PARAMS), report, row, column)))
 
 
 @app.command()

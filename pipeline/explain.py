@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from fedcore.errors import SpecError
+from fedcore.errors import DataError, SpecError
 from fedcore.files import canonical_json, sha256_text
+from fedcore.options import nearest
 from pipeline.catalogue import Catalogue, Run
 from pipeline.params import load
+from pipeline.report import style
+from pipeline.targets import Curves, Table
+
+MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
+TIMED = ("seconds", "finished", "device", "commit")
 
 
 def catalogue_of(params: Path, scale: str | None = None) -> Catalogue:
@@ -40,44 +49,142 @@ def listing(params: Path) -> str:
     return "\n".join(lines)
 
 
-def cell(params: Path, report: str, row: str, column: str) -> str:
-    """Return what a report's cell was made of, one line a run.
+@dataclass(frozen=True)
+class Made:
+    """What is known of one run behind a cell.
+
+    Attributes:
+        run: its folder, which is its name.
+        facts: by key, in reading order: seed, hashes, status, measurements, commit and time; ``status`` is
+            ``not run yet`` where there is no result.
+    """
+
+    run: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CellFacts:
+    """What a report's cell was made of.
+
+    Attributes:
+        paper, target, row, column: the keys of the cell.
+        row_label, column_label: how they are printed.
+        runs: the runs, in the order of the catalogue.
+    """
+
+    paper: str
+    target: str
+    row: str
+    column: str
+    row_label: str
+    column_label: str
+    runs: tuple[Made, ...]
+
+
+def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: Path = Path()) -> CellFacts:
+    """Return what a report's cell was made of.
+
+    Args:
+        catalogue: where the report's runs are found.
+        report: its path, such as ``reports/fedomw/table3.csv``; without a paper, the primary paper's.
+        row, column: keys as in the csv, or labels as in print.
+        root: the folder that holds results/.
 
     Raises:
         SpecError: no such report, row or column.
     """
-    catalogue = catalogue_of(params)
-    parts = Path(report).with_suffix("").parts
-    paper, target = (
-        parts[-2:] if len(parts) > 1 and parts[-2] != "reports" else (catalogue.params.primary, parts[-1])
-    )
+    paper, target = _named(catalogue, report)
     cells = catalogue.cells(paper, target)
     if not cells:
         raise SpecError(f"{report}: no cell of it is made of runs; it follows from parameters and recipes")
+    rows, columns = labels(catalogue, paper, target)
+    row, column = _found(report, "row", row, rows), _found(report, "column", column, columns)
     if (row, column) not in cells:
-        rows, columns = (", ".join(dict.fromkeys(names)) for names in zip(*cells, strict=True))
-        raise SpecError(
-            f"{report}: no cell at row '{row}', column '{column}'; rows: {rows}; columns: {columns}"
-        )
-    return "\n".join(_lines(run) for run in cells[row, column])
+        there = ", ".join(c for r, c in cells if r == row)
+        raise SpecError(f"{report}: no cell at row '{row}', column '{column}'; that row has: {there}")
+    made = tuple(Made(run.folder, facts(run, root)) for run in cells[row, column])
+    return CellFacts(paper, target, row, column, rows[row], columns[column], made)
 
 
-def _lines(run: Run) -> str:
-    known = {
+def labels(catalogue: Catalogue, paper: str, target: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the printed label of each row and of each column of a target, by key."""
+    about, params = catalogue.target(paper, target), catalogue.params.papers[paper]
+    cells = catalogue.cells(paper, target)
+    rows = {row: style.label(row) for row, _ in cells}
+    columns = {column: column for _, column in cells}
+    if isinstance(about, Table):
+        own = {} if about.rows is None else about.rows(params)
+        rows |= {row: label for row, label in own.items() if label}
+        columns |= {c.key: f"{c.group} {c.label}".strip() for c in about.columns(params)}
+    elif isinstance(about, Curves):
+        columns |= {panel.key: panel.label for panel in about.panels}
+    return rows, columns
+
+
+def facts(run: Run, root: Path = Path()) -> dict[str, Any]:
+    """Return what is known of a run: from the catalogue, its summary and its timing."""
+    known: dict[str, Any] = {
         "seed": run.seed,
         "spec": sha256_text(canonical_json(run.spec)),
         "code": run.code,
         "partition": run.partition,
     }
-    folder = Path(run.folder)
-    if not (folder / "summary.json").exists():
-        return "\n".join([run.folder, *_indented(known | {"status": "not run yet"})])
-    summary = json.loads((folder / "summary.json").read_text())
-    timing = json.loads((folder / "timing.json").read_text())
-    keys = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
-    times = {key: timing[key] for key in ("seconds", "finished", "device") if key in timing}
-    return "\n".join([run.folder, *_indented(known | {key: summary[key] for key in keys} | times)])
+    summary = _json(root / run.folder / "summary.json")
+    if summary is None:
+        return known | {"status": "not run yet"}
+    timing = _json(root / run.folder / "timing.json") or {}
+    return known | _some(summary, MEASURED) | _some(timing, TIMED)
 
 
-def _indented(values: dict[str, object]) -> list[str]:
-    return [f"  {key:17} {value}" for key, value in values.items()]
+def text(found: CellFacts) -> str:
+    """Return the facts of a cell for a terminal, a block of lines a run."""
+    head = (
+        f"{found.row_label}, {found.column_label} of reports/{found.paper}/{found.target}: "
+        f"{len(found.runs)} runs (row '{found.row}', column '{found.column}')"
+    )
+    blocks = (
+        [made.run, *(f"  {key:17} {value}" for key, value in made.facts.items())] for made in found.runs
+    )
+    return "\n".join([head, *(line for block in blocks for line in block)])
+
+
+def _named(catalogue: Catalogue, report: str) -> tuple[str, str]:
+    """Return paper and target of a report's path."""
+    path = Path(report)
+    target = path.name.partition(".")[0]
+    paper = path.parent.name
+    return (paper if paper not in {"", "reports"} else catalogue.params.primary), target
+
+
+def _found(report: str, what: str, asked: str, known: Mapping[str, str]) -> str:
+    """Return the key that is asked for by key or by label.
+
+    Raises:
+        SpecError: there is none, or there are several.
+    """
+    if asked in known:
+        return asked
+    keys = [key for key, label in known.items() if asked.casefold() in {key.casefold(), label.casefold()}]
+    if len(keys) == 1:
+        return keys[0]
+    if keys:
+        raise SpecError(f"{report}: {what} '{asked}' may be any of {', '.join(keys)}, expected one of them")
+    shown = ", ".join(key if key == label else f"{key} ({label})" for key, label in known.items())
+    raise SpecError(
+        f"{report}: no {what} '{asked}'{nearest(asked, [*known, *known.values()])}; known: {shown}"
+    )
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise DataError(f"{path}: not valid JSON; delete the folder and build it again") from None
+    return found
+
+
+def _some(values: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: values[key] for key in keys if values.get(key) not in (None, "")}

@@ -1,0 +1,90 @@
+"""A cell explains itself: by key or label, with what is on disk and what is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from project import HOME
+
+from fedcore.errors import SpecError
+from fedcore.files import canonical_json, sha256_text
+from fedcore.revision import commit
+from pipeline.catalogue import Catalogue
+from pipeline.explain import catalogue_of, cell_facts, text
+
+REPORT = "reports/fedomw/table3.csv"
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return catalogue_of(HOME / "params.yaml", "demo")
+
+
+@pytest.mark.parametrize(
+    ("report", "row", "column"),
+    [
+        (REPORT, "fedomw", "letter"),
+        ("reports/fedomw/table3.standalone.tex", "FedOMW", "letter"),
+        ("fedomw/table3", "fedOMW", "LETTER"),
+    ],
+)
+def test_a_cell_is_found_by_key_and_by_label(
+    catalogue: Catalogue, report: str, row: str, column: str
+) -> None:
+    found = cell_facts(catalogue, report, row, column)
+    assert (found.paper, found.target, found.row, found.column) == ("fedomw", "table3", "fedomw", "letter")
+    expected = catalogue.cells("fedomw", "table3")["fedomw", "letter"]
+    assert [made.run for made in found.runs] == [run.folder for run in expected]
+
+
+def test_reports_at_the_top_are_the_primary_paper_s(catalogue: Catalogue) -> None:
+    found = cell_facts(catalogue, "reports/table1.tex", "rFedAvg+", "MNIST Sim 0%")
+    assert (found.paper, found.row, found.column) == ("rfedavg", "rfedavg_plus", "mnist-sim0")
+    assert found.column_label == "MNIST Sim 0%"
+
+
+def test_facts_are_those_of_the_files(catalogue: Catalogue, tmp_path: Path) -> None:
+    first, second = catalogue.cells("fedomw", "table3")["fedomw", "letter"]
+    folder = tmp_path / first.folder
+    folder.mkdir(parents=True)
+    summary = {
+        "status": "completed",
+        "final": {"test_accuracy": 0.5},
+        "data_sha256": "d",
+        "partition_sha256": "p",
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+    times = {"seconds": 1.5, "finished": "2023-01-01T00:00:00Z", "device": "cpu", "commit": "abc"}
+    (folder / "timing.json").write_text(json.dumps(times))
+    made, missing = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path).runs
+    assert made.facts["spec"] == sha256_text(canonical_json(first.spec))
+    assert {**made.facts, **summary, **times} == made.facts
+    assert missing.facts["status"] == "not run yet"
+    assert (made.facts["seed"], missing.facts["seed"]) == (first.seed, second.seed)
+    said = text(cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path))
+    for part in (first.folder, second.folder, "abc", "2023-01-01T00:00:00Z", "not run yet"):
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("report", "row", "column", "said"),
+    [
+        (REPORT, "FedOMV", "letter", "no row 'FedOMV' (did you mean 'FedOMW'?); known: fedavg (FedAvg)"),
+        (REPORT, "fedomw", "numbers", "no column 'numbers'"),
+        ("reports/fedomw/table9.csv", "fedomw", "letter", "reports/fedomw/table9: no such target"),
+    ],
+)
+def test_what_is_not_there_is_one_line(
+    catalogue: Catalogue, report: str, row: str, column: str, said: str
+) -> None:
+    with pytest.raises(SpecError) as refused:
+        cell_facts(catalogue, report, row, column)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_folder_without_git_has_no_commit(tmp_path: Path) -> None:
+    assert commit(tmp_path) == ""
+    assert commit(HOME / "pipeline") == ""
