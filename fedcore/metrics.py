@@ -5,29 +5,87 @@ from __future__ import annotations
 from math import nan
 from typing import TYPE_CHECKING
 
-from fedcore.local.engine import forward
+from fedcore.errors import SpecError
+from fedcore.local.engine import forward, outputs
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fedcore.parts import Run, State
     from fedcore.problem import Block, Problem
+    from fedcore.spec import Spec
+
+MEASURED = ("train_", "test_", "validation_")
+
+
+def check(spec: Spec, problem: Problem) -> None:
+    """Make sure that what the specification asks to measure is there.
+
+    Raises:
+        SpecError: the area under the ROC curve of other than two classes, or validation without such rows.
+    """
+    if "auc" in spec.evaluation.metrics and problem.classes != 2:
+        raise SpecError(f"evaluation.metrics: 'auc' needs two classes, the data have {problem.classes}")
+    if spec.evaluation.validation and problem.validation is None:
+        raise SpecError(
+            "evaluation.validation: there are no validation rows; give partition.fold or partition.validation"
+        )
 
 
 def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
-    """Return train_loss, test_loss and test_accuracy of the server's models after ``state.round``.
+    """Return train_loss, test_loss, test_accuracy and what else is asked for, after ``state.round``.
 
     ``train_loss`` is the mean loss without regularisers over all clients' training rows (each client
     weighted by n_k), NaN in rounds where the specification leaves it out.
+
+    Raises:
+        SpecError: more than loss and accuracy is asked of an algorithm that has a model a cluster.
     """
     evaluation = run.spec.evaluation
     every = evaluation.every if evaluation.train_every is None else evaluation.train_every
     with_train = bool(every) and (state.round % every == 0 or final)
-    if len(state.models) == 1:
-        train = mean_loss(run, state.model, run.problem.train) if with_train else nan
-        losses, correct = forward(run.problem, state.model, run.problem.test.x, run.problem.test.y)
-        return _row(train, float(losses.double().mean()), float(correct.double().mean()))
-    return _clustered(run, state, with_train)
+    if len(state.models) > 1:
+        if evaluation.metrics or evaluation.validation:
+            raise SpecError("evaluation: 'metrics' and 'validation' need one model, not one a cluster")
+        return _clustered(run, state, with_train)
+    row = {"train_loss": mean_loss(run, state.model, run.problem.train) if with_train else nan}
+    row |= _quality(run, state.model, run.problem.test, "test_")
+    if evaluation.validation and run.problem.validation is not None:
+        row |= _quality(run, state.model, run.problem.validation, "validation_")
+    return row
+
+
+def f1(predicted: Tensor, y: Tensor, classes: int) -> float:
+    """Return the F1 score of class 1 of two; of more classes, the plain mean over those that occur.
+
+    Args:
+        predicted, y: predicted and true labels [n].
+        classes: number of classes.
+    """
+    import torch
+
+    hits = torch.bincount(y[predicted == y], minlength=classes).double()
+    seen = (torch.bincount(y, minlength=classes) + torch.bincount(predicted, minlength=classes)).double()
+    scores = 2 * hits / seen.clamp(min=1)
+    return float(scores[1] if classes == 2 else scores[seen > 0].mean())
+
+
+def auc(margins: Tensor, y: Tensor) -> float:
+    """Return the area under the ROC curve: the chance that a row of class 1 has the larger margin.
+
+    A tie counts one half; NaN where there is no row of one of the classes.
+
+    Args:
+        margins: how much more the model speaks for class 1 than for class 0 [n].
+        y: labels 0 and 1 [n].
+    """
+    import torch
+
+    ours = margins[y == 1]
+    others = margins[y == 0].sort().values
+    below = torch.searchsorted(others, ours) + torch.searchsorted(others, ours, right=True)
+    pairs = len(ours) * len(others)
+    return float(below.double().sum()) / (2 * pairs) if pairs else nan
 
 
 def mean_loss(run: Run, w: Tensor, block: Block) -> float:
@@ -78,6 +136,20 @@ def _label_weights(problem: Problem, client: int) -> Tensor:
     own = torch.bincount(block.y, minlength=problem.classes).double()
     weights = (own / test)[problem.test.y]
     return weights / weights.sum()
+
+
+def _quality(run: Run, w: Tensor, block: Block, of: str) -> dict[str, float]:
+    """Return loss, accuracy and the metrics asked for at ``w`` [d] on a block, keys starting with ``of``."""
+    problem, asked = run.problem, run.spec.evaluation.metrics
+    losses, correct = forward(problem, w, block.x, block.y)
+    row = {f"{of}loss": float(losses.double().mean()), f"{of}accuracy": float(correct.double().mean())}
+    if asked:
+        scores = outputs(problem, w, block.x)
+        if "f1" in asked:
+            row[f"{of}f1"] = f1(scores.argmax(dim=-1), block.y, problem.classes)
+        if "auc" in asked:
+            row[f"{of}auc"] = auc((scores[:, 1] - scores[:, 0]).double(), block.y)
+    return row
 
 
 def _row(train_loss: float, test_loss: float, test_accuracy: float) -> dict[str, float]:

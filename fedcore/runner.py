@@ -21,7 +21,7 @@ import torch
 import yaml
 from numpy.typing import NDArray
 
-from fedcore import __version__, checkpoint
+from fedcore import __version__, checkpoint, metrics
 from fedcore import model as models
 from fedcore import problem as problems
 from fedcore.data import Dataset, Partition, Source
@@ -153,6 +153,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     problem = fixed.mapped(problems.make(dataset, partition, model, start, buffers, device))
     algorithm, options = spec.plugin("algorithm")
     recipe = algorithm.build(options, spec)
+    metrics.check(spec, problem)
     if spec.evaluation.divergence:
         recipe = replace(recipe, observers=(Divergence(),))
     engine = engines.choose(spec, problem)
@@ -310,7 +311,7 @@ def _timing(made: Run, began: float, resumed_at: int, state: State) -> dict[str,
 
 
 def _measured(row: Mapping[str, float]) -> dict[str, float | None]:
-    return {key: _or_none(row[key]) for key in ("train_loss", "test_loss", "test_accuracy")}
+    return {key: _or_none(row[key]) for key in row if key.startswith(metrics.MEASURED)}
 
 
 def _finite(value: float, other: float) -> float:

@@ -101,19 +101,23 @@ class Evaluation(Options):
     ``train_every`` is the same for the loss on all training data, which costs most; 0 leaves it out.
     ``clients`` adds the test accuracy of each client's share to ``clients.csv`` at the end. ``divergence``
     adds how far models drift apart, and from centralised training, to ``divergence.csv`` (training twice).
+    ``metrics`` adds columns ``test_f1`` and ``test_auc``; ``validation`` measures validation rows too,
+    in columns ``validation_loss``, ``validation_accuracy`` and so on.
     """
 
     every: PositiveInt = 1
     train_every: Annotated[int, Field(ge=0)] | None = None
     clients: bool = False
     divergence: bool = False
+    metrics: tuple[Literal["f1", "auc"], ...] = ()
+    validation: bool = False
 
 
 class Spec(Options):
     """One run. ``data``, ``partition``, ``model`` and ``algorithm`` hold the plug-in's validated options."""
 
     data: dict[str, Any]
-    partition: dict[str, Any] = Field(default_factory=lambda: {"name": "given"})
+    partition: dict[str, Any]
     model: dict[str, Any]
     algorithm: dict[str, Any]
     training: Training
@@ -148,10 +152,8 @@ def parse(values: Any) -> Spec:
     """
     if not isinstance(values, dict):
         raise SpecError(f"specification: expected keys and values, got {type(values).__name__}")
-    values = _replayed(values)
+    values = {"partition": {"name": "given"}} | _replayed(values)
     for section, kind in SECTIONS.items():
-        if section == "partition" and section not in values:
-            continue
         if section not in values:
             raise SpecError(f"{section}: missing, but required")
         values[section] = _resolve(section, kind, values[section])

@@ -66,6 +66,16 @@ def forward(problem: Problem, w: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, 
     return torch.cat(losses), torch.cat(correct)
 
 
+def outputs(problem: Problem, w: Tensor, x: Tensor) -> Tensor:
+    """Return the output [n, classes] at ``w`` [d], computed in chunks."""
+    import torch
+
+    model = problem.model
+    p = {**model.trainable.views(w), **problem.buffers}
+    with torch.no_grad():
+        return torch.cat([model.scores(p, model.features(p, rows)) for rows, _ in chunks(x, x)])
+
+
 def features(problem: Problem, w: Tensor, x: Tensor) -> Tensor:
     """Return phi(x) [n, features] at ``w`` [d], computed in chunks."""
     import torch

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from fedcore.errors import SpecError
+from fedcore.metrics import auc, f1
 from fedcore.runner import run
 
 
@@ -116,3 +119,71 @@ def test_client_without_samples_is_skipped_and_named(tmp_path: Path, digits: Pat
     summary = run(spec).summary
     assert summary["empty_clients"] == [1]
     assert summary["status"] == "completed"
+
+
+def test_f1_by_hand() -> None:
+    y, predicted = torch.tensor([1, 1, 1, 0, 0, 0]), torch.tensor([1, 1, 0, 1, 0, 0])
+    precision = recall = 2 / 3
+    assert f1(predicted, y, 2) == pytest.approx(2 * precision * recall / (precision + recall))
+    assert f1(torch.zeros(6).long(), y, 2) == 0.0
+    three = torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1, 1, 2])
+    assert f1(*three, classes=9) == pytest.approx((1 + 2 / 3 + 2 / 3) / 3), (
+        "classes that never occur don't count"
+    )
+
+
+def test_auc_is_the_share_of_pairs_in_order() -> None:
+    rng = np.random.default_rng(0)
+    margins, y = rng.integers(0, 6, 40) / 3, rng.integers(0, 2, 40)
+    pairs = margins[y == 1][:, None] - margins[y == 0][None]
+    expected = ((pairs > 0) + 0.5 * (pairs == 0)).mean()
+    found = auc(torch.tensor(margins), torch.tensor(y))
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert auc(torch.tensor(-margins), torch.tensor(y)) == pytest.approx(1 - expected, abs=1e-12)
+    assert np.isnan(auc(torch.tensor(margins), torch.ones(40)))
+
+
+def binary(folder: Path) -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    y = np.arange(200) % 2
+    (folder / "clients").mkdir(parents=True)
+    for client, rows in enumerate(np.split(np.arange(150), 5)):
+        np.savez(folder / f"clients/{client}.npz", x=rng.normal(size=(30, 3)) + y[rows][:, None], y=y[rows])
+    np.savez(folder / "test.npz", x=rng.normal(size=(50, 3)) + y[150:, None], y=y[150:])
+    return {
+        "data": {"name": "npz", "path": str(folder)},
+        "partition": {"name": "given", "validation": 0.2},
+        "model": {"name": "linear"},
+        "algorithm": {"name": "fedavg"},
+        "training": {"rounds": 3, "batch_size": 10, "lr": 0.1},
+        "dtype": "float64",
+    }
+
+
+def test_metrics_and_validation_are_columns_where_asked_for(tmp_path: Path) -> None:
+    spec = binary(tmp_path / "data")
+    plain = run(spec, tmp_path / "plain")
+    asked = run({**spec, "evaluation": {"metrics": ["f1", "auc"], "validation": True}}, tmp_path / "asked")
+    added = [f"{of}_{key}" for of in ("test", "validation") for key in ("f1", "auc")]
+    added += ["validation_loss", "validation_accuracy"]
+    assert set(asked.history[0]) - set(plain.history[0]) == set(added)
+    shared = [{key: row[key] for key in plain.history[0]} for row in asked.history]
+    assert shared == plain.history, "measuring more changes nothing else"
+    assert asked.summary["final"] == {
+        key: value for key, value in asked.history[-1].items() if key != "round" and "bytes" not in key
+    }
+    test = np.load(tmp_path / "data/test.npz")
+    predicted = scores(asked.parameters, test["x"]).argmax(axis=1)
+    hits = (predicted & test["y"]).sum()
+    assert asked.history[-1]["test_f1"] == pytest.approx(2 * hits / (predicted.sum() + test["y"].sum()))
+    assert asked.history[-1]["validation_loss"] != asked.history[-1]["test_loss"]
+
+
+def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="'auc' needs two classes, the data have 10"):
+        run({**linear, "evaluation": {"metrics": ["auc"]}})
+    with pytest.raises(SpecError, match=r"evaluation\.validation: there are no validation rows"):
+        run({**binary(tmp_path), "partition": {"name": "given"}, "evaluation": {"validation": True}})
+    clustered = {"name": "fl_hc", "cluster_round": 1, "threshold": 0.0}
+    with pytest.raises(SpecError, match="need one model"):
+        run({**linear, "algorithm": clustered, "evaluation": {"metrics": ["f1"]}})
