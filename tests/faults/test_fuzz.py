@@ -1,0 +1,240 @@
+"""Mutated parameters, specifications and data files: one clear line, or the right values.
+
+The quick suite tries hundreds of mutations; ``-m slow`` thousands.
+"""
+
+from __future__ import annotations
+
+import bz2
+import copy
+import gzip
+import hashlib
+import json
+import lzma
+import pickle
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedcore.data import Source
+from fedcore.download import fetch
+from fedcore.download.declaration import Declaration, Edition, File
+from fedcore.errors import DataError, FedcoreError, SpecError
+from fedcore.spec import parse
+from pipeline.params import load
+
+ROOT = Path(__file__).parents[2]
+JUNK: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    10**30,
+    0.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "$(touch x)",
+    "a'b\"c\n\x00",
+    "../../etc",
+    [],
+    [[]],
+    {},
+    {"name": "fedavg"},
+    {"": {}},
+    [None],
+)
+KEYS = ("", "x", "name", "seeds", "lr", "mu", "rounds", "$(id)", "a b", "é", "__class__")
+SPECS: tuple[dict[str, Any], ...] = tuple(
+    {
+        "data": {"name": "synthetic", "u": 0.5, "v": 0.5, "clients": 5},
+        "partition": {"name": "natural"},
+        "model": {"name": "logistic"},
+        "algorithm": algorithm,
+        "training": {"rounds": 2, "local_epochs": 1, "batch_size": 10, "lr": 0.1},
+        "participation": {"fraction": 0.5},
+        "evaluation": {"every": 1},
+        "seed": 0,
+    }
+    for algorithm in (
+        {"name": "fedprox", "mu": 0.1},
+        {"name": "fedomw", "gamma": 0.1, "lr_p": 0.1, "steps_p": 1},
+        {"name": "radfed_i", "redistributions": 2, "gamma": 0.5},
+        {"name": "prox_yogi", "mu": 0.1, "server_lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 0.01},
+    )
+)
+
+
+def examples(count: int) -> Callable[[Any], Any]:
+    return settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+
+
+def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value inside a nested one."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*at, key)
+        yield from paths(inner, (*at, key))
+
+
+def mutated(value: Any, path: tuple[Any, ...], how: str, junk: Any, key: str) -> tuple[Any, tuple[Any, ...]]:
+    """Return a changed copy, and where it was changed."""
+    made = copy.deepcopy(value)
+    place = made
+    for part in path[:-1]:
+        place = place[part]
+    last = path[-1]
+    if how == "remove":
+        del place[last]
+    elif how == "replace":
+        place[last] = junk
+    elif isinstance(place, dict):
+        old = place.pop(last) if how == "rename" else junk
+        place[key] = old
+        return made, (*path, key)
+    else:
+        place.append(junk)
+    return made, path
+
+
+HOW = st.sampled_from(["remove", "replace", "replace", "rename", "add"])
+
+
+def refused_in_words(error: FedcoreError, path: tuple[Any, ...]) -> None:
+    """An error is one line, and names the key, or the one that holds it."""
+    text = str(error)
+    assert "\n" not in text
+    assert len(text) < 2000, text
+    named = [str(part) for part in path if not isinstance(part, int)]
+    assert any(part and part in text for part in named[-3:]) or len(path) == 1, (text, path)
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1800)
+def test_mutated_parameters_are_refused_in_one_line_or_valid(count: int) -> None:
+    config = yaml.safe_load((ROOT / "params.yaml").read_text())
+    places = list(paths(config))
+
+    @examples(count)
+    @given(st.sampled_from(places), HOW, st.sampled_from(JUNK), st.sampled_from(KEYS))
+    def check(path: tuple[Any, ...], how: str, junk: Any, key: str) -> None:
+        changed, where = mutated(config, path, how, junk, key)
+        try:
+            load(changed)
+        except SpecError as error:
+            refused_in_words(error, where)
+
+    check()
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1800)
+def test_mutated_specifications_are_refused_in_one_line_or_valid(count: int) -> None:
+    places = [(spec, path) for spec in SPECS for path in paths(spec)]
+
+    @examples(count)
+    @given(st.sampled_from(places), HOW, st.sampled_from(JUNK), st.sampled_from(KEYS))
+    def check(place: tuple[dict[str, Any], tuple[Any, ...]], how: str, junk: Any, key: str) -> None:
+        spec, path = place
+        changed, where = mutated(spec, path, how, junk, key)
+        try:
+            parsed = parse(changed)
+        except SpecError as error:
+            refused_in_words(error, where)
+        else:
+            again = parse(parsed.resolved())
+            assert again.sha256() == parsed.sha256()
+
+    check()
+
+
+def idx() -> bytes:
+    return b"\x00\x00\x08\x03" + struct.pack(">3I", 4, 5, 5) + bytes(range(100))
+
+
+def batch() -> bytes:
+    pixels = np.arange(2 * 3072, dtype=np.int64).astype(np.uint8).reshape(2, 3072)
+    return pickle.dumps({b"data": pixels, b"labels": [3, 4]}, 2)
+
+
+def leaf() -> bytes:
+    return json.dumps(
+        {"users": ["a"], "num_samples": [1], "user_data": {"a": {"x": [[0.5] * 9], "y": [1]}}}
+    ).encode()
+
+
+def npz() -> bytes:
+    import io
+
+    out = io.BytesIO()
+    np.savez_compressed(out, x=np.arange(60.0).reshape(20, 3), y=np.arange(20))
+    return out.getvalue()
+
+
+FORMATS = {
+    "idx": idx(),
+    "cifar": batch(),
+    "leaf": leaf(),
+    "libsvm": b"1 1:0.5 3:-2\n-1 4:1e3\n" * 9,
+    "npz": npz(),
+}
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+}
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.timeout(1800)
+def test_a_damaged_file_with_a_known_checksum_is_never_believed(
+    kind: str, count: int, tmp_path: Path
+) -> None:
+    plain = FORMATS[kind]
+    file = File(f"toy/{kind}", hashlib.sha256(plain).hexdigest(), len(plain))
+    declaration = Declaration(
+        "toy", "Toy", (), "", "", True, "", 2, {"full": Edition("real", "toy", (file,))}
+    )
+    trial = iter(range(10**6))
+
+    @examples(count)
+    @given(
+        st.sampled_from(sorted(PACKERS)),
+        st.sampled_from(["cut", "flip"]),
+        st.floats(0, 1, exclude_max=True),
+        st.integers(0, 7),
+    )
+    def check(suffix: str, how: str, share: float, bit: int) -> None:
+        packed = PACKERS[suffix](plain)
+        at = int(share * len(packed))
+        damaged = (
+            packed[:at] if how == "cut" else packed[:at] + bytes([packed[at] ^ 1 << bit]) + packed[at + 1 :]
+        )
+        folder = tmp_path / str(next(trial))
+        (folder / "mirror").mkdir(parents=True)
+        (folder / "mirror" / f"{kind}{suffix}").write_bytes(damaged)
+        source = Source(folder / "data", str(folder / "mirror"), offline=True)
+        try:
+            (got,) = fetch.obtain(declaration, "full", source).values()
+        except DataError as error:
+            refused_in_words(error, (kind,))
+            left = list((folder / "data").rglob(kind))
+        else:
+            left = [got]
+        assert all(path.read_bytes() == plain for path in left)
+
+    check()
