@@ -19,7 +19,7 @@ HOME = Path(__file__).parent.parent
 OURS = ("fedcore.", "pipeline.")
 CONTRIBUTED = "fedcore_plugins."
 RUN = ("fedcore.runner",)
-PARTITION = ("fedcore.partitioning.build",)
+PARTITION = ("fedcore.partitioning.build", "fedcore.partitioning.stats")
 
 
 @cache

@@ -28,7 +28,7 @@ def partition(
     Example: fedcore partition examples/fedavg.yaml --out out/partition
     """
     from fedcore.partitioning import build as partitioning
-    from fedcore.partitioning.stats import label_counts, statistics
+    from fedcore.partitioning.stats import label_counts, of_data, statistics
     from fedcore.spec import load
 
     checked = load(spec)
@@ -39,9 +39,8 @@ def partition(
     origin = partitioning.identity(checked.partition, checked.data, checked.seed, dataset.sha256())
     described = statistics(made, dataset.train.y, dataset.classes)
     partitioning.save(made, out / "partition.npz", origin)
-    about = {"data": dataset.name, "data_state": dataset.state, "data_note": dataset.note}
     digest = {"partition.npz_sha256": sha256_file(out / "partition.npz")}
-    write_json(out / "stats.json", sealed({**about, **described, **digest}))
+    write_json(out / "stats.json", sealed({**of_data(dataset), **described, **digest}))
     if figure:
         from fedcore.partitioning.figure import draw, write
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.data import Partition
+from fedcore.data import Dataset, Partition
 
 MOST_COMPARED = 2000
 MOST_LISTED = 10_000
@@ -53,6 +54,18 @@ def pairwise_distances(counts: NDArray[np.integer]) -> NDArray[np.float64]:
     if len(held) > MOST_COMPARED:
         held = held[np.linspace(0, len(held) - 1, MOST_COMPARED).astype(int)]
     return np.minimum(pdist(_ratios(held), "cityblock") / 2, 1.0)
+
+
+def of_data(dataset: Dataset) -> dict[str, Any]:
+    """Describe the data that were split as plain values: name, state, note, rows, features and classes."""
+    return {
+        "data": dataset.name,
+        "data_state": dataset.state,
+        "data_note": dataset.note,
+        "data_rows": {"train": len(dataset.train), "test": len(dataset.test)},
+        "data_features": math.prod(dataset.train.x.shape[1:]),
+        "data_classes": dataset.classes,
+    }
 
 
 def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pipeline.report import datasets
 from pipeline.schema import PaperParams
 from pipeline.targets import Column, Query, Table
 
@@ -74,6 +75,12 @@ def ablated(row: str, column: str) -> Query:
 
 
 TABLES: Mapping[str, Table] = {
+    "table1": datasets.table(
+        "Table 1",
+        ("classes", "training_size", "testing_size", "features"),
+        {name: Query("table2", name, "shards", "fedavg", seeds=(0,)) for name in SETS},
+        SETS,
+    ),
     "table2": Table(
         title="Test accuracy with two label-sorted shards a client",
         published="Table 2",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from pipeline.report import datasets
 from pipeline.schema import PaperParams
 from pipeline.targets import Column, Query, Table
 
@@ -44,6 +45,12 @@ def accuracy(
 
 DL, FL = "Test accuracy of distributed learning", "Test accuracy of federated learning"
 TABLES: Mapping[str, Table] = {
+    "table1": datasets.table(
+        "Table 1",
+        ("training_size", "testing_size", "dimensions", "classes"),
+        {name: Query("dl", name, "skewed", "dl_u", seeds=(0,)) for name in DATASETS},
+        DATASETS,
+    ),
     "table2": accuracy("Table 2", DL, "dl", DISTRIBUTED),
     "table3": accuracy("Table 3", FL, "fl", FEDERATED),
     "table4": accuracy("Table 4", "Ablation of DL-opt", "dl", ablations("dl_opt", "DL-opt")),
