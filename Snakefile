@@ -10,7 +10,8 @@ min_version("9.11")
 configfile: "params.yaml"
 
 
-flow = Workflow(config)
+flow = Workflow(config, dry_run=lambda: workflow.dryrun)
+flow.share_process()
 
 
 report: "pipeline/report/workflow.rst"

@@ -10,7 +10,7 @@ from typing import Any
 from fedcore.data import Source
 from fedcore.errors import FedcoreError
 from fedcore.integrity import finished
-from fedcore.progress import reporter
+from fedcore.progress import repeat, tracked
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 
@@ -40,6 +40,8 @@ def execute(items: list[dict[str, Any]], source: Source, device: str, threads: i
         except Exception:
             failed += 1
             print(f"error: {out}:\n{traceback.format_exc()}", file=sys.stderr)
+    if failed:
+        print(f"{failed} of {len(items)} runs failed; to repeat them alone: {repeat()}", file=sys.stderr)
     return failed
 
 
@@ -53,5 +55,5 @@ def _one(item: dict[str, Any], out: Path, source: Source, device: str, threads: 
         return
     partition = Path(item["partition"]) if item.get("partition") else None
     settings = Settings(partition, source, device, threads, provenance=provenance)
-    with reporter(str(out), spec.training.rounds, quiet) as progress:
+    with tracked(out, str(out), spec.training.rounds, quiet) as progress:
         run(spec, out, settings, progress)

@@ -1,22 +1,94 @@
-"""Progress of a run: a live bar in a terminal, plain lines elsewhere."""
+"""Progress of a run: a live bar in a terminal, plain lines elsewhere, a file for ``fedcore status``."""
 
 from __future__ import annotations
 
+import math
+import os
+import shlex
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fedcore.files import write_json
+
+RECORD = ".progress.json"
 LINE_SECONDS = 10.0
+RECORD_SECONDS = 1.0
+
+Note = Callable[[int, int, Mapping[str, float]], None]
 
 
 @contextmanager
-def reporter(
-    name: str, rounds: int, quiet: bool
-) -> Iterator[Callable[[int, int, Mapping[str, float]], None] | None]:
+def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
+    """Show a run's progress, and keep it in a small file of the run's folder as long as the run goes on.
+
+    A run that fails leaves the file, with the error, the log and the command that repeats it; one that is
+    killed leaves it with the process that is no more.
+
+    Args:
+        out: the run's folder.
+        name: what the run is called on the screen.
+        rounds: how many there will be.
+        quiet: show nothing.
+    """
+    began = time.time()
+    state: dict[str, Any] = {
+        "state": "running",
+        "round": 0,
+        "rounds": rounds,
+        "accuracy": None,
+        "began": began,
+    }
+    state |= {"process": os.getpid(), "machine": socket.gethostname()}
+    written = -RECORD_SECONDS
+
+    def record(**changes: Any) -> None:
+        state.update(changes, updated=time.time())
+        write_json(out / RECORD, state)
+
+    with reporter(name, rounds, quiet) as shown:
+
+        def note(done: int, total: int, row: Mapping[str, float]) -> None:
+            nonlocal written
+            if shown:
+                shown(done, total, row)
+            if time.monotonic() - written >= RECORD_SECONDS:
+                accuracy = row["test_accuracy"]
+                record(round=done, accuracy=accuracy if math.isfinite(accuracy) else None)
+                written = time.monotonic()
+
+        record()
+        try:
+            yield note
+        except Exception as error:
+            record(state="failed", error=f"{type(error).__name__}: {error}", log=_log(), command=repeat())
+            raise
+        (out / RECORD).unlink(missing_ok=True)
+
+
+def repeat() -> str:
+    """Return the command line of this process, for repeating it by hand."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def _log() -> str | None:
+    """Return the file that standard error goes to, if it is one and the system can tell."""
+    try:
+        path = Path(os.readlink("/proc/self/fd/2"))
+    except OSError:
+        return None
+    return os.path.relpath(path) if path.is_file() else None
+
+
+@contextmanager
+def reporter(name: str, rounds: int, quiet: bool) -> Iterator[Note | None]:
     """Yield a function to call after each measured round, or None if ``quiet``."""
     if quiet:
         yield None
@@ -39,7 +111,7 @@ def reporter(
         yield _lines(name)
 
 
-def _lines(name: str) -> Callable[[int, int, Mapping[str, float]], None]:
+def _lines(name: str) -> Note:
     began = last = time.monotonic()
     first: int | None = None
 

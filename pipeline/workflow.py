@@ -6,13 +6,14 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedcore import warm
 from fedcore.errors import SpecError
-from fedcore.files import canonical_json
-from pipeline.catalogue import Catalogue, Division, Run
+from fedcore.files import canonical_json, write_text
+from pipeline.catalogue import RESULTS, Catalogue, Division, Run
 from pipeline.params import load
 from pipeline.targets import Curves, Drawing, Listing, Table
 
@@ -26,17 +27,41 @@ def one_of(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(names))) or r"(?!)"
 
 
+class Order(str):
+    """What a ``fedcore`` command is told, as JSON: a job is a function of it.
+
+    It is written to a file when a job's command names that file, which Snakemake asks for only of jobs that
+    it is about to do. The file stays beside the log, so that its command can be repeated by hand.
+
+    Attributes:
+        path: where that file goes.
+        pretended: whether this is a dry run, which writes nothing.
+    """
+
+    path: Path
+    pretended: bool
+
+    @property
+    def file(self) -> Path:
+        """The path of the file, written."""
+        if not self.pretended:
+            write_text(self.path, f"{self}\n")
+        return self.path
+
+
 class Workflow:
     """The catalogue, with an answer to each question that a rule asks.
 
     Args:
         config: the merged configuration: params.yaml and what ``--config`` changed.
+        dry_run: whether this is one.
 
     Raises:
         SystemExit: the configuration is wrong; the message is one line.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], dry_run: Callable[[], bool] = lambda: False) -> None:
+        self.dry_run = dry_run
         try:
             self.catalogue = Catalogue(load(config))
             self.catalogue.index  # noqa: B018 - every specification is checked before anything runs
@@ -53,6 +78,11 @@ class Workflow:
         self.reports = one_of(path for paper in self.catalogue.papers for path in self.reports_of(paper))
         self.top = one_of(path.removeprefix(f"{self.primary}/") for path in self.reports_of(self.primary))
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
+
+    @staticmethod
+    def share_process() -> None:
+        """Let the jobs share one process that has imported torch; see ``fedcore.warm``."""
+        warm.share()
 
     def reports_of(self, paper: str) -> list[str]:
         """Return the files of a paper's targets below reports/; tables as PDF where there is a TeX."""
@@ -122,9 +152,10 @@ class Workflow:
             if not name.endswith(("-demo", "-given"))
         ]
 
-    def division(self, wildcards: Any) -> str:
-        """Return the specification that a partition is made by, as JSON."""
-        return canonical_json(self._division(wildcards).spec)
+    def division(self, wildcards: Any) -> Order:
+        """Return the specification that a partition is made by."""
+        division = self._division(wildcards)
+        return self._order(division.spec, division.folder.replace("/partitions/", "/", 1), "partitions")
 
     def division_code(self, wildcards: Any) -> str:
         """Return the hash of the code that makes a partition."""
@@ -138,13 +169,21 @@ class Workflow:
         """Return the partition files of all seeds of a setting."""
         return [f"{run.partition}/partition.npz" for run in self._group(wildcards)]
 
-    def order(self, wildcards: Any) -> str:
-        """Return the order for one run, as JSON."""
-        return canonical_json([self._run(wildcards).order()])
+    def order(self, wildcards: Any) -> Order:
+        """Return the order for one run."""
+        run = self._run(wildcards)
+        return self._order([run.order()], run.folder, "train")
 
-    def orders(self, wildcards: Any) -> str:
-        """Return the orders for all seeds of a setting and algorithm, as JSON."""
-        return canonical_json([run.order() for run in self._group(wildcards)])
+    def orders(self, wildcards: Any) -> Order:
+        """Return the orders for all seeds of a setting and algorithm."""
+        runs = self._group(wildcards)
+        return self._order([run.order() for run in runs], runs[0].group, "train")
+
+    def _order(self, told: Any, folder: str, rule: str) -> Order:
+        order = Order(canonical_json(told))
+        order.path = Path("logs", rule, f"{Path(folder).relative_to(RESULTS)}.order.json")
+        order.pretended = self.dry_run()
+        return order
 
     def _needed(self, wildcards: Any) -> list[Run]:
         return self.catalogue.needed(wildcards.paper, self._target(wildcards))

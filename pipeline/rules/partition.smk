@@ -12,8 +12,8 @@ rule partition:
     conda:
         "../envs/fedrepro.yaml"
     params:
-        spec=flow.division,
+        order=flow.division,
         code=flow.division_code,
         out=subpath(output.partition, parent=True),
     shell:
-        "fedcore partition <(printf '%s' {params.spec:q}) --out {params.out} --no-figure 2> {log}"
+        "fedcore partition {params.order.file} --out {params.out} --no-figure 2> {log}"

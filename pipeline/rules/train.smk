@@ -21,4 +21,4 @@ rule train:
     params:
         order=flow.order,
     shell:
-        "fedcore run-batch <(printf '%s' {params.order:q}) --threads {threads} 2> {log}"
+        "fedcore run-batch {params.order.file} --threads {threads} 2> {log}"

@@ -23,4 +23,4 @@ rule train:
     params:
         order=flow.orders,
     shell:
-        "fedcore run-batch <(printf '%s' {params.order:q}) --threads {threads} 2> {log}"
+        "fedcore run-batch {params.order.file} --threads {threads} 2> {log}"

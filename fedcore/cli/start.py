@@ -1,0 +1,17 @@
+"""Where the ``fedcore`` command begins: in a warm process if a workflow shares one, else in its own."""
+
+from __future__ import annotations
+
+import sys
+
+from fedcore.warm.client import delegate
+
+
+def main() -> None:
+    """Execute the command line somewhere, and end with its exit code."""
+    code = delegate(sys.argv[1:])
+    if code is not None:
+        sys.exit(code)
+    from fedcore.cli.main import main as here
+
+    here()

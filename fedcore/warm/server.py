@@ -1,0 +1,119 @@
+"""The warm process: imports what runs need, then forks a child for each command, until its owner ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+
+OWNER_SECONDS = 1.0
+
+
+def serve(listening: socket.socket, owner: int, path: str) -> None:
+    """Fork a child for each connection as long as the process ``owner`` lives."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system takes care of children that have ended
+    while _alive(owner):
+        if select.select([listening], [], [], OWNER_SECONDS)[0]:
+            connection, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _child(connection)
+            connection.close()
+    for name in (path, f"{path}.lock"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _child(connection: socket.socket) -> None:
+    """Execute the command that comes in over the connection, answer with its exit code, and end."""
+    from fedcore.warm.client import DECLINED, decisive
+
+    code = 1
+    try:
+        head, streams, _, _ = socket.recv_fds(connection, 8, 3)
+        with connection.makefile("rb") as incoming:
+            request = json.loads(incoming.read(int.from_bytes(head, "big")))
+        if request["decisive"] != decisive():
+            connection.sendall(DECLINED)
+            os._exit(0)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        sys.stdin = os.fdopen(0, closefd=False)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", 1, closefd=False)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.chdir(request["folder"])
+        threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+        code = _execute(request["arguments"])
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            connection.sendall(str(code).encode())
+        os._exit(code)
+
+
+def _execute(arguments: list[str]) -> int:
+    from fedcore.cli.main import main
+
+    sys.argv = ["fedcore", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return 0
+
+
+def _end_with(connection: socket.socket) -> None:
+    """Wait until the command that asked is gone, and end then too."""
+    with contextlib.suppress(OSError):
+        connection.recv(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def preload() -> None:
+    """Import what most commands need. Nothing here may start a thread or touch a GPU: children are forked."""
+    import fedcore.batch
+    import fedcore.cli.main
+    import fedcore.partitioning.build
+    import fedcore.partitioning.stats  # noqa: F401
+    from fedcore.registry import PACKAGES, plugins
+
+    for kind in PACKAGES:
+        plugins(kind)
+
+
+def main() -> None:
+    """``python -m fedcore.warm.server FILENO OWNER PATH``."""
+    number, owner, path = sys.argv[1:]
+    listening = socket.socket(fileno=int(number))
+    preload()
+    serve(listening, int(owner), path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Commands in a warm process: the same bytes, exit codes and messages as in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+START = (
+    "from fedcore import warm; warm.share(); import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+)
+FEDCORE = [sys.executable, "-c", "from fedcore.cli.start import main; main()"]
+FILES = ("history.csv", "summary.json", "spec.yaml")
+
+
+def call(folder: Path, *arguments: str, shared: bool) -> subprocess.CompletedProcess[str]:
+    """Call ``fedcore`` below a process that shares a warm one, or doesn't."""
+    warm = "on" if shared else "off"
+    environment = {key: value for key, value in os.environ.items() if key != "FEDCORE_WARM"}
+    environment |= {"TMPDIR": str(folder)} if shared else {"FEDCORE_WARM": warm}
+    return subprocess.run(
+        [sys.executable, "-c", START, *FEDCORE, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_warm_process_gives_the_bytes_and_exit_codes_of_a_cold_one(
+    spec: dict[str, Any], tmp_path: Path
+) -> None:
+    results = {}
+    for name in ("warm", "cold"):
+        order = tmp_path / f"{name}.json"
+        items = [{"spec": {**spec, "seed": seed}, "out": f"{name}/{seed}"} for seed in (1, 2)]
+        order.write_text(
+            json.dumps([*items, {"spec": {**spec, "model": {"name": "no"}}, "out": f"{name}/bad"}])
+        )
+        done = call(tmp_path, "run-batch", order.name, "--quiet", shared=name == "warm")
+        assert done.returncode == 2, done.stderr
+        assert "no model named 'no'" in done.stderr
+        program = "fedcore" if name == "warm" else "-c"  # what a process of its own was started by here
+        assert f"to repeat them alone: {program} run-batch {name}.json" in done.stderr
+        files = [tmp_path / name / str(seed) / file for seed in (1, 2) for file in FILES]
+        results[name] = [path.read_bytes() for path in files]
+    assert results["warm"] == results["cold"]
