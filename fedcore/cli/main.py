@@ -13,6 +13,7 @@ import typer
 from fedcore.cli import data
 from fedcore.cli.describe import describe, list_plugins
 from fedcore.cli.partition import partition
+from fedcore.cli.status import status
 from fedcore.cli.verify import verify
 from fedcore.data import Source
 from fedcore.errors import FedcoreError
@@ -27,6 +28,7 @@ app = typer.Typer(
 
 app.command()(partition)
 app.command()(verify)
+app.command()(status)
 app.command("list")(list_plugins)
 app.command()(describe)
 app.add_typer(data.app, name="data")

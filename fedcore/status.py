@@ -1,0 +1,160 @@
+"""The state of every run below a folder: read from its files, and counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from fedcore.integrity import CHECKPOINT, PROVENANCE, SUMMARY, TIMING
+from fedcore.progress import RECORD
+
+State = Literal["done", "diverged", "running", "waiting", "failed", "interrupted", "stale"]
+STATES: tuple[State, ...] = ("done", "diverged", "running", "waiting", "failed", "interrupted", "stale")
+FINISHED = ("done", "diverged")
+SILENT_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Status:
+    """One run.
+
+    Attributes:
+        folder: where its files are.
+        state: ``done``; ``diverged`` (done, with numbers that are none); ``running``; ``waiting`` (planned,
+            nothing there); ``failed``; ``interrupted`` (its process is gone); ``stale`` (done, but the
+            plan has another specification or code).
+        round, rounds: how far it is.
+        accuracy: the test accuracy that was measured last.
+        seconds: how long it took, or has taken.
+        log: where its messages are, if it failed.
+        command: what repeats it, if it failed.
+        error: what it failed of.
+    """
+
+    folder: Path
+    state: State
+    round: int = 0
+    rounds: int = 0
+    accuracy: float | None = None
+    seconds: float = 0.0
+    log: Path | None = None
+    command: str = ""
+    error: str = ""
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that a running run still needs, at the speed so far."""
+        return self.seconds / self.round * (self.rounds - self.round) if self.round else None
+
+
+def survey(results: Path, planned: Mapping[str, Mapping[str, str]] | None = None) -> list[Status]:
+    """Return the state of every run below ``results``.
+
+    Args:
+        results: a folder, searched to its bottom.
+        planned: what provenance.json should state of each run by folder. If given, runs that are not planned
+            are left out, and planned ones that are not there are ``waiting``.
+    """
+    if planned is not None:
+        inside = (Path(folder) for folder in planned if Path(folder).is_relative_to(results))
+        return [_status(folder, planned[str(folder)]) for folder in inside]
+    marks = (path for name in (PROVENANCE, RECORD, CHECKPOINT) for path in results.rglob(name))
+    return [_status(folder, {}) for folder in sorted({path.parent for path in marks})]
+
+
+def counts(statuses: Iterable[Status]) -> dict[State, int]:
+    """Return how many runs there are in each state; only states that occur."""
+    found = Counter(status.state for status in statuses)
+    return {state: found[state] for state in STATES if found[state]}
+
+
+def seconds_left(statuses: Iterable[Status]) -> float | None:
+    """Estimate the time until all runs are finished, with as many at once as now.
+
+    Runs that have not begun are taken to need the mean time of those that are finished or running.
+    """
+    everything = list(statuses)
+    running = [status for status in everything if status.state == "running"]
+    known = [status.seconds for status in everything if status.state in FINISHED and status.seconds]
+    ahead = [status.left for status in running if status.left is not None]
+    known += [s.seconds + left for s in running if (left := s.left) is not None]
+    to_begin = len(running) - len(ahead)
+    to_begin += sum(status.state in {"waiting", "interrupted", "stale"} for status in everything)
+    if not running or not known:
+        return None
+    return (sum(ahead) + to_begin * sum(known) / len(known)) / len(running)
+
+
+def _status(folder: Path, expected: Mapping[str, str]) -> Status:
+    record = _json(folder / RECORD)
+    if record:
+        return _unfinished(folder, record)
+    stamp = _stamp(folder / PROVENANCE)
+    if stamp is None:
+        return Status(folder, "interrupted" if (folder / CHECKPOINT).exists() else "waiting")
+    provenance, summary, timing = _finished(folder, stamp)
+    final = summary.get("final") or {}
+    state: State = "diverged" if summary.get("status") == "diverged" else "done"
+    if any(provenance.get(key) != value for key, value in expected.items()):
+        state = "stale"
+    rounds = summary.get("rounds", 0)
+    return Status(folder, state, rounds, rounds, final.get("test_accuracy"), timing.get("seconds", 0.0))
+
+
+def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
+    state: State = "failed"
+    if record["state"] == "running":
+        state = "running" if _alive(record) else "interrupted"
+    return Status(
+        folder,
+        state,
+        record["round"],
+        record["rounds"],
+        record["accuracy"],
+        record["updated"] - record["began"],
+        Path(record["log"]) if record.get("log") else None,
+        record.get("command", ""),
+        record.get("error", ""),
+    )
+
+
+def _alive(record: Mapping[str, Any]) -> bool:
+    """Whether the process of a record goes on; of another machine's, whether it was heard of lately."""
+    if record["machine"] != socket.gethostname():
+        return time.time() - record["updated"] < SILENT_SECONDS
+    try:
+        os.kill(record["process"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@cache
+def _finished(folder: Path, stamp: int) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Read a finished run's files; again only if its provenance has another time."""
+    return _json(folder / PROVENANCE), _json(folder / SUMMARY), _json(folder / TIMING)
+
+
+def _stamp(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
