@@ -42,6 +42,15 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
         np.savez(handle, header=text, **stored)  # type: ignore[arg-type]
 
 
+def made_by(path: Path) -> Any:
+    """Return the provenance (such as a code hash) that a checkpoint states; None if it can't be read."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return json.loads(stored["header"].tobytes())["identity"].get("provenance", {})
+    except Exception:
+        return None
+
+
 def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
     """Read a state back.
 

@@ -159,6 +159,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     engine = engines.choose(spec, problem)
     made = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
     identity = {
+        "provenance": dict(settings.provenance or {}),
         "spec": spec.resolved(),
         "data_sha256": data_hash,
         "partition_sha256": sha256_text(canonical_json([rows.tolist() for rows in partition.clients])),
@@ -241,9 +242,16 @@ def rows_csv(rows: list[dict[str, float]]) -> str:
 
 
 def _first_state(made: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:
+    """Return the state to go on from; a checkpoint of other provenance, such as older code, is left alone."""
     start = made.problem.start
-    if folder is not None and settings.resume and (folder / CHECKPOINT).exists():
-        return checkpoint.load(folder / CHECKPOINT, identity, start.device)
+    found = None if folder is None else folder / CHECKPOINT
+    if (
+        found
+        and settings.resume
+        and found.exists()
+        and checkpoint.made_by(found) in (None, identity["provenance"])
+    ):
+        return checkpoint.load(found, identity, start.device)
     return State(round=0, models=start.clone().unsqueeze(0))
 
 

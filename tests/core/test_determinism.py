@@ -136,6 +136,21 @@ def _stop_after(spec: dict[str, Any], folder: Path, rounds: int) -> None:
     assert not (folder / "summary.json").exists()
 
 
+def test_a_checkpoint_of_other_code_is_discarded(spec: dict[str, Any], tmp_path: Path) -> None:
+    _stop_after(spec, tmp_path / "run", 2)
+    assert checkpoint.made_by(tmp_path / "run" / CHECKPOINT) == {}
+    rounds = []
+
+    def progress(done: int, total: int, row: Any) -> None:
+        rounds.append(done)
+
+    run(spec, tmp_path / "run", Settings(provenance={"code": "2"}), progress)
+    assert rounds[0] == 0
+    _stop_after(spec, tmp_path / "same", 2)
+    run(spec, tmp_path / "same", Settings(), lambda done, *_: rounds.append(-done))
+    assert 0 not in rounds[rounds.index(spec["training"]["rounds"]) + 1 :]
+
+
 def test_checkpoint_of_another_specification_is_refused(spec: dict[str, Any], tmp_path: Path) -> None:
     _stop_after(spec, tmp_path / "run", 2)
     other = {**spec, "training": {**spec["training"], "lr": 0.2}}
