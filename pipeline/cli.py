@@ -82,6 +82,15 @@ def pdf(source: Path, target: Path) -> None:
     compile_document(source, target)
 
 
+@app.command()
+def site() -> None:
+    """Build reports/site/ from the reports and runs that exist; missing ones are shown as missing."""
+    from pipeline.explain import configuration
+    from pipeline.site.build import build
+
+    typer.echo(f"wrote {build(configuration(PARAMS))}")
+
+
 def main() -> None:
     """Run the command line; a user's error is one line and exit code 2."""
     try:

@@ -22,11 +22,11 @@ MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partit
 TIMED = ("seconds", "finished", "device", "commit")
 
 
-def catalogue_of(params: Path, scale: str | None = None) -> Catalogue:
-    """Return the catalogue of a params.yaml, at its own scale or another.
+def configuration(params: Path) -> dict[str, Any]:
+    """Read a params.yaml.
 
     Raises:
-        SpecError: the file can't be read or is wrong.
+        SpecError: the file can't be read or holds no keys and values.
     """
     try:
         config = yaml.safe_load(params.read_text(encoding="utf-8"))
@@ -34,7 +34,16 @@ def catalogue_of(params: Path, scale: str | None = None) -> Catalogue:
         raise SpecError(f"{params}: cannot be read ({' '.join(str(error).split())})") from None
     if not isinstance(config, dict):
         raise SpecError(f"{params}: expected keys and values")
-    return Catalogue(load(config | ({"scale": scale} if scale else {})))
+    return config
+
+
+def catalogue_of(params: Path, scale: str | None = None) -> Catalogue:
+    """Return the catalogue of a params.yaml, at its own scale or another.
+
+    Raises:
+        SpecError: the file can't be read or is wrong.
+    """
+    return Catalogue(load(configuration(params) | ({"scale": scale} if scale else {})))
 
 
 def listing(params: Path) -> str:

@@ -7,12 +7,13 @@ localrules:
 
 
 rule:
-    """Every table and figure of every paper."""
+    """Every table and figure of every paper, and the site that shows them."""
     name:
         "reports/all"
     default_target: True
     input:
         flow.all(),
+        "reports/site/index.html",
 
 
 for paper in flow.catalogue.papers:
@@ -114,7 +115,7 @@ rule unknown:
     log:
         "logs/reports/unknown/{report}.log",
     wildcard_constraints:
-        report=rf"(?!({flow.papers})/({flow.tables}|{flow.figures})\.|({flow.top})$).+",
+        report=rf"(?!site/index\.html$|({flow.papers})/({flow.tables}|{flow.figures})\.|({flow.top})$).+",
     conda:
         "../envs/fedrepro.yaml"
     shell:

@@ -1,0 +1,14 @@
+# Pages that show all reports and runs; `python -m pipeline site` makes them of whatever exists.
+
+
+rule site:
+    input:
+        flow.all(),
+    output:
+        "reports/site/index.html",
+    log:
+        "logs/reports/site.log",
+    conda:
+        "../envs/fedrepro.yaml"
+    script:
+        "../scripts/site.py"

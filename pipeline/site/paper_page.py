@@ -1,0 +1,203 @@
+"""A paper's page: its tables and figures, and what stands behind each cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.catalogue import Run
+from pipeline.explain import labels
+from pipeline.report import build_curves, build_drawing, captions, style
+from pipeline.report.captions import Caption
+from pipeline.site import charts, tables
+from pipeline.site.survey import MEANING, Evidence, Shown, Survey
+from pipeline.site.words import accuracy, heading, number
+from pipeline.targets import Curves, Drawing, Listing, Table
+
+SHORT = 12
+LINES = 200
+EXPLAIN = "python -m pipeline explain"
+
+
+def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the blocks of a paper's page and the data for its script."""
+    own = [shown for shown in found.targets if shown.paper == key]
+    runs = {run.folder: run for shown in own for run in shown.runs}
+    places = {folder: place for place, folder in enumerate(runs)}
+    data: dict[str, Any] = {
+        "runs": [_behind(found.evidence.get(folder), run) for folder, run in runs.items()],
+        "cells": {},
+        "charts": {},
+        "series": {},
+    }
+    blocks = []
+    for shown in own:
+        block = _block(shown, root)
+        data["cells"][shown.name] = _cells(shown, places)
+        if block["charts"]:
+            data["charts"][shown.name] = block["charts"]
+            data["series"][shown.name] = block["series"]
+        blocks.append(block)
+    return blocks, data
+
+
+def _block(shown: Shown, root: Path) -> dict[str, Any]:
+    block: dict[str, Any] = {
+        "name": shown.name,
+        "heading": heading(shown),
+        "title": shown.about.title,
+        "published": shown.about.published,
+        "state": shown.state,
+        "standing": _standing(shown),
+        "downloads": [(form, f"files/{shown.paper}/{path.name}") for form, path in shown.files.items()],
+        "picture": f"files/{shown.paper}/{shown.name}.svg" if "svg" in shown.files else "",
+        "places": {cell: place for place, cell in enumerate(shown.cells)},
+        "view": None,
+        "grid": None,
+        "charts": [],
+        "series": [],
+        "numbers": None,
+        "caption": None,
+        "about": {},
+        "columns": [],
+        "matrix": [],
+    }
+    frame = shown.frame
+    if frame is not None and isinstance(shown.about, Table):
+        try:
+            view = tables.view(shown)
+        except KeyError:
+            return block | {"numbers": tables.plain(frame, LINES)}
+        lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
+        return block | {"view": view, "about": {cell: _about(line) for cell, line in lines.items()}}
+    if frame is not None and isinstance(shown.about, Listing):
+        return block | {"grid": tables.words(shown)}
+    if frame is not None and isinstance(shown.about, Curves):
+        drawn = {"charts": charts.of_figure(frame, shown.about), "series": charts.series(frame)}
+        return block | drawn | {"caption": _caption(shown, root)} | _matrix(shown)
+    if isinstance(shown.about, Table | Curves | Drawing):
+        block |= _matrix(shown)
+    if frame is not None:
+        block |= {"numbers": tables.plain(frame, LINES), "caption": _caption(shown, root)}
+    return block
+
+
+def _standing(shown: Shown) -> str:
+    needed = len(shown.runs)
+    told = [MEANING[shown.state] if needed or shown.files else "not built"]
+    told.append(f"{shown.finished} of {needed} {shown.about.needs} finished" if needed else "it needs no run")
+    told += [f"{shown.scale} scale"] if shown.scaled else []
+    said = f"{'; '.join(told).capitalize()}."
+    if shown.state == "made":
+        return said
+    form = "svg" if shown.drawn else "html"
+    return f"{said} To build it: snakemake --cores 2 reports/{shown.paper}/{shown.name}.{form}"
+
+
+def _caption(shown: Shown, root: Path) -> Caption:
+    """Return a figure's caption, made by the code that captioned its picture."""
+    paper, params = shown.declared, shown.home.params.papers[shown.paper]
+    assert shown.frame is not None
+    if isinstance(shown.about, Curves):
+        return build_curves.caption(shown.frame, shown.about, paper, params.seeds)
+    mark = captions.watermark(shown.scale)
+    if isinstance(shown.about, Drawing):
+        said = build_drawing.caption(shown.about, paper, list(shown.runs), root)
+        return Caption(mark, (said.removeprefix(mark).strip(),))
+    return Caption(mark, ())
+
+
+def _about(line: tables.Line) -> str:
+    """Say what a reader who hovers wants to know: n, deviation, what was published."""
+    n, seeds, std = line["n"], line.get("seeds", math.nan), line["std"]
+    parts = [f"n = {n:g}" + (f" of {seeds:g}" if seeds == seeds else "")]
+    parts.append(f"sd {std:.3g}" if std == std else "no sd")
+    if line["published_mean"] == line["published_mean"]:
+        spread = f" ± {line['published_std']:g}" if line["published_std"] == line["published_std"] else ""
+        parts.append(f"published {line['published_mean']:g}{spread}")
+    if line.get("verdict"):
+        parts.append(str(line["verdict"]))
+    return "; ".join(parts)
+
+
+def _matrix(shown: Shown) -> dict[str, Any]:
+    """Return a button for each cell of a figure that has runs, as rows and columns."""
+    rows, columns = _labels(shown)
+    places = {cell: place for place, cell in enumerate(shown.cells)}
+    what = shown.about.needs.removesuffix("s")
+
+    def entry(cell: tuple[str, str]) -> tuple[int | None, str]:
+        number = len(shown.cells.get(cell, ()))
+        return places.get(cell), f"{number} {what}{'s' if number != 1 else ''}"
+
+    used = {column: None for _, column in shown.cells}
+    matrix = [(rows[row], [entry((row, column)) for column in used]) for row in rows]
+    return {"columns": [columns[column] for column in used], "matrix": matrix}
+
+
+def _labels(shown: Shown) -> tuple[dict[str, str], dict[str, str]]:
+    return labels(shown.home, shown.paper, shown.name)
+
+
+def _cells(shown: Shown, places: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return what stands behind each cell, in the cells' order."""
+    rows, columns = _labels(shown)
+    lines: dict[tuple[str, str], Any] = {}
+    if shown.frame is not None and isinstance(shown.about, Table):
+        lines = {(line["row"], line["column"]): line for line in shown.frame.to_dict("records")}
+    return [
+        {
+            "title": f"{rows[row]}, {columns[column]}",
+            "facts": [
+                ["table", f"{shown.paper}, {heading(shown)}: {shown.about.title}"],
+                ["scale", f"{shown.scale}. {captions.watermark(shown.scale)}".strip()],
+                *(_measured(lines[row, column], shown) if (row, column) in lines else []),
+            ],
+            "runs": list(dict.fromkeys(places[run.folder] for run in runs)),
+            "partitions": shown.about.needs == "partitions",
+            "command": f"{EXPLAIN} reports/{shown.paper}/{shown.name}.csv --row {row} --column {column}",
+        }
+        for (row, column), runs in shown.cells.items()
+    ]
+
+
+def _measured(line: tables.Line, shown: Shown) -> list[list[str]]:
+    unit = shown.about.unit if isinstance(shown.about, Table) else ""
+    facts = [
+        ["mean", number(line["mean"], unit) or "–"],
+        ["standard deviation", number(line["std"], unit) or "–"],
+    ]
+    runs = f"{line['n']:g} of {line['seeds']:g}" + (
+        f", {line['diverged']:g} diverged" if line["diverged"] else ""
+    )
+    facts.append(["runs in the mean", runs])
+    if published := number(line["published_mean"], unit):
+        spread = number(line["published_std"], "")
+        facts.append(["published", published + (f" ± {spread}" if spread else "")])
+        facts.append(["difference", number(line["difference"], unit) or "–"])
+    for name in ("verdict", "variant", "data", "data_state"):
+        if line.get(name):
+            facts.append([name.replace("_", " "), str(line[name])])
+    return facts
+
+
+def _behind(one: Evidence | None, run: Run) -> dict[str, Any]:
+    """Return a run in the words of the list behind a cell."""
+    known = {"run": f"{run.setting} {style.label(run.algorithm)}", "seed": run.seed, "divided": run.partition}
+    if one is None:
+        return known
+    facts = one.facts
+    return known | {
+        "status": facts.get("status"),
+        "accuracy": accuracy(facts),
+        "spec": str(facts.get("spec", ""))[:SHORT],
+        "data": str(facts.get("data_sha256", ""))[:SHORT],
+        "partition": str(facts.get("partition_sha256", ""))[:SHORT],
+        "code": facts.get("code"),
+        "commit": facts.get("commit"),
+        "finished": facts.get("finished"),
+        "seconds": facts.get("seconds"),
+        "page": one.name if one.finished else None,
+    }
