@@ -43,14 +43,15 @@ def build(
 
 
 def caption(drawing: Drawing, paper: Paper, runs: list[Run], root: Path, *sentences: str) -> str:
-    """Say what the figure shows: its title, its own sentences, then scale, data and origin."""
-    first = runs[0]
+    """Say what the figure shows: its title, its own sentences, scale and data of its runs, and its origin."""
     notes = [(paper.datasets.get(run.dataset, run.dataset), *notes_of(run, root)) for run in runs]
+    kind = [captions.scale_and_variant(run.scale, str(run.spec["variant"])) for run in runs[:1]]
     said = (
         f"{drawing.title}.",
         *sentences,
-        captions.scale_and_variant(first.scale, str(first.spec["variant"])),
+        *kind,
         captions.data(notes),
         captions.origin(drawing.published, paper),
     )
-    return captions.Caption(captions.watermark(first.scale), tuple(filter(None, said))).text
+    warning = captions.watermark(runs[0].scale) if runs else ""
+    return captions.Caption(warning, tuple(filter(None, said))).text

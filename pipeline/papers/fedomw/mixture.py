@@ -1,0 +1,75 @@
+"""Fig. 2: how DL-opt's mixture weights move in central training on letter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Cell, Drawing, Found, Query
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+METHOD, DATASET = "dl_opt", "letter"
+SHOWN = 5
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000")
+MARKERS = "os^DP"
+
+
+def queries(params: PaperParams) -> dict[Cell, Query]:
+    """Return DL-opt's runs on letter."""
+    return {(METHOD, DATASET): Query("dl", DATASET, "skewed", METHOD)}
+
+
+def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+    """Draw the weights of the clients that started with the most rows, over passes of central training.
+
+    Raises:
+        DataError: the run wrote no mixture.csv.
+    """
+    import matplotlib
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fedcore.errors import DataError
+    from pipeline.report import plots
+
+    run = found.cells[METHOD, DATASET][0]
+    path = found.root / run.folder / "mixture.csv"
+    if not path.exists():
+        raise DataError(f"{path}: missing, but the figure needs it; build the run again")
+    weights = pd.read_csv(path).set_index("pass")
+    largest = weights.iloc[0].sort_values(ascending=False, kind="stable").index[:SHOWN]
+    with matplotlib.rc_context(plots.SETTINGS):
+        made = Figure(figsize=(3.6, 3.3), layout="constrained")
+        axes = made.subplots()
+        for name, colour, marker in zip(largest, COLOURS, MARKERS, strict=False):
+            every = max(1, len(weights) // plots.MARKS)
+            label = f"client {name.removeprefix('p_')}"
+            axes.plot(weights.index, weights[name], color=colour, marker=marker, markevery=every, label=label)
+            axes.axhline(weights[name].iloc[0], color=colour, linestyle=":", linewidth=0.8)
+        axes.set_xlabel("pass of central training")
+        axes.set_ylabel("mixture weight")
+        axes.grid(alpha=0.25, linewidth=0.5)
+        axes.legend(ncols=2)
+        caption = found.caption(
+            f"The {len(largest)} clients with the most rows, seed {run.seed}.",
+            "Dotted: the start, a client's share of the rows, which uniform mixing keeps.",
+        )
+        made.supxlabel(plots.wrapped(caption, 80), fontsize=6, color="0.35")
+    long = (
+        weights[list(largest)]
+        .rename_axis("round")
+        .reset_index()
+        .melt("round", var_name="row", value_name="mean")
+    )
+    return long.assign(column=DATASET, n=1, seeds=1), made
+
+
+MIXTURE = Drawing(
+    title="Mixture weights of DL-opt in central training on letter",
+    published="Fig. 2",
+    queries=queries,
+    draw=draw,
+)

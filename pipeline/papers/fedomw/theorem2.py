@@ -1,0 +1,123 @@
+"""The two clients of Theorem 2's proof, solved as optimisation problems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Cell, Drawing, Found, Query
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+LABELS = ((0.0, 1.0), (0.5, 0.5))
+ROWS = {
+    "uniform": "best model for p = (1/2, 1/2)",
+    "optimal": "that model, best p (the proof)",
+    "joint": "best model and p together",
+}
+
+
+def queries(params: PaperParams) -> dict[Cell, Query]:
+    """Return nothing: the example has no data."""
+    return {}
+
+
+def losses(probability: float) -> NDArray[np.float64]:
+    """Return the expected cross-entropy [2] of each client under a model that gives class 1 a probability."""
+    import numpy as np
+
+    model = np.log([1 - probability, probability])
+    return np.array(
+        [-sum(share * log for share, log in zip(client, model, strict=True) if share) for client in LABELS]
+    )
+
+
+def solve() -> dict[str, tuple[float, float, float]]:
+    """Return for each row the probability of class 1, the weight of the first client, and the loss.
+
+    Models and mixtures are convex problems of one variable each, solved by cvxpy; the joint one is solved for
+    each vertex of the mixtures, since its loss is linear in p.
+    """
+    import cvxpy as cp
+
+    q = cp.Variable()
+    logs = [cp.log(1 - q), cp.log(q)]
+    each = [-sum(share * log for share, log in zip(client, logs, strict=True) if share) for client in LABELS]
+
+    def best_model(p: float) -> tuple[float, float]:
+        problem = cp.Problem(cp.Minimize(p * each[0] + (1 - p) * each[1]), [q >= 1e-9, q <= 1 - 1e-9])
+        return float(problem.solve(solver=cp.CLARABEL)), _number(q.value)
+
+    uniform, kept = best_model(0.5)
+    p = cp.Variable()
+    first, second = (float(value) for value in losses(kept))
+    mixture = cp.Problem(cp.Minimize(p * first + (1 - p) * second), [p >= 0, p <= 1])
+    optimal = float(mixture.solve(solver=cp.CLARABEL))
+    joint, vertex = min((best_model(vertex), vertex) for vertex in (0.0, 1.0))
+    return {
+        "uniform": (kept, 0.5, uniform),
+        "optimal": (kept, _number(p.value), optimal),
+        "joint": (joint[1], vertex, joint[0]),
+    }
+
+
+def _number(value: NDArray[np.float64] | None) -> float:
+    assert value is not None
+    return float(value)
+
+
+def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+    """Draw the expected loss over models for three mixtures, and mark the solutions."""
+    import matplotlib
+    import numpy as np
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from pipeline.report import plots
+
+    solved = solve()
+    grid = np.linspace(0.02, 0.98, 200)
+    each = np.array([losses(q) for q in grid], dtype=float)
+    with matplotlib.rc_context(plots.SETTINGS):
+        made = Figure(figsize=(3.6, 3.3), layout="constrained")
+        axes = made.subplots()
+        for p, line, colour in ((0.5, "-", "#000000"), (0.75, "--", "#E69F00"), (1.0, "-.", "#0072B2")):
+            axes.plot(
+                grid,
+                p * each[:, 0] + (1 - p) * each[:, 1],
+                line,
+                color=colour,
+                label=f"p = ({p:g}, {1 - p:g})",
+            )
+        for (row, label), marker in zip(ROWS.items(), "oPX", strict=True):
+            q, _, loss = solved[row]
+            axes.plot(q, loss, marker, color="#D55E00", label=f"{label}: {abs(loss):.4f}", markersize=6)
+        axes.set_ylim(-0.1, 2)
+        axes.set_xlabel("probability that the model gives class 1")
+        axes.set_ylabel("expected cross-entropy")
+        axes.grid(alpha=0.25, linewidth=0.5)
+        axes.legend(fontsize=6)
+        caption = found.caption(
+            "Client 1 holds class 1 alone, client 2 both classes in equal parts.",
+            "The proof keeps the uniform framework's model while it minimises over p.",
+        )
+        made.supxlabel(plots.wrapped(caption, 80), fontsize=6, color="0.35")
+    columns = ("class_1", "weight_1", "loss")
+    lines = [
+        {"row": row, "column": column, "mean": value, "n": 1, "seeds": 1}
+        for row, values in solved.items()
+        for column, value in zip(columns, values, strict=True)
+    ]
+    return pd.DataFrame(lines), made
+
+
+THEOREM2 = Drawing(
+    title="The two-client example of Theorem 2, solved numerically",
+    published="Section 3.2",
+    queries=queries,
+    draw=draw,
+)
