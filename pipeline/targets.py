@@ -115,13 +115,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes: a curve for each algorithm in one setting."""
+    """One set of axes: a curve for each algorithm in one setting; of ``rows`` alone where they are given."""
 
     key: str
     label: str
     regime: str
     dataset: str
     split: str
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class Curves:
         return {
             (name, p.key): (Query(p.regime, p.dataset, p.split, name),)
             for p in self.panels
-            for name in self.rows or params.algorithms
+            for name in p.rows or self.rows or params.algorithms
         }
 
 

@@ -57,7 +57,9 @@ def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
             place.set_ylabel(figure.axis)
         for place in axes[-1]:
             place.set_xlabel("communication round")
-        handles, labels = axes.flat[0].get_legend_handles_labels()
+        drawn = [place.get_legend_handles_labels() for place in axes.flat]
+        known = {label: handle for pair in drawn for handle, label in zip(*pair, strict=True)}
+        handles, labels = list(known.values()), list(known)
         made.legend(
             handles, labels, loc="outside upper center", ncols=min(len(labels), 6 if len(labels) <= 12 else 4)
         )
@@ -76,6 +78,8 @@ def save(made: Figure, paths: Mapping[str, Path]) -> None:
 def _panel(axes: Axes, own: pd.DataFrame, names: list[str]) -> None:
     for place, name in enumerate(names):
         line = own[own["row"] == name]
+        if line.empty:
+            continue
         look = style.look(name, names)
         step = max(1, len(line) // MARKS)
         axes.plot(

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 DATASETS = {"cifar10": "CIFAR-10"}
 REGIME, DATASET, SPLIT = "cross_device", "cifar10", "skewed"
 CHECKPOINTS = 20
+CLIENT_SIDES = {
+    "fedavg": ("FedAvg at the clients", ("fedavg", "fedadam", "fedadagrad", "fedyogi")),
+    "fedprox": ("FedProx at the clients", ("fedprox", "prox_adam", "prox_adagrad", "prox_yogi")),
+    "scaffold": ("SCAFFOLD at the clients", ("scaffold", "scaf_adam", "scaf_adagrad", "scaf_yogi")),
+    "fednova": ("FedNova at the clients", ("fednova", "nova_adam", "nova_adagrad", "nova_yogi")),
+}
 
 
 def columns(params: PaperParams) -> tuple[Column, ...]:
@@ -52,10 +58,11 @@ TARGETS: Mapping[str, Target] = {
         when="",
     ),
     "fig2": Curves(
-        title="Test accuracy of the best model so far",
+        title="Test accuracy of the best model so far on CIFAR-10, by client side",
         published="Fig. 2",
-        panels=(Panel("cifar10", "CIFAR-10", REGIME, DATASET, SPLIT),),
-        across=1,
+        panels=tuple(
+            Panel(key, label, REGIME, DATASET, SPLIT, rows) for key, (label, rows) in CLIENT_SIDES.items()
+        ),
         so_far=True,
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.papers.radfed.figures import FIGURES
+from pipeline.papers.radfed.hyperparameters import HYPERPARAMETERS
 from pipeline.papers.radfed.settings import DATASETS
 from pipeline.papers.radfed.tables import TABLES
 from pipeline.targets import Paper
@@ -11,5 +12,5 @@ PAPER = Paper(
     title="Aggregation Delayed Federated Learning",
     citation="Y. Xue, D. Klabjan, Y. Luo",
     datasets=DATASETS,
-    targets={**TABLES, **FIGURES},
+    targets={**TABLES, "table2": HYPERPARAMETERS, **FIGURES},
 )
