@@ -1,0 +1,399 @@
+"""The site: true to what exists, harmless whatever texts hold, usable in a real browser without network."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from project import parameters
+
+from fedcore.errors import DataError
+from fedcore.files import canonical_json, sha256_text
+from pipeline.catalogue import Catalogue, Run
+from pipeline.params import load
+from pipeline.report import build_curves, build_table
+from pipeline.site import build as building
+from pipeline.site import charts, pages, partitions
+from pipeline.site.survey import survey
+from pipeline.site.tables import distance
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PAPER = "fedomw"
+HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+FORMS = {"table": ("csv", "md", "html", "tex", "standalone"), "figure": ("csv", "svg", "pdf", "png")}
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None
+)
+CONFIG = parameters(PAPER) | {"primary_paper": PAPER}
+
+
+def write(root: Path, run: Run) -> None:
+    """Pretend a finished run; its accuracy follows from its specification."""
+    spec = sha256_text(canonical_json(run.spec))
+    accuracy = int(spec[:4], 16) / 0xFFFF
+    files = {
+        "summary.json": {
+            "status": "completed",
+            "final": {"test_accuracy": accuracy, "test_loss": 1.0, "train_loss": 1.0},
+            "spec_sha256": spec,
+            "data_note": f"2 rows of {run.dataset} {HOSTILE}",
+            "data_state": "subset",
+            "data_sha256": "d" * 64,
+            "partition_sha256": "b" * 64,
+        },
+        "timing.json": {"seconds": 1.5, "finished": "2026-01-02T03:04:05Z", "device": "cpu", "commit": "abc"},
+        "provenance.json": {"code": run.code, "spec_sha256": spec},
+    }
+    folder = root / run.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in files.items():
+        (folder / name).write_text(json.dumps(value))
+    lines = [f"{r},{1 / (r + 1)},{2 / (r + 1)},{accuracy * r / 4},{r}" for r in range(5)]
+    (folder / "history.csv").write_text(
+        "\n".join(["round,train_loss,test_loss,test_accuracy,bytes_up", *lines])
+    )
+    (folder / "spec.yaml").write_text(f"note: {HOSTILE}\n")
+    (folder / "clients.csv").write_text("client,test_accuracy\n0,0.25\n1,0.75\n")
+    statistics = {
+        "clients": 2,
+        "empty_clients": [],
+        "sizes": {"min": 3, "max": 9, "mean": 6.0},
+        "c_score": 0.5,
+        "label_counts": [[3, 0], [4, 5]],
+    }
+    (root / run.partition).mkdir(parents=True, exist_ok=True)
+    (root / run.partition / "stats.json").write_text(json.dumps(statistics))
+
+
+def project(root: Path) -> Path:
+    """Make results and reports: a table and a figure built, a table half run, the rest not begun."""
+    catalogue = Catalogue(load(CONFIG))
+    for run in (*catalogue.needed(PAPER, "table3"), *catalogue.needed(PAPER, "table2")[:3]):
+        write(root, run)
+    folder = root / "reports" / PAPER
+    folder.mkdir(parents=True)
+    outputs = {
+        form: folder / f"table3.{form.replace('standalone', 'standalone.tex')}" for form in FORMS["table"]
+    }
+    build_table.build(catalogue, PAPER, "table3", outputs, root)
+    outputs = {form: folder / f"fig1.{form}" for form in FORMS["figure"]}
+    build_curves.build(catalogue, PAPER, "fig1", outputs, root)
+    claims = [{"paper": PAPER, "text": f"wins {HOSTILE}", "verdict": "not tested at this scale"}]
+    with (root / "reports" / "fidelity-claims.csv").open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, claims[0])
+        writer.writeheader()
+        writer.writerows(claims)
+    return root
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a project, its site built."""
+    root = project(tmp_path_factory.mktemp("site"))
+    building.build(CONFIG, root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def site(made: Path) -> Path:
+    return made / "reports" / "site"
+
+
+class Links(HTMLParser):
+    """Collects what a page points at and what can be pointed at in it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        self.targets += [value for name in ("href", "src") if (value := known.get(name))]
+        self.ids |= {known["id"] or ""} if "id" in known else set()
+
+
+def test_states_say_what_exists(made: Path) -> None:
+    found = survey(CONFIG, made)
+    states = {shown.name: (shown.state, shown.finished) for shown in found.targets}
+    assert states["table3"] == ("made", 36)
+    assert states["fig1"] == ("made", 6)
+    assert states["table2"] == ("partly", 3)
+    assert states["table4"][0] == "partly" or states["table4"] == ("missing", 0)
+    assert states["table3_released"] == ("missing", 0)
+    text = (made / "reports/site/index.html").read_text()
+    assert "3 of 24 runs" in text
+
+
+def test_a_table_of_other_parameters_is_outdated(made: Path) -> None:
+    changed = json.loads(json.dumps(CONFIG))
+    changed["papers"][PAPER]["algorithms"]["fedprox"]["per"]["satimage"]["mu"] = 0.123
+    states = {shown.name: shown.state for shown in survey(changed, made).targets}
+    assert states["table3"] == states["fig1"] == "outdated"
+
+
+def test_every_link_leads_somewhere_and_none_leaves_the_site(site: Path) -> None:
+    found = {path: Links(path) for path in site.rglob("*.html") if "files" not in path.parts}
+    assert len(found) == 4 + len(list((site / "runs").glob("*.html")))
+    for path, links in found.items():
+        for target in links.targets:
+            address, _, place = target.partition("#")
+            if address == "data:,":
+                continue
+            assert not re.match(r"\w+:|//", address), f"{path}: {target}"
+            there = (path.parent / address).resolve() if address else path
+            assert there.is_file(), f"{path}: {target}"
+            assert there.is_relative_to(site)
+            if place and "=" not in place:
+                assert place in found[there].ids, f"{path}: {target}"
+
+
+def test_every_page_warns_of_a_reduced_scale(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        assert "Demo scale: not a reproduction." in path.read_text(), path
+
+
+def test_the_full_scale_has_no_warning(tmp_path: Path) -> None:
+    building.build(CONFIG | {"scale": "paper"}, tmp_path)
+    text = (tmp_path / "reports/site/index.html").read_text()
+    assert "not a reproduction" not in text
+    assert "0 of" in text
+
+
+def test_texts_can_not_become_markup(site: Path) -> None:
+    pages_and_data = [*site.rglob("*.html"), *site.rglob("data/*.js"), *site.rglob("runs/*.js")]
+    assert sum("window.hacked" in path.read_text() for path in pages_and_data) > 3
+    for path in pages_and_data:
+        assert not re.search(r"<(script>window|img src=x)", path.read_text()), path
+
+
+def test_equal_results_give_equal_bytes(made: Path, site: Path) -> None:
+    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    building.build(CONFIG, made)
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+
+
+def test_a_failure_leaves_the_old_site(made: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = (site / "index.html").read_bytes()
+
+    def fails(*arguments: Any) -> Iterator[pages.Page]:
+        yield "index.html", "half"
+        raise DataError("made to fail")
+
+    monkeypatch.setattr(pages, "every", fails)
+    with pytest.raises(DataError, match="made to fail"):
+        building.build(CONFIG, made)
+    assert (site / "index.html").read_bytes() == before
+    assert [path.name for path in (made / "reports").iterdir() if path.name.startswith(".site")] == []
+
+
+def test_a_damaged_run_is_shown_as_such(tmp_path: Path) -> None:
+    (run, *_) = Catalogue(load(CONFIG)).needed(PAPER, "table3")
+    write(tmp_path, run)
+    (tmp_path / run.folder / "summary.json").write_text('{"status": "comp')
+    found = survey(CONFIG, tmp_path)
+    assert str(found.evidence[run.folder].facts["status"]).startswith("damaged: ")
+    assert found.finished == []
+
+
+@pytest.mark.parametrize(
+    ("mean", "published", "std", "absolute", "level"),
+    [
+        (50.0, 51.0, float("nan"), True, 0),
+        (50.0, 51.01, float("nan"), True, -1),
+        (50.0, 53.0, 1.5, True, 0),
+        (56.0, 50.9, float("nan"), True, 2),
+        (55.9, 50.9, float("nan"), True, 1),
+        (60.0, 50.0, 6.0, True, 0),
+        (1020.0, 1000.0, float("nan"), False, 1),
+        (1009.0, 1000.0, float("nan"), False, 0),
+        (900.0, 1000.0, float("nan"), False, -2),
+    ],
+)
+def test_near_and_far(mean: float, published: float, std: float, absolute: bool, level: int) -> None:
+    found = distance({"mean": mean, "published_mean": published, "published_std": std}, absolute)
+    assert found is not None
+    assert found.level == level
+    assert distance({"mean": mean, "published_mean": float("nan"), "published_std": std}, absolute) is None
+
+
+def test_a_cell_leads_to_its_runs(site: Path) -> None:
+    data = json.loads((site / f"data/{PAPER}.js").read_text().removeprefix("window.SITE = ").rstrip(";\n"))
+    cells = Catalogue(load(CONFIG)).cells(PAPER, "table3")
+    for told, ((row, column), runs) in zip(data["cells"]["table3"], cells.items(), strict=True):
+        behind = [data["runs"][place] for place in told["runs"]]
+        assert [one["spec"] for one in behind] == [sha256_text(canonical_json(r.spec))[:12] for r in runs]
+        assert [one["seed"] for one in behind] == [run.seed for run in runs]
+        assert {(one["data"], one["partition"], one["commit"]) for one in behind} == {
+            ("d" * 12, "b" * 12, "abc")
+        }
+        assert f"--row {row} --column {column}" in told["command"]
+
+
+def test_long_histories_are_thinned_to_their_ends(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text("round,test_accuracy\n" + "".join(f"{r},{r / 1000}\n" for r in range(1001)))
+    (chart,) = charts.of_history(path, "fedavg")
+    (trace,) = chart["traces"]
+    assert len(trace["x"]) <= charts.POINTS + 1
+    assert (trace["x"][0], trace["x"][-1]) == (0, 1000)
+    assert trace["mean"][-1] == 100.0
+
+
+def test_a_partition_is_drawn_to_scale() -> None:
+    made = partitions.picture([[3, 0], [4, 5]])
+    assert [round(share, 3) for *_, share in made.cells] == [1.0, 0.444, 0.556]
+    (_, _, _, small), (_, _, _, large) = made.bars
+    assert small / large == pytest.approx(3 / 9, rel=0.01)
+
+
+# In a browser.
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on PATH: install one (Debian: chromium) to test the site as readers see it")
+    api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def kinds(site: Path) -> list[Path]:
+    """One page of each kind."""
+    run = next(iter(sorted((site / "runs").glob("*.html"))))
+    return [site / "index.html", site / f"{PAPER}.html", site / "runs.html", site / "fidelity.html", run]
+
+
+def opened(browser: Browser, path: Path, width: int = 1280, place: str = "") -> Page:
+    """Open a page without network; complaints of its scripts end up in ``page.complaints``."""
+    context = browser.new_context(viewport={"width": width, "height": 800}, offline=True)
+    page = context.new_page()
+    page.complaints = []  # type: ignore[attr-defined]
+    page.on(
+        "console",
+        lambda said: page.complaints.append(said.text) if said.type in {"error", "warning"} else None,
+    )  # type: ignore[attr-defined]
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))  # type: ignore[attr-defined]
+    page.on("requestfailed", lambda request: page.complaints.append(request.url))  # type: ignore[attr-defined]
+    page.goto(path.as_uri() + place)
+    return page
+
+
+CONTRASTS = """() => {
+  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b]
+    .map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+  function behind(element) {
+    for (let at = element; at; at = at.parentElement) {
+      const found = numbers(getComputedStyle(at).backgroundColor);
+      if (found.length === 3 || found[3] === 1) return found.slice(0, 3);
+      if (found[3] > 0) throw new Error(`half transparent: ${at.className}`);
+    }
+    throw new Error("no background");
+  }
+  return [...document.body.querySelectorAll("*")]
+    .filter((e) => !e.closest(".chart, noscript, script") && e.checkVisibility())
+    .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))
+    .map((e) => {
+      const [a, b] = [light(numbers(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+      return [(a + 0.05) / (b + 0.05), `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 30)}`];
+    });
+}"""
+
+
+def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, site: Path) -> None:
+    for path in kinds(site):
+        page = opened(browser, path, width=375)
+        for place in page.query_selector_all("[data-chart]"):
+            if place.is_visible():
+                place.scroll_into_view_if_needed()
+                page.wait_for_selector("[data-drawn] .main-svg")
+        assert page.complaints == [], path.name  # type: ignore[attr-defined]
+        assert page.evaluate("window.hacked") is None
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 375, path.name
+            contrasts = page.evaluate(CONTRASTS)
+            assert len(contrasts) > 20
+            worst = min(contrasts)
+            assert worst[0] >= 4.5, f"{path.name}, {theme}: {worst}"
+        page.context.close()
+
+
+def test_tables_and_curves_are_there(browser: Browser, site: Path) -> None:
+    page = opened(browser, site / f"{PAPER}.html")
+    assert page.locator("#table3 tbody .cell").count() == 18
+    assert page.locator("#table3 .legend li").count() == 5
+    page.locator("#table3 .cell").nth(4).hover()
+    assert re.search(r"n = 2 of 2; sd [\d.]+; published [\d.]+", page.locator("#tip").inner_text())
+    chart = page.locator("#fig1 .chart")
+    chart.scroll_into_view_if_needed()
+    page.wait_for_selector("#fig1 [data-drawn] .main-svg")
+    assert page.locator("#fig1 .scatterlayer .trace .lines path").count() >= 3
+    button = page.get_by_role("button", name="FedProx", exact=True)
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    visible = chart.evaluate("e => Object.fromEntries(e.data.map(t => [t.legendgroup, t.visible !== false]))")
+    assert visible == {"FedAvg": True, "FedProx": False, "FedOMW": True}
+    page.context.close()
+
+
+def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) -> None:
+    page = opened(browser, site / f"{PAPER}.html")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('#table3 .cell')"):
+            break
+    focused = page.evaluate("document.activeElement.dataset.cell")
+    assert focused == "0"
+    tip = page.locator("#tip")
+    assert tip.is_visible()
+    assert re.search(r"n = 2 of 2; sd \d", tip.inner_text())
+    page.keyboard.press("Enter")
+    dialog = page.locator("dialog[open]")
+    text = dialog.inner_text()
+    run = Catalogue(load(CONFIG)).cells(PAPER, "table3")["fedavg", "usps"][0]
+    for expected in (sha256_text(canonical_json(run.spec))[:12], "d" * 12, "b" * 12, "Demo scale", HOSTILE):
+        assert expected in text, expected
+    page.keyboard.press("Escape")
+    assert page.locator("dialog[open]").count() == 0
+    assert page.evaluate("document.activeElement.dataset.cell") == focused
+    page.keyboard.press("Enter")
+    page.locator("dialog a").first.click()
+    page.wait_for_url("**/runs/*.html")
+    assert "seed 0" in page.locator("h1").inner_text()
+    assert page.complaints == []  # type: ignore[attr-defined]
+    page.context.close()
+
+
+def test_filters_and_search(browser: Browser, site: Path) -> None:
+    page = opened(browser, site / "index.html")
+    total = page.locator(".card").count()
+    page.get_by_label("Search").fill("satimage curve-that-is-nowhere")
+    assert page.locator(".card:visible").count() == 0
+    page.get_by_label("Search").fill("fedomw fig")
+    assert page.locator(".card:visible").all_inner_texts()[0].count("Fig. 1") == 1
+    page.get_by_label("Search").fill("")
+    page.get_by_label("State").select_option("made")
+    assert page.locator(".card:visible").count() == 2
+    assert page.locator("output").inner_text() == f"2 of {total}"
+    page.context.close()
+    page = opened(browser, site / "runs.html", place=f"#targets={PAPER}/fig1")
+    assert page.locator("#listed tr").count() == 6
+    page.get_by_label("Search").fill("fedprox")
+    assert page.locator("#listed tr").count() == 2
+    page.context.close()
