@@ -75,6 +75,17 @@ def prune(
 
 
 @app.command()
+def fidelity() -> None:
+    """Write reports/fidelity.{csv,md,html} and fidelity-claims.csv: what was published beside ours."""
+    from pipeline.explain import catalogue_of
+    from pipeline.fidelity.board import board
+    from pipeline.fidelity.page import write
+
+    for path in write(board(catalogue_of(PARAMS).params.scale)):
+        typer.echo(f"wrote {path}")
+
+
+@app.command()
 def pdf(source: Path, target: Path) -> None:
     """Compile a standalone table."""
     from pipeline.report.pdf import compile_document

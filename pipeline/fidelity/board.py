@@ -1,0 +1,241 @@
+"""Published cells beside ours, the order of the methods, and the claims: reports in, frames out.
+
+A report whose name ends in ``_released`` is another reading of the paper's own table, and so is such a row of
+a table: both are compared with the same published cells, as a table of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fedcore.errors import DataError
+from pipeline.claims import Claim, Status, Verdict, evaluate, ledger
+from pipeline.papers import papers, published
+from pipeline.report import agreement
+from pipeline.report.collect import REPRODUCTION
+
+RELEASED = "_released"
+KEY = ["paper", "target", "row", "column"]
+MEASURED = ["mean", "std", "n", "seeds"]
+CELLS = [
+    "paper",
+    "target",
+    "beside",
+    "variant",
+    "row",
+    "column",
+    "unit",
+    "published_mean",
+    "published_std",
+    *MEASURED,
+    "difference",
+    "within_margin",
+    "within_interval",
+    "methods",
+    "tau",
+    "scale",
+    "verdict",
+]
+TABLES = ["paper", "target", "variant", "cells", "compared", "within_margin", "within_interval", "tau"]
+CLAIMS = ["paper", "id", "text", "source", "target", "scale", "verdict", "detail", "printed"]
+CHANGE = "relative_percent"
+SCORES = frozenset({"percent", "f1_percent", "auc_percent", CHANGE, "score"})
+RANKED = SCORES | {"bytes"}
+NOT_BUILT, NO_CELL, NO_RUN = "not built", "no such cell", "no finished run"
+SHORT, NOT_JUDGED = "not enough runs", "not comparable"
+AGREES, DIFFERS = "agrees", "differs"
+Reports = Mapping[tuple[str, str], pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Board:
+    """What the board shows.
+
+    Attributes:
+        scale: the scale of our numbers.
+        cells: a line for each published cell and variant; columns as in ``CELLS``.
+        tables: a line for each table and variant; columns as in ``TABLES``. ``within_margin`` and
+            ``within_interval`` are shares, ``tau`` is the mean over columns.
+        claims: a line for each claim; columns as in ``CLAIMS``.
+    """
+
+    scale: str
+    cells: pd.DataFrame
+    tables: pd.DataFrame
+    claims: pd.DataFrame
+
+
+def board(scale: str, folder: Path = Path("reports")) -> Board:
+    """Compare all reports that exist with what the papers print and claim.
+
+    Args:
+        scale: the scale that the reports have to be of.
+        folder: where the reports are.
+
+    Raises:
+        DataError: a report is of another scale.
+    """
+    names = list(papers())
+    claims = [claim for paper in names for claim in ledger(paper)]
+    printed = pd.concat([printed_cells(paper, published(paper)) for paper in names], ignore_index=True)
+    wanted = {*printed[["paper", "target"]].itertuples(index=False, name=None)}
+    wanted |= {(paper, target + RELEASED) for paper, target in wanted}
+    wanted |= {(claim.paper, claim.target) for claim in claims}
+    reports = read(sorted(wanted), folder, scale)
+    cells = compare(printed, reports, scale)
+    return Board(scale, cells, by_table(cells), judged(claims, reports, scale))
+
+
+def read(names: Iterable[tuple[str, str]], folder: Path, scale: str) -> Reports:
+    """Read those of the named (paper, target) reports that exist.
+
+    Raises:
+        DataError: one was made at another scale.
+    """
+    found = {}
+    for paper, target in names:
+        path = folder / paper / f"{target}.csv"
+        if not path.exists():
+            continue
+        frame = pd.read_csv(path, dtype={"row": str, "column": str})
+        scales = set(frame["scale"]) if "scale" in frame else {scale}
+        if other := sorted(map(str, scales - {scale})):
+            raise DataError(f"{path}: made at {other[0]} scale, expected {scale}; build it again")
+        found[paper, target] = frame
+    return found
+
+
+def printed_cells(paper: str, path: Path) -> pd.DataFrame:
+    """Return a paper's published cells, with the ``margin`` that agreement allows at least.
+
+    A score may be a point off; any other number half a unit of its last printed digit.
+    """
+    frame = pd.read_csv(path, dtype={"row": str, "column": str, "mean": str})
+    decimals = frame["mean"].str.partition(".")[2].str.len()
+    return pd.DataFrame(
+        {
+            **frame[["target", "row", "column", "unit"]],
+            "paper": paper,
+            "published_mean": frame["mean"].astype(float),
+            "published_std": frame["std"].astype(float),
+            "margin": (0.5 * 10.0**-decimals).where(~frame["unit"].isin(SCORES), agreement.POINTS),
+        }
+    )
+
+
+def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame:
+    """Return every published cell beside ours, whether there is one or not.
+
+    Args:
+        printed: published cells; see ``printed_cells``.
+        reports: tidy reports by (paper, target).
+        scale: their scale. Cells are judged at paper scale alone.
+    """
+    own = ours(reports)
+    first = printed.assign(beside=printed["target"])
+    again = first.assign(target=first["target"] + RELEASED)
+    again = again.merge(own[KEY], on=KEY)
+    both = pd.concat([first, again]).sort_values("paper", kind="stable")
+    frame = both.merge(own, on=KEY, how="left").astype(dict.fromkeys(MEASURED, "float64"))
+    frame["variant"] = frame["variant"].fillna("")
+    frame["difference"] = frame["mean"] - frame["published_mean"]
+    allowed = [
+        agreement.within_margin(cells, points=float(str(margin)))
+        for margin, cells in frame.groupby("margin", sort=False)
+    ]
+    comparable = frame["comparable"].eq(True)
+    frame["within_margin"] = pd.concat(allowed).reindex(frame.index).where(comparable)
+    frame["within_interval"] = agreement.within_interval(frame).where(comparable)
+    frame["built"] = (frame["paper"] + "/" + frame["beside"]).isin(map("/".join, reports))
+    frame["scale"] = scale
+    frame["verdict"] = [_verdict(line) for line in frame.to_dict("records")]
+    return frame.merge(order(frame), on=["paper", "target", "column"], how="left")[CELLS]
+
+
+def ours(reports: Reports) -> pd.DataFrame:
+    """Return our cells of all tables as one frame, with whether the report itself ventures a comparison."""
+    frames = [_tidy(*name, frame) for name, frame in reports.items() if {"mean", "row"} <= {*frame}]
+    columns = [*KEY, *MEASURED, "variant", "comparable"]
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def order(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return ``methods`` and Kendall's ``tau`` of each column whose rows are methods.
+
+    Where a column gives changes against one row, that row's own change is nought.
+    """
+    ranked = cells[cells["unit"].isin(RANKED)].copy()
+    change = ranked["unit"].eq(CHANGE)
+    among = change.groupby([ranked[key] for key in ("paper", "target", "column")]).transform("any")
+    for name in ("mean", "published_mean"):
+        ranked[name] = ranked[name].mask(among & ~change & ranked[name].notna(), 0.0)
+    return agreement.ordering(ranked)
+
+
+def by_table(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return a line for each table and variant; see ``Board``."""
+    answers = ["within_margin", "within_interval"]
+    found = agreement.summary(cells).drop(columns=[*answers, "tau"])
+    keys = ["paper", "target"]
+    shares = cells.astype(dict.fromkeys(answers, "Float64")).groupby(keys)[answers].mean().astype(float)
+    tau = cells.drop_duplicates([*keys, "column"]).groupby(keys)["tau"].mean()
+    variant = cells.groupby(keys)["variant"].max()
+    means = pd.concat([shares, tau, variant], axis=1)
+    return found.merge(means, left_on=keys, right_index=True, how="left")[TABLES]
+
+
+def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFrame:
+    """Return a line for each claim, with its verdict and the numbers behind it."""
+    lines = []
+    for claim in claims:
+        found = _judge(claim, reports.get((claim.paper, claim.target)), scale)
+        about = (claim.paper, claim.id, claim.text, claim.source, claim.target)
+        lines.append((*about, scale, found.status, found.detail, claim.printed))
+    return pd.DataFrame(lines, columns=CLAIMS)
+
+
+def _judge(claim: Claim, report: pd.DataFrame | None, scale: str) -> Verdict:
+    if report is None or not {"row", "column", "mean", "n"} <= {*report}:
+        status: Status = "not enough runs" if scale in claim.scales else "not tested at this scale"
+        return Verdict(status, f"reports/{claim.paper}/{claim.target}.csv: {NOT_BUILT}")
+    return evaluate(claim, report.assign(paper=claim.paper, target=claim.target), scale)
+
+
+def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
+    own = frame if "round" not in frame else frame.iloc[:0]
+    plain = target.removesuffix(RELEASED)
+    released = own["row"].str.endswith(RELEASED) | (target != plain)
+    variant = own.get("variant", pd.Series("paper", own.index)).astype(object)
+    judges = own["verdict"].notna() if "verdict" in own else pd.Series(True, own.index)
+    return pd.DataFrame(
+        {
+            "paper": paper,
+            "target": pd.Series(plain, own.index).mask(released, plain + RELEASED),
+            "row": own["row"].str.removesuffix(RELEASED),
+            "column": own["column"],
+            "mean": own["mean"].astype(float),
+            "std": own["std"].astype(float),
+            "n": own["n"],
+            "seeds": own["seeds"] if "seeds" in own else own["n"],
+            "variant": variant.mask(released, "released"),
+            "comparable": judges,
+        }
+    )
+
+
+def _verdict(line: Mapping[object, object]) -> str:
+    if line["n"] != line["n"]:
+        return NO_CELL if line["built"] else NOT_BUILT
+    if line["mean"] != line["mean"]:
+        return NO_RUN
+    if line["scale"] != REPRODUCTION:
+        return f"not tested at {line['scale']} scale"
+    if line["n"] != line["seeds"]:
+        return SHORT
+    if not line["comparable"]:
+        return NOT_JUDGED
+    return AGREES if line["within_margin"] else DIFFERS

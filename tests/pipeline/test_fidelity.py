@@ -1,0 +1,227 @@
+"""The fidelity board, on constructed reports where every verdict is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedcore.errors import DataError
+from pipeline.checks import CHECKS
+from pipeline.claims import Claim
+from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, read
+from pipeline.fidelity.page import html, markdown, write
+from pipeline.papers import papers, published
+
+NAN = math.nan
+PRINTED = """target,row,column,mean,std,unit,mark,note
+table1,a,x,90.0,0.2,percent,,
+table1,b,x,80.0,3,percent,,
+table1,c,x,70.0,,percent,,
+table1,a,y,60.0,,percent,,
+table2,a,size,0.25,,ratio,,
+table2,b,size,0.5,,ratio,,
+table3,fedavg,x,82.0,,percent,,
+table3,m,x,2.0,,relative_percent,,
+table3,k,x,-3.0,,relative_percent,,
+table4,a,x,50.0,,percent,,
+"""
+
+
+def report(
+    *cells: tuple[str, str, float, float, int, int], scale: str = "paper", **more: str
+) -> pd.DataFrame:
+    frame = pd.DataFrame(list(cells), columns=["row", "column", "mean", "std", "n", "seeds"])
+    return frame.assign(scale=scale, **{"variant": "paper", **more})
+
+
+@pytest.fixture
+def printed(tmp_path: Path) -> pd.DataFrame:
+    path = tmp_path / "published.csv"
+    path.write_text(PRINTED, encoding="utf-8")
+    return printed_cells("p", path)
+
+
+def reports(scale: str = "paper") -> dict[tuple[str, str], pd.DataFrame]:
+    return {
+        ("p", "table1"): report(
+            ("a", "x", 91.0, 0.1, 3, 3),  # a point off: near, but three runs are sure that it is not 90
+            ("b", "x", 86.1, 5.0, 3, 3),  # just over two published deviations
+            ("c", "x", 70.0, 1.0, 2, 3),
+            scale=scale,
+        ),
+        ("p", "table1_released"): report(
+            ("a", "x", 70.0, 1.0, 3, 3), ("b", "x", 80.0, 1.0, 3, 3), scale=scale
+        ),
+        ("p", "table2"): report(
+            ("a", "size", 0.2549, NAN, 1, 1), ("b", "size", 0.56, NAN, 1, 1), scale=scale
+        ),
+        ("p", "table3"): report(
+            ("fedavg", "x", 75.0, 1.0, 3, 3),
+            ("m", "x", 1.5, 1.0, 3, 3),
+            ("k", "x", -9.0, 1.0, 3, 3),
+            scale=scale,
+        ),
+    }
+
+
+def column_of(cells: pd.DataFrame, name: str, target: str, column: str = "x") -> dict[str, object]:
+    own = cells[(cells["target"] == target) & (cells["column"] == column)]
+    return dict(zip(own["row"], own[name], strict=True))
+
+
+def test_each_published_cell_has_its_verdict(printed: pd.DataFrame) -> None:
+    cells = compare(printed, reports(), "paper")
+    assert column_of(cells, "verdict", "table1") == {"a": "agrees", "b": "differs", "c": "not enough runs"}
+    assert column_of(cells, "verdict", "table1", "y") == {"a": "no such cell"}
+    assert column_of(cells, "verdict", "table4") == {"a": "not built"}
+    assert column_of(cells, "within_interval", "table1") == {"a": False, "b": True, "c": True}
+    assert column_of(cells, "difference", "table1")["b"] == pytest.approx(6.1)
+
+
+def test_a_ratio_has_no_point_to_spare(printed: pd.DataFrame) -> None:
+    """0.25 is printed, so 0.2549 rounds to something near; 0.56 is not 0.5, though far less than 1 off."""
+    cells = compare(printed, reports(), "paper")
+    assert column_of(cells, "verdict", "table2", "size") == {"a": "agrees", "b": "differs"}
+
+
+def test_released_is_a_variant_beside_the_same_cells(printed: pd.DataFrame) -> None:
+    cells = compare(printed, reports(), "paper")
+    own = cells[cells["target"] == "table1_released"]
+    assert set(own["beside"]) == {"table1"}
+    assert set(own["variant"]) == {"released"}
+    assert column_of(cells, "verdict", "table1_released") == {"a": "differs", "b": "agrees"}
+    assert set(own["tau"]) == {-1.0}
+    assert set(cells[cells["target"] == "table1"]["variant"]) == {"paper", ""}
+
+
+def test_a_released_row_is_a_variant_too(printed: pd.DataFrame) -> None:
+    rows = report(("a", "x", 90.0, 1.0, 3, 3), ("a_released", "x", 50.0, 1.0, 3, 3))
+    cells = compare(printed, {("p", "table1"): rows}, "paper")
+    assert column_of(cells, "mean", "table1")["a"] == 90
+    assert column_of(cells, "mean", "table1_released") == {"a": 50}
+
+
+def test_only_a_released_report_leaves_the_own_one_unbuilt(printed: pd.DataFrame) -> None:
+    released = ("p", "table1_released")
+    cells = compare(printed, {released: reports()[released]}, "paper")
+    assert set(column_of(cells, "verdict", "table1").values()) == {"not built"}
+
+
+def test_the_order_of_changes_counts_the_base_as_no_change(printed: pd.DataFrame) -> None:
+    """Published m > fedavg > k, and ours the same; m below nought turns one of three pairs."""
+    assert set(column_of(compare(printed, reports(), "paper"), "tau", "table3").values()) == {1.0}
+    worse = reports()
+    worse["p", "table3"].loc[1, "mean"] = -1.0
+    tau = column_of(compare(printed, worse, "paper"), "tau", "table3")
+    assert tau == pytest.approx(dict.fromkeys(("fedavg", "m", "k"), 1 / 3))
+
+
+def test_reduced_scale_is_never_judged(printed: pd.DataFrame) -> None:
+    cells = compare(printed, reports("demo"), "demo")
+    assert set(cells["verdict"]) == {"not tested at demo scale", "no such cell", "not built"}
+
+
+def test_no_comparison_where_the_report_makes_none(printed: pd.DataFrame) -> None:
+    other = report(("a", "x", 90.0, 1.0, 3, 3), verdict=NAN)  # type: ignore[arg-type]
+    cells = compare(printed, {("p", "table1"): other}, "paper")
+    assert column_of(cells, "verdict", "table1")["a"] == "not comparable"
+    assert (
+        by_table(cells).set_index("target").loc["table1", ["within_margin", "within_interval"]].isna().all()
+    )
+
+
+def test_a_table_has_one_line(printed: pd.DataFrame) -> None:
+    tables = by_table(compare(printed, reports(), "paper")).set_index("target")
+    assert list(tables.index) == ["table1", "table2", "table3", "table4", "table1_released"]
+    first = tables.loc["table1"]
+    assert (first["cells"], first["compared"]) == (4, 3)
+    assert first["within_margin"] == pytest.approx(2 / 3)
+    assert first["within_interval"] == pytest.approx(2 / 3)
+    assert tables.loc["table4", "compared"] == 0
+
+
+def claim(**more: object) -> Claim:
+    check = CHECKS["beats"](kind="beats", row="a", over=("b",), columns=("x",))  # type: ignore[arg-type]
+    values: Mapping[str, object] = {"id": "a-wins", "text": "a beats b", "source": "Table 1", "check": check}
+    return Claim(paper="p", target="table1", **{**values, **more})  # type: ignore[arg-type]
+
+
+def verdict_of(own: Mapping[tuple[str, str], pd.DataFrame], scale: str = "paper") -> tuple[str, str]:
+    line = judged([claim()], own, scale).iloc[0]
+    return line["verdict"], line["detail"]
+
+
+def test_a_claim_with_flipped_numbers_is_not_reproduced() -> None:
+    right = report(("a", "x", 91.0, 0.1, 3, 3), ("b", "x", 86.0, 0.1, 3, 3))
+    flipped = right.assign(mean=right["mean"].to_numpy()[::-1])
+    assert verdict_of({("p", "table1"): right})[0] == "reproduced"
+    assert verdict_of({("p", "table1"): flipped})[0] == "not reproduced"
+    assert verdict_of({("p", "table1"): flipped}, "demo")[0] == "not tested at this scale"
+    assert verdict_of({("p", "table1"): right.assign(n=2)})[0] == "not enough runs"
+    assert verdict_of({}) == ("not enough runs", "reports/p/table1.csv: not built")
+    assert verdict_of({}, "demo")[0] == "not tested at this scale"
+
+
+def test_a_report_of_another_scale_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    reports("quick")["p", "table1"].to_csv(tmp_path / "p/table1.csv", index=False)
+    with pytest.raises(DataError, match=r"table1\.csv: made at quick scale, expected demo"):
+        read([("p", "table1")], tmp_path, "demo")
+
+
+def test_without_reports_every_published_cell_is_listed_as_missing(tmp_path: Path) -> None:
+    found = board("demo", tmp_path)
+    printed = {paper: len(pd.read_csv(published(paper))) for paper in papers()}
+    assert found.cells.groupby("paper").size().to_dict() == printed
+    assert set(found.cells["verdict"]) == {"not built"}
+    assert not {"reproduced", "not reproduced"} & {*found.claims["verdict"]}
+
+
+def test_published_numbers_as_results_agree_everywhere(tmp_path: Path) -> None:
+    """A perfect reproduction: each table's order is the published one, and no cell differs."""
+    for paper in papers():
+        numbers = pd.read_csv(published(paper), dtype={"row": str, "column": str})
+        (tmp_path / paper).mkdir()
+        for target, own in numbers.groupby("target"):
+            own.assign(n=3, seeds=3, scale="paper").to_csv(tmp_path / paper / f"{target}.csv", index=False)
+    found = board("paper", tmp_path)
+    assert set(found.cells["verdict"]) == {"agrees"}
+    assert set(found.tables["within_margin"]) == {1.0}
+    assert set(found.tables["tau"].dropna().round(12)) == {1.0}
+    kept = found.claims[found.claims["target"].isin(found.cells["target"])]
+    told = {"reproduced": "holds", "not reproduced": "fails"}
+    same = kept[kept["verdict"].isin(told) & kept["printed"].isin(told.values())]
+    assert len(same) > 50
+    assert list(same["verdict"].map(told)) == list(same["printed"])
+
+
+def test_the_page_escapes_and_warns(printed: pd.DataFrame, tmp_path: Path) -> None:
+    cells = compare(printed, reports("demo"), "demo")
+    cells.loc[0, "column"] = "<script>alert(1)</script>"
+    claims = judged([claim(text="a > b & <b>c</b> | d")], reports("demo"), "demo")
+    made = Board("demo", cells, by_table(cells), claims)
+    page = html(made)
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "a &gt; b &amp; &lt;b&gt;c&lt;/b&gt; | d" in page
+    assert "src=" not in page
+    assert "http" not in page
+    assert 'class="watermark">Demo scale: not a reproduction.' in page
+    text = markdown(made)
+    assert r"<b>c</b> \| d" in text
+    assert "**Demo scale: not a reproduction." in text
+    paths = write(made, tmp_path)
+    first = [path.read_bytes() for path in paths]
+    assert [path.read_bytes() for path in write(made, tmp_path)] == first
+
+
+def test_no_watermark_at_paper_scale(printed: pd.DataFrame) -> None:
+    cells = compare(printed, reports(), "paper")
+    page = html(Board("paper", cells, by_table(cells), judged([claim()], reports(), "paper")))
+    assert 'class="watermark"' not in page
+    assert "not a reproduction" not in page
+    assert page.count("<caption>") == page.count("<table>") == 1 + 1 + 5
