@@ -10,7 +10,7 @@ import pytest
 
 from fedcore.registry import plugins
 from pipeline.claims import ledger
-from pipeline.papers import FOLDER, published
+from pipeline.papers import FOLDER, papers, published
 from pipeline.report.collect import published_cells
 
 COLUMNS = ["target", "row", "column", "mean", "std", "unit", "mark", "note"]
@@ -222,6 +222,17 @@ def test_the_readme_names_every_target_that_has_numbers_or_claims(paper: str) ->
     named = set(re.findall(r"^\| ([a-z0-9_, ]+) \|", text, flags=re.MULTILINE))
     listed = {name for names in named for part in names.split(", ") for name in _span(part)}
     assert {*frame(paper)["target"], *(claim.target for claim in ledger(paper))} <= listed
+
+
+@pytest.mark.parametrize("paper", COUNTS)
+def test_the_readme_says_which_targets_are_not_built(paper: str) -> None:
+    text = (FOLDER / paper / "README.md").read_text()
+    lines = re.findall(
+        r"^\| ([a-z0-9_, ]+) \|(.*)$", text.split("## Targets")[1].split("\n## ")[0], re.MULTILINE
+    )
+    for names, rest in lines:
+        there = {name in papers()[paper].targets for part in names.split(", ") for name in _span(part)}
+        assert there == {"not built yet" not in rest}, names
 
 
 def _span(names: str) -> list[str]:
