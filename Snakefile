@@ -31,6 +31,7 @@ wildcard_constraints:
 
 
 include: "pipeline/rules/report.smk"
+include: "pipeline/rules/fidelity.smk"
 include: "pipeline/rules/site.smk"
 include: "pipeline/rules/data.smk"
 include: "pipeline/rules/partition.smk"

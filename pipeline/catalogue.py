@@ -21,7 +21,7 @@ from fedcore.options import keys_of, nearest
 from fedcore.registry import find
 from fedcore.spec import parse
 from pipeline import codehash
-from pipeline.papers import papers, published
+from pipeline.papers import FOLDER, papers, published
 from pipeline.params import Scaled, overlay
 from pipeline.schema import PaperParams, PluginSection, TrainingParams
 from pipeline.targets import Curves, Drawing, Listing, Needs, Paper, Query, Table, Target
@@ -211,6 +211,14 @@ class Catalogue:
         code = codehash.of_modules(STAGES[type(self.target(paper, target))], f"pipeline.papers.{paper}")
         files = [sha256_file(path) for path in (published(paper), *sorted(TEMPLATES.iterdir()))]
         return sha256_text(canonical_json([cells, code, files]))[:16]
+
+
+def board_plan() -> str:
+    """Return a hash of the published numbers, the claims and the code that compares them, for rerunning."""
+    said = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
+    templates = sorted((Path(__file__).parent / "fidelity" / "templates").iterdir())
+    code = codehash.of_modules("pipeline.fidelity.board", "pipeline.fidelity.page")
+    return sha256_text(canonical_json([code, [sha256_file(path) for path in (*said, *templates)]]))[:16]
 
 
 def specification(params: PaperParams, query: Query) -> dict[str, Any]:

@@ -75,13 +75,17 @@ def prune(
 
 
 @app.command()
-def fidelity() -> None:
+def fidelity(
+    scale: Annotated[
+        str | None, typer.Option(help="Scale of the reports; that of params.yaml by default.")
+    ] = None,
+) -> None:
     """Write reports/fidelity.{csv,md,html} and fidelity-claims.csv: what was published beside ours."""
     from pipeline.explain import catalogue_of
     from pipeline.fidelity.board import board
     from pipeline.fidelity.page import write
 
-    for path in write(board(catalogue_of(PARAMS).params.scale)):
+    for path in write(board(catalogue_of(PARAMS, scale).params.scale)):
         typer.echo(f"wrote {path}")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from fedcore import warm
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, write_text
-from pipeline.catalogue import RESULTS, Catalogue, Division, Run
+from pipeline.catalogue import RESULTS, Catalogue, Division, Run, board_plan
 from pipeline.params import load
 from pipeline.targets import Curves, Drawing, Listing, Table
 
@@ -101,6 +101,16 @@ class Workflow:
         """Return the paths of all papers' reports, and of the primary paper's copies at the top."""
         own = [path for paper in self.catalogue.papers for path in self.all_of(paper)]
         return own + [path.replace(f"/{self.primary}/", "/", 1) for path in self.all_of(self.primary)]
+
+    def numbers(self) -> list[str]:
+        """Return the numbers of all papers' reports, which the fidelity board compares."""
+        own = [path for paper in self.catalogue.papers for path in self.all_of(paper)]
+        return [path for path in own if path.endswith(".csv")]
+
+    def board_plan(self, wildcards: Any) -> str:
+        """Return what the fidelity board is a function of besides our numbers, as a hash."""
+        del wildcards
+        return board_plan()
 
     def unknown(self, wildcards: Any) -> list[str]:
         """Refuse a report that doesn't exist, listing those that do."""

@@ -7,13 +7,14 @@ localrules:
 
 
 rule:
-    """Every table and figure of every paper, and the site that shows them."""
+    """Every table and figure of every paper, how near they come, and the site that shows them."""
     name:
         "reports/all"
     default_target: True
     input:
         flow.all(),
         "reports/site/index.html",
+        "reports/fidelity.html",
 
 
 for paper in flow.catalogue.papers:
@@ -115,7 +116,7 @@ rule unknown:
     log:
         "logs/reports/unknown/{report}.log",
     wildcard_constraints:
-        report=rf"(?!site/index\.html$|({flow.papers})/({flow.tables}|{flow.figures})\.|({flow.top})$).+",
+        report=rf"(?!site/index\.html$|fidelity(-claims)?\.(csv|md|html)$|({flow.papers})/({flow.tables}|{flow.figures})\.|({flow.top})$).+",
     conda:
         "../envs/fedrepro.yaml"
     shell:

@@ -4,6 +4,8 @@
 rule site:
     input:
         flow.all(),
+        "reports/fidelity.csv",
+        "reports/fidelity-claims.csv",
     output:
         "reports/site/index.html",
     log:

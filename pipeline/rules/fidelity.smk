@@ -1,0 +1,20 @@
+# Published numbers and claims beside ours; `python -m pipeline fidelity` compares whatever exists.
+
+
+rule fidelity:
+    input:
+        flow.numbers(),
+    output:
+        "reports/fidelity.csv",
+        "reports/fidelity-claims.csv",
+        "reports/fidelity.md",
+        "reports/fidelity.html",
+    log:
+        "logs/reports/fidelity.log",
+    conda:
+        "../envs/fedrepro.yaml"
+    params:
+        scale=flow.params.scale,
+        plan=flow.board_plan,
+    shell:
+        "python -m pipeline fidelity --scale {params.scale} > {log} 2>&1"
