@@ -6,6 +6,7 @@ a table: both are compared with the same published cells, as a table of their ow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,7 +219,7 @@ def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
             "row": own["row"].str.removesuffix(RELEASED),
             "column": own["column"],
             "mean": own["mean"].astype(float),
-            "std": own["std"].astype(float),
+            "std": own["std"].astype(float) if "std" in own else math.nan,
             "n": own["n"],
             "seeds": own["seeds"] if "seeds" in own else own["n"],
             "variant": variant.mask(released, "released"),

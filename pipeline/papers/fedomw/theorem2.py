@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LABELS = ((0.0, 1.0), (0.5, 0.5))
+EDGE = 1e-10
 ROWS = {
     "uniform": "best model for p = (1/2, 1/2)",
     "optimal": "that model, best p (the proof)",
@@ -39,35 +40,28 @@ def losses(probability: float) -> NDArray[np.float64]:
 def solve() -> dict[str, tuple[float, float, float]]:
     """Return for each row the probability of class 1, the weight of the first client, and the loss.
 
-    Models and mixtures are convex problems of one variable each, solved by cvxpy; the joint one is solved for
-    each vertex of the mixtures, since its loss is linear in p.
+    The loss is convex in the model and linear in the mixture, so that a best mixture is a vertex.
     """
-    import cvxpy as cp
-
-    q = cp.Variable()
-    logs = [cp.log(1 - q), cp.log(q)]
-    each = [-sum(share * log for share, log in zip(client, logs, strict=True) if share) for client in LABELS]
+    from scipy.optimize import minimize_scalar
 
     def best_model(p: float) -> tuple[float, float]:
-        problem = cp.Problem(cp.Minimize(p * each[0] + (1 - p) * each[1]), [q >= 1e-9, q <= 1 - 1e-9])
-        return float(problem.solve(solver=cp.CLARABEL)), _number(q.value)
+        found = minimize_scalar(
+            lambda q: p * losses(q)[0] + (1 - p) * losses(q)[1],
+            bounds=(EDGE, 1 - EDGE),
+            method="bounded",
+            options={"xatol": EDGE},
+        )
+        return float(found.fun), float(found.x)
 
     uniform, kept = best_model(0.5)
-    p = cp.Variable()
     first, second = (float(value) for value in losses(kept))
-    mixture = cp.Problem(cp.Minimize(p * first + (1 - p) * second), [p >= 0, p <= 1])
-    optimal = float(mixture.solve(solver=cp.CLARABEL))
-    joint, vertex = min((best_model(vertex), vertex) for vertex in (0.0, 1.0))
+    optimal, weight = min((first, 1.0), (second, 0.0))
+    (joint, model), vertex = min((best_model(vertex), vertex) for vertex in (0.0, 1.0))
     return {
         "uniform": (kept, 0.5, uniform),
-        "optimal": (kept, _number(p.value), optimal),
-        "joint": (joint[1], vertex, joint[0]),
+        "optimal": (kept, weight, optimal),
+        "joint": (model, vertex, joint),
     }
-
-
-def _number(value: NDArray[np.float64] | None) -> float:
-    assert value is not None
-    return float(value)
 
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
