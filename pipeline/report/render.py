@@ -18,8 +18,6 @@ TEX = {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
     "×": r"$\times$",
-    "≥": r"$\geq$",
-    "<": r"$<$",
     "–": "--",
     "†": r"\textsuperscript{\dag}",
     "‡": r"\textsuperscript{\ddag}",

@@ -1,73 +1,115 @@
-"""The fidelity board's page."""
+"""The fidelity board's page: what was published beside ours, table by table, and the papers' claims."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from fedcore.errors import DataError
+from pipeline.fidelity.board import SCORES, Board, board
 from pipeline.report import style
 from pipeline.site import tables
-from pipeline.site.board import Compared, board
 from pipeline.site.survey import Survey
 from pipeline.site.words import number
 
+UNITS = {"percent": "%", "relative_percent": "%", "f1_percent": "%", "auc_percent": "%", "score": ""}
+Line = Mapping[Hashable, Any]
+
 
 def page(found: Survey, root: Path) -> dict[str, Any]:
-    """Return what the page shows.
+    """Return what the page shows; where reports of several scales lie side by side, only that they do."""
+    try:
+        made = board(found.scale, root / "reports")
+    except DataError as error:
+        return _page(found, None, str(error))
+    return _page(found, made, "")
 
-    Raises:
-        DataError: a file of the board can't be read.
-    """
-    made = board(found, root / "reports")
-    cells = [_compared(one) for one in made.cells]
-    texts = {
-        kind: f"{mark} {kind.replace('-', ' ')}"
-        for kind, mark in zip(tables.CLASSES.values(), tables.MARKS.values(), strict=True)
-    }
+
+def _page(found: Survey, made: Board | None, problem: str) -> dict[str, Any]:
+    known = {(shown.paper, shown.name) for shown in found.targets}
+    lines, claims, summary = (
+        ([], [], [])
+        if made is None
+        else [frame.to_dict("records") for frame in (made.cells, made.claims, made.tables)]
+    )
+    cells = [_cell(line, known) for line in lines if line["paper"] in found.papers]
+    levels = zip(tables.CLASSES.values(), tables.MARKS.values(), strict=True)
     return {
-        "tables": [_agreement(line) for line in made.tables],
-        "claims": made.claims,
-        "claim_columns": list(made.claims[0]) if made.claims else [],
+        "problem": problem,
+        "tables": [_agreement(line, known) for line in summary if line["paper"] in found.papers],
+        "claims": [_claim(line, known) for line in claims if line["paper"] in found.papers],
         "cells": cells,
         "choices": {
-            "table": [(name, name) for name in dict.fromkeys(cell["table"] for cell in cells)],
-            "level": [*texts.items(), ("none", "not measured")],
+            "table": _choices(cell["table"] for cell in cells),
+            "verdict": _choices(cell["verdict"] for cell in cells),
+            "level": [
+                *((kind, f"{mark} {kind.replace('-', ' ')}") for kind, mark in levels),
+                ("none", "not measured"),
+            ],
         },
     }
 
 
-def _agreement(line: tables.Line) -> dict[str, Any]:
-    def share(value: Any) -> str:
-        return f"{100 * float(value):.0f}%" if value == value and value is not None else "–"
+def _choices(values: Any) -> list[tuple[str, str]]:
+    return [(value.replace(" ", "_"), value) for value in dict.fromkeys(values)]
 
+
+def _link(paper: str, target: str, known: set[tuple[str, str]]) -> str:
+    """Return the address of a target, empty where the site has none."""
+    return f"{paper}.html#{target}" if (paper, target) in known else ""
+
+
+def _agreement(line: Line, known: set[tuple[str, str]]) -> dict[str, Any]:
     tau = line["tau"]
     return {
-        "paper": line["paper"],
-        "target": line["target"],
-        "cells": line["cells"],
-        "compared": line["compared"],
-        "near": share(line["within_margin"]),
-        "inside": share(line["within_interval"]),
-        "order": f"{tau:+.2f}" if tau == tau else "–",
+        "table": f"{line['paper']}/{line['target']}",
+        "link": _link(line["paper"], line["target"], known),
+        "cells": int(line["cells"]),
+        "compared": int(line["compared"]),
+        "near": _share(line["within_margin"]),
+        "inside": _share(line["within_interval"]),
+        "order": f"{tau:+.2f}".replace("-", "−") if tau == tau else "–",
     }
 
 
-def _compared(one: Compared) -> dict[str, Any]:
-    line = one.line
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value == value else "–"
+
+
+def _claim(line: Line, known: set[tuple[str, str]]) -> dict[str, Any]:
+    link = _link(line["paper"], line["target"], known)
+    return {**{str(key): value for key, value in line.items()}, "link": link}
+
+
+def _cell(line: Line, known: set[tuple[str, str]]) -> dict[str, Any]:
     table = f"{line['paper']}/{line['target']}"
-    row, column, verdict = str(line["row"]), str(line["column"]), str(line.get("verdict", ""))
-    distance = one.distance
+    row, column, verdict = str(line["row"]), str(line["column"]), str(line["verdict"])
+    unit = UNITS.get(str(line["unit"]), str(line["unit"]))
+    far = _distance(line)
     return {
         "table": table,
-        "link": f"{line['paper']}.html#{line['target']}",
+        "link": _link(line["paper"], line["target"], known) or _link(line["paper"], line["beside"], known),
         "row": style.label(row),
         "column": column,
-        "published": number(float(line["published_mean"]), one.unit),
-        "ours": number(float(line["mean"]), one.unit) or "–",
-        "difference": distance.text if distance else "–",
-        "mark": distance.mark if distance else "",
-        "kind": distance.kind if distance else "",
-        "level": distance.kind if distance else "none",
+        "published": number(float(line["published_mean"]), unit),
+        "ours": number(float(line["mean"]), unit) or "–",
+        "difference": far.text if far else "–",
+        "mark": far.mark if far else "",
+        "kind": far.kind if far else "none",
         "verdict": verdict,
         "text": " ".join([table, row, style.label(row), column, verdict]).lower(),
     }
+
+
+def _distance(line: Line) -> tables.Distance | None:
+    """Return a cell's distance; it is near exactly where the board says that it is within its margin."""
+    far = tables.distance(line, line["unit"] in SCORES)
+    within = line["within_margin"]
+    if far is None or pd.isna(within):
+        return far
+    if within:
+        return tables.Distance(0, far.text)
+    return far if far.level else tables.Distance(1 if line["mean"] > line["published_mean"] else -1, far.text)

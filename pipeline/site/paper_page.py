@@ -98,10 +98,10 @@ def _standing(shown: Shown) -> str:
 
 def _caption(shown: Shown, root: Path) -> Caption:
     """Return a figure's caption, made by the code that captioned its picture."""
-    paper = shown.declared
+    paper, params = shown.declared, shown.home.params.papers[shown.paper]
     assert shown.frame is not None
     if isinstance(shown.about, Curves):
-        return build_curves.caption(shown.frame, shown.about, paper, {run.seed for run in shown.runs})
+        return build_curves.caption(shown.frame, shown.about, paper, params.seeds)
     mark = captions.watermark(shown.scale)
     if isinstance(shown.about, Drawing):
         said = build_drawing.caption(shown.about, paper, list(shown.runs), root)
@@ -176,7 +176,7 @@ def _measured(line: tables.Line, shown: Shown) -> list[list[str]]:
     if published := number(line["published_mean"], unit):
         spread = number(line["published_std"], "")
         facts.append(["published", published + (f" ± {spread}" if spread else "")])
-        facts.append(["difference", number(line["difference"], unit) or "–"])
+        facts.append(["difference", number(line["difference"], unit).replace("-", "−") or "–"])
     for name in ("verdict", "variant", "data", "data_state"):
         if line.get(name):
             facts.append([name.replace("_", " "), str(line[name])])

@@ -88,7 +88,8 @@ def view(shown: Shown) -> View:
     params = shown.home.params.papers[shown.paper]
     columns = table.columns(params)
     labels = {} if table.rows is None else table.rows(params)
-    grid = arrange(frame, table, columns, shown.declared, labels)
+    seeds = tuple(dict.fromkeys(run.seed for run in next(iter(shown.cells.values()))))
+    grid = arrange(frame, table, columns, shown.declared, seeds, labels)
     lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
     names = dict.fromkeys(frame["row"])
     absolute = table.unit == "%"

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from markupsafe import escape
 from project import parameters
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue, Run
+from pipeline.claims import ledger
+from pipeline.papers import published
 from pipeline.params import load
 from pipeline.report import build_curves, build_table
 from pipeline.site import build as building
@@ -87,11 +90,6 @@ def project(root: Path) -> Path:
     build_table.build(catalogue, PAPER, "table3", outputs, root)
     outputs = {form: folder / f"fig1.{form}" for form in FORMS["figure"]}
     build_curves.build(catalogue, PAPER, "fig1", outputs, root)
-    claims = [{"paper": PAPER, "text": f"wins {HOSTILE}", "verdict": "not tested at this scale"}]
-    with (root / "reports" / "fidelity-claims.csv").open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, claims[0])
-        writer.writeheader()
-        writer.writerows(claims)
     return root
 
 
@@ -255,6 +253,15 @@ def test_a_partition_is_drawn_to_scale() -> None:
     assert [round(share, 3) for *_, share in made.cells] == [1.0, 0.444, 0.556]
     (_, _, _, small), (_, _, _, large) = made.bars
     assert small / large == pytest.approx(3 / 9, rel=0.01)
+
+
+def test_the_board_has_every_published_cell_and_claim(site: Path) -> None:
+    text = (site / "fidelity.html").read_text()
+    with published(PAPER).open(encoding="utf-8", newline="") as handle:
+        printed = len(list(csv.DictReader(handle)))
+    assert text.count("<tr data-text=") >= printed > 50
+    assert text.count('data-verdict="not_tested_at_demo_scale"') == 18
+    assert all(str(escape(claim.text)) in text for claim in ledger(PAPER))
 
 
 # In a browser.

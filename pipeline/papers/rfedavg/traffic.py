@@ -84,7 +84,6 @@ TRAFFIC = Table(
     unit="bytes",
     decimals=0,
     best="smallest",
-    test="none",
     when="",
     note=NOTE,
 )

@@ -27,7 +27,7 @@
     for (const index of cell.runs) {
       const run = site.runs[index];
       body.append(element("tr", {}, ...names.map((name) => {
-        const text = String((cell.partitions && name === "partition" ? run.divided : run[name]) ?? "–");
+        const text = String((cell.partitions && name === "partition" ? run.divided : run[name]) || (run[name] === 0 ? 0 : "–"));
         const short = element("span", name === "run" || name === "status" ? {} : { class: "soft" }, text);
         const link = name === "run" && run.page ? element("a", { href: `${root}runs/${run.page}.html` }, text) : short;
         return element("td", { class: "tight" }, /^(spec|data|code|commit)$/.test(name) ? element("code", {}, text) : link);
