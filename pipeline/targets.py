@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Cell = tuple[str, str]
 Needs = Literal["runs", "partitions"]
 Best = Literal["largest", "smallest", "none"]
+Test = Literal["t", "wilcoxon", "none"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Query:
 class Column:
     """A column of a table: ``key`` in files, ``label`` in print, under a ``group`` heading.
 
-    ``decimals`` and ``best`` take the place of the table's where they are given.
+    ``decimals``, ``best`` and ``test`` take the place of the table's where they are given.
     """
 
     key: str
@@ -55,6 +56,7 @@ class Column:
     group: str = ""
     decimals: int | None = None
     best: Best | None = None
+    test: Test | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Table:
         unit: what the numbers are then.
         decimals: digits after the point.
         best: which mean of a column is set in bold.
+        test: the paired test that decides which others are underlined as not significantly worse.
         when: at which point of a run, for the caption; empty where that makes no sense.
         note: a sentence of its own for the caption.
         columns: the columns, given the paper's parameters.
@@ -98,6 +101,7 @@ class Table:
     unit: str = "%"
     decimals: int = 2
     best: Best = "largest"
+    test: Test = "t"
     when: str = "after the last round"
     note: str = ""
 

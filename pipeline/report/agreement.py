@@ -6,12 +6,32 @@ All functions are pure and take a tidy table: one line a cell with ``paper``, ``
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 
 TABLE = ["paper", "target"]
 COLUMN = [*TABLE, "column"]
-POINTS, DEVIATIONS, CONFIDENCE = 1.0, 2.0, 0.95
+POINTS, DEVIATIONS, SHARE, CONFIDENCE = 1.0, 2.0, 0.05, 0.95
+PERCENTAGES = frozenset({"percent", "relative_percent", "auc_percent", "f1_percent", "score"})
+ROUNDING = 1e-9
+
+
+def margin(
+    mean: float, std: float, unit: str = "percent", points: float = POINTS, deviations: float = DEVIATIONS
+) -> tuple[float, str]:
+    """Return how far from a published mean counts as near, and by which rule.
+
+    For percentages ``points`` or ``deviations`` published standard deviations, the larger of the two; a point
+    means nothing in other units, so there it is the deviations, or 5% of the mean where none is published.
+    """
+    spread = 0.0 if math.isnan(std) else deviations * std
+    if unit in PERCENTAGES and spread <= points:
+        return points, f"{points:g} point" + ("" if points == 1 else "s")
+    if spread > 0:
+        return spread, f"{deviations:g} published sd"
+    return SHARE * abs(mean), f"{SHARE:.0%} of the published mean"
 
 
 def within_margin(
@@ -19,11 +39,15 @@ def within_margin(
 ) -> pd.Series[bool]:
     """Say of each cell whether it lies near the published mean; missing where either is missing.
 
-    Near is within ``points`` or within ``deviations`` published standard deviations, the larger of the two.
+    What is near, ``margin`` says; cells are percentages unless the frame has a ``published_unit``.
     """
-    allowed = (deviations * frame["published_std"]).fillna(0.0).clip(lower=points)
+    units = frame["published_unit"] if "published_unit" in frame else ["percent"] * len(frame)
+    lines = zip(frame["published_mean"], frame["published_std"], units, strict=True)
+    allowed = pd.Series(
+        [margin(*line, points, deviations)[0] for line in lines], index=frame.index, dtype=float
+    )
     difference = frame["mean"] - frame["published_mean"]
-    return _known(difference.abs() <= allowed + 1e-9, difference.notna())
+    return _known(difference.abs() <= allowed + ROUNDING, difference.notna())
 
 
 def interval(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -12,8 +12,12 @@ from fedcore.files import write_text
 from pipeline.catalogue import Catalogue
 from pipeline.report import captions, plots
 from pipeline.report.captions import Caption
+from pipeline.report.collect import UNKNOWN, Origin, origin_of
 from pipeline.report.curves import tidy
 from pipeline.targets import Curves, Paper
+
+BAND = "Line and band: mean and ± one sample standard deviation"
+FEWER = "At some rounds fewer runs were measured, as some diverged."
 
 
 def build(
@@ -35,21 +39,26 @@ def build(
         raise DataError(f"reports/{paper}/{target}: is no figure of curves")
     about = catalogue.papers[paper]
     frame = tidy(paper, target, figure, catalogue.cells(paper, target), root)
-    said = caption(frame, figure, about, catalogue.params.papers[paper].seeds)
+    runs = catalogue.needed(paper, target)
+    said = caption(frame, figure, about, {run.seed for run in runs}, origin_of(runs, root))
     made = plots.draw(frame, figure, said.text)
     plots.save(made, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
     write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
 
 
-def caption(frame: pd.DataFrame, figure: Curves, paper: Paper, seeds: tuple[int, ...]) -> Caption:
+def caption(
+    frame: pd.DataFrame, figure: Curves, paper: Paper, seeds: Collection[int], origin: Origin = UNKNOWN
+) -> Caption:
     """Say what the figure shows, from the lines that it was drawn from."""
     scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
     labels = {panel.key: paper.datasets.get(panel.dataset, panel.dataset) for panel in figure.panels}
     sentences = (
         f"{figure.title}.",
-        captions.spread(seeds, "Line and band: mean and ± one sample standard deviation"),
+        captions.spread_of(seeds, int(frame["n"].max()), BAND, "a point"),
+        FEWER if (frame["n"] < frame["n"].max()).any() else "",
         captions.scale_and_variant(scale, variant),
         captions.data(captions.notes_of(frame, labels)),
         captions.origin(figure.published, paper),
+        captions.made(origin),
     )
     return Caption(captions.watermark(scale), tuple(filter(None, sentences)))

@@ -10,7 +10,7 @@ from fedcore.errors import DataError
 from fedcore.files import write_text
 from pipeline.catalogue import Catalogue, Run
 from pipeline.report import captions, plots
-from pipeline.report.collect import notes_of, one_kind
+from pipeline.report.collect import UNKNOWN, Origin, notes_of, one_kind, origin_of
 from pipeline.targets import Drawing, Found, Paper
 
 
@@ -34,7 +34,7 @@ def build(
     cells = catalogue.cells(paper, target)
     runs = catalogue.needed(paper, target)
     one_kind(runs)
-    said = partial(caption, drawing, catalogue.papers[paper], runs, root)
+    said = partial(caption, drawing, catalogue.papers[paper], runs, root, origin=origin_of(runs, root))
     frame, made = drawing.draw(Found(catalogue.params.papers[paper], cells, root, said))
     scale = catalogue.params.scale
     frame = frame.assign(paper=paper, target=target, scale=scale)
@@ -42,7 +42,9 @@ def build(
     write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
 
 
-def caption(drawing: Drawing, paper: Paper, runs: list[Run], root: Path, *sentences: str) -> str:
+def caption(
+    drawing: Drawing, paper: Paper, runs: list[Run], root: Path, *sentences: str, origin: Origin = UNKNOWN
+) -> str:
     """Say what the figure shows: its title, its own sentences, scale and data of its runs, and its origin."""
     notes = [(paper.datasets.get(run.dataset, run.dataset), *notes_of(run, root)) for run in runs]
     kind = [captions.scale_and_variant(run.scale, str(run.spec["variant"])) for run in runs[:1]]
@@ -52,6 +54,7 @@ def caption(drawing: Drawing, paper: Paper, runs: list[Run], root: Path, *senten
         *kind,
         captions.data(notes),
         captions.origin(drawing.published, paper),
+        captions.made(origin),
     )
     warning = captions.watermark(runs[0].scale) if runs else ""
     return captions.Caption(warning, tuple(filter(None, said))).text

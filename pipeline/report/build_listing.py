@@ -46,7 +46,7 @@ def build(
                 f"reports/{paper}/{target}: line '{entry.key}' has {len(entry.words)} cells, "
                 f"expected {len(columns)}"
             )
-    known = {cell: mean for cell, (mean, _) in published_cells(published(paper), target).items()}
+    known = {cell: own.mean for cell, own in published_cells(published(paper), target).items()}
     scale, variant = catalogue.params.scale, params.variant
     frame = pd.DataFrame(
         [

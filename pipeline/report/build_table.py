@@ -10,7 +10,7 @@ from fedcore.files import write_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import published
 from pipeline.report import render
-from pipeline.report.collect import tidy
+from pipeline.report.collect import origin_of, tidy
 from pipeline.report.grid import arrange
 from pipeline.targets import Table
 
@@ -34,10 +34,11 @@ def build(
         raise DataError(f"reports/{paper}/{target}: is no table")
     params = catalogue.params.papers[paper]
     cells = catalogue.cells(paper, target)
-    frame = tidy(paper, target, table, cells, published(paper), root)
-    seeds = tuple(dict.fromkeys(run.seed for run in next(iter(cells.values()))))
+    columns = table.columns(params)
+    frame = tidy(paper, target, table, cells, published(paper), root, columns)
     labels = {} if table.rows is None else table.rows(params)
-    grid = arrange(frame, table, table.columns(params), catalogue.papers[paper], seeds, labels)
+    origin = origin_of(catalogue.needed(paper, target), root)
+    grid = arrange(frame, table, columns, catalogue.papers[paper], labels, origin)
     write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
     write_text(outputs["md"], render.markdown(grid))
     write_text(outputs["html"], render.html(grid))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
-from pipeline.report.collect import REPRODUCTION
-from pipeline.targets import Paper
+from pipeline.report import significance
+from pipeline.report.collect import REPRODUCTION, Origin
+from pipeline.report.significance import ALPHA, Comparison
+from pipeline.targets import Paper, Test
+
+TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
+LISTED = 4
 
 
 @dataclass(frozen=True)
@@ -34,17 +41,78 @@ def watermark(scale: str) -> str:
     return "" if scale == REPRODUCTION else f"{scale.capitalize()} scale: not a reproduction."
 
 
-def spread(seeds: Sequence[int], what: str = "Mean ± sample standard deviation") -> str:
-    """Say what a number with ± means."""
-    if len(seeds) == 1:
-        return f"One seed ({seeds[0]}), so no spread is given."
-    return f"{what} over {len(seeds)} seeds ({', '.join(map(str, seeds))})."
+def spread(samples: Iterable[object], what: str = "Mean ± sample standard deviation") -> str:
+    """Say what a number with ± means, from the cells' ``values``."""
+    cells = [list(significance.parsed(text)) for text in samples]
+    return spread_of({_seed(pair) for own in cells for pair in own}, max(map(len, cells), default=0), what)
+
+
+def spread_of(
+    seeds: Collection[int], runs: int, what: str = "Mean ± sample standard deviation", each: str = "a cell"
+) -> str:
+    """Say what a number with ± means, given the seeds that ran and how many runs make up ``each``."""
+    if not runs:
+        return "No run is finished."
+    named = ", ".join(map(str, sorted(seeds))) if len(seeds) <= 5 else f"{min(seeds)} to {max(seeds)}"
+    if runs == 1:
+        return f"One seed ({named}), so no spread is given."
+    if runs <= len(seeds):
+        return f"{what} over {len(seeds)} seeds ({named})."
+    return f"{what} over {runs} runs {each} (seed{'s' if len(seeds) > 1 else ''} {named})."
 
 
 def bold(kinds: set[str]) -> list[str]:
     """Say what is set in bold, given which means of columns are."""
     named = sorted(kinds - {"none"})
     return [f"Bold: {' or '.join(named)} mean of the column."] if named else []
+
+
+def underlined(tests: Mapping[str, Test], found: Mapping[str, Comparison], labels: Mapping[str, str]) -> str:
+    """Say by which test methods are underlined, and where none could run.
+
+    Args:
+        tests: the test of each column.
+        found: its outcome.
+        labels: the columns' labels.
+    """
+    asked = {key: found[key] for key, test in tests.items() if test != "none" and found[key].best is not None}
+    ran = {key: own for key, own in asked.items() if own.p}
+    failed = {key: own.why for key, own in asked.items() if not own.p}
+    if not asked:
+        return ""
+    if not ran:
+        return f"No significance test could run: {'; '.join(dict.fromkeys(failed.values()))}."
+    names = " and ".join(dict.fromkeys(TESTS[tests[key]] for key in ran))
+    pairs = sorted({n for own in ran.values() for n in own.pairs.values()})
+    several = f"{pairs[0]} to {pairs[-1]}" if len(pairs) > 1 else f"{pairs[0]}"
+    sentences = [
+        f"Underlined: not significantly worse than the best (two-sided {names} over {several} pairs of runs "
+        f"that share seed and partition; p ≥ {ALPHA:g} after Holm's correction over the methods of a column)."
+    ]
+    for why in dict.fromkeys(failed.values()):
+        columns = _listed([labels[key] for key, own in failed.items() if own == why], "columns")
+        sentences.append(f"No test could run for {columns}: {why}.")
+    level = [row for own in ran.values() for row, why in own.untested.items() if why == significance.LEVEL]
+    if level:
+        cells = "1 cell whose" if len(level) == 1 else f"{len(level)} cells whose"
+        sentences.append(f"Not tested: {cells} differences from the best are the same in all runs.")
+    return " ".join(sentences)
+
+
+def made(origin: Origin) -> str:
+    """Say which code made the report, and when the newest of its runs was finished."""
+    parts = [
+        f"commit {origin.commit}" if origin.commit else "",
+        f"newest run {origin.newest}" if origin.newest else "",
+    ]
+    said = ", ".join(filter(None, parts))
+    return f"{said[0].upper()}{said[1:]}." if said else ""
+
+
+def naming_only_what_ran(sentence: str, absent: Iterable[str], instead: str = "") -> str:
+    """Return a sentence, or ``instead`` where it names one of the absent methods."""
+    named = any(re.search(rf"(?<![\w-]){re.escape(label)}(?![\w+-])", sentence) for label in absent if label)
+    return instead if named else sentence
 
 
 def data(notes: Iterable[tuple[str, str, str]]) -> str:
@@ -69,3 +137,15 @@ def notes_of(frame: pd.DataFrame, labels: dict[str, str]) -> list[tuple[str, str
         (labels.get(column, column), state, note)
         for column, state, note in frame[["column", "data_state", "data"]].itertuples(index=False)
     ]
+
+
+def _seed(pair: str) -> int:
+    return int(pair.partition("#")[0].rpartition("/seed")[2])
+
+
+def _listed(names: list[str], what: str) -> str:
+    """Return the names, or how many where there are too many to list; equal ones are counted."""
+    counted = Counter(names)
+    if len(counted) > LISTED:
+        return f"{len(names)} {what}"
+    return ", ".join(name if times == 1 else f"{times} {what} {name}" for name, times in counted.items())

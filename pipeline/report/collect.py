@@ -6,15 +6,18 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
+from fedcore.revision import commit
 from pipeline.catalogue import Run
-from pipeline.targets import Table
+from pipeline.report import agreement, significance
+from pipeline.targets import Column, Table
 
 COLUMNS = (
     "paper",
@@ -26,18 +29,42 @@ COLUMNS = (
     "n",
     "seeds",
     "diverged",
+    "p_best",
     "published_mean",
     "published_std",
+    "published_unit",
     "difference",
+    "margin",
+    "margin_rule",
     "verdict",
     "scale",
     "variant",
     "data",
     "data_state",
     "specs",
+    "values",
 )
 REPRODUCTION = "paper"
 Summary = Mapping[str, Any]
+
+
+class Published(NamedTuple):
+    """A published number: its mean, standard deviation (NaN if not given) and unit."""
+
+    mean: float = math.nan
+    std: float = math.nan
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a report comes from: the commit of the code that made it, the day of its newest run."""
+
+    commit: str = ""
+    newest: str = ""
+
+
+UNKNOWN = Origin()
 
 
 def summary_of(run: Run, root: Path) -> Summary | None:
@@ -94,11 +121,13 @@ def tidy(
     cells: Mapping[tuple[str, str], Sequence[Run]],
     published: Path,
     root: Path = Path(),
+    columns: Sequence[Column] = (),
 ) -> pd.DataFrame:
-    """Return one line a cell: mean and standard deviation over seeds, and the published numbers.
+    """Return one line a cell: mean and standard deviation over runs, and the published numbers.
 
-    The standard deviation has n - 1 in its denominator and is missing for one seed. A diverged run
-    counts in ``diverged`` and not in the mean.
+    The standard deviation has n - 1 in its denominator and is missing for one run. A diverged run
+    counts in ``diverged`` and not in the mean. ``values`` holds each run's own number, before cells are
+    made relative; ``p_best`` is corrected, and missing for the best cell and where no test could run.
 
     Args:
         paper, target: names of what is collected.
@@ -106,6 +135,7 @@ def tidy(
         cells: the runs of each (row, column).
         published: the paper's published.csv.
         root: the folder that holds results/.
+        columns: the columns in which methods are tested against the best.
 
     Raises:
         DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
@@ -114,6 +144,7 @@ def tidy(
     known = published_cells(published, table.beside or target)
     lines = [_line(paper, target, table, cell, runs, known.get(cell), root) for cell, runs in cells.items()]
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
+    frame = significance.with_p(frame, significance.columns(frame, table, columns))
     return frame if table.relative is None else table.relative(frame)
 
 
@@ -131,14 +162,29 @@ def one_kind(runs: Sequence[Run]) -> None:
             raise DataError(f"one table can't mix {what}: {', '.join(sorted(found))}")
 
 
-def published_cells(path: Path, target: str) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return the published mean and standard deviation (NaN if not given) of each cell of a target."""
-    frame = pd.read_csv(path)
+def published_cells(path: Path, target: str) -> dict[tuple[str, str], Published]:
+    """Return what was published in each cell of a target."""
+    frame = pd.read_csv(path, dtype={"row": str, "column": str})
+    frame = frame if "unit" in frame else frame.assign(unit="percent")
     own = frame[frame["target"] == target]
     return {
-        (str(row), str(column)): (float(mean), float(std))
-        for row, column, mean, std in own[["row", "column", "mean", "std"]].itertuples(index=False)
+        (row, column): Published(float(mean), float(std), str(unit))
+        for row, column, mean, std, unit in own[["row", "column", "mean", "std", "unit"]].itertuples(
+            index=False
+        )
     }
+
+
+def pair_of(run: Run) -> str:
+    """Return what two runs share that can be compared: partition (and fold) and seed."""
+    return "/".join(Path(run.partition).parts[-2:])
+
+
+def origin_of(runs: Sequence[Run], root: Path) -> Origin:
+    """Return the commit at hand and the day on which the newest of the runs was finished."""
+    timings = (_read(root / run.folder / "timing.json") for run in runs)
+    days = [str(timing["finished"])[:10] for timing in timings if timing and "finished" in timing]
+    return Origin(commit(), max(days, default=""))
 
 
 def _line(
@@ -147,16 +193,18 @@ def _line(
     table: Table,
     cell: tuple[str, str],
     runs: Sequence[Run],
-    known: tuple[float, float] | None,
+    known: Published | None,
     root: Path,
 ) -> tuple[Any, ...]:
     found = [run for run in runs if _made_of(table, run, root) is not None]
-    measured = [_measured(table, run, root, cell[1]) for run in found]
-    values = [value for value in measured if value is not None]
+    numbers = [(run, measured(table, run, root, cell[1])) for run in found]
+    samples = _samples([(run, value) for run, value in numbers if value is not None])
+    values = list(samples.values())
     mean = statistics.fmean(values) if values else math.nan
     std = statistics.stdev(values) if len(values) > 1 else math.nan
-    published_mean, published_std = known or (math.nan, math.nan)
-    difference = mean - published_mean
+    known = known or Published()
+    difference = mean - known.mean
+    margin, rule = (math.nan, "") if math.isnan(known.mean) else agreement.margin(*known)
     scale = runs[0].scale
     return (
         paper,
@@ -167,23 +215,36 @@ def _line(
         len(values),
         len(runs),
         len(found) - len(values),
-        published_mean,
-        published_std,
+        math.nan,
+        *known,
         difference,
-        verdict(difference, published_std, scale),
+        margin,
+        rule,
+        verdict(difference, margin, scale),
         scale,
         runs[0].spec["variant"],
         _joined(notes_of(run, root)[1] for run in found),
         _joined(notes_of(run, root)[0] for run in found),
         _joined(sha256_text(canonical_json(run.spec))[:12] for run in found),
+        significance.written(samples),
     )
+
+
+def _samples(numbers: Sequence[tuple[Run, float]]) -> dict[str, float]:
+    """Return runs' numbers by pair; runs that share one are told apart."""
+    samples: dict[str, float] = {}
+    for run, value in numbers:
+        pair = pair_of(run)
+        same = sum(key.partition("#")[0] == pair for key in samples)
+        samples[f"{pair}#{same}" if same else pair] = value
+    return samples
 
 
 def _made_of(table: Table, run: Run, root: Path) -> Summary | None:
     return statistics_of(run, root) if table.needs == "partitions" else summary_of(run, root)
 
 
-def _measured(table: Table, run: Run, root: Path, column: str) -> float | None:
+def measured(table: Table, run: Run, root: Path, column: str) -> float | None:
     """Return a run's number in the table's unit, None if it diverged."""
     if table.measure is not None:
         return table.measure(run, root, column)
@@ -197,17 +258,19 @@ def notes_of(run: Run, root: Path) -> tuple[str, str]:
     return found.get("data_state", ""), found.get("data_note", "")
 
 
-def verdict(difference: float, published_std: float, scale: str) -> str:
-    """Say whether a cell agrees with the published one: within two of its deviations or one point.
+def verdict(difference: float, margin: float, scale: str) -> str:
+    """Say whether a cell agrees with the published one, of which only full-scale runs tell.
 
-    Only full-scale runs are compared.
+    Args:
+        difference: ours less the published mean; NaN where either is missing.
+        margin: how far from it counts as near, see ``agreement.margin``.
+        scale: the scale of our runs.
     """
     if math.isnan(difference):
         return ""
     if scale != REPRODUCTION:
         return f"not tested at {scale} scale"
-    allowed = max(1.0, 0.0 if math.isnan(published_std) else 2 * published_std)
-    return "agrees" if abs(difference) <= allowed else "differs"
+    return "agrees" if abs(difference) <= margin + agreement.ROUNDING else "differs"
 
 
 def _joined(parts: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,11 +12,14 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import captions, style
+from pipeline.report import captions, significance, style
 from pipeline.report.captions import Caption
+from pipeline.report.collect import UNKNOWN, Origin
+from pipeline.report.significance import ALPHA, Comparison
 from pipeline.targets import Column, Paper, Table
 
 PARTIAL, DIVERGED = "†", "‡"
+SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 Line = Mapping[Hashable, Any]
 
 
@@ -27,6 +31,7 @@ class Cell:
         mean: the number, or what stands in its place.
         std: the number after ±, or empty.
         best: set in bold.
+        close: not significantly worse than the best, underlined.
         mark: a sign that the caption explains, or empty.
         published: the published number with its deviation, or empty.
         about: one sentence for a reader who asks.
@@ -35,6 +40,7 @@ class Cell:
     mean: str
     std: str = ""
     best: bool = False
+    close: bool = False
     mark: str = ""
     published: str = ""
     about: str = ""
@@ -92,8 +98,8 @@ def arrange(
     table: Table,
     columns: tuple[Column, ...],
     paper: Paper,
-    seeds: tuple[int, ...],
     labels: Mapping[str, str] = MappingProxyType({}),
+    origin: Origin = UNKNOWN,
 ) -> Grid:
     """Lay a tidy table out.
 
@@ -102,18 +108,19 @@ def arrange(
         table: what is printed, and how.
         columns: the columns, in order.
         paper: the paper it belongs to.
-        seeds: the seeds of each cell.
         labels: labels of rows that are no algorithms.
+        origin: where it comes from.
     """
     lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
-    names = list(dict.fromkeys(frame["row"]))
-    best = {column.key: _best(frame, column, table) for column in columns}
+    names = {name: labels.get(name) or style.label(name) for name in dict.fromkeys(frame["row"])}
+    compared = significance.columns(frame, table, columns)
+    best = {column.key: _best(lines, compared[column.key], table, column) for column in columns}
     rows = tuple(
         (
-            labels.get(name) or style.label(name),
-            tuple(_cell(lines[name, c.key], table, c, best) for c in columns),
+            label,
+            tuple(_cell(lines[name, c.key], table, c, best[c.key], compared[c.key]) for c in columns),
         )
-        for name in names
+        for name, label in names.items()
     )
     return Grid(
         name=f"{frame['paper'].iloc[0]}-{frame['target'].iloc[0]}",
@@ -121,20 +128,18 @@ def arrange(
         groups=groups(columns),
         columns=tuple(column.label for column in columns),
         rows=rows,
-        caption=_caption(frame, table, columns, paper, seeds, rows),
+        caption=_caption(frame, table, columns, paper, names, rows, compared, origin),
     )
 
 
-def _best(frame: pd.DataFrame, column: Column, table: Table) -> str | None:
-    """Return the best printed mean of a column; incomplete cells don't compete."""
-    own = frame[(frame["column"] == column.key) & (frame["n"] == frame["seeds"])]["mean"]
-    kind = column.best or table.best
-    if own.empty or kind == "none":
+def _best(lines: Mapping[Any, Line], found: Comparison, table: Table, column: Column) -> str | None:
+    """Return the best mean of a column as it is printed."""
+    if found.best is None:
         return None
-    return _number(own.max() if kind == "largest" else own.min(), _decimals(table, column))
+    return _number(lines[found.best, column.key]["mean"], _decimals(table, column))
 
 
-def _cell(line: Line, table: Table, column: Column, best: Mapping[str, str | None]) -> Cell:
+def _cell(line: Line, table: Table, column: Column, best: str | None, found: Comparison) -> Cell:
     n, seeds, diverged = (int(line[key]) for key in ("n", "seeds", "diverged"))
     decimals = _decimals(table, column)
     published = _with_std(line["published_mean"], line["published_std"], decimals)
@@ -144,18 +149,22 @@ def _cell(line: Line, table: Table, column: Column, best: Mapping[str, str | Non
     mean = _number(line["mean"], decimals)
     std = _number(line["std"], decimals)
     mark = (DIVERGED if diverged else "") + (PARTIAL if finished < seeds else "")
-    bold = n == seeds and mean == best[column.key]
-    return Cell(mean, std, bold, mark, published, _about(line, n, seeds, diverged))
+    bold = n == seeds and mean == best
+    p = found.p.get(str(line["row"]))
+    close = not bold and p is not None and p >= ALPHA
+    return Cell(mean, std, bold, close, mark, published, _about(line, n, seeds, diverged, p))
 
 
 def _decimals(table: Table, column: Column) -> int:
     return table.decimals if column.decimals is None else column.decimals
 
 
-def _about(line: Line, n: int, seeds: int, diverged: int) -> str:
+def _about(line: Line, n: int, seeds: int, diverged: int, p: float | None) -> str:
     parts = [f"{n} of {seeds} runs"]
     if diverged:
         parts.append(f"{diverged} diverged")
+    if p is not None:
+        parts.append(f"p = {p:.2g} against the best")
     difference = line["difference"]
     if not math.isnan(difference):
         parts.append(f"{difference:+.2f} to the published value")
@@ -169,25 +178,34 @@ def _caption(
     table: Table,
     columns: tuple[Column, ...],
     paper: Paper,
-    seeds: tuple[int, ...],
+    names: Mapping[str, str],
     rows: tuple[tuple[str, tuple[Cell, ...]], ...],
+    compared: Mapping[str, Comparison],
+    origin: Origin,
 ) -> Caption:
+    """Say what was found; a sentence that would name a method of which no run ended is left out."""
     scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
+    ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
+    absent = [label for name, label in names.items() if name not in ran]
     marks = "".join(cell.mark for _, cells in rows for cell in cells)
     explained = {
         PARTIAL: f"{PARTIAL} fewer runs than asked for.",
         DIVERGED: f"{DIVERGED} without diverged runs.",
     }
-    notes = captions.notes_of(frame, {column.key: column.group or column.label for column in columns})
+    labels = {column.key: column.group or column.label for column in columns}
+    tests = {column.key: column.test or table.test for column in columns}
+    title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")
     sentences = (
-        f"{table.title} ({table.unit})" + (f", {table.when}." if table.when else "."),
-        table.note,
-        captions.spread(seeds),
-        *captions.bold({column.best or table.best for column in columns}),
+        f"{title} ({table.unit})" + (f", {table.when}." if table.when else "."),
+        *(captions.naming_only_what_ran(part, absent) for part in SENTENCE.split(table.note)),
+        captions.spread(frame[frame["std"].notna() | (frame["n"] == 1)]["values"]),
+        *captions.bold({c.best or table.best for c in columns if compared[c.key].best is not None}),
+        captions.underlined(tests, compared, {c.key: f"{c.group} {c.label}".strip() for c in columns}),
         *(text for mark, text in explained.items() if mark in marks),
         captions.scale_and_variant(scale, variant),
-        captions.data(notes),
+        captions.data(captions.notes_of(frame, labels)),
         captions.origin(table.published, paper),
+        captions.made(origin),
     )
     return Caption(captions.watermark(scale), tuple(filter(None, sentences)))
 

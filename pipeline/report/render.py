@@ -18,6 +18,8 @@ TEX = {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
     "×": r"$\times$",
+    "≥": r"$\geq$",
+    "<": r"$<$",
     "–": "--",
     "†": r"\textsuperscript{\dag}",
     "‡": r"\textsuperscript{\ddag}",

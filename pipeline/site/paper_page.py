@@ -98,10 +98,10 @@ def _standing(shown: Shown) -> str:
 
 def _caption(shown: Shown, root: Path) -> Caption:
     """Return a figure's caption, made by the code that captioned its picture."""
-    paper, params = shown.declared, shown.home.params.papers[shown.paper]
+    paper = shown.declared
     assert shown.frame is not None
     if isinstance(shown.about, Curves):
-        return build_curves.caption(shown.frame, shown.about, paper, params.seeds)
+        return build_curves.caption(shown.frame, shown.about, paper, {run.seed for run in shown.runs})
     mark = captions.watermark(shown.scale)
     if isinstance(shown.about, Drawing):
         said = build_drawing.caption(shown.about, paper, list(shown.runs), root)

@@ -88,8 +88,7 @@ def view(shown: Shown) -> View:
     params = shown.home.params.papers[shown.paper]
     columns = table.columns(params)
     labels = {} if table.rows is None else table.rows(params)
-    seeds = tuple(dict.fromkeys(run.seed for run in next(iter(shown.cells.values()))))
-    grid = arrange(frame, table, columns, shown.declared, seeds, labels)
+    grid = arrange(frame, table, columns, shown.declared, labels)
     lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
     names = dict.fromkeys(frame["row"])
     absolute = table.unit == "%"

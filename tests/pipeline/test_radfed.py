@@ -14,7 +14,7 @@ from fedcore.errors import DataError
 from pipeline.catalogue import Catalogue
 from pipeline.papers.radfed.figures import draw_partition
 from pipeline.papers.radfed.settings import SETTINGS
-from pipeline.papers.radfed.tables import beside_released, relative_to_fedavg
+from pipeline.papers.radfed.tables import PUBLISHED, beside_released, relative_to_fedavg
 from pipeline.params import load
 from pipeline.targets import Found
 
@@ -84,8 +84,9 @@ def test_partitions_of_table_1_are_drawn_twenty_times_without_folds(paper: Catal
 
 def lines(cells: dict[tuple[str, str], float], **more: object) -> pd.DataFrame:
     rows = [{"row": row, "column": column, "mean": mean} for (row, column), mean in cells.items()]
+    known = {"published_mean": 1.0, "published_std": 0.1, "published_unit": "relative_percent"}
     return pd.DataFrame(rows).assign(
-        **{"std": 2.0, "published_mean": 1.0, "published_std": 0.1, "scale": "paper", **more}
+        **{**known, "std": 2.0, "margin": 1.0, "margin_rule": "1 point", "scale": "paper", **more}
     )
 
 
@@ -110,8 +111,12 @@ def test_a_missing_column_leaves_the_average_open() -> None:
 
 def test_released_draws_stand_beside_the_same_published_numbers() -> None:
     frame = lines({("mnist_1", "c_score"): 0.7, ("mnist_1_released", "c_score"): 0.69})
-    frame.loc[1, ["published_mean", "published_std"]] = float("nan")
-    assert beside_released(frame)["difference"].tolist() == pytest.approx([-0.3, -0.31])
+    frame.loc[1, ["published_mean", "published_std", "margin"]] = float("nan")
+    frame.loc[1, ["published_unit", "margin_rule"]] = ""
+    beside = beside_released(frame)
+    assert beside["difference"].tolist() == pytest.approx([-0.3, -0.31])
+    for key in PUBLISHED:
+        assert beside[key].nunique(dropna=False) == 1, key
 
 
 def found(tmp_path: Path, counts: dict[str, list[list[int]] | None]) -> Found:

@@ -13,8 +13,8 @@ from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Run
 from pipeline.papers import published
-from pipeline.report import pdf, render
-from pipeline.report.collect import COLUMNS, tidy, verdict
+from pipeline.report import agreement, pdf, render
+from pipeline.report.collect import COLUMNS, Origin, tidy, verdict
 from pipeline.report.grid import Grid, arrange
 from pipeline.targets import Column, Paper, Query, Table
 
@@ -42,7 +42,7 @@ def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "p
         seed=seed,
         spec=spec,
         code="code",
-        partition="partition",
+        partition=f"results/toy/{scale}/partitions/mnist-{column}-0/seed{seed}",
     )
 
 
@@ -75,9 +75,8 @@ def table_of(
     (root / "published.csv").write_text(
         "target,row,column,mean,std\ntable1,fedavg,easy,99.28,0.01\ntable1,fedavg,hard,97.07,\n"
     )
-    frame = tidy("toy", "table1", TABLE, cells, root / "published.csv", root)
-    seeds = SEEDS[: max(len(values) for values in accuracies.values())]
-    return frame, arrange(frame, TABLE, COLUMNS_OF, PAPER, seeds)
+    frame = tidy("toy", "table1", TABLE, cells, root / "published.csv", root, COLUMNS_OF)
+    return frame, arrange(frame, TABLE, COLUMNS_OF, PAPER, origin=Origin("abc1234567", "2023-01-02"))
 
 
 ONE_SEED: dict[tuple[str, str], list[float | str | None]] = {
@@ -189,18 +188,24 @@ def test_reduced_scales_are_watermarked(tmp_path: Path, scale: str, expected: st
 
 
 @pytest.mark.parametrize(
-    ("difference", "std", "expected"),
+    ("difference", "mean", "std", "unit", "expected"),
     [
-        (0.9, 0.01, "agrees"),
-        (-1.0, float("nan"), "agrees"),
-        (1.1, 0.01, "differs"),
-        (-5.0, 3.0, "agrees"),
-        (6.1, 3.0, "differs"),
-        (float("nan"), 1.0, ""),
+        (0.9, 90.0, 0.01, "percent", "agrees"),
+        (-1.0, 90.0, float("nan"), "percent", "agrees"),
+        (1.1, 90.0, 0.01, "relative_percent", "differs"),
+        (-5.0, 90.0, 3.0, "percent", "agrees"),
+        (6.1, 90.0, 3.0, "percent", "differs"),
+        (float("nan"), 90.0, 1.0, "percent", ""),
+        (0.9, 2.0, float("nan"), "mmd", "differs"),  # a point is no margin here: 5% of 2 is .1
+        (0.1, 2.0, float("nan"), "mmd", "agrees"),
+        (-30.0, 1000.0, 10.0, "bytes", "differs"),
+        (-20.0, 1000.0, 10.0, "bytes", "agrees"),
+        (0.0, 5.0, 0.0, "count", "agrees"),
     ],
 )
-def test_verdicts_allow_two_deviations_or_one_point(difference: float, std: float, expected: str) -> None:
-    assert verdict(difference, std, "paper") == expected
+def test_verdicts_know_units(difference: float, mean: float, std: float, unit: str, expected: str) -> None:
+    allowed, _ = agreement.margin(mean, std, unit)
+    assert verdict(difference, allowed, "paper") == expected
 
 
 @pytest.mark.parametrize(

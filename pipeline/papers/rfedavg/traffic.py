@@ -84,6 +84,7 @@ TRAFFIC = Table(
     unit="bytes",
     decimals=0,
     best="smallest",
+    test="none",
     when="",
     note=NOTE,
 )

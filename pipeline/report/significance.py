@@ -1,0 +1,140 @@
+"""Which methods of a column are not significantly worse than its best: paired tests, Holm's correction.
+
+Two runs make a pair where they share seed and partition (and with it the fold), so that all that differs
+between them is the method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from pipeline.targets import Best, Column, Table, Test
+
+ALPHA = 0.05
+DIGITS = 9
+Samples = Mapping[str, float]
+
+FEW = "fewer than two pairs of runs"
+LEVEL = "differences without spread"
+ALONE = "one complete method"
+UNASKED = "no test is asked for"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A column's methods against its best one.
+
+    Attributes:
+        best: the row with the best mean over complete cells; None if there is none, or no best is asked for.
+        p: the two-sided p-value of each tested row, corrected.
+        untested: the other complete rows, with the reason.
+        pairs: the number of pairs of each tested row.
+        why: why no row could be tested; empty where one was.
+    """
+
+    best: str | None = None
+    p: Mapping[str, float] = field(default_factory=dict)
+    untested: Mapping[str, str] = field(default_factory=dict)
+    pairs: Mapping[str, int] = field(default_factory=dict)
+    why: str = UNASKED
+
+
+def written(samples: Samples) -> str:
+    """Return runs' numbers as one text: ``pair=number pair=number``."""
+    return " ".join(f"{pair}={value:.10g}" for pair, value in samples.items())
+
+
+def parsed(text: object) -> dict[str, float]:
+    """Return the numbers of a text that ``written`` made; none of a missing one."""
+    parts = text.split() if isinstance(text, str) else []
+    return {pair: float(value) for pair, _, value in (part.rpartition("=") for part in parts)}
+
+
+def columns(frame: pd.DataFrame, table: Table, asked: Sequence[Column]) -> dict[str, Comparison]:
+    """Compare the methods of each column of a tidy table.
+
+    Args:
+        frame: lines with ``row``, ``column``, ``n``, ``seeds`` and ``values``; cells with fewer runs than
+            asked for don't compete.
+        table: which mean is best, and which test is meant, unless a column says otherwise.
+        asked: the columns.
+    """
+    found = {}
+    for column in asked:
+        own = frame[(frame["column"] == column.key) & (frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
+        samples = {str(row): parsed(text) for row, text in zip(own["row"], own["values"], strict=True)}
+        found[column.key] = compare(samples, column.best or table.best, column.test or table.test)
+    return found
+
+
+def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Comparison:
+    """Test each row against the row with the best mean.
+
+    Args:
+        samples: each row's numbers by pair.
+        kind: which mean is best.
+        test: ``t``, the paired t-test; ``wilcoxon``, the signed-rank test; ``none``.
+    """
+    if kind == "none" or not samples:
+        return Comparison()
+    means = {row: math.fsum(own.values()) / len(own) for row, own in samples.items()}
+    best = (max if kind == "largest" else min)(means, key=lambda row: means[row])
+    if test == "none":
+        return Comparison(best)
+    differences = {row: _differences(own, samples[best]) for row, own in samples.items() if row != best}
+    untested = {row: why for row, own in differences.items() if (why := _untestable(own))}
+    tested = {row: own for row, own in differences.items() if row not in untested}
+    if test == "wilcoxon" and tested and not _reachable(tested.values()):
+        most = max(map(len, tested.values()))
+        untested |= dict.fromkeys(tested, f"{most} pairs of runs, too few to reach p < {ALPHA:g}")
+        tested = {}
+    p = holm({row: _p(own, test) for row, own in tested.items()})
+    why = "" if tested else next(iter(untested.values()), ALONE)
+    return Comparison(best, p, untested, {row: len(own) for row, own in tested.items()}, why)
+
+
+def holm(p: Mapping[str, float]) -> dict[str, float]:
+    """Return p-values corrected for their number by Holm's step-down method (1979)."""
+    corrected: dict[str, float] = {}
+    largest = 0.0
+    for place, row in enumerate(sorted(p, key=lambda row: p[row])):
+        largest = max(largest, min(1.0, (len(p) - place) * p[row]))
+        corrected[row] = largest
+    return {row: corrected[row] for row in p}
+
+
+def with_p(frame: pd.DataFrame, found: Mapping[str, Comparison]) -> pd.DataFrame:
+    """Return the frame with ``p_best``: a cell's corrected p-value against the best of its column."""
+    lines = zip(frame["row"], frame["column"], strict=True)
+    p = [found[column].p.get(row, math.nan) if column in found else math.nan for row, column in lines]
+    return frame.assign(p_best=p)
+
+
+def _differences(mine: Samples, best: Samples) -> np.ndarray:
+    shared = [pair for pair in mine if pair in best]
+    return np.round([mine[pair] - best[pair] for pair in shared], DIGITS)
+
+
+def _untestable(differences: np.ndarray) -> str:
+    if len(differences) < 2:
+        return FEW
+    return LEVEL if np.ptp(differences) == 0 else ""
+
+
+def _reachable(differences: Collection[np.ndarray]) -> bool:
+    """Whether the signed-rank test can find anything: the smallest p-value of m tests is m * 2 / 2^n."""
+    most = max(int(np.count_nonzero(own)) for own in differences)
+    return len(differences) * 2.0 ** (1 - most) < ALPHA
+
+
+def _p(differences: np.ndarray, test: Test) -> float:
+    from scipy import stats
+
+    if test == "wilcoxon":
+        return float(stats.wilcoxon(differences).pvalue)
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)

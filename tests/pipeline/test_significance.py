@@ -1,0 +1,182 @@
+"""Paired tests against the best of a column: known p-values, corrections, and what can't be tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pipeline.report import captions, render, significance
+from pipeline.report.collect import Origin
+from pipeline.report.grid import Grid, arrange
+from pipeline.report.significance import Comparison, compare, holm
+from pipeline.targets import Column, Paper, Query, Table, Test
+
+COLUMN = (Column("all", "All"),)
+TABLE = Table(
+    title="Accuracy of FedAvg and others",
+    published="Table I",
+    columns=lambda params: COLUMN,
+    query=lambda row, column: Query("regime", "mnist", column, row),
+    note="SCAFFOLD keeps two models. Folds are by client.",
+)
+PAPER = Paper(title="A paper", citation="A. Author, 2023", datasets={}, targets={"table1": TABLE})
+
+BEST = [90.0, 91.0, 92.0, 93.0]
+CLOSE = [90.5, 90.0, 92.5, 92.0]
+WORSE = [80.0, 81.5, 81.5, 83.0]
+
+
+def samples(**rows: list[float]) -> dict[str, dict[str, float]]:
+    return {
+        row: {f"mnist-0/seed{seed}": value for seed, value in enumerate(own)} for row, own in rows.items()
+    }
+
+
+def grid_of(rows: Mapping[str, Mapping[str, float]], test: Test = "t", seeds: int = 4) -> Grid:
+    """Lay out a table of one column; a row without numbers has not run."""
+    lines = [
+        {
+            "row": row,
+            "column": "all",
+            "mean": sum(own.values()) / len(own) if own else float("nan"),
+            "std": 1.0 if len(own) > 1 else float("nan"),
+            "n": len(own),
+            "values": significance.written(own),
+        }
+        for row, own in rows.items()
+    ]
+    frame = pd.DataFrame(lines).assign(
+        **{"paper": "toy", "target": "table1", "seeds": seeds, "diverged": 0, "difference": float("nan")},
+        **{"published_mean": float("nan"), "published_std": float("nan"), "verdict": ""},
+        **{"scale": "paper", "variant": "paper", "data": "", "data_state": ""},
+    )
+    table = Table(**{**vars(TABLE), "test": test})
+    return arrange(frame, table, COLUMN, PAPER, origin=Origin("abc1234567", "2023-01-02"))
+
+
+def marked(grid: Grid) -> dict[str, str]:
+    """Return "bold", "underlined" or nothing for each row."""
+    return {
+        label: "bold" if cell.best else "underlined" if cell.close else "" for label, (cell,) in grid.rows
+    }
+
+
+def test_what_is_not_significantly_worse_is_underlined_and_nothing_else() -> None:
+    grid = grid_of(samples(fedavg=BEST, fedprox=CLOSE, scaffold=WORSE))
+    assert marked(grid) == {"FedAvg": "bold", "FedProx": "underlined", "SCAFFOLD": ""}
+    assert "<u>91.25</u>" in render.markdown(grid)
+    assert "<u>91.25</u>" in render.html(grid)
+    assert r"\underline{91.25}" in render.latex(grid)
+    for form in (render.markdown, render.html):
+        assert form(grid).count("<u>") == 1
+    assert "paired t-test over 4 pairs of runs" in grid.caption.text
+
+
+def test_p_values_are_those_of_the_paired_test_times_holms_factor() -> None:
+    found = compare(samples(a=BEST, b=CLOSE, c=WORSE), "largest", "t")
+    assert found.best == "a"
+    assert found.p["b"] == pytest.approx(stats.ttest_rel(CLOSE, BEST).pvalue)
+    assert found.p["c"] == pytest.approx(2 * stats.ttest_rel(WORSE, BEST).pvalue)
+    assert dict(found.pairs) == {"b": 4, "c": 4}
+
+
+def test_the_smallest_mean_can_be_the_best() -> None:
+    assert compare(samples(a=BEST, c=WORSE), "smallest", "t").best == "c"
+
+
+def test_holms_correction_of_a_worked_example() -> None:
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == pytest.approx(
+        {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02}
+    )
+
+
+@given(st.dictionaries(st.text(max_size=3), st.floats(0, 1), max_size=8))
+def test_holms_correction_lies_between_none_and_bonferronis(p: dict[str, float]) -> None:
+    corrected = holm(p)
+    assert list(corrected) == list(p)
+    for row, value in p.items():
+        assert value <= corrected[row] <= min(1.0, len(p) * value)
+    in_order = sorted(p, key=lambda row: p[row])
+    assert [corrected[row] for row in in_order] == sorted(corrected.values())
+
+
+@given(st.lists(st.tuples(*[st.floats(0, 100, width=16)] * 2), min_size=2, max_size=8))
+def test_order_of_rows_and_runs_does_not_count(pairs: list[tuple[float, float]]) -> None:
+    first, second = (list(own) for own in zip(*pairs, strict=True))
+    found = compare(samples(a=first, b=second), "largest", "t")
+    turned = compare(samples(b=second[::-1], a=first[::-1]), "largest", "t")
+    assert sorted(found.p.values()) == pytest.approx(sorted(turned.p.values()))
+
+
+def test_one_seed_is_not_tested_and_the_caption_says_so() -> None:
+    grid = grid_of(samples(fedavg=[90.0], fedprox=[89.99]), seeds=1)
+    assert marked(grid) == {"FedAvg": "bold", "FedProx": ""}
+    assert "One seed (0), so no spread is given." in grid.caption.text
+    assert "No significance test could run: fewer than two pairs of runs." in grid.caption.text
+    assert "Underlined" not in grid.caption.text
+
+
+def test_runs_of_other_partitions_are_no_pairs() -> None:
+    rows = samples(a=BEST, b=CLOSE)
+    rows["b"] = {pair.replace("mnist", "usps"): value for pair, value in rows["b"].items()}
+    found = compare(rows, "largest", "t")
+    assert (dict(found.p), found.why) == ({}, significance.FEW)
+
+
+def test_equal_methods_are_both_bold_without_a_test() -> None:
+    grid = grid_of(samples(fedavg=BEST, fedprox=BEST, scaffold=WORSE))
+    assert marked(grid) == {"FedAvg": "bold", "FedProx": "bold", "SCAFFOLD": ""}
+    found = compare(samples(fedavg=BEST, fedprox=BEST), "largest", "t")
+    assert found == Comparison("fedavg", untested={"fedprox": significance.LEVEL}, why=significance.LEVEL)
+    assert "1 cell whose differences from the best are the same in all runs" in grid.caption.text
+
+
+def test_a_constant_lag_is_not_underlined() -> None:
+    lag = [value - 0.1 for value in BEST]
+    grid = grid_of(samples(fedavg=BEST, fedprox=lag))
+    assert marked(grid) == {"FedAvg": "bold", "FedProx": ""}
+
+
+def test_the_signed_rank_test_runs_only_where_it_could_find_something() -> None:
+    few = compare(samples(a=BEST, b=CLOSE), "largest", "wilcoxon")
+    assert (dict(few.p), few.why) == ({}, "4 pairs of runs, too few to reach p < 0.05")
+    lags = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    many = compare(samples(a=[90.0] * 6, b=[90.0 - lag for lag in lags]), "largest", "wilcoxon")
+    assert many.p["b"] == pytest.approx(2 / 2**6)
+
+
+@pytest.mark.parametrize("test", ["t", "wilcoxon"])
+def test_a_caption_never_names_a_method_without_runs(test: Test) -> None:
+    grid = grid_of({**samples(fedprox=BEST, feddane=CLOSE), "fedavg": {}, "scaffold": {}}, test)
+    said = grid.caption.text
+    assert not [name for name in ("FedAvg", "SCAFFOLD") if name in said]
+    assert said.startswith("Table I, in part (%)")
+    assert "Folds are by client." in said
+    assert "Accuracy of FedAvg and others" in grid_of(samples(fedavg=BEST, fedprox=CLOSE)).caption.text
+
+
+def test_labels_inside_longer_labels_are_not_taken_for_them() -> None:
+    assert captions.naming_only_what_ran("rFedAvg+ alone.", ["rFedAvg", "FedAvg"]) == "rFedAvg+ alone."
+    assert captions.naming_only_what_ran("So does rFedAvg.", ["rFedAvg"]) == ""
+
+
+def test_no_test_asked_for_is_not_excused() -> None:
+    said = grid_of(samples(fedavg=BEST, fedprox=CLOSE), "none").caption.text
+    assert "Bold: largest mean of the column." in said
+    assert "significan" not in said
+
+
+def test_the_caption_names_commit_and_newest_run() -> None:
+    assert grid_of(samples(fedavg=BEST)).caption.text.endswith("Commit abc1234567, newest run 2023-01-02.")
+    assert captions.made(Origin()) == ""
+
+
+def test_written_numbers_are_read_again() -> None:
+    own = {"mnist-a=1/seed0": 0.125, "mnist-a=1/seed0#1": 99.5}
+    assert significance.parsed(significance.written(own)) == own
+    assert significance.parsed(float("nan")) == {}
