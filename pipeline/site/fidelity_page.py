@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fedcore.errors import DataError
-from pipeline.fidelity.board import SCORES, Board, board
+from pipeline.fidelity.board import Board, board
 from pipeline.report import style
 from pipeline.site import tables
 from pipeline.site.survey import Survey
@@ -106,7 +106,7 @@ def _cell(line: Line, known: set[tuple[str, str]]) -> dict[str, Any]:
 
 def _distance(line: Line) -> tables.Distance | None:
     """Return a cell's distance; it is near exactly where the board says that it is within its margin."""
-    far = tables.distance(line, line["unit"] in SCORES)
+    far = tables.distance(line, str(line["unit"]))
     within = line["within_margin"]
     if far is None or pd.isna(within):
         return far

@@ -86,7 +86,7 @@ def _block(shown: Shown, root: Path) -> dict[str, Any]:
 
 def _standing(shown: Shown) -> str:
     needed = len(shown.runs)
-    told = [MEANING[shown.state] if needed or shown.files else "not built"]
+    told = [MEANING[shown.state] if needed else "built" if shown.files else "not built"]
     told.append(f"{shown.finished} of {needed} {shown.about.needs} finished" if needed else "it needs no run")
     told += [f"{shown.scale} scale"] if shown.scaled else []
     said = f"{'; '.join(told).capitalize()}."

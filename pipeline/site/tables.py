@@ -9,15 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import build_listing
-from pipeline.report.agreement import DEVIATIONS, POINTS
+from pipeline.report import agreement, build_listing
 from pipeline.report.captions import Caption
 from pipeline.report.grid import Cell as Printed
 from pipeline.report.grid import Grid, arrange, groups
 from pipeline.site.survey import Shown
 from pipeline.targets import Listing, Table
 
-FAR = 5.0
+FAR = 5
 MARKS = {-2: "▼▼", -1: "▼", 0: "≈", 1: "▲", 2: "▲▲"}
 CLASSES = {-2: "far-below", -1: "below", 0: "near", 1: "above", 2: "far-above"}
 Line = Mapping[Hashable, Any]
@@ -91,44 +90,34 @@ def view(shown: Shown) -> View:
     grid = arrange(frame, table, columns, shown.declared, labels)
     lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
     names = dict.fromkeys(frame["row"])
-    absolute = table.unit == "%"
     rows = tuple(
         (
             label,
             tuple(
-                Cell(
-                    name,
-                    column.key,
-                    printed,
-                    distance(lines[name, column.key], absolute, _digits(table, column.decimals)),
-                )
+                _cell(lines[name, column.key], printed, _digits(table, column.decimals))
                 for column, printed in zip(columns, printed_cells, strict=True)
             ),
         )
         for name, (label, printed_cells) in zip(names, grid.rows, strict=True)
     )
-    return View(grid, rows, _legend(absolute) if grid.has_published else ())
+    return View(grid, rows, _legend(frame) if grid.has_published else ())
 
 
-def distance(line: Line, absolute: bool, decimals: int = 2) -> Distance | None:
-    """Return how far a line's mean is from its published mean.
-
-    Near is within a point or two published standard deviations, the larger of the two; far is more than five
-    points. Where the unit is not per cent, a point is a hundredth of the published number.
+def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
+    """Return how far a line's mean is from its published mean: near within the margin, far beyond five.
 
     Args:
         line: ``mean``, ``published_mean`` and ``published_std``.
-        absolute: the unit is per cent.
+        unit: the published numbers' unit, which decides on the margin; see ``agreement.margin``.
         decimals: digits in print.
     """
-    difference = float(line["mean"]) - float(line["published_mean"])
+    published, spread = float(line["published_mean"]), float(line["published_std"])
+    difference = float(line["mean"]) - published
     if math.isnan(difference):
         return None
-    point = POINTS if absolute else abs(float(line["published_mean"])) / 100
-    spread = float(line["published_std"])
-    near = max(POINTS * point, 0.0 if math.isnan(spread) else DEVIATIONS * spread) + 1e-9
-    size = abs(difference)
-    level = 0 if size <= near else 1 if size <= max(FAR * point, near) else 2
+    margin, _ = agreement.margin(published, spread, unit)
+    size = abs(difference) - agreement.ROUNDING
+    level = 0 if size <= margin else 1 if size <= FAR * margin else 2
     return Distance(level if difference > 0 else -level, f"{difference:+.{decimals}f}".replace("-", "−"))
 
 
@@ -163,18 +152,21 @@ def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[st
     ]
 
 
+def _cell(line: Line, printed: Printed, decimals: int) -> Cell:
+    return Cell(line["row"], line["column"], printed, distance(line, line["published_unit"], decimals))
+
+
 def _digits(table: Table, own: int | None) -> int:
     return table.decimals if own is None else own
 
 
-def _legend(absolute: bool) -> tuple[tuple[str, str, str], ...]:
-    unit = "points" if absolute else "%"
-    one = "1 point" if absolute else "1%"
+def _legend(frame: pd.DataFrame) -> tuple[tuple[str, str, str], ...]:
+    rules = " or ".join(sorted({str(rule) for rule in frame["margin_rule"] if rule}))
     words = {
-        -2: f"below by more than {FAR:g} {unit}",
+        -2: f"below by more than {FAR} margins",
         -1: "below",
-        0: f"within {one} or {DEVIATIONS:g} published sd",
+        0: f"within the margin ({rules})",
         1: "above",
-        2: f"above by more than {FAR:g} {unit}",
+        2: f"above by more than {FAR} margins",
     }
     return tuple((CLASSES[level], MARKS[level], text) for level, text in words.items())

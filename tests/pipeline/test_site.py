@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PAPER = "fedomw"
+NAN = float("nan")
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
 FORMS = {"table": ("csv", "md", "html", "tex", "standalone"), "figure": ("csv", "svg", "pdf", "png")}
 CHROMIUM = next(
@@ -205,24 +206,24 @@ def test_a_damaged_run_is_shown_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mean", "published", "std", "absolute", "level"),
+    ("mean", "published", "std", "unit", "level"),
     [
-        (50.0, 51.0, float("nan"), True, 0),
-        (50.0, 51.01, float("nan"), True, -1),
-        (50.0, 53.0, 1.5, True, 0),
-        (56.0, 50.9, float("nan"), True, 2),
-        (55.9, 50.9, float("nan"), True, 1),
-        (60.0, 50.0, 6.0, True, 0),
-        (1020.0, 1000.0, float("nan"), False, 1),
-        (1009.0, 1000.0, float("nan"), False, 0),
-        (900.0, 1000.0, float("nan"), False, -2),
+        (50.0, 51.0, NAN, "percent", 0),
+        (50.0, 51.01, NAN, "percent", -1),
+        (50.0, 53.0, 1.5, "percent", 0),
+        (55.9, 50.9, NAN, "percent", 1),
+        (56.0, 50.9, NAN, "percent", 2),
+        (60.0, 50.0, 6.0, "percent", 0),
+        (1049.0, 1000.0, NAN, "bytes", 0),
+        (1051.0, 1000.0, NAN, "bytes", 1),
+        (700.0, 1000.0, NAN, "bytes", -2),
     ],
 )
-def test_near_and_far(mean: float, published: float, std: float, absolute: bool, level: int) -> None:
-    found = distance({"mean": mean, "published_mean": published, "published_std": std}, absolute)
+def test_near_and_far(mean: float, published: float, std: float, unit: str, level: int) -> None:
+    found = distance({"mean": mean, "published_mean": published, "published_std": std}, unit)
     assert found is not None
     assert found.level == level
-    assert distance({"mean": mean, "published_mean": float("nan"), "published_std": std}, absolute) is None
+    assert distance({"mean": mean, "published_mean": NAN, "published_std": std}, unit) is None
 
 
 def test_a_cell_leads_to_its_runs(site: Path) -> None:
