@@ -83,7 +83,10 @@ class Table:
             diverged run; ``metric`` times ``factor`` of the final measurements unless given.
         needs: what cells are made of: finished runs, or partitions only.
         relative: changes the tidy frame once it is collected, as for cells relative to a row.
+        dataset: (row, column key) -> the data set in print that a cell is about, for the caption's notes on
+            data; the column's heading unless given.
         beside: the target whose published numbers stand beside its cells; its own unless given.
+        beside_cell: (row, column) -> the cell there; the one of the same name unless given.
     """
 
     title: str
@@ -95,7 +98,9 @@ class Table:
     measure: Callable[[Run, Path, str], float | None] | None = None
     needs: Needs = "runs"
     relative: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+    dataset: Callable[[str, str], str] | None = None
     beside: str = ""
+    beside_cell: Callable[[str, str], Cell] | None = None
     metric: str = "test_accuracy"
     factor: float = 100.0
     unit: str = "%"

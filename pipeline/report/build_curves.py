@@ -57,7 +57,7 @@ def caption(
         captions.spread_of(seeds, int(frame["n"].max()), BAND, "a point"),
         FEWER if (frame["n"] < frame["n"].max()).any() else "",
         captions.scale_and_variant(scale, variant),
-        captions.data(captions.notes_of(frame, labels)),
+        captions.data(captions.notes_of(frame, lambda row, column: labels[column])),
         captions.origin(figure.published, paper),
         captions.made(origin),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -131,12 +131,16 @@ def origin(published: str, paper: Paper) -> str:
     return f"{published} of {paper.citation}, rebuilt."
 
 
-def notes_of(frame: pd.DataFrame, labels: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Return (data set in print, state, note) of the lines of a tidy table."""
-    return [
-        (labels.get(column, column), state, note)
-        for column, state, note in frame[["column", "data_state", "data"]].itertuples(index=False)
-    ]
+def notes_of(frame: pd.DataFrame, dataset: Callable[[str, str], str]) -> list[tuple[str, str, str]]:
+    """Return (data set in print, state, note) of the lines of a tidy table.
+
+    Args:
+        frame: the tidy table.
+        dataset: (row, column) -> the data set in print, empty for a line about several of them.
+    """
+    lines = frame[["row", "column", "data_state", "data"]].itertuples(index=False)
+    named = ((dataset(row, column), state, note) for row, column, state, note in lines)
+    return [(name, state, note) for name, state, note in named if name]
 
 
 def _seed(pair: str) -> int:

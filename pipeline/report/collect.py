@@ -104,6 +104,15 @@ def history_of(run: Run, root: Path) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
+def timing_of(run: Run, root: Path) -> Summary | None:
+    """Read a run's times, machine and versions; None if there are none.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    return _read(root / run.folder / "timing.json")
+
+
 def _read(path: Path) -> Summary | None:
     if not path.exists():
         return None
@@ -142,10 +151,17 @@ def tidy(
     """
     one_kind([run for runs in cells.values() for run in runs])
     known = published_cells(published, table.beside or target)
-    lines = [_line(paper, target, table, cell, runs, known.get(cell), root) for cell, runs in cells.items()]
+    lines = [
+        _line(paper, target, table, cell, runs, known.get(_beside(table, cell)), root)
+        for cell, runs in cells.items()
+    ]
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
     frame = significance.with_p(frame, significance.columns(frame, table, columns))
     return frame if table.relative is None else table.relative(frame)
+
+
+def _beside(table: Table, cell: tuple[str, str]) -> tuple[str, str]:
+    return cell if table.beside_cell is None else table.beside_cell(*cell)
 
 
 def one_kind(runs: Sequence[Run]) -> None:
@@ -182,7 +198,7 @@ def pair_of(run: Run) -> str:
 
 def origin_of(runs: Sequence[Run], root: Path) -> Origin:
     """Return the commit at hand and the day on which the newest of the runs was finished."""
-    timings = (_read(root / run.folder / "timing.json") for run in runs)
+    timings = (timing_of(run, root) for run in runs)
     days = [str(timing["finished"])[:10] for timing in timings if timing and "finished" in timing]
     return Origin(commit(), max(days, default=""))
 

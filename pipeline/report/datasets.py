@@ -64,6 +64,7 @@ def table(
         rows=rows,
         query=query,
         measure=of_data,
+        dataset=lambda row, column: labels[row],
         needs="partitions",
         unit="counts",
         decimals=0,

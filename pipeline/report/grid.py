@@ -203,7 +203,7 @@ def _caption(
         captions.underlined(tests, compared, {c.key: f"{c.group} {c.label}".strip() for c in columns}),
         *(text for mark, text in explained.items() if mark in marks),
         captions.scale_and_variant(scale, variant),
-        captions.data(captions.notes_of(frame, labels)),
+        captions.data(captions.notes_of(frame, table.dataset or (lambda row, column: labels[column]))),
         captions.origin(table.published, paper),
         captions.made(origin),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.papers.comfed.calibration import TARGETS as CALIBRATION
 from pipeline.papers.comfed.checkpoints import DATASETS, TARGETS
 from pipeline.papers.comfed.taxonomies import TABLES
 from pipeline.targets import Paper
@@ -10,5 +11,5 @@ PAPER = Paper(
     title="Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update",
     citation="H. Nguyen, L. Phan, H. Warrier, Y. Gupta, 2022",
     datasets=DATASETS,
-    targets={**TABLES, **TARGETS},
+    targets={**TABLES, **TARGETS, **CALIBRATION},
 )

@@ -47,6 +47,11 @@ def best_so_far(run: Run, root: Path, column: str) -> float | None:
     return 100 * float(history.loc[history["round"] <= int(column), "test_accuracy"].max())
 
 
+def best_in_all(run: Run, root: Path, column: str) -> float | None:
+    """Return the best test accuracy of a whole run in per cent, None if it diverged."""
+    return best_so_far(run, root, str(run.spec["training"]["rounds"]))
+
+
 TARGETS: Mapping[str, Target] = {
     "table4": Table(
         title="Test accuracy of the best model so far",
