@@ -1,0 +1,69 @@
+"""Tables of words: every form holds every word, and a line of the wrong length is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from project import parameters
+
+from fedcore.errors import DataError
+from pipeline.catalogue import Catalogue
+from pipeline.params import load
+from pipeline.report.build_listing import build
+from pipeline.targets import Column, Entry, Listing
+
+FORMS = ("csv", "md", "html", "tex", "standalone")
+ODD = "50% & <b>_x_</b>"
+
+
+def catalogue(listing: Listing, scale: str = "demo") -> Catalogue:
+    """Return a catalogue in which ComFed's Table I is the given listing."""
+    made = Catalogue(load(parameters("comfed") | {"primary_paper": "comfed", "scale": scale}))
+    paper = made.papers["comfed"]
+    made.papers = {"comfed": replace(paper, targets={**paper.targets, "table1": listing})}
+    return made
+
+
+def listing(*words: str, scaled: bool = True) -> Listing:
+    return Listing(
+        title="What is said",
+        published="Table I",
+        columns=lambda params: (Column("a", "First"), Column("b", "Second")),
+        entries=lambda params: (Entry("fedavg", "FedAvg", words),),
+        heading="Algorithm",
+        note="A note.",
+        scaled=scaled,
+    )
+
+
+def built(listing: Listing, folder: Path) -> dict[str, str]:
+    outputs = {form: folder / f"table1.{form}" for form in FORMS}
+    build(catalogue(listing), "comfed", "table1", outputs)
+    return {form: path.read_text() for form, path in outputs.items()}
+
+
+def test_every_form_holds_every_word_and_none_is_markup(tmp_path: Path) -> None:
+    found = built(listing("plain", ODD), tmp_path)
+    frame = pd.read_csv(tmp_path / "table1.csv").set_index(["row", "column"])
+    assert frame["value"].to_dict() == {("fedavg", "a"): "plain", ("fedavg", "b"): ODD}
+    assert all("plain" in text and "A note." in text for form, text in found.items() if form != "csv")
+    assert "<b>" not in found["html"]
+    assert r"50\% \&" in found["tex"]
+    assert r"\begin{document}" in found["standalone"]
+    assert r"\begin{document}" not in found["tex"]
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_only_words_that_change_with_the_scale_are_watermarked(tmp_path: Path, scaled: bool) -> None:
+    text = built(listing("x", "y", scaled=scaled), tmp_path)["md"]
+    assert ("Demo scale: not a reproduction" in text) == scaled
+    assert ("Scale: demo" in text) == scaled
+
+
+def test_a_line_of_the_wrong_length_is_refused_and_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="comfed/table1: line 'fedavg' has 1 cells, expected 2"):
+        built(listing("alone"), tmp_path)
+    assert not list(tmp_path.iterdir())
