@@ -7,6 +7,8 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,14 @@ from fedcore import warm
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, write_text
 from pipeline.catalogue import RESULTS, Catalogue, Division, Run, board_plan
+from pipeline.estimate import Cost, estimate
 from pipeline.params import load
 from pipeline.targets import Curves, Drawing, Listing, Table
 
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
 FIGURE_FILES = ("csv", "svg", "pdf", "png")
+SHORT_SECONDS = 120.0
+SMALL_PERCENT = 25
 RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
 
 
@@ -47,6 +52,11 @@ class Order(str):
         if not self.pretended:
             write_text(self.path, f"{self}\n")
         return self.path
+
+
+def cost_of(runs: Iterable[Run]) -> Cost:
+    """Return the cost of runs that are done one after another."""
+    return reduce(add, (estimate(run.spec) for run in runs))
 
 
 class Workflow:
@@ -188,6 +198,26 @@ class Workflow:
         """Return the orders for all seeds of a setting and algorithm."""
         runs = self._group(wildcards)
         return self._order([run.order() for run in runs], runs[0].group, "train")
+
+    def minutes(self, wildcards: Any, attempt: int) -> int:
+        """Return the time to ask a cluster for; twice as much at each further attempt."""
+        return self._cost(wildcards).minutes(attempt)
+
+    def megabytes(self, wildcards: Any, attempt: int) -> int:
+        """Return the memory to ask a cluster for; half as much again at each further attempt."""
+        return self._cost(wildcards).megabytes(attempt)
+
+    def gpu_percent(self, wildcards: Any) -> int:
+        """Return the share of a GPU that a job takes: runs of small gradient steps leave room for others."""
+        return SMALL_PERCENT if self._cost(wildcards).small else 100
+
+    def batch(self, wildcards: Any) -> str | None:
+        """Return the group of jobs that a cluster gets together: those that take little time."""
+        return "short" if self._cost(wildcards).seconds < SHORT_SECONDS else None
+
+    def _cost(self, wildcards: Any) -> Cost:
+        runs = [self._run(wildcards)] if wildcards.get("seed") else self._group(wildcards)
+        return cost_of(runs)
 
     def _order(self, told: Any, folder: str, rule: str) -> Order:
         order = Order(canonical_json(told))

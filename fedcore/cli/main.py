@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,6 +81,9 @@ def run_batch(
     mirror: Mirror = None,
     device: Device = "auto",
     threads: Threads = 1,
+    gpu_percent: Annotated[
+        int, typer.Option(min=1, max=100, help="Share of one GPU, where there are any.")
+    ] = 100,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
 ) -> None:
     """Do several runs in one process; the same bytes as one by one, without the start-up of each.
@@ -88,8 +92,10 @@ def run_batch(
     is. A run that fails does not stop the others; the command then ends with exit code 2.
     """
     from fedcore.batch import execute
+    from fedcore.gpus import claimed
 
-    failed = execute(json.loads(batch.read_text()), Source(root, mirror), device, threads, quiet)
+    with nullcontext() if device == "cpu" else claimed(gpu_percent):
+        failed = execute(json.loads(batch.read_text()), Source(root, mirror), device, threads, quiet)
     if failed:
         raise typer.Exit(2)
 

@@ -48,6 +48,8 @@ rule table:
         standalone="reports/{paper}/{table}.standalone.tex",
     log:
         "logs/reports/{paper}/{table}.log",
+    group:
+        "reports"
     conda:
         "../envs/fedrepro.yaml"
     params:
@@ -64,6 +66,8 @@ rule pdf:
         "reports/{paper}/{table}.pdf",
     log:
         "logs/reports/{paper}/{table}.pdf.log",
+    group:
+        "reports"
     conda:
         "../envs/fedrepro.yaml"
     shell:
@@ -86,6 +90,8 @@ rule figure:
         png="reports/{paper}/{figure}.png",
     log:
         "logs/reports/{paper}/{figure}.log",
+    group:
+        "reports"
     conda:
         "../envs/fedrepro.yaml"
     params:

@@ -15,10 +15,16 @@ rule train:
         "logs/train/{paper}/{scale}/{setting}/{method}/seed{seed}.log",
     benchmark:
         "logs/benchmarks/{paper}/{scale}/{setting}/{method}/seed{seed}.tsv"
+    group:
+        flow.batch
     conda:
         "../envs/fedrepro.yaml"
     threads: 1
+    resources:
+        runtime=flow.minutes,
+        mem_mb=flow.megabytes,
+        gpu_percent=flow.gpu_percent,
     params:
         order=flow.order,
     shell:
-        "fedcore run-batch {params.order.file} --threads {threads} 2> {log}"
+        "fedcore run-batch {params.order.file} --threads {threads} --gpu-percent {resources.gpu_percent} 2> {log}"

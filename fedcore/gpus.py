@@ -1,0 +1,107 @@
+"""One GPU, or a share of one, for each process of a machine.
+
+Shares are held by locks on files, which the system takes back when a process ends, however it ends. On a
+cluster the scheduler has chosen the GPU already, and nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+PERCENT_A_SLOT = 5
+SLOTS = 100 // PERCENT_A_SLOT
+WAIT_SECONDS = 0.2
+
+
+@contextmanager
+def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
+    """Hold a share of one GPU, and let this process see no other; waits until one has so much left.
+
+    Call it before anything uses a GPU. The GPU with the largest free share is taken.
+
+    Args:
+        percent: the share of a GPU, 1 to 100.
+        folder: where the locks are; one folder for all processes of a machine and user.
+
+    Yields:
+        The GPU as it stands in CUDA_VISIBLE_DEVICES, or None where there is none to claim.
+    """
+    names = _visible()
+    if not names or any(name in os.environ for name in SCHEDULERS):
+        yield None
+        return
+    folder = folder or Path(tempfile.gettempdir(), f"fedcore-{os.getuid()}", "gpus")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    before = os.environ.get(VARIABLE)
+    with ExitStack() as held:
+        name = _wait(names, -(-percent // PERCENT_A_SLOT), folder, held)
+        os.environ[VARIABLE] = name
+        try:
+            yield name
+        finally:
+            if before is None:
+                del os.environ[VARIABLE]
+            else:
+                os.environ[VARIABLE] = before
+
+
+def _wait(names: Sequence[str], slots: int, folder: Path, held: ExitStack) -> str:
+    told = False
+    while True:
+        name = _claim(names, slots, folder, held)
+        if name is not None:
+            return name
+        if not told:
+            print("waiting for a GPU", file=sys.stderr, flush=True)
+            told = True
+        time.sleep(WAIT_SECONDS)
+
+
+def _claim(names: Sequence[str], slots: int, folder: Path, held: ExitStack) -> str | None:
+    """Lock slots of the GPU that has most of them free, if it has enough; one process tries at a time."""
+    with (folder / "lock").open("w") as one, ExitStack() as tried:
+        fcntl.flock(one, fcntl.LOCK_EX)
+        free = {name: _free(folder / _file_name(name), tried) for name in names}
+        best = max(free, key=lambda name: len(free[name]))
+        if len(free[best]) < slots:
+            return None
+        for lock in free[best][:slots]:
+            held.enter_context(os.fdopen(os.dup(lock.fileno()), "w"))
+        return best
+
+
+def _free(stem: Path, tried: ExitStack) -> list[IO[str]]:
+    """Lock and return the slots of one GPU that nobody holds."""
+    found: list[IO[str]] = []
+    for slot in range(SLOTS):
+        lock = tried.enter_context(stem.with_name(f"{stem.name}.{slot}").open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        found.append(lock)
+    return found
+
+
+def _file_name(gpu: str) -> str:
+    return gpu.replace("/", "-")
+
+
+def _visible() -> list[str]:
+    """Return the GPUs that this process may use, without touching one."""
+    given = os.environ.get(VARIABLE)
+    if given is not None:
+        return [name.strip() for name in given.split(",") if name.strip() not in {"", "-1"}]
+    import torch
+
+    return [str(number) for number in range(torch.cuda.device_count())]

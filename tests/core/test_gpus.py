@@ -1,0 +1,112 @@
+"""Shares of GPUs: each process sees one, no GPU is given away twice, a dead process's share is free again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fedcore.gpus import VARIABLE, claimed
+
+HOLD = """
+import sys
+from pathlib import Path
+from fedcore.gpus import claimed
+with claimed(int(sys.argv[1]), Path(sys.argv[2])) as name:
+    print(name, flush=True)
+    sys.stdin.readline()
+"""
+
+
+class Holder:
+    """A process that claims a share and holds it."""
+
+    def __init__(self, percent: int, folder: Path, gpus: str = "0,1") -> None:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("SLURM")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(percent), str(folder)],
+            env=kept | {VARIABLE: gpus},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def gpu(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def waits(self) -> bool:
+        assert self.process.stderr
+        return self.process.stderr.readline().strip() == "waiting for a GPU"
+
+    def end(self) -> None:
+        self.process.communicate("\n")
+
+
+@pytest.fixture(autouse=True)
+def no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_whole_gpus_go_to_one_process_each_and_the_next_waits(tmp_path: Path) -> None:
+    first, second = Holder(100, tmp_path), Holder(100, tmp_path)
+    assert {first.gpu(), second.gpu()} == {"0", "1"}
+    third = Holder(100, tmp_path)
+    assert third.waits()
+    second.end()
+    assert third.gpu() in {"0", "1"}
+    first.end()
+    third.end()
+
+
+def test_small_jobs_share_evenly_and_a_large_one_waits_for_a_whole_gpu(tmp_path: Path) -> None:
+    small = [Holder(25, tmp_path) for _ in range(8)]
+    names = [holder.gpu() for holder in small]
+    assert Counter(names) == {"0": 4, "1": 4}
+    large = Holder(100, tmp_path)
+    assert large.waits()
+    for holder, name in zip(small, names, strict=True):
+        if name == "1":
+            holder.end()
+    assert large.gpu() == "1"
+    for holder in (large, *(h for h, name in zip(small, names, strict=True) if name == "0")):
+        holder.end()
+
+
+def test_the_share_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
+    holder = Holder(100, tmp_path, "7")
+    assert holder.gpu() == "7"
+    holder.process.send_signal(signal.SIGKILL)
+    holder.process.wait()
+    after = Holder(60, tmp_path, "7")
+    assert after.gpu() == "7"
+    after.end()
+
+
+def test_the_process_sees_its_gpu_alone_and_all_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "GPU-abc,GPU-def")
+    with claimed(50, tmp_path) as one, claimed(50, tmp_path):
+        assert one == "GPU-abc"
+        assert os.environ[VARIABLE] == one
+    assert os.environ[VARIABLE] == "GPU-abc,GPU-def"
+
+
+@pytest.mark.parametrize(("name", "value"), [(VARIABLE, ""), (VARIABLE, "-1"), ("SLURM_JOB_ID", "12")])
+def test_nothing_is_claimed_without_gpus_or_where_a_scheduler_has_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, "0")
+    monkeypatch.setenv(name, value)
+    with claimed(100, tmp_path / "locks") as gpu:
+        assert gpu is None
+        assert os.environ[VARIABLE] == ("0" if name != VARIABLE else value)
+    assert not (tmp_path / "locks").exists()
