@@ -14,7 +14,13 @@ from fedcore.parts import Part, Recipe
 from fedcore.registry import PACKAGES, Plugin, plugins
 from fedcore.spec import Spec
 
-KINDS = {"algorithms": "algorithm", "models": "model", "data": "data", "partitions": "partition"}
+KINDS = {
+    "algorithms": "algorithm",
+    "models": "model",
+    "data": "data",
+    "partitions": "partition",
+    "observers": "observer",
+}
 ROUNDS = (100, 1)
 PLAIN = "-"
 
@@ -47,7 +53,7 @@ def example(name: str, given: Mapping[str, Any] | None = None, variant: str = "p
 
 
 def listing(kind: str) -> str:
-    """Return the plug-ins of one kind (``algorithms``, ``models``, ``data``, ``partitions``), one a line.
+    """Return the plug-ins of one kind, such as ``algorithms`` (see ``KINDS``), one a line.
 
     Raises:
         SpecError: there is no such kind.

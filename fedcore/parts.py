@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from fedcore.local.engine import Engine
@@ -216,6 +218,10 @@ class Part:
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
         """Return this part's own tables of a finished run, by the name of their CSV file."""
+        return {}
+
+    def arrays(self, state: State) -> dict[str, dict[str, NDArray[np.generic]]]:
+        """Return this part's own arrays of a finished run, by the name of their .npz file."""
         return {}
 
 

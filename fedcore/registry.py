@@ -1,8 +1,8 @@
-"""Plug-ins: algorithms, data sets, partitions and models, each found by name in its own file.
+"""Plug-ins: algorithms, data sets, partitions, models and observers, each found by name in its own file.
 
 A plug-in module defines ``PLUGIN`` or ``PLUGINS``; the registry imports every module of the kind's
 package and collects them. Adding one is adding a file: to the package, or to ``algorithms/``,
-``datasets/``, ``partition/`` or ``models/`` in a folder that the environment variable
+``datasets/``, ``partition/``, ``models/`` or ``observers/`` in a folder that the environment variable
 ``FEDCORE_PLUGINS`` names. Nothing here imports torch.
 """
 
@@ -29,6 +29,7 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
         "data": "fedcore.datasets",
         "partition": "fedcore.partition",
         "model": "fedcore.models",
+        "observer": "fedcore.observers",
     }
 )
 
@@ -56,7 +57,7 @@ class Plugin:
 
 @cache
 def plugins(kind: str) -> Mapping[str, Plugin]:
-    """Return all plug-ins of a kind (``algorithm``, ``data``, ``partition``, ``model``) by name."""
+    """Return all plug-ins of a kind, such as ``algorithm`` (see ``PACKAGES``), by name."""
     found: dict[str, Plugin] = {}
     for module in (*_packaged(PACKAGES[kind]), *_contributed(PACKAGES[kind])):
         declared = (*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)]))

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import platform
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -53,7 +54,8 @@ class Result:
         summary: what summary.json holds.
         parameters: the final model's arrays (and fixed buffers) by name.
         clients: one row a client at the end, where ``evaluation.clients`` asks for it, else empty.
-        tables: rows of the algorithm's own tables, by name.
+        tables: rows of the algorithm's and observers' own tables, by name.
+        arrays: the observers' own arrays, by the name of their file.
         timing: seconds, machine and versions; never part of a comparison.
     """
 
@@ -62,6 +64,7 @@ class Result:
     parameters: dict[str, NDArray[np.floating]]
     clients: list[dict[str, float]]
     tables: dict[str, list[dict[str, float]]]
+    arrays: dict[str, dict[str, NDArray[np.generic]]]
     timing: dict[str, Any]
 
 
@@ -116,19 +119,21 @@ def run(
         began = time.perf_counter()
         made, identity, notes = prepare(spec, settings)
         state = _first_state(made, folder, identity, settings)
-        resumed_at = state.round
         saved = time.perf_counter()
-        for _ in simulate(made, state):
+        rounds: list[float] = []
+        for _ in simulate(made, state, rounds):
             if progress and state.history[-1]["round"] == state.round:
                 progress(state.round, spec.training.rounds, state.history[-1])
             if folder and time.perf_counter() - saved >= settings.checkpoint_seconds:
                 checkpoint.save(folder / CHECKPOINT, state, identity)
                 saved = time.perf_counter()
-        timing = _timing(made, began, resumed_at, state)
+        timing = _timing(made, began, rounds)
         clients = by_client(made, state) if spec.evaluation.clients else []
         summary = summarise(made, state, identity, notes)
-        tables = {name: rows for part in made.recipe.parts() for name, rows in part.tables(state).items()}
-        result = Result(state.history, summary, parameters(made, state), clients, tables, timing)
+        parts = list(made.recipe.parts())
+        tables = {name: rows for part in parts for name, rows in part.tables(state).items()}
+        arrays = {name: own for part in parts for name, own in part.arrays(state).items()}
+        result = Result(state.history, summary, parameters(made, state), clients, tables, arrays, timing)
     if folder:
         write(folder, spec, result, settings)
     return result
@@ -154,8 +159,9 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     algorithm, options = spec.plugin("algorithm")
     recipe = algorithm.build(options, spec)
     metrics.check(spec, problem)
-    if spec.evaluation.divergence:
-        recipe = replace(recipe, observers=(Divergence(),))
+    divergence = (Divergence(),) if spec.evaluation.divergence else ()
+    asked = (plugin.build(own, spec) for plugin, own in spec.observers())
+    recipe = replace(recipe, observers=(*divergence, *asked))
     engine = engines.choose(spec, problem)
     made = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
     identity = {
@@ -221,6 +227,10 @@ def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
     written = [f"{name}.csv" for name, rows in tables.items() if rows]
     for name in written:
         write_text(folder / name, rows_csv(tables[name.removesuffix(".csv")]))
+    for name, arrays in result.arrays.items():
+        with atomic(folder / f"{name}.npz") as handle:
+            np.savez_compressed(handle, **arrays)  # type: ignore[arg-type]
+        written.append(f"{name}.npz")
     write_json(folder / "timing.json", sealed(result.timing))
     write_json(folder / "summary.json", result.summary)
     model = ("model.npz",) if settings.save_model else ()
@@ -300,10 +310,12 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _timing(made: Run, began: float, resumed_at: int, state: State) -> dict[str, Any]:
+def _timing(made: Run, began: float, rounds: list[float]) -> dict[str, Any]:
+    """Return what timing.json holds; a round's median leaves measuring out, and is null without a round."""
     return {
         "seconds": round(time.perf_counter() - began, 3),
-        "rounds_in_this_process": state.round - resumed_at,
+        "median_round_seconds": round(statistics.median(rounds), 6) if rounds else None,
+        "rounds_in_this_process": len(rounds),
         "engine": made.engine.name,
         "device": made.problem.start.device.type,
         "threads": torch.get_num_threads(),

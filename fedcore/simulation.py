@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def simulate(run: Run, state: State) -> Iterator[None]:
+def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:
     """Run the remaining rounds, moving ``state``; pause after the initial measurement and each round.
 
     Ends early if the model is no longer finite: the last record then says so.
+
+    Args:
+        run: what stays the same.
+        state: what changes.
+        seconds: gets the wall-clock time of each round, without measuring.
     """
     rounds = run.spec.training.rounds
     if not state.history:
@@ -24,19 +30,28 @@ def simulate(run: Run, state: State) -> Iterator[None]:
         record(run, state)
         yield
     while state.round < rounds and not diverged(state):
-        plan = run.recipe.schedule.plan(run, state)
-        for part in run.recipe.parts():
-            part.before(run, state, plan)
-        uploads, trained = train(run, state, plan)
-        previous = state.models
-        state.models = merge(run, state, plan, uploads)
-        for part in run.recipe.parts():
-            part.after(run, state, plan, uploads, previous)
-        account(run, state, plan, trained)
-        state.round += 1
-        if state.round % run.spec.evaluation.every == 0 or state.round == rounds or not finite(state.models):
+        began = time.perf_counter()
+        advance(run, state)
+        broken = diverged(state)
+        if seconds is not None:
+            seconds.append(time.perf_counter() - began)
+        if state.round % run.spec.evaluation.every == 0 or state.round == rounds or broken:
             record(run, state)
         yield
+
+
+def advance(run: Run, state: State) -> None:
+    """Do one round."""
+    plan = run.recipe.schedule.plan(run, state)
+    for part in run.recipe.parts():
+        part.before(run, state, plan)
+    uploads, trained = train(run, state, plan)
+    previous = state.models
+    state.models = merge(run, state, plan, uploads)
+    for part in run.recipe.parts():
+        part.after(run, state, plan, uploads, previous)
+    account(run, state, plan, trained)
+    state.round += 1
 
 
 def train(run: Run, state: State, plan: Plan) -> tuple[list[Upload], list[int]]:

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, sha256_text
@@ -102,7 +110,8 @@ class Evaluation(Options):
     ``clients`` adds the test accuracy of each client's share to ``clients.csv`` at the end. ``divergence``
     adds how far models drift apart, and from centralised training, to ``divergence.csv`` (training twice).
     ``metrics`` adds columns ``test_f1`` and ``test_auc``; ``validation`` measures validation rows too,
-    in columns ``validation_loss``, ``validation_accuracy`` and so on.
+    in columns ``validation_loss``, ``validation_accuracy`` and so on. ``observe`` names observers with their
+    options, which keep more of a run in files of their own; `fedcore list observers` shows them.
     """
 
     every: PositiveInt = 1
@@ -111,6 +120,13 @@ class Evaluation(Options):
     divergence: bool = False
     metrics: tuple[Literal["f1", "auc"], ...] = ()
     validation: bool = False
+    observe: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave ``observe`` out where it is empty: that a run could be observed is no part of it."""
+        values: dict[str, Any] = plain(self)
+        return values if self.observe else {key: values[key] for key in values if key != "observe"}
 
 
 class Spec(Options):
@@ -135,6 +151,14 @@ class Spec(Options):
         found = find(SECTIONS[section], values.pop("name", None), f"{section}.name")
         return found, validate(found.options, values, section)
 
+    def observers(self) -> list[tuple[Plugin, Any]]:
+        """Return the observers' plug-ins with their options objects, by name."""
+        where = "evaluation.observe"
+        found = (
+            (find("observer", name, where), own) for name, own in sorted(self.evaluation.observe.items())
+        )
+        return [(plugin, validate(plugin.options, own, f"{where}.{plugin.name}")) for plugin, own in found]
+
     def resolved(self) -> dict[str, Any]:
         """Return plain values with every default filled in."""
         return self.model_dump(mode="json", by_alias=True)
@@ -157,6 +181,9 @@ def parse(values: Any) -> Spec:
         if section not in values:
             raise SpecError(f"{section}: missing, but required")
         values[section] = _resolve(section, kind, values[section])
+    if isinstance(values.get("evaluation"), dict) and "observe" in values["evaluation"]:
+        observe = _observed(values["evaluation"]["observe"])
+        values["evaluation"] = {**values["evaluation"], "observe": observe}
     spec = validate(Spec, values, "")
     algorithm, options = spec.plugin("algorithm")
     algorithm.build(options, spec)
@@ -211,3 +238,15 @@ def _resolve(section: str, kind: str, given: Any) -> dict[str, Any]:
     plugin = find(kind, options.pop("name"), f"{section}.name")
     checked = validate(plugin.options, options, section)
     return {"name": plugin.name, **checked.model_dump(mode="json", by_alias=True)}
+
+
+def _observed(given: Any) -> dict[str, Any]:
+    """Fill the observers' defaults in and check their keys; no value at all stands for no options."""
+    if not isinstance(given, dict):
+        raise SpecError(f"evaluation.observe: expected observers' names with their options, got {given!r}")
+    found = {}
+    for name, own in given.items():
+        plugin = find("observer", name, "evaluation.observe")
+        checked = validate(plugin.options, {} if own is None else own, f"evaluation.observe.{name}")
+        found[plugin.name] = checked.model_dump(mode="json", by_alias=True)
+    return found

@@ -188,7 +188,8 @@ class Catalogue:
         scale = self.params.scale
         division = f"{query.dataset}-{query.split}-{_short(shared)}"
         named = {key: resolved[key]["name"] for key in ("algorithm", "data", "model", "partition")}
-        code = codehash.of_run(**named)
+        observers = tuple(sorted(resolved["evaluation"].get("observe", ())))
+        code = codehash.of_run(**named, observers=observers)
         for seed in query.seeds or params.seeds:
             yield Run(
                 paper=paper,

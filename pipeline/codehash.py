@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from fedcore.registry import PACKAGES, find
+from fedcore.registry import find
 
 HOME = Path(__file__).parent.parent
 OURS = ("fedcore.", "pipeline.")
@@ -23,11 +23,11 @@ PARTITION = ("fedcore.partitioning.build", "fedcore.partitioning.stats")
 
 
 @cache
-def of_run(algorithm: str, data: str, model: str, partition: str) -> str:
+def of_run(algorithm: str, data: str, model: str, partition: str, observers: tuple[str, ...] = ()) -> str:
     """Return the hash of what a run with these plug-ins executes."""
-    return of_modules(
-        *RUN, *(_plugin(kind, name) for kind, name in _named(algorithm, data, model, partition))
-    )
+    named = {"algorithm": algorithm, "data": data, "partition": partition, "model": model}
+    plugins = (*named.items(), *(("observer", name) for name in observers))
+    return of_modules(*RUN, *(_plugin(kind, name) for kind, name in plugins))
 
 
 @cache
@@ -88,11 +88,6 @@ def normalised(module: str) -> str:
 
 def _plugin(kind: str, name: str) -> str:
     return find(kind, name).build.__module__
-
-
-def _named(algorithm: str, data: str, model: str, partition: str) -> Iterable[tuple[str, str]]:
-    names = {"algorithm": algorithm, "data": data, "model": model, "partition": partition}
-    return ((kind, names[kind]) for kind in PACKAGES)
 
 
 def _tree(module: str) -> ast.Module:

@@ -19,9 +19,11 @@ class Format(StrEnum):
 
 
 def list_plugins(
-    kind: Annotated[str | None, typer.Argument(help="algorithms, models, data or partitions.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help="algorithms, models, data, partitions or observers.")
+    ] = None,
 ) -> None:
-    """Print what a specification can name: algorithms with their parts, models, data, partitions.
+    """Print what a specification can name: algorithms with their parts, models, data, partitions, observers.
 
     Example: fedcore list algorithms
     """

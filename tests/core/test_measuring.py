@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedcore import simulation
 from fedcore.errors import SpecError
 from fedcore.metrics import auc, f1
 from fedcore.runner import run
@@ -187,3 +189,17 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, An
     clustered = {"name": "fl_hc", "cluster_round": 1, "threshold": 0.0}
     with pytest.raises(SpecError, match="need one model"):
         run({**linear, "algorithm": clustered, "evaluation": {"metrics": ["f1"]}})
+
+
+def test_a_rounds_time_leaves_measuring_out(spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = simulation.record
+
+    def slow(run: Any, state: Any) -> None:
+        time.sleep(0.2)
+        plain(run, state)
+
+    monkeypatch.setattr(simulation, "record", slow)
+    timing = run(spec).timing
+    assert timing["rounds_in_this_process"] == 6
+    assert timing["seconds"] > 7 * 0.2
+    assert 0 < timing["median_round_seconds"] < 0.2

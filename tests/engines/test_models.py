@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from fedcore.errors import SpecError
 from fedcore.model import Shape
 from fedcore.models.cnn import Cnn
 from fedcore.models.lstm import Lstm, LstmOptions, build
+from fedcore.runner import run
 
 RNG = np.random.default_rng(0)
 
@@ -61,3 +64,15 @@ def test_lstm(given: bool) -> None:
 def test_lstm_refuses_numbers() -> None:
     with pytest.raises(SpecError, match="'lstm' takes sequences of tokens"):
         build(LstmOptions(), Shape((5,), 2))
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "radfed_i"])
+def test_linear_with_outputs_as_features_learns_what_linear_learns(
+    spec: dict[str, Any], algorithm: str
+) -> None:
+    spec = {**spec, "algorithm": {"name": algorithm}, "dtype": "float64", "engine": "autograd"}
+    plain = run({**spec, "model": {"name": "linear"}})
+    other = run({**spec, "model": {"name": "linear_outputs"}})
+    for name in ("weight", "bias"):
+        np.testing.assert_allclose(other.parameters[f"phi.{name}"], plain.parameters[name], atol=1e-12)
+    assert other.history[-1]["test_loss"] == pytest.approx(plain.history[-1]["test_loss"], abs=1e-12)

@@ -1,0 +1,1 @@
+"""Observers: what a run keeps for figures beside its history. They change nothing in it."""

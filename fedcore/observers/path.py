@@ -1,0 +1,64 @@
+"""The way of the global model through a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import PositiveInt
+
+from fedcore.options import Options
+from fedcore.parts import Part, Plan, Run, State, Upload
+from fedcore.registry import Plugin
+from fedcore.spec import Spec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+class PathOptions(Options):
+    """``every``: rounds between two models that are kept; the first and the last are kept always."""
+
+    every: PositiveInt = 1
+
+
+@dataclass(frozen=True)
+class ModelPath(Part):
+    """Keeps the server's model (the first group's) of every so many rounds."""
+
+    every: int
+    label: str = "path of the model"
+
+    def start(self, run: Run, state: State) -> None:
+        """Keep w_0."""
+        state.server["path"], state.values["path"] = state.models[:1].clone(), [0]
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Keep the new model, if it is its turn."""
+        import torch
+
+        done = state.round + 1
+        if done % self.every == 0 or done == run.spec.training.rounds:
+            state.server["path"] = torch.cat([state.server["path"], state.models[:1]])
+            state.values["path"] = [*state.values["path"], done]
+
+    def arrays(self, state: State) -> dict[str, dict[str, NDArray[np.generic]]]:
+        """Return ``round`` [r] and ``model`` [r, d]."""
+        rounds = np.array(state.values["path"], dtype=np.int64)
+        return {"path": {"round": rounds, "model": state.server["path"].cpu().numpy()}}
+
+
+def build(options: PathOptions, spec: Spec) -> ModelPath:
+    """Observe the model every so many rounds."""
+    return ModelPath(options.every)
+
+
+PLUGIN = Plugin(
+    "path",
+    PathOptions,
+    build,
+    "the global model's parameters over rounds, in path.npz",
+    "rFedAvg, Theorems 1 and 2",
+)

@@ -1,0 +1,168 @@
+"""What observers keep of a run, and that they change nothing in it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcore import analysis, integrity
+from fedcore.errors import SpecError
+from fedcore.runner import CHECKPOINT, Settings, run
+from fedcore.spec import parse
+from pipeline import codehash
+
+Values = dict[str, Any]
+ALL = {"features": {"rows": 30}, "path": {"every": 2}, "risk": None}
+FILES = ("features.npz", "path.npz", "risk.csv")
+
+
+def observed(spec: Values, **observers: Any) -> Values:
+    return {**spec, "evaluation": {**spec.get("evaluation", {}), "observe": observers}}
+
+
+def flat(parameters: Values) -> np.ndarray:
+    return np.concatenate([parameters[name].ravel() for name in parameters])
+
+
+@pytest.fixture
+def linear(spec: Values) -> Values:
+    return {**spec, "model": {"name": "linear"}, "dtype": "float64", "participation": {}}
+
+
+def client(digits: Path, k: int) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.load(digits / f"clients/{k}.npz")
+    return rows["x"], rows["y"]
+
+
+@pytest.mark.parametrize("algorithm", ["scaffold", "rfedavg_plus", "fedasync"])
+def test_observing_changes_nothing(spec: Values, algorithm: str) -> None:
+    spec = {**spec, "algorithm": {"name": algorithm}}
+    plain, seen = run(spec), run(observed(spec, **ALL))
+    assert seen.history == plain.history
+    assert set(seen.arrays) == {"features", "path"}
+    assert set(seen.tables) - set(plain.tables) == {"risk"}
+    assert not plain.arrays
+
+
+def test_a_specification_without_observers_is_what_it_was(spec: Values) -> None:
+    assert "observe" not in parse(spec).resolved()["evaluation"]
+    assert parse(observed(spec)).sha256() == parse(spec).sha256()
+    named = parse(observed(spec, path=None))
+    assert named.resolved()["evaluation"]["observe"] == {"path": {"every": 1}}
+    assert parse(named.resolved()).sha256() == named.sha256() != parse(spec).sha256()
+
+
+def test_an_observers_code_counts_only_where_it_observes() -> None:
+    plugins = {"algorithm": "fedavg", "data": "mnist", "model": "cnn", "partition": "iid"}
+    reached = codehash.reached(codehash.RUN)
+    assert not {name for name in reached if name.startswith("fedcore.observers")}
+    hashes = [codehash.of_run(**plugins, observers=own) for own in ((), ("path",), ("path", "risk"))]
+    assert len(set(hashes)) == 3
+
+
+def test_features_are_those_of_the_clients_own_models(spec: Values, digits: Path) -> None:
+    """With one client a round the global model is that client's."""
+    alone = {**spec, "participation": {"cohorts": [[0], [3]]}, "dtype": "float64"}
+    result = run(observed(alone, features={"rows": 25}))
+    kept, (x, y) = result.arrays["features"], client(digits, 3)
+    hidden = np.maximum(0, x @ result.parameters["layers.0.weight"].T + result.parameters["layers.0.bias"])
+    assert kept["client"].tolist() == [3] * 25
+    rows = [int(np.abs(hidden - phi).max(axis=1).argmin()) for phi in kept["features"]]
+    np.testing.assert_allclose(kept["features"], hidden[rows], atol=1e-12)
+    assert rows == sorted(set(rows))
+    assert kept["label"].tolist() == y[rows].tolist()
+
+
+def test_features_of_all_rows_of_small_clients(linear: Values, digits: Path) -> None:
+    kept = run(observed(linear, features={"rows": 100_000})).arrays["features"]
+    clients = [client(digits, k) for k in range(5)]
+    np.testing.assert_array_equal(kept["features"], np.concatenate([x for x, _ in clients]).astype(float))
+    np.testing.assert_array_equal(kept["label"], np.concatenate([y for _, y in clients]))
+    np.testing.assert_array_equal(kept["client"], np.repeat(range(5), [len(y) for _, y in clients]))
+
+
+def test_the_path_goes_from_the_first_model_to_the_last(linear: Values) -> None:
+    path = run(observed(linear, path={"every": 4})).arrays["path"]
+    assert path["round"].tolist() == [0, 4, 6]
+    shorter = {**linear, "training": {**linear["training"], "rounds": 4}}
+    np.testing.assert_array_equal(path["model"][1], flat(run(shorter).parameters))
+    np.testing.assert_array_equal(path["model"][2], flat(run(linear).parameters))
+    zeros = {**linear, "model": {"name": "linear", "init": "zeros"}}
+    assert not run(observed(zeros, path=None)).arrays["path"]["model"][0].any()
+
+
+def test_terms_of_the_bound_against_numpy(linear: Values, digits: Path) -> None:
+    result = run(observed(linear, risk={"every": 3}))
+    table = result.tables["risk"]
+    assert [row["round"] for row in table] == [0, 3, 6]
+    clients = [client(digits, k) for k in range(5)]
+    weight, bias = result.parameters["weight"], result.parameters["bias"]
+    p = np.array([len(y) for _, y in clients]) / sum(len(y) for _, y in clients)
+    terms = analysis.risk_terms(weight, [x for x, _ in clients], p, p)
+    assert table[-1]["federated"] == pytest.approx(terms.federated, rel=1e-12)
+    assert table[-1]["agnostic_complexity"] == pytest.approx(terms.agnostic_complexity, rel=1e-12)
+    assert table[-1]["agnostic_deviation"] == pytest.approx(400**-0.5)
+
+    def loss(x: np.ndarray, y: np.ndarray) -> float:
+        z = x @ weight.T + bias
+        return float((np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), y]).mean())
+
+    losses = np.array([loss(*own) for own in clients])
+    of_the_global_model = float(p @ np.abs(losses - p @ losses))
+    assert table[-1]["discrepancy"] >= of_the_global_model - 1e-12
+    first = {
+        **linear,
+        "training": {**linear["training"], "rounds": 1},
+        "model": {"name": "linear", "init": "zeros"},
+    }
+    assert run(observed(first, risk=None)).tables["risk"][0]["discrepancy"] == pytest.approx(0, abs=1e-12)
+
+
+def test_files_are_sealed_and_survive_an_interruption(spec: Values, tmp_path: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def progress(done: int, total: int, row: Any) -> None:
+        if done == 3:
+            raise Stop
+
+    spec = observed(spec, **ALL)
+    run(spec, tmp_path / "whole")
+    with pytest.raises(Stop):
+        run(spec, tmp_path / "cut", Settings(checkpoint_seconds=0.0), progress)
+    assert (tmp_path / "cut" / CHECKPOINT).exists()
+    run(spec, tmp_path / "cut")
+    for name in FILES:
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not integrity.check(tmp_path).problems
+    with (tmp_path / "whole/risk.csv").open() as handle:
+        assert [row["round"] for row in csv.DictReader(handle)] == [str(at) for at in range(7)]
+    (tmp_path / "cut/features.npz").write_bytes(b"")
+    assert [str(one.folder.name) for one in integrity.check(tmp_path).problems] == ["cut"]
+
+
+def test_a_diverged_run_has_no_last_features(linear: Values, tmp_path: Path) -> None:
+    wild = {**linear, "training": {**linear["training"], "lr": 1e308}}
+    result = run(observed(wild, features=None), tmp_path)
+    assert result.summary["status"] == "diverged"
+    assert not (tmp_path / "features.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"feature": None}, "evaluation.observe: no observer named 'feature' (did you mean 'features'?)"),
+        ({"features": {"rows": 0}}, "evaluation.observe.features.rows: got 0, expected greater than 0"),
+        ({"path": {"often": 1}}, "evaluation.observe.path.often: unknown key; known keys: every"),
+        ({"path": 3}, "evaluation.observe.path: expected keys and values, got 3"),
+        (["path"], "evaluation.observe: expected observers' names with their options, got ['path']"),
+    ],
+)
+def test_a_wrong_observer_is_one_line(spec: Values, given: Any, line: str) -> None:
+    with pytest.raises(SpecError) as error:
+        parse({**spec, "evaluation": {"observe": given}})
+    assert str(error.value).startswith(line)
