@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from math import isnan
 from pathlib import Path
 
 import pandas as pd
@@ -119,6 +120,53 @@ def test_the_worst_clients_are_the_lowest_tenth(tmp_path: Path) -> None:
     frame = drawn(made, "rfedavg", "fig11", tmp_path)
     assert frame.loc[("fedavg", "mnist-worst"), "mean"] == pytest.approx(20.0)
     assert frame.loc[("rfedavg_plus", "cifar10-mean"), "mean"] == pytest.approx(65.0)
+
+
+def test_rounds_to_an_accuracy_and_the_time_of_a_round(tmp_path: Path) -> None:
+    """FedAvg ends at 50 and 70%, so the levels are 42, 48 and 54%; before it, a run has 10% and half its end."""
+    made = catalogue("rfedavg")
+    ends = {"fedavg": (0.5, 0.7), "rfedavg": (0.9, 1.0), "rfedavg_plus": (0.3, 0.3)}
+    spent = {"fedavg": 1.0, "rfedavg": 4.0, "rfedavg_plus": 2.0}
+    for (row, column), runs in made.cells("rfedavg", "fig10").items():
+        for run in runs:
+            finish(run, tmp_path, ends.get(row, (0.6, 0.6))[run.seed])
+            time = spent.get(row, 1.0) * (1.5 if row == "rfedavg_plus" and column == "mnist-sim0" else 1)
+            times = {
+                "median_round_seconds": time,
+                "machine": "m",
+                "processors": 9,
+                "device": "cpu",
+                "threads": 1,
+            }
+            (tmp_path / run.folder / "timing.json").write_text(json.dumps(times))
+    frame = drawn(made, "rfedavg", "fig10", tmp_path)
+    assert frame.loc[("qfedavg", "rounds80-mnist"), "accuracy"] == pytest.approx(48.0)
+    found = frame[["mean", "n", "seeds"]]
+    assert found.loc[("fedavg", "rounds70-mnist")].tolist() == [2.0, 2, 2]
+    assert found.loc[("fedavg", "rounds90-cifar10")].tolist() == [2.0, 1, 2]
+    assert found.loc[("rfedavg", "rounds70-mnist")].tolist() == [1.0, 2, 2]
+    assert found.loc[("rfedavg", "rounds80-mnist")].tolist() == [1.5, 2, 2]
+    assert found.loc[("rfedavg_plus", "rounds70-mnist"), "n"] == 0
+    assert isnan(found.loc[("rfedavg_plus", "rounds70-mnist"), "mean"])
+    assert found.loc[("rfedavg", "seconds-cifar10-sim10"), "mean"] == 4.0
+    assert found.loc[("rfedavg_plus", "time_over_rfedavg"), "mean"] == pytest.approx((0.75 + 0.5) / 2)
+    assert found.loc[("rfedavg_plus", "time_over_rfedavg-sim10"), "mean"] == pytest.approx(0.5)
+
+
+def test_a_round_that_was_not_timed_has_no_number(tmp_path: Path) -> None:
+    made = catalogue("rfedavg")
+    for run in made.needed("rfedavg", "fig10"):
+        finish(run, tmp_path, 0.5)
+    frame = drawn(made, "rfedavg", "fig10", tmp_path)
+    timed = frame[[column.startswith(("seconds", "time")) for _, column in frame.index]]
+    assert set(timed["n"]) == {0}
+    assert set(frame.loc[("fedavg", "rounds90-mnist"), ["mean", "n"]]) == {2.0}
+
+
+def test_the_efficiency_figure_makes_no_runs_of_its_own() -> None:
+    made = catalogue("rfedavg", "paper")
+    of_table = {run.folder for run in made.needed("rfedavg", "table2")}
+    assert {run.folder for run in made.needed("rfedavg", "fig10")} < of_table
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
-"""Figs. 2 to 8: accuracy and loss curves; Figs. 9, 11 and 12 as drawings of their own."""
+"""Figs. 2 to 8: accuracy and loss curves; Figs. 9 to 12 as drawings of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline.papers.rfedavg.efficiency import EFFICIENCY
 from pipeline.papers.rfedavg.fairness import FAIRNESS
 from pipeline.papers.rfedavg.privacy import PRIVACY
 from pipeline.papers.rfedavg.study import STUDY
@@ -59,6 +60,7 @@ FIGURES: Mapping[str, Curves | Drawing] = {
     "fig7": loss(7, "Sent140", SENT140),
     "fig8": accuracy(8, "FEMNIST", FEMNIST),
     "fig9": STUDY,
+    "fig10": EFFICIENCY,
     "fig11": FAIRNESS,
     "fig12": PRIVACY,
 }

@@ -1,0 +1,197 @@
+"""Fig. 10: rounds to reach an accuracy, and the time of a round, cross-device with non-IID data."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Cell, Drawing, Found, Query
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from pipeline.catalogue import Run
+
+DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
+BASE = "fedavg"
+LEVELS = (70, 80, 90)
+COMPARED = "rfedavg"
+SMALL: Any = {"ha": "center", "rotation": 90, "fontsize": 5.5}
+RATIO = {"sim0": "time_over_rfedavg", "sim10": "time_over_rfedavg-sim10"}
+
+
+def queries(params: PaperParams) -> dict[Cell, Query]:
+    """Return the runs of Table II with non-IID data."""
+    return {
+        (name, f"{data}-{split}"): Query("cross_device", data, split, name)
+        for data in DATASETS
+        for split in SPLITS
+        for name in params.algorithms
+    }
+
+
+def level(found: Found, data: str, share: int) -> float:
+    """Return an accuracy to reach, in per cent: a share of FedAvg's mean after the last round."""
+    from pipeline.report import spread
+
+    last = spread.accuracy(found.root)
+    values = [last(run) for run in found.cells[BASE, f"{data}-sim0"]]
+    known = [value for value in values if value is not None]
+    return share / 100 * statistics.fmean(known) if known else math.nan
+
+
+def rounds_to(run: Run, root: Path, accuracy: float) -> float | None:
+    """Return the first round with at least this test accuracy in per cent; None if no round has it."""
+    from pipeline.report.collect import history_of
+
+    history = history_of(run, root)
+    reached = history["round"][100 * history["test_accuracy"] >= accuracy]
+    return None if reached.empty else float(reached.iloc[0])
+
+
+def seconds(run: Run, root: Path) -> float | None:
+    """Return the median seconds of a run's rounds without measuring; None where they were not timed."""
+    from pipeline.report.collect import timing_of
+
+    value = (timing_of(run, root) or {}).get("median_round_seconds")
+    return None if value is None else float(value)
+
+
+def numbers(found: Found) -> pd.DataFrame:
+    """Return rounds to each level, seconds a round, and the ratio of rFedAvg's time, over seeds.
+
+    ``accuracy``: the level in per cent, on lines of rounds. ``n`` counts the runs that reached it.
+    """
+    import pandas as pd
+
+    from pipeline.report.spread import line
+
+    rows = list(dict.fromkeys(row for row, _ in found.cells))
+    times = {cell: [seconds(run, found.root) for run in runs] for cell, runs in found.cells.items()}
+    lines = []
+    for data in DATASETS:
+        for share in LEVELS:
+            accuracy = level(found, data, share)
+            for row in rows:
+                reached = [rounds_to(run, found.root, accuracy) for run in found.cells[row, f"{data}-sim0"]]
+                lines.append(line(row, f"rounds{share}-{data}", reached, accuracy=accuracy))
+    lines += [line(row, f"seconds-{column}", values) for (row, column), values in times.items()]
+    for split, column in RATIO.items():
+        for row in rows:
+            pairs = [
+                list(zip(times[row, f"{data}-{split}"], times[COMPARED, f"{data}-{split}"], strict=True))
+                for data in DATASETS
+            ]
+            lines.append(line(row, column, [ratio(seed) for seed in zip(*pairs, strict=True)]))
+    return pd.DataFrame(lines)
+
+
+def ratio(pairs: Collection[tuple[float | None, float | None]]) -> float | None:
+    """Return the mean over data sets of own time over the other's; None where one was not timed."""
+    known = [own / other for own, other in pairs if own is not None and other]
+    return statistics.fmean(known) if len(known) == len(pairs) else None
+
+
+def machines(found: Found) -> str:
+    """Say on what the rounds were timed."""
+    from pipeline.report.collect import timing_of
+
+    timings = [timing_of(run, found.root) or {} for runs in found.cells.values() for run in runs]
+    kinds = sorted(
+        {
+            f"{own['machine']} with {own['processors']} processors, device {own['device']}, "
+            f"{own['threads']} thread{'s' * (own['threads'] > 1)} a run"
+            for own in timings
+            if own.get("median_round_seconds") is not None
+        }
+    )
+    return f"Timed on: {'; '.join(kinds)}." if kinds else "No round was timed."
+
+
+def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+    """Draw bars of rounds to each level above, and bars of a round's time below."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from pipeline.report import plots
+    from pipeline.report.collect import history_of
+
+    frame = numbers(found)
+    with matplotlib.rc_context(plots.SETTINGS):
+        made = Figure(figsize=(6.7, 5.4), layout="constrained")
+        grid = made.subplots(2, 2)
+        for axes, (data, label) in zip(grid[0], DATASETS.items(), strict=True):
+            done = int(history_of(found.cells[BASE, f"{data}-sim0"][0], found.root)["round"].max())
+            columns = [f"rounds{share}-{data}" for share in LEVELS]
+            own = frame[frame["column"].isin(columns)].groupby("column", sort=False)["accuracy"].first()
+            bars(axes, frame, columns, [f"{own[column]:.1f}%" for column in columns], limit=done)
+            axes.set_title(f"{label}, {SPLITS['sim0']}")
+            axes.set_xlabel("test accuracy to reach")
+        for axes, (data, label) in zip(grid[1], DATASETS.items(), strict=True):
+            bars(axes, frame, [f"seconds-{data}-{split}" for split in SPLITS], list(SPLITS.values()))
+            axes.set_title(label)
+        grid[0, 0].set_ylabel("communication rounds")
+        grid[1, 0].set_ylabel("seconds a round")
+        handles, labels = grid[1, 0].get_legend_handles_labels()
+        made.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        shares = ", ".join(map(str, LEVELS[:-1]))
+        caption = found.caption(
+            f"Above: the first round with a test accuracy of {shares} or {LEVELS[-1]}% of that with which "
+            "FedAvg ends. A dashed bar: no seed reached it in the rounds that ran; m of n: so many seeds "
+            "reached it, whose mean the bar is.",
+            "Below: the median time of a round without measuring, clients one after another.",
+            "Bars and whiskers: mean and ± one sample standard deviation over seeds.",
+            machines(found),
+            "Runs may have shared the machine with others.",
+        )
+        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
+    return frame, made
+
+
+def bars(
+    axes: Axes, frame: pd.DataFrame, columns: Sequence[str], ticks: Sequence[str], limit: float = math.nan
+) -> None:
+    """Draw a bar an algorithm in each column, an open one up to ``limit`` where no run has a number."""
+    from pipeline.report import style
+
+    own = frame[frame["column"].isin(columns)]
+    rows = list(dict.fromkeys(own["row"]))
+    width = 0.85 / len(rows)
+    for place, row in enumerate(rows):
+        look = style.look(row, rows)
+        lines = own[own["row"] == row].set_index("column").loc[list(columns)]
+        x = [at + width * (place - (len(rows) - 1) / 2) for at in range(len(columns))]
+        axes.bar(
+            x,
+            lines["mean"],
+            0.9 * width,
+            yerr=lines["std"].fillna(0),
+            color=look.colour,
+            label=look.label,
+            error_kw={"elinewidth": 0.8, "capsize": 1.5, "ecolor": "0.45"},
+        )
+        for at, one in zip(x, lines.itertuples(), strict=True):
+            if one.n == 0 and not math.isnan(limit):
+                axes.bar(at, limit, 0.9 * width, fill=False, edgecolor=look.colour, linestyle="--")
+                axes.text(at, limit / 2, "not reached", **SMALL, va="center")
+            elif one.n < one.seeds:
+                top = one.mean + (0 if math.isnan(one.std) else one.std)
+                axes.text(at, top, f" {one.n} of {one.seeds}", **SMALL, va="bottom")
+    axes.set_xticks(range(len(columns)), list(ticks))
+    axes.grid(alpha=0.25, linewidth=0.5, axis="y")
+    axes.set_axisbelow(True)
+
+
+EFFICIENCY = Drawing(
+    title="Rounds to reach an accuracy, and the time of a round, cross-device",
+    published="Fig. 10",
+    queries=queries,
+    draw=draw,
+)
