@@ -41,7 +41,7 @@ def of_modules(*names: str) -> str:
     """Return the hash of modules and all of this project's modules that they import."""
     digest = hashlib.sha256()
     for module in sorted(reached(names)):
-        digest.update(f"{module}\n{normalised(module)}\n".encode())
+        digest.update(_digest(module))
     return digest.hexdigest()[:16]
 
 
@@ -50,8 +50,13 @@ def reached(names: Iterable[str]) -> set[str]:
 
     Packages above a module count, but for the two at the top, which only hand names on.
     """
+    return set().union(*(_reached(name) for name in names))
+
+
+@cache
+def _reached(name: str) -> frozenset[str]:
     found: set[str] = set()
-    waiting = list(names)
+    waiting = [name]
     while waiting:
         module = waiting.pop()
         if module in found:
@@ -60,7 +65,12 @@ def reached(names: Iterable[str]) -> set[str]:
         waiting += imports(module)
         parent = module.rpartition(".")[0]
         waiting += [parent] if "." in parent and _path(parent) else []
-    return found
+    return frozenset(found)
+
+
+@cache
+def _digest(module: str) -> bytes:
+    return hashlib.sha256(f"{module}\n{normalised(module)}".encode()).digest()
 
 
 @cache
@@ -90,6 +100,7 @@ def _plugin(kind: str, name: str) -> str:
     return find(kind, name).build.__module__
 
 
+@cache
 def _tree(module: str) -> ast.Module:
     path = _path(module)
     if path is None:
