@@ -9,48 +9,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from project import parameters
+from pretended import CLIENTS, MODEL, catalogue, drawn, finish
 
-from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Catalogue, Run
+from pipeline.catalogue import Run
 from pipeline.papers import published
 from pipeline.papers.fedavgr.tables import without
 from pipeline.papers.rfedavg.fairness import worst
-from pipeline.params import load
 from pipeline.report.collect import tidy
-from pipeline.targets import Drawing, Found, Table
-
-MODEL, CLIENTS = 1000, 10
-
-
-def catalogue(paper: str, scale: str = "demo") -> Catalogue:
-    return Catalogue(load(parameters(paper) | {"primary_paper": paper, "scale": scale}))
-
-
-def finish(run: Run, root: Path, accuracy: float, **columns: list[float]) -> None:
-    """Pretend a finished run, with the history's other columns given."""
-    folder = root / run.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    summary = {
-        "final": {"test_accuracy": accuracy, "test_loss": 1.0, "train_loss": 1.0},
-        "spec_sha256": sha256_text(canonical_json(run.spec)),
-        "parameters": MODEL,
-        "clients": CLIENTS,
-        "empty_clients": [],
-        "data_note": "made up",
-        "data_state": "synthetic",
-    }
-    (folder / "summary.json").write_text(json.dumps(summary))
-    history = {"round": [0, 1, 2], "test_accuracy": [0.1, accuracy / 2, accuracy], **columns}
-    pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
-
-
-def drawn(made: Catalogue, paper: str, target: str, root: Path) -> pd.DataFrame:
-    drawing = made.target(paper, target)
-    assert isinstance(drawing, Drawing)
-    cells = made.cells(paper, target)
-    frame, _ = drawing.draw(Found(made.params.papers[paper], cells, root, lambda *said: " ".join(said)))
-    return frame.set_index(["row", "column"])
+from pipeline.targets import Table
 
 
 @pytest.mark.parametrize(
@@ -123,7 +89,7 @@ def test_the_worst_clients_are_the_lowest_tenth(tmp_path: Path) -> None:
 
 
 def test_rounds_to_an_accuracy_and_the_time_of_a_round(tmp_path: Path) -> None:
-    """FedAvg ends at 50 and 70%, so the levels are 42, 48 and 54%; before it, a run has 10% and half its end."""
+    """FedAvg ends at 50 and 70%, so the levels are 42, 48 and 54%; before, a run has 10% and half its end."""
     made = catalogue("rfedavg")
     ends = {"fedavg": (0.5, 0.7), "rfedavg": (0.9, 1.0), "rfedavg_plus": (0.3, 0.3)}
     spent = {"fedavg": 1.0, "rfedavg": 4.0, "rfedavg_plus": 2.0}

@@ -1,4 +1,4 @@
-"""Figs. 2 to 8: accuracy and loss curves; Figs. 9 to 12 as drawings of their own."""
+"""Figs. 2 to 8: accuracy and loss curves; Figs. 1 and 9 to 12 as drawings of their own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pipeline.papers.rfedavg.efficiency import EFFICIENCY
 from pipeline.papers.rfedavg.fairness import FAIRNESS
+from pipeline.papers.rfedavg.features import VISUALISED
 from pipeline.papers.rfedavg.privacy import PRIVACY
 from pipeline.papers.rfedavg.study import STUDY
 from pipeline.targets import Curves, Drawing, Panel
@@ -52,6 +53,7 @@ FEMNIST = tuple(
     for cost, label in COSTS.items()
 )
 FIGURES: Mapping[str, Curves | Drawing] = {
+    "fig1": VISUALISED,
     "fig2": accuracy(2, "MNIST", MNIST),
     "fig3": loss(3, "MNIST", MNIST),
     "fig4": accuracy(4, "CIFAR-10", CIFAR10),
