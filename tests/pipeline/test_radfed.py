@@ -11,10 +11,12 @@ import pytest
 from project import parameters
 
 from fedcore.errors import DataError
-from pipeline.catalogue import Catalogue
+from fedcore.files import canonical_json, sha256_text
+from pipeline.catalogue import Catalogue, Run
+from pipeline.papers import published
 from pipeline.papers.radfed.figures import draw_partition
-from pipeline.papers.radfed.settings import SETTINGS
-from pipeline.papers.radfed.tables import PUBLISHED, beside_released, relative_to_fedavg
+from pipeline.papers.radfed.settings import SETTINGS, metric_of
+from pipeline.papers.radfed.tables import PUBLISHED, beside_released, relative_to_fedavg, score_of
 from pipeline.params import load
 from pipeline.targets import Found
 
@@ -82,11 +84,29 @@ def test_partitions_of_table_1_are_drawn_twenty_times_without_folds(paper: Catal
     assert not any(row.endswith("_released") for row, _ in catalogue("demo").cells("radfed", "table1"))
 
 
+def finish(run: Run, root: Path, history: dict[str, list[float]] | None = None, **final: float) -> None:
+    """Pretend a finished run on twelve clients."""
+    folder = root / run.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {"spec_sha256": sha256_text(canonical_json(run.spec)), "clients": 12}
+    (folder / "summary.json").write_text(json.dumps({**known, "final": final}))
+    pd.DataFrame(history or {"round": [0]}).to_csv(folder / "history.csv", index=False)
+
+
 def lines(cells: dict[tuple[str, str], float], **more: object) -> pd.DataFrame:
     rows = [{"row": row, "column": column, "mean": mean} for (row, column), mean in cells.items()]
     known = {"published_mean": 1.0, "published_std": 0.1, "published_unit": "relative_percent"}
     return pd.DataFrame(rows).assign(
-        **{**known, "std": 2.0, "margin": 1.0, "margin_rule": "1 point", "scale": "paper", **more}
+        **{
+            **known,
+            "data": "own",
+            "data_state": "real",
+            "std": 2.0,
+            "margin": 1.0,
+            "margin_rule": "1 point",
+            "scale": "paper",
+            **more,
+        }
     )
 
 
@@ -100,7 +120,27 @@ def test_numbers_are_relative_to_fedavg_and_the_average_is_that_of_scores() -> N
     assert frame.loc[("radfed", "avg"), "mean"] == pytest.approx(100 * 4 / 60)
     assert frame.loc[("fedavg", "mnist_1"), ["mean", "std"]].tolist() == [80.0, 2.0]
     assert frame.loc[("radfed", "mnist_1"), "verdict"] == "differs"
-    assert frame.loc[("radfed", "eicu"), "verdict"] == "", "another metric than the paper's"
+    assert frame["data"].tolist() == ["own", "own", ""] * 2, "the average repeats no notes on data"
+
+
+@pytest.mark.parametrize("column", SETTINGS)
+def test_each_data_set_has_the_paper_s_metric(paper: Catalogue, column: str) -> None:
+    """The units of the published scores say which metric a column has."""
+    printed = pd.read_csv(published("radfed")).query("target == 'table3' and row == 'fedavg'")
+    unit = printed.set_index("column").loc[column, "unit"]
+    metric = {"percent": "accuracy", "f1_percent": "f1", "auc_percent": "auc"}[str(unit)]
+    for run in paper.cells("radfed", "table3")["radfed_m", column]:
+        assert metric_of(run) == metric
+        assert run.spec["evaluation"]["validation"] is True
+
+
+def test_the_average_takes_each_data_set_by_its_own_metric(tmp_path: Path) -> None:
+    made = catalogue("demo")
+    runs = made.cells("radfed", "table3")["fedavg", "avg"]
+    for run in runs:
+        finish(run, tmp_path, test_accuracy=0.1, test_f1=0.4, test_auc=0.7)
+    scores = [score_of(run, tmp_path, "avg") for run in runs]
+    assert sorted(scores) == pytest.approx([10] * 8 + [40] * 8 + [70] * 2)  # type: ignore[type-var]
 
 
 def test_a_missing_column_leaves_the_average_open() -> None:

@@ -1,13 +1,16 @@
-"""The data sets of the paper's tables, by the names they have there, and their folds."""
+"""The data sets of the paper's tables by the names they have there, what is measured on them, their folds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.schema import PaperParams
 from pipeline.targets import Query
+
+if TYPE_CHECKING:
+    from pipeline.catalogue import Run
 
 REGIME = "tenth"
 DATASETS = {
@@ -20,29 +23,40 @@ DATASETS = {
 }
 
 
+Metric = Literal["accuracy", "f1", "auc"]
+METRICS: dict[Metric, str] = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC"}
+
+
 @dataclass(frozen=True)
 class Setting:
-    """One of the nine data sets: a data set of the parameters and a split."""
+    """One of the nine data sets: a data set of the parameters, a split, and what the paper measures there."""
 
     label: str
     dataset: str
     split: str
+    metric: Metric = "accuracy"
+
+    @property
+    def measuring(self) -> tuple[tuple[str, Any], ...]:
+        """Changes of a specification: the metric, on test and validation clients; no training loss."""
+        added = () if self.metric == "accuracy" else (("evaluation.metrics", (self.metric,)),)
+        return (*added, ("evaluation.validation", True), ("evaluation.train_every", 0))
 
     def query(self, algorithm: str, changes: Iterable[tuple[str, Any]] = ()) -> Query:
         """Return the setting's query."""
-        return Query(REGIME, self.dataset, self.split, algorithm, tuple(changes))
+        return Query(REGIME, self.dataset, self.split, algorithm, (*self.measuring, *changes))
 
 
 SETTINGS = {
     "cifar10": Setting("CIFAR-10", "cifar10", "cifar_01"),
     "shakespeare": Setting("Shakespeare", "shakespeare", "roles"),
-    "covfeat_g": Setting("COVFEAT-G", "covertype_g", "covfeat"),
-    "covfeat_l": Setting("COVFEAT-L", "covertype_l", "covfeat"),
-    "covcls_g": Setting("COVCLS-G", "covertype_g", "covcls"),
-    "covcls_l": Setting("COVCLS-L", "covertype_l", "covcls"),
+    "covfeat_g": Setting("COVFEAT-G", "covertype_g", "covfeat", "f1"),
+    "covfeat_l": Setting("COVFEAT-L", "covertype_l", "covfeat", "f1"),
+    "covcls_g": Setting("COVCLS-G", "covertype_g", "covcls", "f1"),
+    "covcls_l": Setting("COVCLS-L", "covertype_l", "covcls", "f1"),
     "mnist_1": Setting("MNIST-1", "mnist", "mnist_1"),
     "mnist_01": Setting("MNIST-.1", "mnist", "mnist_01"),
-    "eicu": Setting("eICU", "eicu", "hospitals"),
+    "eicu": Setting("eICU", "eicu", "hospitals", "auc"),
 }
 
 
@@ -63,3 +77,8 @@ def folds(params: PaperParams, query: Query) -> tuple[Query, ...]:
 def whole(query: Query) -> Query:
     """Return the query for the partition of all clients, before folds are made of it."""
     return replace(query, changes=(*query.changes, ("partition.fold", None)))
+
+
+def metric_of(run: Run) -> str:
+    """Return the metric that a run was asked for, as in the names of its measurements."""
+    return str(next(iter(run.spec["evaluation"]["metrics"]), "accuracy"))
