@@ -148,6 +148,13 @@ class Curves:
         across: panels in a row.
         rows: the algorithms that have a curve; all of the paper's unless given.
         so_far: show the largest value up to each round.
+        queries: several settings whose runs make up one curve, such as folds, given the parameters, panel and
+            algorithm; the panel's own setting unless given.
+        series: (run, folder of results/) -> a run's values by round, in the figure's unit; ``metric`` times
+            ``factor`` unless given.
+        horizontal: label of the horizontal axis.
+        shared: whether all panels have the same horizontal axis.
+        note: a sentence of its own for the caption.
     """
 
     title: str
@@ -159,15 +166,25 @@ class Curves:
     across: int = field(default=2)
     rows: tuple[str, ...] = ()
     so_far: bool = False
+    queries: Callable[[PaperParams, Panel, str], tuple[Query, ...]] | None = None
+    series: Callable[[Run, Path], pd.Series[float]] | None = None
+    horizontal: str = "communication round"
+    shared: bool = True
+    note: str = ""
     needs: Needs = "runs"
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
-        """Return the query of each (algorithm, panel)."""
+        """Return the queries of each (algorithm, panel)."""
         return {
-            (name, p.key): (Query(p.regime, p.dataset, p.split, name),)
+            (name, p.key): self._asked(params, p, name)
             for p in self.panels
             for name in p.rows or self.rows or params.algorithms
         }
+
+    def _asked(self, params: PaperParams, panel: Panel, name: str) -> tuple[Query, ...]:
+        if self.queries is not None:
+            return self.queries(params, panel, name)
+        return (Query(panel.regime, panel.dataset, panel.split, name),)
 
 
 @dataclass(frozen=True)
@@ -194,20 +211,21 @@ class Drawing:
     Attributes:
         title: what the figure shows.
         published: the figure's name in the paper.
-        queries: the runs of each (row, column), given the paper's parameters.
+        queries: the runs of each (row, column), of one setting or of several, given the paper's parameters.
         draw: returns the tidy numbers and the picture that was drawn from them.
         needs: what it is made of: finished runs, or partitions only.
     """
 
     title: str
     published: str
-    queries: Callable[[PaperParams], Mapping[Cell, Query]]
+    queries: Callable[[PaperParams], Mapping[Cell, Query | tuple[Query, ...]]]
     draw: Callable[[Found], tuple[pd.DataFrame, Figure]]
     needs: Needs = "runs"
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
-        """Return the query of each cell."""
-        return {cell: (query,) for cell, query in self.queries(params).items()}
+        """Return the queries of each cell."""
+        asked = self.queries(params)
+        return {cell: own if isinstance(own, tuple) else (own,) for cell, own in asked.items()}
 
 
 @dataclass(frozen=True)

@@ -49,19 +49,28 @@ def tidy(
 
 
 def _history(cell: tuple[str, str], run: Run, figure: Curves, root: Path) -> pd.DataFrame:
-    history = history_of(run, root)
-    if figure.metric not in history:
-        path = root / run.folder / "history.csv"
-        raise DataError(f"{path}: no column '{figure.metric}'; there are {', '.join(history.columns)}")
-    values = figure.factor * history[figure.metric]
+    values = figure.series(run, root) if figure.series else measured(run, figure.metric, root) * figure.factor
     state, note = notes_of(run, root)
     return pd.DataFrame(
         {
             "row": cell[0],
             "column": cell[1],
-            "round": history["round"],
-            "value": values.cummax() if figure.so_far else values,
+            "round": values.index,
+            "value": (values.cummax() if figure.so_far else values).to_numpy(),
             "data": note,
             "data_state": state,
         }
     )
+
+
+def measured(run: Run, metric: str, root: Path) -> pd.Series[float]:
+    """Return a column of a run's history by round.
+
+    Raises:
+        DataError: the run is missing, foreign or damaged, or did not measure that.
+    """
+    history = history_of(run, root)
+    if metric not in history:
+        path = root / run.folder / "history.csv"
+        raise DataError(f"{path}: no column '{metric}'; there are {', '.join(history.columns)}")
+    return history.set_index("round")[metric]

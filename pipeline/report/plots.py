@@ -48,7 +48,7 @@ def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
     with matplotlib.rc_context(SETTINGS):
         down = -(-len(figure.panels) // figure.across)
         made = Figure(figsize=(6.7, 0.75 + 2.1 * down), layout="constrained")
-        axes = made.subplots(down, figure.across, sharex=True, squeeze=False)
+        axes = made.subplots(down, figure.across, sharex=figure.shared, squeeze=False)
         names = list(dict.fromkeys(frame["row"]))
         for place, panel in zip(axes.flat, figure.panels, strict=False):
             _panel(place, frame[frame["column"] == panel.key], names)
@@ -56,7 +56,9 @@ def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
         for place in axes[:, 0]:
             place.set_ylabel(figure.axis)
         for place in axes[-1]:
-            place.set_xlabel("communication round")
+            place.set_xlabel(figure.horizontal)
+        for place in axes.flat[len(figure.panels) :]:
+            place.set_visible(False)
         drawn = [place.get_legend_handles_labels() for place in axes.flat]
         known = {label: handle for pair in drawn for handle, label in zip(*pair, strict=True)}
         handles, labels = list(known.values()), list(known)

@@ -42,6 +42,7 @@ def of_figure(frame: pd.DataFrame, figure: Curves) -> list[Chart]:
     return [
         {
             "title": panel.label,
+            "x": figure.horizontal,
             "y": figure.axis,
             "traces": [
                 _trace(

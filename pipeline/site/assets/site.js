@@ -152,7 +152,7 @@
       title: { text: "", font: { size: 14 } }, annotations: notes,
       font: { family: "system-ui, sans-serif", size: 13, color: INK }, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
       margin: { l: 56, r: 12, t: 12, b: 44 }, showlegend: several, legend: { orientation: "h", y: 1.12 },
-      xaxis: { ...axis, title: { text: "communication round" } }, yaxis: { ...axis, title: { text: chart.y } },
+      xaxis: { ...axis, title: { text: chart.x || "communication round" } }, yaxis: { ...axis, title: { text: chart.y } },
       hovermode: "closest",
     }, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] });
     place.dataset.drawn = "";
