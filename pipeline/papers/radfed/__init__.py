@@ -5,12 +5,18 @@ from __future__ import annotations
 from pipeline.papers.radfed.figures import FIGURES
 from pipeline.papers.radfed.hyperparameters import HYPERPARAMETERS
 from pipeline.papers.radfed.settings import DATASETS
-from pipeline.papers.radfed.tables import TABLES
+from pipeline.papers.radfed.tables import AVERAGE, TABLES
+from pipeline.report import ranks
 from pipeline.targets import Paper
 
 PAPER = Paper(
     title="Aggregation Delayed Federated Learning",
     citation="Y. Xue, D. Klabjan, Y. Luo",
     datasets=DATASETS,
-    targets={**TABLES, "table2": HYPERPARAMETERS, **FIGURES},
+    targets={
+        **TABLES,
+        "table3_ranks": ranks.summary(TABLES["table3"], without=(AVERAGE,)),
+        "table2": HYPERPARAMETERS,
+        **FIGURES,
+    },
 )

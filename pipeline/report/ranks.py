@@ -1,0 +1,265 @@
+"""Rank summaries of tables with many data sets: mean ranks, Friedman's test, Nemenyi's critical difference.
+
+Demsar, Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, 2006.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Cell, Drawing, Found, Query, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ALPHA, DIGITS = 0.05, 9
+FEW = 10
+MEAN, RANK = "mean_rank", "rank"
+SIDE = 0.28
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods compared over data sets.
+
+    Attributes:
+        ranks: the rank of each method (row) on each data set (column), 1 being the best; ties share a mean.
+        statistic: Friedman's chi-squared, NaN where no test could run.
+        p: its p-value by the F distribution of Iman and Davenport (1980).
+        difference: Nemenyi's critical difference of two mean ranks at 5%, NaN where no test could run.
+        why: why no test could run; empty where one did.
+    """
+
+    ranks: pd.DataFrame
+    statistic: float
+    p: float
+    difference: float
+    why: str = ""
+
+    @property
+    def means(self) -> pd.Series[float]:
+        """Mean rank of each method, the best first."""
+        return self.ranks.mean(axis=1).sort_values(kind="stable")
+
+    def groups(self) -> list[tuple[str, ...]]:
+        """Return the largest sets of neighbours that the critical difference does not tell apart."""
+        means = self.means
+        if math.isnan(self.difference):
+            return []
+        spans: list[tuple[int, int]] = []
+        for first, low in enumerate(means):
+            last = max(place for place, high in enumerate(means) if high - low < self.difference)
+            if last > first and not any(last <= end for _, end in spans):
+                spans.append((first, last))
+        return [tuple(means.index[first : last + 1]) for first, last in spans]
+
+
+def ranking(scores: pd.DataFrame, largest: bool = True) -> Ranking:
+    """Rank methods on each data set and test whether they differ.
+
+    Args:
+        scores: a number for each method (row) and data set (column); data sets with a gap are left out.
+        largest: whether large numbers are good.
+    """
+    from scipy import stats
+
+    complete = scores.dropna(axis=1)
+    ranks = complete.round(DIGITS).rank(ascending=not largest)
+    methods, sets = ranks.shape
+    why = _untestable(methods, sets)
+    if why:
+        return Ranking(ranks, math.nan, math.nan, math.nan, why)
+    spread = ((ranks - (methods + 1) / 2) ** 2).to_numpy().sum()
+    if not spread:
+        return Ranking(ranks, math.nan, math.nan, math.nan, "all methods are equal on every data set")
+    sums = ranks.sum(axis=1) - sets * (methods + 1) / 2
+    statistic = float((methods - 1) * (sums**2).sum() / spread)
+    most = sets * (methods - 1)
+    f = math.inf if math.isclose(statistic, most) else (sets - 1) * statistic / (most - statistic)
+    p = float(stats.f.sf(f, methods - 1, (methods - 1) * (sets - 1)))
+    return Ranking(ranks, statistic, p, critical_difference(methods, sets))
+
+
+def critical_difference(methods: int, sets: int, alpha: float = ALPHA) -> float:
+    """Return Nemenyi's critical difference of mean ranks: q sqrt(k (k + 1) / 6 N), q being the studentised
+    range's quantile over sqrt(2).
+    """
+    from scipy import stats
+
+    q = float(stats.studentized_range.ppf(1 - alpha, methods, math.inf)) / math.sqrt(2)
+    return q * math.sqrt(methods * (methods + 1) / (6 * sets))
+
+
+def summary(table: Table, without: Collection[str] = (), title: str = "") -> Drawing:
+    """Declare the rank summary of a table: one line in a paper's file.
+
+    Args:
+        table: whose methods are ranked, by their means over runs, on each of its columns.
+        without: columns that are no data sets, such as an average.
+        title: what the figure shows; made of the table's name unless given.
+    """
+
+    def queries(params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
+        return {cell: own for cell, own in table.cells(params).items() if cell[1] not in without}
+
+    def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+        return _draw(table, found)
+
+    return Drawing(
+        title=title or f"Mean ranks of the methods of {table.published} over data sets, 1 being the best",
+        published=table.published,
+        queries=queries,
+        draw=draw,
+    )
+
+
+def collected(table: Table, found: Found) -> pd.DataFrame:
+    """Return the tidy lines of a table as it was measured, before cells are made relative."""
+    from pipeline.papers import published
+    from pipeline.report.collect import tidy
+
+    runs = next(iter(found.cells.values()))
+    plain = replace(table, relative=None)
+    return tidy(runs[0].paper, "", plain, found.cells, published(runs[0].paper), found.root)
+
+
+def scores_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the means by method and data set, in the table's order; missing where a cell lacks runs."""
+    complete = frame["mean"].where((frame["n"] == frame["seeds"]) & (frame["n"] > 0))
+    wide = frame.assign(mean=complete).pivot(index="row", columns="column", values="mean")
+    return wide.loc[list(dict.fromkeys(frame["row"])), list(dict.fromkeys(frame["column"]))]
+
+
+def _untestable(methods: int, sets: int) -> str:
+    if sets < 2:
+        return f"{sets or 'no'} data set{'' if sets == 1 else 's'} with all runs of all methods"
+    return f"{methods} methods, Friedman's test needs three" if methods < 3 else ""
+
+
+def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean rank of each method over data sets, then its rank on each."""
+    import pandas as pd
+
+    sets, means = ranked.ranks.shape[1], ranked.means
+    told = {"friedman": ranked.statistic, "p": ranked.p, "critical_difference": ranked.difference}
+    lines = [
+        {
+            "row": name,
+            "column": MEAN,
+            "mean": means[name],
+            "std": ranked.ranks.loc[name].std() if sets > 1 else math.nan,
+            "n": sets,
+            **told,
+        }
+        for name in means.index
+    ]
+    runs = frame.set_index(["row", "column"])["n"]
+    lines += [
+        {"row": name, "column": f"{RANK}-{column}", "mean": rank, "n": runs[name, column]}
+        for name in means.index
+        for column, rank in ranked.ranks.loc[name].items()
+    ]
+    return pd.DataFrame(lines)
+
+
+def _draw(table: Table, found: Found) -> tuple[pd.DataFrame, Figure]:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from pipeline.report import plots
+
+    frame = collected(table, found)
+    asked = scores_of(frame)
+    ranked = ranking(asked, largest=table.best != "smallest")
+    labels = {} if table.rows is None else table.rows(found.params)
+    with matplotlib.rc_context(plots.SETTINGS):
+        lines = math.ceil(len(ranked.means) / 2)
+        made = Figure(figsize=(6.7, 1.7 + 0.2 * lines), layout="constrained")
+        diagram(made.subplots(), ranked, labels)
+        caption = found.caption(*_said(table, found, frame, ranked, asked.shape[1]))
+        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
+    return _lines(ranked, frame), made
+
+
+def _said(table: Table, found: Found, frame: pd.DataFrame, ranked: Ranking, asked: int) -> list[str]:
+    """Say what was ranked, which test ran, and how far it can be trusted."""
+    methods, sets = ranked.ranks.shape
+    runs = sorted(set(frame["n"]))
+    each = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    said = [
+        f"{methods} methods on {sets} data set{'' if sets == 1 else 's'}, by means over {each} "
+        f"run{'' if runs == [1] else 's'} a cell."
+    ]
+    if asked > sets:
+        said.append(f"{asked - sets} more left out, as a method lacks runs there.")
+    if ranked.why:
+        return [*said, f"No test could run: {ranked.why}."]
+    said.append(
+        f"Friedman's test: chi-squared {ranked.statistic:.2f}, p = {ranked.p:.2g} (Iman and Davenport). "
+        f"CD: Nemenyi's critical difference at {ALPHA:.0%}; a bar joins methods that it does not tell apart."
+    )
+    if ranked.p >= ALPHA:
+        said.append("The methods as a whole do not differ significantly, so no pair may be told apart.")
+    if sets <= FEW:
+        said.append(f"With {sets} data sets the tests are approximate and find large differences only.")
+    if runs[0] == 1:
+        said.append("Means of single runs: ranks also vary by chance between seeds.")
+    return said
+
+
+def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
+    """Draw an axis of mean ranks, the best at the left, with a leader to each method's name, and the bars.
+
+    Args:
+        axes: where to draw; its own frame is hidden.
+        ranked: what to draw.
+        labels: names in print of methods that are no algorithms of the papers.
+    """
+    from pipeline.report import style
+
+    means = ranked.means
+    most = len(means)
+    half = math.ceil(most / 2)
+    left, right = 1 - SIDE * (most - 1), most + SIDE * (most - 1)
+    axes.set_axis_off()
+    axes.set_xlim(left, right)
+    axes.hlines(0, 1, most, color="black", linewidth=0.8)
+    for rank in range(1, most + 1):
+        axes.vlines(rank, 0, 0.18, color="black", linewidth=0.8)
+        axes.text(rank, 0.25, str(rank), ha="center", va="bottom")
+    bars = ranked.groups()
+    top = -0.35 - 0.22 * len(bars)
+    for place, group in enumerate(bars):
+        first, last = means[group[0]] - 0.04, means[group[-1]] + 0.04
+        axes.hlines(-0.28 - 0.22 * place, first, last, color="black", linewidth=2.5)
+    for place, (name, mean) in enumerate(means.items()):
+        look = style.look(str(name), [str(one) for one in means.index])
+        inner = place if place < half else most - 1 - place
+        y, side = top - 0.45 * (inner + 0.5), 1 if place < half else most
+        edge = side + (-0.04 if place < half else 0.04) * most
+        axes.plot([mean, mean, edge], [0, y, y], color=look.colour, linewidth=0.8, linestyle=look.line)
+        axes.plot(mean, 0, look.marker, color=look.colour, clip_on=False, zorder=3)
+        text = labels.get(str(name)) or style.label(str(name))
+        axes.text(
+            edge + (-0.03 if place < half else 0.03) * most,
+            y,
+            f"{text}  {mean:.2f}" if place < half else f"{mean:.2f}  {text}",
+            ha="right" if place < half else "left",
+            va="center",
+        )
+    low = top - 0.45 * (half + 0.2)
+    high = 0.75
+    if not math.isnan(ranked.difference):
+        high = 1.45
+        shown = min(ranked.difference, most - 1)
+        axes.hlines(1.0, 1, 1 + shown, color="black", linewidth=1.2)
+        axes.vlines([1, 1 + shown], 0.9, 1.1, color="black", linewidth=1.2)
+        beyond = " (wider than the axis)" if ranked.difference > most - 1 else ""
+        axes.text(1 + shown / 2, 1.12, f"CD = {ranked.difference:.2f}{beyond}", ha="center", va="bottom")
+    axes.set_ylim(low, high)

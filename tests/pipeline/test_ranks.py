@@ -1,0 +1,117 @@
+"""Rank summaries: ranks, Friedman's test and Nemenyi's critical difference against known numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from project import parameters
+from scipy import stats
+
+from fedcore.files import canonical_json, sha256_text
+from pipeline.catalogue import Catalogue
+from pipeline.params import load
+from pipeline.report.ranks import critical_difference, ranking, scores_of
+from pipeline.targets import Drawing, Found
+
+
+def frame(scores: dict[str, list[float]] | dict[str, list[int]]) -> pd.DataFrame:
+    return pd.DataFrame(scores).T
+
+
+def test_a_worked_example() -> None:
+    """Ranks 1 2 3, 1 2 3, 2 1 3, 1.5 1.5 3: sums 5.5, 6.5, 12 about 8; squares about 2 are 2, 2, 2, 1.5."""
+    scores = frame({"a": [9, 9, 8, 7], "b": [8, 8, 9, 7], "c": [7, 7, 7, 6]})
+    found = ranking(scores)
+    assert found.means.to_dict() == {"a": 1.375, "b": 1.625, "c": 3.0}
+    assert found.statistic == pytest.approx(2 * (2.5**2 + 1.5**2 + 4**2) / (3 * 2 + 1.5))
+    f = 3 * found.statistic / (8 - found.statistic)
+    assert found.p == pytest.approx(stats.f.sf(f, 2, 6))
+    assert found.difference == pytest.approx(2.343 * math.sqrt(12 / 24), abs=0.001)
+
+
+@pytest.mark.parametrize(("methods", "q"), [(2, 1.960), (5, 2.728), (9, 3.102), (10, 3.164)])
+def test_critical_values_are_the_printed_ones(methods: int, q: float) -> None:
+    """Table 5(a) of Demsar (2006)."""
+    scale = math.sqrt(methods * (methods + 1) / (6 * 20))
+    assert critical_difference(methods, 20) == pytest.approx(q * scale, abs=0.0006 * scale)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_statistic_is_scipy_s_with_ties(seed: int) -> None:
+    scores = np.random.default_rng(seed).integers(0, 4, (5, 12)).astype(float)
+    found = ranking(pd.DataFrame(scores))
+    assert found.statistic == pytest.approx(stats.friedmanchisquare(*scores).statistic)
+
+
+def test_small_numbers_may_be_the_good_ones() -> None:
+    scores = frame({"a": [1.0, 2.0], "b": [2.0, 3.0], "c": [3.0, 4.0]})
+    assert list(ranking(scores).means.index) == ["c", "b", "a"]
+    assert list(ranking(scores, largest=False).means.index) == ["a", "b", "c"]
+    assert ranking(scores).p == 0.0, "the same order on every data set"
+
+
+@pytest.mark.parametrize(
+    ("scores", "why"),
+    [
+        ({"a": [1.0, 2.0], "b": [2.0, 1.0]}, "2 methods"),
+        ({"a": [1.0, math.nan], "b": [2.0, 1.0], "c": [0.0, 0.0]}, "1 data set with"),
+        ({"a": [1.0, 1.0], "b": [1.0, 1.0], "c": [1.0, 1.0]}, "all methods are equal"),
+    ],
+)
+def test_no_test_where_none_is_possible(scores: dict[str, list[float]], why: str) -> None:
+    found = ranking(frame(scores))
+    assert found.why.startswith(why)
+    assert math.isnan(found.p)
+    assert found.groups() == []
+
+
+def test_bars_join_what_is_not_told_apart() -> None:
+    sets = 30
+    scores = frame({"a": [4.0] * sets, "b": [3.0] * sets, "c": [2.0] * sets, "d": [1.0] * sets})
+    assert critical_difference(4, sets) < 1
+    assert ranking(scores).groups() == []
+    few = ranking(scores.iloc[:, :8])
+    assert 1 < few.difference < 2
+    assert few.groups() == [("a", "b"), ("b", "c"), ("c", "d")]
+
+
+def test_a_cell_that_lacks_runs_takes_its_data_set_out() -> None:
+    lines = [("a", "x", 1.0, 2), ("a", "y", 2.0, 2), ("b", "x", 3.0, 1), ("b", "y", 4.0, 2)]
+    tidy = pd.DataFrame(lines, columns=["row", "column", "mean", "n"]).assign(seeds=2)
+    assert list(scores_of(tidy).dropna(axis=1).columns) == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("paper", "target", "methods", "sets"),
+    [("fedomw", "table3_ranks", 3, 6), ("fedavgr", "table2_ranks", 5, 9), ("radfed", "table3_ranks", 9, 9)],
+)
+def test_a_summary_of_real_targets(tmp_path: Path, paper: str, target: str, methods: int, sets: int) -> None:
+    """Each method is better than the one before it, on all data sets."""
+    made = Catalogue(load(parameters(paper) | {"primary_paper": paper, "scale": "demo"}))
+    cells = made.cells(paper, target)
+    order = list(dict.fromkeys(row for row, _ in cells))
+    assert (len(order), len({column for _, column in cells})) == (methods, sets)
+    for run in made.needed(paper, target):
+        folder = tmp_path / run.folder
+        folder.mkdir(parents=True)
+        score = 0.1 * (1 + order.index(run.algorithm))
+        final = {f"test_{metric}": score for metric in ("accuracy", "f1", "auc")}
+        summary = {"final": final, "spec_sha256": sha256_text(canonical_json(run.spec))}
+        (folder / "summary.json").write_text(json.dumps(summary))
+    drawing = made.target(paper, target)
+    assert isinstance(drawing, Drawing)
+    found = Found(made.params.papers[paper], cells, tmp_path, lambda *said: " ".join(said))
+    numbers, picture = drawing.draw(found)
+    means = numbers[numbers["column"] == "mean_rank"].set_index("row")
+    assert means["mean"].to_dict() == {row: float(methods - place) for place, row in enumerate(order)}
+    assert set(means["n"]) == {sets}
+    assert means["p"].max() == 0
+    assert len(numbers) == methods * (sets + 1)
+    text = picture.get_supxlabel()
+    assert f"{methods} methods on {sets} data sets, by means over 2 runs a cell." in " ".join(text.split())
+    assert "approximate" in text
