@@ -7,7 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fedcore.errors import DataError
+from pipeline.papers.radfed.divergence import DIVERGENCES
+from pipeline.papers.radfed.heterogeneity import HETEROGENEITY
+from pipeline.papers.radfed.seeds import SEEDS
 from pipeline.papers.radfed.settings import SETTINGS, whole
+from pipeline.papers.radfed.validation import CURVES
 from pipeline.schema import PaperParams
 from pipeline.targets import Drawing, Found, Query, Target
 
@@ -76,6 +80,10 @@ def draw_partition(found: Found) -> tuple[pd.DataFrame, Figure]:
 
 
 FIGURES: Mapping[str, Target] = {
+    "fig2": SEEDS,
+    **CURVES,
+    "fig5": HETEROGENEITY,
+    **DIVERGENCES,
     "partition": Drawing(
         title="A partition of MNIST (lambda .1) before and after random moves",
         published="Algorithm 3",

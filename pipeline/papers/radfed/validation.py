@@ -1,0 +1,115 @@
+"""Figs. 3 and 4: validation curves over rounds of local training, smoothed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
+from pipeline.schema import PaperParams
+from pipeline.targets import Curves, Panel, Query
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.catalogue import Run
+
+COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
+SHOWN = {
+    "fig3": {
+        "covfeat_g": "radfed_p",
+        "covfeat_l": "radfed_m",
+        "covcls_g": "radfed_m",
+        "covcls_l": "radfed_m",
+        "mnist_1": "radfed_m",
+        "mnist_01": "radfed_m",
+    },
+    "fig4": {"cifar10": "radfed_i", "shakespeare": "radfed_i", "eicu": "radfed_a"},
+}
+INTERVALS = {"covertype_g": 100, "covertype_l": 100, "mnist": 5, "cifar10": 1, "shakespeare": 2, "eicu": 50}
+POINTS = 20
+NOTE = (
+    "Of RADFed+ the variant is shown that the paper found best. Rounds of local training are RADFed's inner "
+    "rounds; one of FedAsync is as many updates as others have clients in a round. A point is the mean "
+    "over an interval of {intervals} rounds, or of a twentieth of all rounds where that is less."
+)
+
+
+def panels(best: Mapping[str, str]) -> tuple[Panel, ...]:
+    """Return a panel for each data set: the benchmarks, RADFed and one variant of it."""
+    found = []
+    for key, variant in best.items():
+        one = SETTINGS[key]
+        label = f"{one.label} ({METRICS[one.metric]})"
+        found.append(Panel(key, label, "", one.dataset, one.split, (*COMPARED, variant)))
+    return tuple(found)
+
+
+def asked(params: PaperParams, panel: Panel, algorithm: str) -> tuple[Query, ...]:
+    """Return the runs of a curve: all folds of the panel's data set."""
+    return folds(params, SETTINGS[panel.key].query(algorithm))
+
+
+def scores(run: Run, root: Path) -> pd.Series[float]:
+    """Return a run's scores on validation clients in per cent, by round of local training.
+
+    Raises:
+        DataError: the run is missing, or measured no validation clients.
+    """
+    from pipeline.report.curves import measured
+
+    found = 100 * measured(run, f"validation_{metric_of(run)}", root)
+    return found.set_axis(found.index * local_rounds(run, root))
+
+
+def local_rounds(run: Run, root: Path) -> float:
+    """Return how many rounds of local training one of a run's rounds is worth.
+
+    S for RADFed; for FedAsync, whose round is one client's update, one part in the clients that others train
+    in a round.
+    """
+    from pipeline.report.collect import summary_of
+
+    algorithm = run.spec["algorithm"]
+    if algorithm["name"] != "fedasync":
+        return float(algorithm.get("redistributions", 1))
+    summary = summary_of(run, root) or {"clients": 1}
+    return 1 / max(1, int(run.spec["participation"]["fraction"] * summary["clients"] + 0.5))
+
+
+def width(run: Run, root: Path) -> int:
+    """Return the interval that a curve is smoothed over, in rounds of local training."""
+    total = run.spec["training"]["rounds"] * local_rounds(run, root)
+    return max(1, min(INTERVALS[run.dataset], round(total) // POINTS))
+
+
+def smoothed(run: Run, root: Path) -> pd.Series[float]:
+    """Return the means of a run's scores over intervals that follow the start, by their last round."""
+    import numpy as np
+
+    found, wide = scores(run, root), width(run, root)
+    ends = (np.ceil(found.index.to_numpy(float) / wide - 1e-9) * wide).astype(int)
+    return found.groupby(ends).mean()
+
+
+def curves(name: str, published: str, intervals: str, across: int) -> Curves:
+    """Return a figure of validation curves."""
+    return Curves(
+        title="Scores on validation clients",
+        published=published,
+        panels=panels(SHOWN[name]),
+        queries=asked,
+        series=smoothed,
+        axis="validation score (%)",
+        horizontal="round of local training",
+        across=across,
+        shared=False,
+        note=NOTE.format(intervals=intervals),
+    )
+
+
+CURVES: Mapping[str, Curves] = {
+    "fig3": curves("fig3", "Fig. 3", "100 (Covertype) or 5 (MNIST)", 3),
+    "fig4": curves("fig4", "Fig. 4", "1 (CIFAR-10), 2 (Shakespeare) or 50 (eICU)", 3),
+}

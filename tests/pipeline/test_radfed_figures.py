@@ -1,0 +1,140 @@
+"""RADFed's figures: smoothed validation curves, the representative fold, divergences, the grid search."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from test_radfed import catalogue, finish
+
+from fedcore.errors import DataError
+from pipeline.catalogue import Catalogue
+from pipeline.papers.radfed.seeds import representative
+from pipeline.papers.radfed.settings import metric_of
+from pipeline.papers.radfed.validation import smoothed
+from pipeline.report.curves import tidy as curves
+from pipeline.targets import Curves, Drawing, Found
+
+
+def drawn(made: Catalogue, target: str, root: Path) -> tuple[pd.DataFrame, str]:
+    drawing = made.target("radfed", target)
+    assert isinstance(drawing, Drawing)
+    cells = made.cells("radfed", target)
+    found = Found(made.params.papers["radfed"], cells, root, lambda *said: " ".join(said))
+    frame, picture = drawing.draw(found)
+    return frame.set_index(["row", "column"]), " ".join(picture.get_supxlabel().split())
+
+
+@pytest.fixture(scope="module")
+def demo() -> Catalogue:
+    return catalogue("demo")
+
+
+def test_figures_are_made_of_table_3_s_runs(demo: Catalogue) -> None:
+    runs = {run.folder for run in demo.needed("radfed", "table3")}
+    for target in ("fig2", "fig3", "fig4", "fig5", "table3_ranks"):
+        assert {run.folder for run in demo.needed("radfed", target)} <= runs, target
+    assert {run.folder for run in demo.needed("radfed", "fig6")}.isdisjoint(runs)
+    assert demo.needed("radfed", "fig6") == demo.needed("radfed", "fig7")
+
+
+def test_all_methods_are_drawn_over_rounds_of_local_training(tmp_path: Path, demo: Catalogue) -> None:
+    """FedAvg has 8 rounds, RADFed 2 of 4 inner ones, FedAsync 24 updates, of which 4 count as a round."""
+    figure = demo.target("radfed", "fig3")
+    assert isinstance(figure, Curves)
+    cells = demo.cells("radfed", "fig3")
+    for runs in cells.values():
+        for run in runs:
+            rounds = list(range(run.spec["training"]["rounds"] + 1))
+            values = [0.01 * number for number in rounds]
+            history = {"round": [float(n) for n in rounds], f"validation_{metric_of(run)}": values}
+            finish(run, tmp_path, history, test_accuracy=0.5)
+    frame = curves("radfed", "fig3", figure, cells, tmp_path).set_index(["row", "column", "round"])["mean"]
+    own = frame.xs("covcls_g", level="column")
+    assert own["fedavg"].to_dict() == pytest.approx({number: number for number in range(9)})
+    assert own["radfed"].to_dict() == pytest.approx({0: 0, 4: 1, 8: 2})
+    assert own["fedasync"].to_dict() == pytest.approx({n: 4 * n - 1.5 if n else 0 for n in range(7)})
+    assert ("radfed_p", "covfeat_g", 8) in frame.index
+    assert ("radfed_m", "covfeat_g", 8) not in frame.index
+
+
+def test_curves_are_means_over_even_intervals(tmp_path: Path) -> None:
+    """660 rounds on MNIST, intervals of 5: the start stands alone, then 1 to 5, 6 to 10 and so on."""
+    run = catalogue("paper").cells("radfed", "fig3")["fedavg", "mnist_1"][0]
+    history = {
+        "round": list(map(float, range(11))),
+        "validation_accuracy": [0.9, *[0.1] * 5, *[0.2] * 4, 0.7],
+    }
+    finish(run, tmp_path, history)
+    assert smoothed(run, tmp_path).to_dict() == pytest.approx({0: 90, 5: 10, 10: 30})
+
+
+def test_a_curve_without_its_measurement_is_refused(tmp_path: Path, demo: Catalogue) -> None:
+    run = demo.cells("radfed", "fig4")["fedavg", "eicu"][0]
+    finish(run, tmp_path, {"round": [0.0], "test_auc": [0.5]})
+    with pytest.raises(DataError, match=r"history\.csv: no column 'validation_auc'"):
+        smoothed(run, tmp_path)
+
+
+def test_the_representative_fold_has_the_mean_gap() -> None:
+    base = {fold: [50.0, 60.0] for fold in range(3)}
+    assert representative({0: [56.0, 56.0], 1: [60.0], 2: [65.0]}, base) == 1  # gaps 1, 5, 10
+    assert representative({0: [56.0], 1: [], 2: [66.0]}, base) == 0, "a tie, and a fold without a run"
+    assert representative({1: []}, {1: []}) == 1
+
+
+def test_boxes_show_the_seeds_of_one_fold(tmp_path: Path) -> None:
+    made = catalogue("paper")
+    gaps = [0.0, 0.08, 0.05, 0.01, 0.06]
+    for run in made.needed("radfed", "fig2"):
+        gap = gaps[run.spec["partition"]["fold"]["index"]] if run.algorithm == "radfed" else 0.0
+        score = 0.5 + gap + 0.01 * run.seed
+        finish(run, tmp_path, test_accuracy=score, test_f1=score)
+    frame, said = drawn(made, "fig2", tmp_path)
+    assert set(frame["fold"]) == {2}, "gaps of 0, 8, 5, 1 and 6 points: 4 on average"
+    assert frame.loc[("radfed", "shakespeare"), "mean"] == pytest.approx(56)
+    assert frame.loc[("fedprox", "covcls_l"), "scores"] == "50 51 52"
+    assert "3 seeds" in said
+
+
+def test_heterogeneity_is_told_in_scores(tmp_path: Path, demo: Catalogue) -> None:
+    for run in demo.needed("radfed", "fig5"):
+        finish(run, tmp_path, test_accuracy=0.8 + 0.1 * run.seed, test_f1=0.6)
+    frame, _ = drawn(demo, "fig5", tmp_path)
+    assert len(frame) == 6 * 9
+    assert frame.loc[("fedavg", "mnist_01"), ["mean", "n"]].tolist() == pytest.approx([85, 2])
+    assert frame.loc[("radfed_a", "covfeat_l"), "mean"] == pytest.approx(60)
+
+
+def test_divergences_are_told_by_inner_round(tmp_path: Path, demo: Catalogue) -> None:
+    """RADFed has four inner rounds: DC is known at each fourth, DL grows from .1 to .4 and starts again."""
+    for run in demo.needed("radfed", "fig6"):
+        assert run.spec["evaluation"]["divergence"] is True
+        finish(run, tmp_path, test_accuracy=0.5)
+        delay = run.spec["algorithm"].get("redistributions", 1)
+        rounds = range(1, run.spec["training"]["rounds"] + 1)
+        rows = [
+            (number, inner, 0.1 * inner, number + run.seed if inner == delay else math.nan)
+            for number, inner in product(rounds, range(1, delay + 1))
+        ]
+        table = pd.DataFrame(rows, columns=["round", "inner", "local", "centralised"])
+        table.to_csv(tmp_path / run.folder / "divergence.csv", index=False)
+    central, _ = drawn(demo, "fig6", tmp_path)
+    own = central.loc[("radfed", "covfeat_l")]
+    assert own[["round", "mean", "n"]].to_numpy().tolist() == [[4, 1.5, 2], [8, 2.5, 2]]
+    assert len(central.loc[("fedavg", "shakespeare")]) == 8
+    local, said = drawn(demo, "fig7", tmp_path)
+    assert local.loc[("radfed", "shakespeare"), "mean"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4] * 2)
+    ends = [local.loc[("radfed", f"shakespeare-{when}"), "mean"] for when in ("after", "before")]
+    assert ends == pytest.approx([0.1, 0.4])
+    assert "over 2 seeds" in said
+
+
+def test_divergence_that_was_not_measured_is_refused(tmp_path: Path, demo: Catalogue) -> None:
+    for run in demo.needed("radfed", "fig6"):
+        finish(run, tmp_path, test_accuracy=0.5)
+    with pytest.raises(DataError, match=r"divergence\.csv: missing, but a report needs it"):
+        drawn(demo, "fig6", tmp_path)
