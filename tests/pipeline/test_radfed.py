@@ -84,13 +84,28 @@ def test_partitions_of_table_1_are_drawn_twenty_times_without_folds(paper: Catal
     assert not any(row.endswith("_released") for row, _ in catalogue("demo").cells("radfed", "table1"))
 
 
+@pytest.mark.parametrize("row", ["shakespeare", "eicu"])
+def test_clients_that_the_data_name_are_there_once(paper: Catalogue, row: str) -> None:
+    (run,) = paper.cells("radfed", "table1")[row, "std"]
+    assert run.spec["partition"]["name"] == "natural"
+    assert run.spec["partition"]["fold"] is None
+    assert run.spec["data"]["pool"] is True
+
+
+def test_table_1_has_the_paper_s_rows(paper: Catalogue) -> None:
+    printed = pd.read_csv(published("radfed")).query("target == 'table1'")
+    rows = dict.fromkeys(row for row, _ in paper.cells("radfed", "table1") if not row.endswith("_released"))
+    assert list(rows) == list(dict.fromkeys(printed["row"]))
+
+
 def finish(run: Run, root: Path, history: dict[str, list[float]] | None = None, **final: float) -> None:
     """Pretend a finished run on twelve clients."""
     folder = root / run.folder
     folder.mkdir(parents=True, exist_ok=True)
     known = {"spec_sha256": sha256_text(canonical_json(run.spec)), "clients": 12}
     (folder / "summary.json").write_text(json.dumps({**known, "final": final}))
-    pd.DataFrame(history or {"round": [0]}).to_csv(folder / "history.csv", index=False)
+    if history:
+        pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
 
 
 def lines(cells: dict[tuple[str, str], float], **more: object) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.papers.radfed.settings import SETTINGS, folds, metric_of, present, whole
+from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
 from pipeline.schema import PaperParams
 from pipeline.targets import Column, Query, Table
 
@@ -21,10 +21,12 @@ DRAWS = 20
 ENOUGH = 3
 PARTITIONS = {
     "cifar10": ("CIFAR-10", "cifar10"),
+    "shakespeare": ("Shakespeare", "shakespeare"),
     "covcls": ("COVCLS", "covcls_g"),
     "covfeat": ("COVFEAT", "covfeat_g"),
     "mnist_1": ("MNIST-1", "mnist_1"),
     "mnist_01": ("MNIST-.1", "mnist_01"),
+    "eicu": ("eICU", "eicu"),
 }
 RELEASED: Mapping[str, Mapping[str, float]] = {
     "cifar10": {"legacy_seed": 2366, "xi": 0.0002},
@@ -63,10 +65,15 @@ def partition_rows(params: PaperParams) -> dict[str, str]:
 
 
 def partition_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-    """Return 20 draws of a partition (fewer where few seeds are asked for), or the released code's one."""
+    """Return 20 draws of a partition (fewer where few seeds are asked for), or the released code's one.
+
+    Clients that the data name are not drawn, so there is one partition.
+    """
     del column
     name = row.removesuffix(MARK)
     query = whole(SETTINGS[PARTITIONS[name][1]].query("fedavg"))
+    if params.datasets[query.dataset].splits[query.split].name == "natural":
+        return (replace(query, seeds=(0,)),)
     if row != name:
         changes = {f"partition.{key}": value for key, value in {**SEARCH, **RELEASED[name]}.items()}
         return (replace(query, changes=(*query.changes, *changes.items()), seeds=(0,)),)
@@ -84,6 +91,12 @@ def statistic(run: Run, root: Path, column: str) -> float | None:
     return float(found["c_score"] if column == "c_score" else found["sizes"][column])
 
 
+def data_of_row(row: str, column: str) -> str:
+    """Return the data set of a partition in print."""
+    del column
+    return DATASETS[SETTINGS[PARTITIONS[row.removesuffix(MARK)][1]].dataset]
+
+
 def beside_released(frame: pd.DataFrame) -> pd.DataFrame:
     """Put the published numbers beside the released code's draws too."""
     known = frame.set_index(["row", "column"])[list(PUBLISHED)]
@@ -97,11 +110,12 @@ def beside_released(frame: pd.DataFrame) -> pd.DataFrame:
 
 def score_columns(params: PaperParams) -> tuple[Column, ...]:
     """Return a column for each data set, and their average; a stand-in for MobileNetV2 is named."""
-    labels = {key: one.label for key, one in present(params).items()}
+    settings = present(params)
+    labels = {key: one.label for key, one in settings.items()}
     if stand_in := "cifar10" in labels and SMALL.get(params.datasets["cifar10"].model.name):
         labels["cifar10"] += f" ({stand_in})"
     return (
-        *(Column(key, label) for key, label in labels.items()),
+        *(Column(key, label, METRICS[settings[key].metric]) for key, label in labels.items()),
         Column(AVERAGE, "AVG", best="none", test="none"),
     )
 
@@ -119,6 +133,12 @@ def score_of(run: Run, root: Path, column: str) -> float | None:
 
     summary = summary_of(run, root)
     return 100 * summary["final"][f"test_{metric_of(run)}"] if summary and summary["final"] else None
+
+
+def data_of_column(row: str, column: str) -> str:
+    """Return the data set of a column in print; none for the average."""
+    del row
+    return "" if column == AVERAGE else DATASETS[SETTINGS[column].dataset]
 
 
 def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
@@ -153,6 +173,7 @@ TABLES: Mapping[str, Table] = {
         queries=partition_queries,
         measure=statistic,
         relative=beside_released,
+        dataset=data_of_row,
         needs="partitions",
         unit="rows; C-score from 0 to 2",
         best="none",
@@ -165,8 +186,8 @@ TABLES: Mapping[str, Table] = {
         queries=score_queries,
         measure=score_of,
         relative=relative_to_fedavg,
-        note="Accuracy; F1 on Covertype, area under the ROC curve on eICU. Folds are by client. AVG: mean of "
-        "the columns' scores.",
+        dataset=data_of_column,
+        note="AUC: area under the ROC curve. Folds are by client. AVG: mean of the columns' scores.",
         test="wilcoxon",
     ),
 }
