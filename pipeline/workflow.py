@@ -78,6 +78,7 @@ class Workflow:
         except SpecError as error:
             raise SystemExit(f"params.yaml: {error}") from None
         self.params = self.catalogue.params
+        self._refuse_lone_seeds()
         self.primary = self.params.primary
         self.run_files = RUN_FILES
         self.seeds = next(iter(self.params.papers.values())).seeds
@@ -88,6 +89,18 @@ class Workflow:
         self.reports = one_of(path for paper in self.catalogue.papers for path in self.reports_of(paper))
         self.top = one_of(path.removeprefix(f"{self.primary}/") for path in self.reports_of(self.primary))
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
+
+    def _refuse_lone_seeds(self) -> None:
+        """Refuse one process for all seeds where a search trains the first seed alone."""
+        if not self.params.one_process:
+            return
+        for runs in self.catalogue.groups.values():
+            paper, seeds = runs[0].paper, tuple(run.seed for run in runs)
+            if seeds != self.params.papers[paper].seeds:
+                raise SystemExit(
+                    f"params.yaml: scales.{runs[0].scale}.one_process: got true, expected false with so many "
+                    f"seeds, as {runs[0].group} takes the seeds {seeds} alone"
+                )
 
     @staticmethod
     def share_process() -> None:

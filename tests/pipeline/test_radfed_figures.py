@@ -8,15 +8,21 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from project import parameters
 from test_radfed import catalogue, finish
 
 from fedcore.errors import DataError
 from pipeline.catalogue import Catalogue
+from pipeline.papers import published
+from pipeline.papers.radfed.search import GRIDS, candidates, delays
 from pipeline.papers.radfed.seeds import representative
 from pipeline.papers.radfed.settings import metric_of
 from pipeline.papers.radfed.validation import smoothed
+from pipeline.report.collect import tidy
 from pipeline.report.curves import tidy as curves
-from pipeline.targets import Curves, Drawing, Found
+from pipeline.report.grid import arrange
+from pipeline.targets import Curves, Drawing, Found, Table
+from pipeline.workflow import Workflow
 
 
 def drawn(made: Catalogue, target: str, root: Path) -> tuple[pd.DataFrame, str]:
@@ -138,3 +144,75 @@ def test_divergence_that_was_not_measured_is_refused(tmp_path: Path, demo: Catal
         finish(run, tmp_path, test_accuracy=0.5)
     with pytest.raises(DataError, match=r"divergence\.csv: missing, but a report needs it"):
         drawn(demo, "fig6", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("longest", "expected"),
+    [
+        (2000, (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)),
+        (90, (10, 15, 20, 22, 25, 28, 30, 50, 80)),
+        (15, (3, 5, 15)),
+        (8, (2, 4, 8)),
+    ],
+)
+def test_candidates_of_s_fit_in_the_rounds(longest: int, expected: tuple[int, ...]) -> None:
+    assert delays(longest) == expected
+
+
+def test_the_search_has_the_paper_s_grids() -> None:
+    params = catalogue("paper").params.papers["radfed"]
+    sizes = {name: len(candidates(params, options)) for name, (_, _, options) in GRIDS.items()}
+    assert sizes == {
+        "grid_radfed": 11,
+        "grid_radfed_i": 11 * 5,
+        "grid_fedprox": 6,
+        "grid_fedasync": 6 * 3,
+        "grid_fedadapt": 4 * 3,
+    }
+
+
+@pytest.mark.parametrize("scale", ["demo", "paper"])
+def test_candidates_differ_in_what_is_searched_and_train_as_much(scale: str) -> None:
+    """One of them is the declared one, which has its run in Table III."""
+    made = catalogue(scale)
+    declared = made.cells("radfed", "table3")["radfed_i", "mnist_01"][0]
+    found = made.cells("radfed", "grid_radfed_i")
+    runs = {row: own[0] for (row, column), own in found.items() if column == "mnist_01"}
+    total = made.cells("radfed", "table3")["fedavg", "mnist_01"][0].spec["training"]["rounds"]
+    for run in runs.values():
+        delay, rounds = run.spec["algorithm"]["redistributions"], run.spec["training"]["rounds"]
+        assert total - delay < rounds * delay <= total
+        assert run.spec["partition"] == declared.spec["partition"]
+    assert [row for row, run in runs.items() if run.folder == declared.folder] == [
+        f"redistributions_{declared.spec['algorithm']['redistributions']}-gamma_0.9"
+    ]
+
+
+def test_the_choice_is_the_best_on_validation_clients(tmp_path: Path, demo: Catalogue) -> None:
+    """Scores of test clients say the opposite."""
+    table = demo.target("radfed", "grid_radfed")
+    assert isinstance(table, Table)
+    cells = demo.cells("radfed", "grid_radfed")
+    for (row, _), runs in cells.items():
+        score = 0.1 * float(row.removeprefix("redistributions_"))
+        for run in runs:
+            metric = metric_of(run)
+            finish(run, tmp_path, **{f"validation_{metric}": score, f"test_{metric}": 1 - score})
+    frame = tidy("radfed", "grid_radfed", table, cells, published("radfed"), tmp_path)
+    params = demo.params.papers["radfed"]
+    labels = table.rows(params) if table.rows else {}
+    grid = arrange(frame, table, table.columns(params), demo.papers["radfed"], labels)
+    assert [(label, {cell.best for cell in own}) for label, own in grid.rows] == [
+        ("S = 2", {False}),
+        ("S = 4", {False}),
+        ("S = 8", {True}),
+    ]
+
+
+def test_a_search_with_one_seed_and_one_process_for_all_exclude_each_other() -> None:
+    config = parameters("radfed") | {"primary_paper": "radfed"}
+    config["scales"]["demo"]["seeds"] = [0, 1, 2]
+    with pytest.raises(
+        SystemExit, match=r"scales\.demo\.one_process: got true, .* takes the seeds \(0,\) alone"
+    ):
+        Workflow(config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.papers.radfed.figures import FIGURES
 from pipeline.papers.radfed.hyperparameters import HYPERPARAMETERS
+from pipeline.papers.radfed.search import SEARCHES
 from pipeline.papers.radfed.settings import DATASETS
 from pipeline.papers.radfed.tables import AVERAGE, TABLES
 from pipeline.report import ranks
@@ -17,6 +18,7 @@ PAPER = Paper(
         **TABLES,
         "table3_ranks": ranks.summary(TABLES["table3"], without=(AVERAGE,)),
         "table2": HYPERPARAMETERS,
+        **SEARCHES,
         **FIGURES,
     },
 )

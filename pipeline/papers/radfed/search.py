@@ -1,0 +1,152 @@
+"""The grid search of Section IV-D: scores of candidates on validation clients, the best one marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
+from pipeline.papers.radfed.tables import ENOUGH, data_of_column
+from pipeline.schema import PaperParams
+from pipeline.targets import Column, Query, Table
+
+if TYPE_CHECKING:
+    from pipeline.catalogue import Run
+
+TUNED = ("covcls_g", "covfeat_g", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
+DELAYS = (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)
+SMALL = tuple(10.0**-digits for digits in range(2, 13, 2))
+LONG = 100
+Choice = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One hyperparameter.
+
+    Attributes:
+        key: its name in the algorithm.
+        label: its name in print.
+        values: the paper's grid.
+        few: the values that are tried where runs are too short to tell more.
+    """
+
+    key: str
+    label: str
+    values: tuple[float, ...]
+    few: tuple[float, ...]
+
+
+DELAY = Option("redistributions", "S", DELAYS, ())
+GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
+    "grid_radfed": ("radfed", "RADFed", (DELAY,)),
+    "grid_radfed_i": (
+        "radfed_i",
+        "RADFedi",
+        (DELAY, Option("gamma", "gamma", (0.6, 0.7, 0.8, 0.9, 0.95), (0.6, 0.9))),
+    ),
+    "grid_fedprox": ("fedprox", "FedProx", (Option("mu", "mu", SMALL, (1e-2, 1e-4)),)),
+    "grid_fedasync": (
+        "fedasync",
+        "FedAsync",
+        (
+            Option("rho", "rho", SMALL, (1e-4,)),
+            Option("alpha", "alpha", (0.3, 0.6, 0.9), (0.3, 0.6, 0.9)),
+        ),
+    ),
+    "grid_fedadapt": (
+        "fedadapt",
+        "FedAdapt",
+        (
+            Option("server_lr", "eta", (0.1, 0.01, 0.001, 0.0001), (0.1, 0.01, 0.001)),
+            Option("tau", "tau", (1e-2, 1e-4, 1e-8), (1e-4,)),
+        ),
+    ),
+}
+
+
+def columns(params: PaperParams) -> tuple[Column, ...]:
+    """Return a column for each data set of Table II; Covertype is tuned with global standardisation."""
+    shown = (key for key in TUNED if SETTINGS[key].dataset in params.datasets)
+    return tuple(Column(key, SETTINGS[key].label, METRICS[SETTINGS[key].metric]) for key in shown)
+
+
+def rounds(params: PaperParams, column: str) -> int:
+    """Return the rounds of local training of a data set, which are FedAvg's rounds."""
+    from pipeline.catalogue import specification
+
+    return int(specification(params, SETTINGS[column].query("fedavg"))["training"]["rounds"])
+
+
+def delays(longest: int) -> tuple[float, ...]:
+    """Return the paper's values of S that fit in so many rounds; divisors of the rounds where few do."""
+    fitting = tuple(delay for delay in DELAYS if delay <= longest)
+    return fitting if len(fitting) > 2 else tuple(d for d in range(2, longest + 1) if longest % d == 0)
+
+
+def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Choice]:
+    """Return every combination of the options' values, by the name of its row."""
+    longest = min(rounds(params, column.key) for column in columns(params))
+    values = [
+        delays(longest)
+        if option is DELAY
+        else option.values
+        if longest >= LONG or not option.few
+        else option.few
+        for option in options
+    ]
+    found: dict[str, Choice] = {}
+    for chosen in product(*values):
+        names = [f"{option.key}_{value:g}" for option, value in zip(options, chosen, strict=True)]
+        found["-".join(names)] = {o.key: value for o, value in zip(options, chosen, strict=True)}
+    return found
+
+
+def changes(params: PaperParams, column: str, choice: Choice) -> tuple[tuple[str, Any], ...]:
+    """Return the changes that a candidate makes; with S the rounds change, so that clients train as much."""
+    found: list[tuple[str, Any]] = [(f"algorithm.{key}", value) for key, value in choice.items()]
+    if DELAY.key in choice:
+        found.append(("training.rounds", rounds(params, column) // int(choice[DELAY.key])))
+    return tuple(found)
+
+
+def validation_score(run: Run, root: Path, column: str) -> float | None:
+    """Return a run's last score on validation clients in per cent; None if it diverged."""
+    from pipeline.report.collect import summary_of
+
+    summary = summary_of(run, root)
+    return 100 * summary["final"][f"validation_{metric_of(run)}"] if summary and summary["final"] else None
+
+
+def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
+    """Declare the search for one method."""
+
+    def rows(params: PaperParams) -> dict[str, str]:
+        return {
+            key: ", ".join(f"{option.label} = {choice[option.key]:g}" for option in options)
+            for key, choice in candidates(params, options).items()
+        }
+
+    def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+        choice = candidates(params, options)[row]
+        query = SETTINGS[column].query(method, changes(params, column, choice))
+        first = None if len(params.seeds) < ENOUGH else params.seeds[:1]
+        return (replace(folds(params, query)[0], seeds=first),)
+
+    return Table(
+        title=f"Grid search of {label}: scores on validation clients",
+        published="Section IV-D",
+        columns=columns,
+        rows=rows,
+        queries=queries,
+        measure=validation_score,
+        dataset=data_of_column,
+        test="none",
+        note="Bold is what the search chooses, on the first fold; other hyperparameters as declared.",
+    )
+
+
+SEARCHES: Mapping[str, Table] = {name: grid(*about) for name, about in GRIDS.items()}
