@@ -33,6 +33,8 @@ STAGES = {
     Drawing: "pipeline.report.build_drawing",
     Listing: "pipeline.report.build_listing",
 }
+WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
+EDITIONS = ("full", "tflite")
 TEMPLATES = Path(__file__).parent / "report" / "templates"
 
 
@@ -165,8 +167,9 @@ class Catalogue:
 
     @cached_property
     def data(self) -> Mapping[str, Mapping[str, Any]]:
-        """The data plug-ins and editions in use, by ``<name>-<edition>``."""
-        sections = (division.spec["data"] for division in self.divisions.values())
+        """The data plug-ins, and weights of models, and editions in use, by ``<name>-<edition>``."""
+        sections = [division.spec["data"] for division in self.divisions.values()]
+        sections += [own for run in self.index.values() if (own := weights(run))]
         return {f"{data['name']}-{data.get('edition', 'given')}": data for data in sections}
 
     def _everything(self, needs: Needs) -> Iterator[Run]:
@@ -212,6 +215,13 @@ class Catalogue:
         code = codehash.of_modules(STAGES[type(self.target(paper, target))], f"pipeline.papers.{paper}")
         files = [sha256_file(path) for path in (published(paper), *sorted(TEMPLATES.iterdir()))]
         return sha256_text(canonical_json([cells, code, files]))[:16]
+
+
+def weights(run: Run) -> Mapping[str, Any] | None:
+    """Return the model data that a run starts from, as name and edition; None for a model without."""
+    model = run.spec["model"]
+    name, edition = WEIGHTS.get(model["name"]), str(model.get("weights", ""))
+    return {"name": name, "edition": edition} if name and edition in EDITIONS else None
 
 
 def board_plan() -> str:

@@ -66,15 +66,22 @@ def load(config: Mapping[str, Any]) -> Scaled:
 
 
 def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``changes`` laid over it, key by key through nested mappings."""
+    """Return ``base`` with ``changes`` laid over it, key by key through nested mappings.
+
+    A section that brings another ``name`` replaces the old one: one plug-in's keys mean nothing to another.
+    """
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
+        if isinstance(old, Mapping) and isinstance(value, Mapping) and not _renamed(old, value):
             merged[key] = overlay(old, value)
         else:
             merged[key] = value
     return merged
+
+
+def _renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return "name" in old and "name" in new and old["name"] != new["name"]
 
 
 def check(model: type[BaseModel], values: Any, where: str = "") -> Any:

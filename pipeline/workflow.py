@@ -15,7 +15,7 @@ from typing import Any
 from fedcore import warm
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, write_text
-from pipeline.catalogue import RESULTS, Catalogue, Division, Run, board_plan
+from pipeline.catalogue import RESULTS, Catalogue, Division, Run, board_plan, weights
 from pipeline.estimate import Cost, estimate
 from pipeline.params import load
 from pipeline.targets import Curves, Drawing, Listing, Table
@@ -201,6 +201,11 @@ class Workflow:
     def partitions(self, wildcards: Any) -> list[str]:
         """Return the partition files of all seeds of a setting."""
         return [f"{run.partition}/partition.npz" for run in self._group(wildcards)]
+
+    def weights(self, wildcards: Any) -> list[str]:
+        """Return the marker of fetched weights that a run's model starts from; none for most models."""
+        found = weights(self._group(wildcards)[0])
+        return [f"data/fetched/{found['name']}-{found['edition']}.done"] if found else []
 
     def order(self, wildcards: Any) -> Order:
         """Return the order for one run."""

@@ -4,6 +4,7 @@
 rule train:
     input:
         flow.partition,
+        ancient(flow.weights),
     output:
         update(
             expand(

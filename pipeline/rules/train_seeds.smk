@@ -5,6 +5,7 @@
 rule train:
     input:
         flow.partitions,
+        ancient(flow.weights),
     output:
         update(
             expand(

@@ -153,6 +153,13 @@ def test_overlay_goes_through_nested_mappings() -> None:
     assert base["a"] == {"b": 1, "c": {"d": 2}}
 
 
+def test_another_plug_in_brings_its_own_keys() -> None:
+    base = {"model": {"name": "cnn", "hidden": 512}}
+    assert overlay(base, {"model": {"name": "mlp"}}) == {"model": {"name": "mlp"}}
+    same = {"model": {"name": "cnn", "channels": [8]}}
+    assert overlay(base, same) == {"model": {"name": "cnn", "hidden": 512, "channels": [8]}}
+
+
 def test_a_file_that_is_no_yaml_is_one_line(tmp_path: Path) -> None:
     from pipeline.explain import catalogue_of
 

@@ -12,13 +12,13 @@ from project import parameters
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Catalogue, Run
+from pipeline.catalogue import Catalogue, Run, weights
 from pipeline.papers import published
 from pipeline.papers.radfed.figures import draw_partition
 from pipeline.papers.radfed.settings import SETTINGS, metric_of
 from pipeline.papers.radfed.tables import PUBLISHED, beside_released, relative_to_fedavg, score_of
 from pipeline.params import load
-from pipeline.targets import Found
+from pipeline.targets import Found, Table
 
 TABLE2 = {
     "mnist_1": (22, 22, 0.9),
@@ -96,6 +96,20 @@ def test_table_1_has_the_paper_s_rows(paper: Catalogue) -> None:
     printed = pd.read_csv(published("radfed")).query("target == 'table1'")
     rows = dict.fromkeys(row for row, _ in paper.cells("radfed", "table1") if not row.endswith("_released"))
     assert list(rows) == list(dict.fromkeys(printed["row"]))
+
+
+def test_images_go_through_a_pre_trained_network_where_it_can_be_fetched(paper: Catalogue) -> None:
+    run = paper.cells("radfed", "table3")["radfed", "cifar10"][0]
+    assert weights(run) == {"name": "mobilenetv2", "edition": "full"}
+    assert "mobilenetv2-full" in paper.data
+    small = catalogue("demo")
+    run = small.cells("radfed", "table3")["radfed", "cifar10"][0]
+    assert run.spec["model"]["name"] == "cnn"
+    assert weights(run) is None
+    assert not any(name.startswith("mobilenetv2") for name in small.data)
+    table = small.target("radfed", "table3")
+    assert isinstance(table, Table)
+    assert table.columns(small.params.papers["radfed"])[0].label == "CIFAR-10 (CNN)"
 
 
 def finish(run: Run, root: Path, history: dict[str, list[float]] | None = None, **final: float) -> None:
