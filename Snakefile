@@ -14,6 +14,10 @@ flow = Workflow(config, dry_run=lambda: workflow.dryrun)
 flow.share_process()
 
 
+onstart:
+    flow.schedule_on_events(workflow)
+
+
 report: "pipeline/report/workflow.rst"
 
 

@@ -107,6 +107,18 @@ class Workflow:
         """Let the jobs share one process that has imported torch; see ``fedcore.warm``."""
         warm.share()
 
+    @staticmethod
+    def schedule_on_events(snakemake: Any) -> None:
+        """Let Snakemake look for ready jobs when a job ends, and at no other time.
+
+        Its limit on the jobs of a second starts a timer at each look, and each timer ends in another look:
+        after some hundred jobs, the looking takes a processor of its own.
+
+        Args:
+            snakemake: its workflow, once that has a scheduler.
+        """
+        snakemake.scheduler.job_rate_limiter = None
+
     def reports_of(self, paper: str) -> list[str]:
         """Return the files of a paper's targets below reports/; tables as PDF where there is a TeX."""
         table_files = (*TABLE_FILES, "pdf") if shutil.which("pdflatex") else TABLE_FILES

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
-from project import Project
+from project import Project, parameters
+
+from pipeline.catalogue import Catalogue
+from pipeline.params import load
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +130,35 @@ def test_no_rule_writes_outside_its_folders(project: Project) -> None:
     }
     found = {path.name for path in Path(project.folder).iterdir() if not path.name.startswith(".")}
     assert found <= known | {"executed.txt"}
+
+
+COUNTED = """
+timers = []
+
+
+class Counted(threading.Timer):
+    def start(self):
+        timers.append(self)
+        super().start()
+
+
+threading.Timer = Counted
+
+
+onsuccess:
+    print("timers", len(timers))
+
+
+onstart:"""
+
+
+def test_snakemake_starts_no_timers_that_start_timers(project: Project) -> None:
+    snakefile = (project.folder / "Snakefile").read_text()
+    project.edit("Snakefile", "\nonstart:", f"\nimport threading\n{COUNTED}")
+    try:
+        runs = list(Catalogue(load(parameters())).index)[:8]
+        said = project.make(*(f"{run}/summary.json" for run in runs))
+    finally:
+        (project.folder / "Snakefile").write_text(snakefile)
+    assert "(100%) done" in said
+    assert re.findall(r"^timers (\d+)$", said, re.MULTILINE) == ["0"]
