@@ -84,6 +84,9 @@ def run_batch(
     gpu_percent: Annotated[
         int, typer.Option(min=1, max=100, help="Share of one GPU, where there are any.")
     ] = 100,
+    benchmark: Annotated[
+        Path | None, typer.Option(help="File for the seconds and the memory of each run.")
+    ] = None,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
 ) -> None:
     """Do several runs in one process; the same bytes as one by one, without the start-up of each.
@@ -95,7 +98,9 @@ def run_batch(
     from fedcore.gpus import claimed
 
     with nullcontext() if device == "cpu" else claimed(gpu_percent):
-        failed = execute(json.loads(batch.read_text()), Source(root, mirror), device, threads, quiet)
+        failed = execute(
+            json.loads(batch.read_text()), Source(root, mirror), device, threads, quiet, benchmark
+        )
     if failed:
         raise typer.Exit(2)
 

@@ -19,12 +19,30 @@ VARIABLE = "FEDCORE_WARM"
 def share() -> None:
     """Let the ``fedcore`` commands below this process share one warm process, which ends with this one.
 
-    Does nothing where the variable is set already (``FEDCORE_WARM=off`` turns it off) or fork is unsafe.
+    Does nothing where a process above has said so already, where ``FEDCORE_WARM=off`` turns it off, or where
+    fork is unsafe. In a job of Slurm the warm process is started at once: a step of the job, which ends with
+    all that it started, then finds it there.
     """
-    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off":
+    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or _shared():
         return
     folder = os.path.join(tempfile.gettempdir(), f"fedcore-{os.getuid()}")
     os.environ[VARIABLE] = f"{os.path.join(folder, str(os.getpid()))}|{os.getpid()}|{place()}"
+    if "SLURM_JOB_ID" in os.environ and "SLURM_STEP_ID" not in os.environ:
+        from fedcore.warm.client import begin
+
+        begin()
+
+
+def _shared() -> bool:
+    """Whether a process above this one, that still lives, shares a warm process here."""
+    owner, _, where = os.environ.get(VARIABLE, "").partition("|")[2].partition("|")
+    if not owner or where != place():
+        return False
+    try:
+        os.kill(int(owner), 0)
+    except OSError:
+        return False
+    return True
 
 
 def place() -> str:

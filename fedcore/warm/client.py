@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -36,6 +37,14 @@ def delegate(arguments: list[str]) -> int | None:
     if not reply:
         print("error: the process that executed the command was killed (out of memory?)", file=sys.stderr)
     return int(reply or KILLED)
+
+
+def begin() -> None:
+    """Start the warm process before there is a command for it."""
+    path, _, rest = os.environ[VARIABLE].partition("|")
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with contextlib.suppress(OSError):
+        _start(path, rest.partition("|")[0])
 
 
 def decisive() -> dict[str, str | None]:

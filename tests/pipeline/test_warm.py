@@ -50,3 +50,21 @@ def test_a_warm_process_gives_the_bytes_and_exit_codes_of_a_cold_one(
         files = [tmp_path / name / str(seed) / file for seed in (1, 2) for file in FILES]
         results[name] = [path.read_bytes() for path in files]
     assert results["warm"] == results["cold"]
+
+
+def test_each_run_measures_itself_in_a_warm_process_too(spec: dict[str, Any], tmp_path: Path) -> None:
+    order = tmp_path / "order.json"
+    order.write_text(json.dumps([{"spec": {**spec, "seed": seed}, "out": f"out/{seed}"} for seed in (1, 2)]))
+    for expected in (["out/1", "out/2"], []):
+        done = call(tmp_path, "run-batch", "order.json", "--quiet", "--benchmark", "times.tsv", shared=True)
+        assert done.returncode == 0, done.stderr
+        if expected:
+            head, *lines = [line.split("\t") for line in (tmp_path / "times.tsv").read_text().splitlines()]
+            assert head == ["run", "s", "cpu_s", "max_rss_mb"]
+            assert [line[0] for line in lines] == expected
+            own = [json.loads((tmp_path / out / "timing.json").read_text())["seconds"] for out in expected]
+            assert all(float(line[1]) >= seconds for line, seconds in zip(lines, own, strict=True))
+            assert all(float(line[3]) > 50 for line in lines)
+            (tmp_path / "times.tsv").unlink()
+        else:
+            assert not (tmp_path / "times.tsv").exists(), "finished runs are kept, and so not measured"
