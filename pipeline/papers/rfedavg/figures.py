@@ -1,4 +1,4 @@
-"""Figs. 2 to 8: accuracy and loss curves; Figs. 1 and 9 to 12 as drawings of their own."""
+"""Figs. 2 to 8: accuracy and loss curves; Figs. 1, 9 to 12 and the theorems' rate as drawings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pipeline.papers.rfedavg.fairness import FAIRNESS
 from pipeline.papers.rfedavg.features import VISUALISED
 from pipeline.papers.rfedavg.privacy import PRIVACY
 from pipeline.papers.rfedavg.study import STUDY
+from pipeline.papers.rfedavg.theory import THEORY
 from pipeline.targets import Curves, Drawing, Panel
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
@@ -65,4 +66,5 @@ FIGURES: Mapping[str, Curves | Drawing] = {
     "fig10": EFFICIENCY,
     "fig11": FAIRNESS,
     "fig12": PRIVACY,
+    "theory": THEORY,
 }

@@ -9,7 +9,7 @@ from pipeline.schema import PaperParams
 from pipeline.targets import Column, Query, Table
 
 PRINTED = {"mnist": "MNIST", "cifar10": "CIFAR-10", "sent140": "Sent140"}
-DATASETS = {**PRINTED, "femnist": "FEMNIST"}
+DATASETS = {**PRINTED, "femnist": "FEMNIST", "convex": "synthetic(0.5, 0.5)"}
 SPLITS = {
     "sim0": "Sim 0%",
     "sim10": "Sim 10%",

@@ -1,0 +1,304 @@
+"""Theorems 1 and 2: how fast the error falls on a strongly convex problem, measured against 1/T.
+
+The problem: softmax regression whose features are its outputs, phi(w, x) = W x + b, on synthetic data of
+clients that differ, with an L2 penalty mu/2 ||w||^2. All clients have equally many rows, so with their mean
+rows (1 appended) a_k, their mean a, and N clients, eq. (3) is
+
+    F(W) = cross-entropy + mu/2 ||W||^2 + lambda 2/(N-1) sum_k ||W (a_k - a)||^2.
+
+A client's gradient takes the others' features as constants, which halves the regulariser's pull; and the mean
+of a batch of features varies around the mean of all rows, which adds its variance. So local steps descend
+
+    F'(W) = cross-entropy + mu/2 ||W||^2 + lambda (1/(N-1) sum_k ||W (a_k - a)||^2 + tr W S W^T),
+
+S the mean over clients of the covariance of a batch's mean row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Cell, Drawing, Found, Query
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from pipeline.catalogue import Run
+
+METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
+OBJECTIVES = {"error": "the objective that local steps descend", "error_eq3": "eq. (3)"}
+SLOPES = {"error": "slope", "error_eq3": "slope_eq3"}
+EVERY = 10
+FIRST = 0.2
+CHANGES: tuple[tuple[str, Any], ...] = (
+    ("dtype", "float64"),
+    ("evaluation.every", 100),
+    ("evaluation.train_every", 0),
+    ("evaluation.observe.path.every", EVERY),
+)
+STEPS, PRECISION = 100, 1e-11
+TICKS = [digit * 10**power for power in range(1, 7) for digit in (1, 2, 5)]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Cross-entropy of softmax regression plus tr W Q W^T, over W [classes, d].
+
+    Attributes:
+        rows: inputs with 1 appended [n, d].
+        labels: their one-hot labels [n, classes].
+        quadratic: Q [d, d], symmetric and positive definite.
+    """
+
+    rows: NDArray[np.float64]
+    labels: NDArray[np.float64]
+    quadratic: NDArray[np.float64]
+
+    def value(self, w: NDArray[np.float64]) -> float:
+        """Return F(W)."""
+        import numpy as np
+
+        scores = self.rows @ w.T
+        top = scores.max(axis=1)
+        losses = np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top - (scores * self.labels).sum(axis=1)
+        return float(losses.mean() + np.sum((w @ self.quadratic) * w))
+
+    def gradient(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradient [classes, d]."""
+        return (self._chances(w) - self.labels).T @ self.rows / len(self.rows) + 2 * w @ self.quadratic
+
+    def hessian(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the Hessian [classes * d, classes * d]."""
+        import numpy as np
+
+        chances = self._chances(w)
+        classes, width = w.shape
+        curvature = np.einsum("nc,ce->nce", chances, np.eye(classes)) - np.einsum(
+            "nc,ne->nce", chances, chances
+        )
+        loss = np.einsum("nce,ni,nj->ciej", curvature, self.rows, self.rows, optimize=True) / len(self.rows)
+        size = classes * width
+        return loss.reshape(size, size) + 2 * np.kron(np.eye(classes), self.quadratic)
+
+    def least(self) -> float:
+        """Return the smallest value, by Newton's method from W = 0.
+
+        Raises:
+            DataError: it does not converge.
+        """
+        import numpy as np
+
+        from fedcore.errors import DataError
+
+        w = np.zeros((self.labels.shape[1], self.rows.shape[1]))
+        for _ in range(STEPS):
+            gradient = self.gradient(w)
+            if np.linalg.norm(gradient) < PRECISION:
+                return self.value(w)
+            w = w - np.linalg.solve(self.hessian(w), gradient.ravel()).reshape(w.shape)
+        raise DataError(f"theory: Newton's method found no minimum in {STEPS} steps")
+
+    def _chances(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        import numpy as np
+
+        scores = self.rows @ w.T
+        grown = np.exp(scores - scores.max(axis=1, keepdims=True))
+        chances: NDArray[np.float64] = grown / grown.sum(axis=1, keepdims=True)
+        return chances
+
+
+def queries(params: PaperParams) -> dict[Cell, Query]:
+    """Return the runs of the three methods on the convex problem, with their models over rounds."""
+    return {(name, "convex"): Query("theory", "convex", "natural", name, CHANGES) for name in METHODS}
+
+
+def clients_of(run: Run) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    """Return each client's rows with 1 appended [n_k, d] and labels [n_k], generated as for the run."""
+    import numpy as np
+
+    from fedcore.data import Source
+    from fedcore.options import validate
+    from fedcore.registry import find
+
+    values = dict(run.spec["data"])
+    plugin = find("data", values.pop("name"))
+    train = plugin.build(validate(plugin.options, values, "data"), Source()).train
+    rows = np.c_[train.x.astype(np.float64), np.ones(len(train.y))]
+    return [(rows[train.groups == k], train.y[train.groups == k]) for k in np.unique(train.groups)]
+
+
+def objectives(run: Run) -> dict[str, Objective]:
+    """Return the objective that the run's local steps descend, and eq. (3), named as in ``OBJECTIVES``."""
+    import numpy as np
+
+    clients, training = clients_of(run), run.spec["training"]
+    batch = training["batch_size"]
+    rows = np.concatenate([x for x, _ in clients])
+    labels = np.eye(run.spec["data"]["classes"])[np.concatenate([y for _, y in clients])]
+    means = np.stack([x.mean(axis=0) for x, _ in clients])
+    apart = (means - means.mean(axis=0)).T @ (means - means.mean(axis=0)) / (len(clients) - 1)
+    noise = sum(np.cov(x.T) / batch * (1 - batch / len(x)) for x, _ in clients) / len(clients)
+    penalty = training["weight_decay"] / 2 * np.eye(rows.shape[1])
+    weight = run.spec["algorithm"].get("lambda", 0.0)
+    return {
+        "error": Objective(rows, labels, penalty + weight * (apart + noise)),
+        "error_eq3": Objective(rows, labels, penalty + weight * 2 * apart),
+    }
+
+
+def condition(run: Run) -> float:
+    """Return a bound of kappa = L/mu over the clients' objectives; softmax has a curvature of at most 1/2."""
+    import numpy as np
+
+    mu = run.spec["training"]["weight_decay"]
+    weight = run.spec["algorithm"].get("lambda", 0.0)
+    largest = max(float(np.linalg.eigvalsh(x.T @ x / len(x))[-1]) for x, _ in clients_of(run))
+    return (largest / 2 + mu + 2 * weight * largest) / mu
+
+
+def path_of(run: Run, root: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+    """Return the rounds [r] and the models W [r, classes, d] of a run; None if it diverged.
+
+    Raises:
+        DataError: the run has no path.
+    """
+    import numpy as np
+
+    from fedcore.errors import DataError
+    from pipeline.report.collect import summary_of
+
+    summary = summary_of(run, root)
+    path = root / run.folder / "path.npz"
+    if summary is not None and summary["final"] is None:
+        return None
+    if summary is None or not path.exists():
+        raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
+    with np.load(path, allow_pickle=False) as stored:
+        rounds, models = stored["round"], stored["model"]
+    classes, inputs = run.spec["data"]["classes"], run.spec["data"]["dimension"]
+    weight = models[:, : classes * inputs].reshape(-1, classes, inputs)
+    return rounds, np.concatenate([weight, models[:, classes * inputs :, None]], axis=2)
+
+
+def time_of(run: Run, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return t + gamma - E after each of the rounds, t the gradient steps of a client."""
+    training = run.spec["training"]
+    steps = training["local_steps"]
+    time: NDArray[np.float64] = rounds * steps + training["lr_schedule"]["offset"] - steps
+    return time
+
+
+def slope(time: NDArray[np.float64], rounds: NDArray[np.int64], errors: Sequence[float]) -> float:
+    """Return the slope of log error over log time by least squares, without the first fifth of the rounds."""
+    import numpy as np
+
+    late = rounds >= FIRST * rounds[-1]
+    return float(np.polyfit(np.log(time[late]), np.log(np.asarray(errors)[late]), 1)[0])
+
+
+def numbers(found: Found) -> pd.DataFrame:
+    """Return errors F(w) - F* by round and their slopes, over seeds; ``low`` and ``high``: their extremes."""
+    import pandas as pd
+
+    from pipeline.report.spread import line
+
+    lines = []
+    for (row, _), runs in found.cells.items():
+        paths = [path_of(run, found.root) for run in runs]
+        for name, objective in objectives(runs[0]).items():
+            least = objective.least()
+            errors = [
+                None if path is None else [objective.value(w) - least for w in path[1]] for path in paths
+            ]
+            slopes = [
+                None if path is None or own is None else slope(time_of(run, path[0]), path[0], own)
+                for run, path, own in zip(runs, paths, errors, strict=True)
+            ]
+            lines.append(line(row, SLOPES[name], slopes))
+            rounds = next((path[0] for path in paths if path is not None), ())
+            for place, at in enumerate(rounds):
+                values = [None if own is None else own[place] for own in errors]
+                known = [value for value in values if value is not None]
+                lines.append(line(row, name, values, round=int(at), low=min(known), high=max(known)))
+    return pd.DataFrame(lines)
+
+
+def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+    """Draw the errors over time, one panel an objective, with a line that falls as 1/T."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from pipeline.report import plots
+
+    frame = numbers(found)
+    run = found.cells[METHODS[-1], "convex"][0]
+    with matplotlib.rc_context(plots.SETTINGS):
+        made = Figure(figsize=(6.7, 3.6), layout="constrained")
+        panels = made.subplots(1, 2, sharey=True)
+        for axes, (name, label) in zip(panels, OBJECTIVES.items(), strict=True):
+            panel(axes, run, frame, name)
+            axes.set_title(f"F: {label}")
+            axes.set_xlabel("gradient steps, t + γ - E")
+        panels[0].set_ylabel("F(w) - F*")
+        handles, labels = panels[0].get_legend_handles_labels()
+        made.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        training, weight = run.spec["training"], run.spec["algorithm"]["lambda"]
+        caption = found.caption(
+            "Softmax regression whose features are its outputs, with an L2 penalty "
+            f"(μ = {training['weight_decay']:g}), λ = {weight:g}, {len(clients_of(run))} clients, "
+            f"E = {training['local_steps']}, batches of {training['batch_size']}, η = 2/(μ(γ + t)), "
+            f"γ = {training['lr_schedule']['offset']:g} (8κ is at most {8 * condition(run):.1f}).",
+            "Left: F holds what local steps descend in the mean: half of eq. (3)'s regulariser, as others' "
+            "features are constants in a client's gradient, and the variance of a batch's mean feature. "
+            "Right: F is eq. (3), that of Theorems 1 and 2. FedAvg has no regulariser, so both are the same.",
+            "F* by Newton's method. Slope: log error over log time, without the first fifth of the rounds.",
+            "Line: mean over seeds; band: from the smallest to the largest.",
+        )
+        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
+    return frame, made
+
+
+def panel(axes: Axes, run: Run, frame: pd.DataFrame, name: str) -> None:
+    """Draw the errors in one objective, and their slopes in words."""
+    import numpy as np
+
+    from pipeline.report import style
+
+    own = frame[frame["column"] == name]
+    slopes = frame[frame["column"] == SLOPES[name]].set_index("row")["mean"]
+    for row in METHODS:
+        line, look = own[own["row"] == row], style.look(row)
+        time = time_of(run, line["round"].to_numpy())
+        axes.plot(time, line["mean"], color=look.colour, linestyle=look.line, label=look.label)
+        axes.fill_between(time, line["low"], line["high"], color=look.colour, alpha=0.15, linewidth=0)
+    base = own[own["row"] == METHODS[0]]
+    if not base.empty:
+        time = time_of(run, base["round"].to_numpy())
+        scale = 3 * float(base["mean"].iloc[-1]) * time[-1]
+        late = time >= np.sqrt(time[0] * time[-1])
+        axes.plot(time[late], scale / time[late], color="0.4", linestyle=":", label="falls as 1/T")
+    words = "\n".join(f"{style.label(row)}: slope {slopes[row]:.2f}" for row in METHODS)
+    axes.text(0.03, 0.04, words, transform=axes.transAxes, fontsize=6.5, va="bottom")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    low, high = axes.get_xlim()
+    axes.set_xticks([tick for tick in TICKS if low <= tick <= high], minor=False)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
+    axes.grid(alpha=0.25, linewidth=0.5)
+
+
+THEORY = Drawing(
+    title="Error over time on a strongly convex problem",
+    published="Theorems 1 and 2",
+    queries=queries,
+    draw=draw,
+)
