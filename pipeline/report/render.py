@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pipeline.report.grid import Grid
 
 TEMPLATES = Path(__file__).parent / "templates"
 LINE, SHARED = 80, 0.86
+PAGE, LETTER, GAP, SMALL = 19, 0.16, 0.35, 0.8  # cm, but the last: the size of a deviation's letters
 TEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -49,7 +51,7 @@ def latex(grid: Grid) -> str:
 
 def standalone(grid: Grid) -> str:
     """Return a LaTeX document that holds the table alone, cropped by the preview package."""
-    return _template("standalone.tex.j2").render(body=latex(grid))
+    return _template("standalone.tex.j2").render(body=latex(grid), width=_page(grid))
 
 
 def tex(text: str) -> str:
@@ -71,6 +73,18 @@ def _widths(grid: Grid) -> tuple[float, ...]:
     longest = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     total = sum(longest)
     return tuple(SHARED * own / total for own in longest) if total > LINE else ()
+
+
+def _page(grid: Grid) -> int:
+    """Return the width in cm that a table of numbers takes: a page's, or more where its columns need more."""
+    if grid.words:
+        return PAGE
+    numbers = [
+        max(len(label), *(len(f"{c.mean}{c.mark}") + SMALL * len(f" ± {c.std}" * bool(c.std)) for c in cells))
+        for label, *cells in zip(grid.columns, *(cells for _, cells in grid.rows), strict=True)
+    ]
+    labels = max(len(text) for text in (grid.corner, *(label for label, _ in grid.rows)))
+    return max(PAGE, math.ceil(LETTER * (labels + sum(numbers)) + GAP * (1 + len(numbers))))
 
 
 @cache

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +16,9 @@ from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Run
 from pipeline.papers import published
 from pipeline.report import agreement, pdf, render
+from pipeline.report.captions import Caption
 from pipeline.report.collect import COLUMNS, Origin, tidy, verdict
-from pipeline.report.grid import Grid, arrange
+from pipeline.report.grid import Cell, Grid, arrange
 from pipeline.targets import Column, Paper, Query, Table
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -246,6 +249,25 @@ def test_a_table_compiles(tmp_path: Path) -> None:
     source.write_text(render.standalone(grid))
     pdf.compile_document(source, tmp_path / "table.pdf")
     assert (tmp_path / "table.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on PATH")
+def test_a_wide_table_is_not_cut(tmp_path: Path) -> None:
+    """TeX warns of what is wider than the text, which is as wide as what is cropped to."""
+    cell = Cell("-100.00", "100.00")
+    rows = (("RADFed", (cell,) * 14),)
+    wide = Grid("wide", "%", (("F1", 14),), ("COVFEAT-G",) * 14, rows, Caption("", ("A table.",)))
+    source = tmp_path / "wide.tex"
+    source.write_text(render.standalone(wide))
+    assert "textwidth=19cm" not in source.read_text()
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", source.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Overfull" not in done.stdout
 
 
 def test_without_a_tex_the_error_says_what_to_install(
