@@ -22,6 +22,8 @@ TEX = {
     "×": r"$\times$",
     "≥": r"$\geq$",
     "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
     "–": "--",
     "†": r"\textsuperscript{\dag}",
     "‡": r"\textsuperscript{\ddag}",

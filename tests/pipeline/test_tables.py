@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -268,6 +269,8 @@ def test_a_wide_table_is_not_cut(tmp_path: Path) -> None:
         check=True,
     )
     assert "Overfull" not in done.stdout
+    assert ".pfb>" in done.stdout
+    assert not re.search(r"\.\d*pk>", done.stdout), "fonts that can't be scaled"
 
 
 def test_without_a_tex_the_error_says_what_to_install(
