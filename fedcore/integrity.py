@@ -77,8 +77,9 @@ def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
 
 
 def changed(folder: Path) -> str:
-    """Say what is wrong with the files of a finished run; empty if they are as they were written."""
-    return next(_changes(folder), "")
+    """Say what is wrong with the files of a finished run or a partition; empty if they are as written."""
+    partition = (folder / PARTITION).exists() or (folder / STATISTICS).exists()
+    return next(_partition_changes(folder) if partition else _changes(folder), "")
 
 
 def check(root: Path) -> Report:

@@ -12,7 +12,7 @@ from fedcore.files import write_text
 from pipeline.catalogue import Catalogue
 from pipeline.report import captions, plots
 from pipeline.report.captions import Caption
-from pipeline.report.collect import UNKNOWN, Origin, origin_of
+from pipeline.report.collect import UNKNOWN, Origin, origin_of, refuse_changed
 from pipeline.report.curves import tidy
 from pipeline.targets import Curves, Paper
 
@@ -38,8 +38,9 @@ def build(
     if not isinstance(figure, Curves):
         raise DataError(f"reports/{paper}/{target}: is no figure of curves")
     about = catalogue.papers[paper]
-    frame = tidy(paper, target, figure, catalogue.cells(paper, target), root)
     runs = catalogue.needed(paper, target)
+    refuse_changed(runs, root)
+    frame = tidy(paper, target, figure, catalogue.cells(paper, target), root)
     said = caption(frame, figure, about, {run.seed for run in runs}, origin_of(runs, root))
     made = plots.draw(frame, figure, said.text)
     plots.save(made, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})

@@ -10,7 +10,7 @@ from fedcore.errors import DataError
 from fedcore.files import write_text
 from pipeline.catalogue import Catalogue, Run
 from pipeline.report import captions, plots
-from pipeline.report.collect import UNKNOWN, Origin, notes_of, one_kind, origin_of
+from pipeline.report.collect import UNKNOWN, Origin, notes_of, one_kind, origin_of, refuse_changed
 from pipeline.targets import Drawing, Found, Paper
 
 
@@ -34,6 +34,7 @@ def build(
     cells = catalogue.cells(paper, target)
     runs = catalogue.needed(paper, target)
     one_kind(runs)
+    refuse_changed(runs, root)
     said = partial(caption, drawing, catalogue.papers[paper], runs, root, origin=origin_of(runs, root))
     frame, made = drawing.draw(Found(catalogue.params.papers[paper], cells, root, said))
     scale = catalogue.params.scale

@@ -10,7 +10,7 @@ from fedcore.files import write_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import published
 from pipeline.report import render
-from pipeline.report.collect import origin_of, tidy
+from pipeline.report.collect import origin_of, refuse_changed, tidy
 from pipeline.report.grid import arrange
 from pipeline.targets import Table
 
@@ -35,6 +35,7 @@ def build(
     params = catalogue.params.papers[paper]
     cells = catalogue.cells(paper, target)
     columns = table.columns(params)
+    refuse_changed(catalogue.needed(paper, target), root)
     frame = tidy(paper, target, table, cells, published(paper), root, columns)
     labels = {} if table.rows is None else table.rows(params)
     origin = origin_of(catalogue.needed(paper, target), root)

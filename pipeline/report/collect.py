@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import pandas as pd
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
+from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, changed
 from fedcore.revision import commit
 from pipeline.catalogue import Run
 from pipeline.report import agreement, significance
@@ -45,6 +47,9 @@ COLUMNS = (
     "values",
 )
 REPRODUCTION = "paper"
+MADE = {SUMMARY, PROVENANCE, PARTITION, STATISTICS, "history.csv"}
+NAMED = 5
+REPAIR = "a report is made of unchanged results only; delete the folder and build it again"
 Summary = Mapping[str, Any]
 
 
@@ -67,13 +72,42 @@ class Origin:
 UNKNOWN = Origin()
 
 
+def refuse_changed(runs: Iterable[Run], root: Path) -> None:
+    """Refuse results that are not as they were written; those that are missing are told apart later.
+
+    Raises:
+        DataError: runs or partitions are changed, damaged or incomplete; they are named with what is wrong.
+    """
+    folders = dict.fromkeys(root / place for run in runs for place in (run.partition, run.folder))
+    wrong = [f"{folder}: {what}" for folder in folders if (what := _wrong(folder))]
+    if wrong:
+        more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+        raise DataError(f"{'; '.join(wrong[:NAMED])}{more} ({REPAIR})")
+
+
+def _wrong(folder: Path) -> str:
+    """Say what is wrong with a run's or a partition's files; empty if nothing is, or nothing is there."""
+    try:
+        files = sorted((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in folder.iterdir())
+    except FileNotFoundError:
+        return ""
+    return _wrong_with(folder, tuple(files))
+
+
+@cache
+def _wrong_with(folder: Path, files: tuple[tuple[str, int, int], ...]) -> str:
+    """Hash a folder's files once as long as names, times and sizes stay as they are."""
+    return changed(folder) if MADE & {name for name, *_ in files} else ""
+
+
 def summary_of(run: Run, root: Path) -> Summary | None:
     """Read a run's summary; None if there is none.
 
     Raises:
-        DataError: the summary is damaged or was made by another specification.
+        DataError: the run is changed or damaged, or was made by another specification.
     """
     path = root / run.folder / "summary.json"
+    _refuse(path.parent)
     found = _read(path)
     if found is None:
         return None
@@ -87,8 +121,9 @@ def statistics_of(run: Run, root: Path) -> Summary | None:
     """Read the statistics of a run's partition; None if there are none.
 
     Raises:
-        DataError: the file is damaged.
+        DataError: the partition is changed or damaged.
     """
+    _refuse(root / run.partition)
     return _read(root / run.partition / "stats.json")
 
 
@@ -108,9 +143,15 @@ def timing_of(run: Run, root: Path) -> Summary | None:
     """Read a run's times, machine and versions; None if there are none.
 
     Raises:
-        DataError: the file is damaged.
+        DataError: the run is changed or damaged.
     """
+    _refuse(root / run.folder)
     return _read(root / run.folder / "timing.json")
+
+
+def _refuse(folder: Path) -> None:
+    if what := _wrong(folder):
+        raise DataError(f"{folder}: {what} ({REPAIR})")
 
 
 def _read(path: Path) -> Summary | None:

@@ -1,6 +1,8 @@
 """Snakemake's way to the site; Snakemake itself defines the name ``snakemake``."""
 
 import sys
+from contextlib import redirect_stderr
+from traceback import print_exc
 from typing import TYPE_CHECKING
 
 from fedcore.errors import FedcoreError
@@ -11,8 +13,12 @@ if TYPE_CHECKING:
 
     snakemake: Snakemake
 
-with open(snakemake.log[0], "w", buffering=1) as sys.stderr:
+with open(snakemake.log[0], "w", buffering=1) as log, redirect_stderr(log):
     try:
         build(snakemake.config)
     except FedcoreError as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=log)
+        sys.exit(1)
+    except Exception:
+        print_exc()
+        sys.exit(1)

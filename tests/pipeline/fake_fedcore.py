@@ -4,7 +4,10 @@ import hashlib
 import json
 import os
 import sys
+import time
 from pathlib import Path
+
+import yaml
 
 from fedcore.files import sha256_file
 from fedcore.integrity import finished, sealed
@@ -27,12 +30,20 @@ def run(item):
     assert Path(item["partition"]).exists(), item["partition"]
     if os.environ.get("FAKE_FAILS", "?") in str(out):
         sys.exit(f"error: {out}: made to fail")
+    once = Path(f"{out.name}.failed")
+    if os.environ.get("FAKE_FAILS_ONCE", "?") in str(out) and not once.exists():
+        once.touch()
+        sys.exit(f"error: {out}: made to fail once")
+    time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
     accuracy = int(digest[:4], 16) / 0xFFFF
     diverged = os.environ.get("FAKE_DIVERGES", "?") in str(out)
     summary = {
         "status": "diverged" if diverged else "completed",
         "final": None if diverged else {"test_accuracy": accuracy, "test_loss": 1.0, "train_loss": 1.0},
         "spec_sha256": digest,
+        "parameters": 10,
+        "clients": 10,
+        "empty_clients": [],
         "data_note": f"made-up {spec['data']['name']}",
         "data_state": "synthetic",
         "data_sha256": "0" * 64,
@@ -41,7 +52,7 @@ def run(item):
     rounds = spec["training"]["rounds"]
     lines = [f"{r},1.0,1.0,{accuracy * r / rounds},0,0" for r in range(rounds + 1)]
     out.mkdir(parents=True, exist_ok=True)
-    (out / "spec.yaml").write_text(canonical(spec))
+    (out / "spec.yaml").write_text(yaml.safe_dump(spec))
     header = "round,train_loss,test_loss,test_accuracy,bytes_down,bytes_up"
     (out / "history.csv").write_text("\n".join([header, *lines]) + "\n")
     (out / "timing.json").write_text(json.dumps(sealed({})))

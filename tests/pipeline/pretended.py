@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
-from project import parameters
+from project import parameters, seal
 
 from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue, Run
@@ -36,6 +36,7 @@ def finish(run: Run, root: Path, accuracy: float, **columns: list[float]) -> Non
     (folder / "summary.json").write_text(json.dumps(summary))
     history = {"round": [0, 1, 2], "test_accuracy": [0.1, accuracy / 2, accuracy], **columns}
     pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
+    seal(folder, run.spec)
 
 
 def drawn(made: Catalogue, paper: str, target: str, root: Path) -> pd.DataFrame:

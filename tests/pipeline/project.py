@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from fedcore.files import canonical_json, sha256_file, sha256_text
+from fedcore.integrity import SEAL, sealed
+
 HOME = Path(__file__).parents[2]
 SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles")
 FAKE = Path(__file__).with_name("fake_fedcore.py")
+UNLISTED = {"provenance.json", "timing.json"}
 
 
 def parameters(paper: str = "rfedavg") -> dict[str, Any]:
@@ -24,6 +30,25 @@ def parameters(paper: str = "rfedavg") -> dict[str, Any]:
     for section in (config, *config["scales"].values()):
         section["papers"] = {name: own for name, own in section.get("papers", {}).items() if name == paper}
     return config
+
+
+def seal(folder: Path, spec: Mapping[str, Any], note: str = "", **provenance: str) -> None:
+    """Give a pretended run's files the specification, times and provenance that reports ask for."""
+    (folder / "spec.yaml").write_text(yaml.safe_dump(dict(spec)) + note)
+    timing = folder / "timing.json"
+    times = json.loads(timing.read_text()) if timing.exists() else {}
+    timing.write_text(json.dumps(sealed({key: value for key, value in times.items() if key != SEAL})))
+    files = {path.name: sha256_file(path) for path in folder.iterdir() if path.name not in UNLISTED}
+    said = {**provenance, "spec_sha256": sha256_text(canonical_json(spec)), "files": files}
+    (folder / "provenance.json").write_text(json.dumps(sealed(said)))
+
+
+def seal_partition(folder: Path) -> None:
+    """Give a pretended partition's statistics a file that they belong to."""
+    (folder / "partition.npz").write_bytes(b"rows")
+    statistics = json.loads((folder / "stats.json").read_text())
+    statistics["partition.npz_sha256"] = sha256_file(folder / "partition.npz")
+    (folder / "stats.json").write_text(json.dumps(sealed(statistics)))
 
 
 @dataclass(frozen=True)
@@ -45,17 +70,20 @@ class Project:
         binary.chmod(0o755)
         return cls(folder)
 
-    def call(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in the project, with the pretended ``fedcore`` first on PATH."""
+    def environment(self, **environment: str) -> dict[str, str]:
+        """Return the environment of commands, with the pretended ``fedcore`` first on PATH."""
         path = os.pathsep.join(
             [str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
         )
         own = {"PATH": path, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", **environment}
-        kept = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
+        return {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"} | own
+
+    def call(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the project."""
         return subprocess.run(
             command,
             cwd=self.folder,
-            env=kept | own,
+            env=self.environment(**environment),
             capture_output=True,
             text=True,
             timeout=280,

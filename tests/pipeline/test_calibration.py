@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from project import parameters
+from project import parameters, seal
 
 from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
@@ -46,6 +46,7 @@ def collected(made: Catalogue, root: Path) -> tuple[Table, pd.DataFrame]:
                 best = (PRINTED[algorithm] + distance) / 100
                 history = {"round": [0, 1, 2], "test_accuracy": [0.1, best, 0.2]}
                 pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
+                seal(folder, run.spec)
     frame = tidy("comfed", "calibration", table, cells, published("comfed"), root)
     return table, frame
 

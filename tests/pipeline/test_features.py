@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pretended import catalogue, drawn, finish
+from project import seal
 
 from fedcore.errors import DataError
 from pipeline.papers.rfedavg.features import Points, between, clients_of, flat
@@ -49,10 +50,12 @@ def test_numbers_are_means_over_seeds_and_a_run_without_features_is_refused(tmp_
             label = client if split == "sim0" else np.tile(np.arange(3), 40)
             features = rng.normal(0, 1, (120, 5)) + 4.0 * label[:, None]
             np.savez(tmp_path / run.folder / "features.npz", client=client, label=label, features=features)
+            seal(tmp_path / run.folder, run.spec)
     frame = drawn(made, "rfedavg", "fig1", tmp_path)
     assert frame.loc[("fedavg", "sim0"), "mean"] > 80
     assert frame.loc[("fedavg", "sim100"), "mean"] < 10
     assert frame["n"].tolist() == [2, 2]
     (tmp_path / run.folder / "features.npz").unlink()
+    seal(tmp_path / run.folder, run.spec)
     with pytest.raises(DataError, match=r"features\.npz: missing"):
         drawn(made, "rfedavg", "fig1", tmp_path)

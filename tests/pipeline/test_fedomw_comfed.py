@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from project import HOME
+from project import HOME, seal
 
 from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
@@ -101,7 +101,9 @@ def test_checkpoints_share_runs_and_keep_the_best(paper: Catalogue, tmp_path: Pa
     (folder / "summary.json").write_text(json.dumps(known))
     rounds = pd.DataFrame({"round": [0, 100, 200, 300], "test_accuracy": [0.1, 0.3, 0.2, 0.4]})
     rounds.to_csv(folder / "history.csv", index=False)
+    seal(folder, run.spec)
     found = [best_so_far(run, tmp_path, column) for column in ("100", "200", "300")]
     assert found == pytest.approx([30.0, 30.0, 40.0])
     (folder / "summary.json").write_text(json.dumps(known | {"final": None}))
+    seal(folder, run.spec)
     assert best_so_far(run, tmp_path, "100") is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from project import parameters
+from project import parameters, seal, seal_partition
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
@@ -120,6 +120,7 @@ def finish(run: Run, root: Path, history: dict[str, list[float]] | None = None, 
     (folder / "summary.json").write_text(json.dumps({**known, "final": final}))
     if history:
         pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
+    seal(folder, run.spec)
 
 
 def lines(cells: dict[tuple[str, str], float], **more: object) -> pd.DataFrame:
@@ -195,6 +196,7 @@ def found(tmp_path: Path, counts: dict[str, list[list[int]] | None]) -> Found:
     for stage, own in counts.items():
         (tmp_path / stage).mkdir()
         (tmp_path / stage / "stats.json").write_text(json.dumps({"label_counts": own, "c_score": 0.5}))
+        seal_partition(tmp_path / stage)
     return Found(made.params.papers["radfed"], placed, tmp_path, lambda *said: " ".join(said))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from project import parameters
+from project import parameters, seal
 from test_radfed import catalogue, finish
 
 from fedcore.errors import DataError
@@ -128,6 +128,7 @@ def test_divergences_are_told_by_inner_round(tmp_path: Path, demo: Catalogue) ->
         ]
         table = pd.DataFrame(rows, columns=["round", "inner", "local", "centralised"])
         table.to_csv(tmp_path / run.folder / "divergence.csv", index=False)
+        seal(tmp_path / run.folder, run.spec)
     central, _ = drawn(demo, "fig6", tmp_path)
     own = central.loc[("radfed", "covfeat_l")]
     assert own[["round", "mean", "n"]].to_numpy().tolist() == [[4, 1.5, 2], [8, 2.5, 2]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from project import parameters
+from project import parameters, seal
 from scipy import stats
 
 from fedcore.files import canonical_json, sha256_text
@@ -103,6 +103,7 @@ def test_a_summary_of_real_targets(tmp_path: Path, paper: str, target: str, meth
         final = {f"test_{metric}": score for metric in ("accuracy", "f1", "auc")}
         summary = {"final": final, "spec_sha256": sha256_text(canonical_json(run.spec))}
         (folder / "summary.json").write_text(json.dumps(summary))
+        seal(folder, run.spec)
     drawing = made.target(paper, target)
     assert isinstance(drawing, Drawing)
     found = Found(made.params.papers[paper], cells, tmp_path, lambda *said: " ".join(said))

@@ -10,7 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from pretended import CLIENTS, MODEL, catalogue, drawn, finish
+from project import seal
 
+from fedcore.integrity import sealed
 from pipeline.catalogue import Run
 from pipeline.papers import published
 from pipeline.papers.fedavgr.tables import without
@@ -83,6 +85,7 @@ def test_the_worst_clients_are_the_lowest_tenth(tmp_path: Path) -> None:
         finish(run, tmp_path, 0.5)
         each = pd.DataFrame({"client": range(CLIENTS), "test_accuracy": [0.2] + [0.7] * (CLIENTS - 1)})
         each.to_csv(tmp_path / run.folder / "clients.csv", index=False)
+        seal(tmp_path / run.folder, run.spec)
     frame = drawn(made, "rfedavg", "fig11", tmp_path)
     assert frame.loc[("fedavg", "mnist-worst"), "mean"] == pytest.approx(20.0)
     assert frame.loc[("rfedavg_plus", "cifar10-mean"), "mean"] == pytest.approx(65.0)
@@ -104,7 +107,7 @@ def test_rounds_to_an_accuracy_and_the_time_of_a_round(tmp_path: Path) -> None:
                 "device": "cpu",
                 "threads": 1,
             }
-            (tmp_path / run.folder / "timing.json").write_text(json.dumps(times))
+            (tmp_path / run.folder / "timing.json").write_text(json.dumps(sealed(times)))
     frame = drawn(made, "rfedavg", "fig10", tmp_path)
     assert frame.loc[("qfedavg", "rounds80-mnist"), "accuracy"] == pytest.approx(49.2)
     found = frame[["mean", "n", "seeds"]]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from markupsafe import escape
-from project import parameters
+from project import parameters, seal, seal_partition
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
@@ -55,7 +55,6 @@ def write(root: Path, run: Run) -> None:
             "partition_sha256": "b" * 64,
         },
         "timing.json": {"seconds": 1.5, "finished": "2026-01-02T03:04:05Z", "device": "cpu", "commit": "abc"},
-        "provenance.json": {"code": run.code, "spec_sha256": spec},
     }
     folder = root / run.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,8 +64,8 @@ def write(root: Path, run: Run) -> None:
     (folder / "history.csv").write_text(
         "\n".join(["round,train_loss,test_loss,test_accuracy,bytes_up", *lines])
     )
-    (folder / "spec.yaml").write_text(f"note: {HOSTILE}\n")
     (folder / "clients.csv").write_text("client,test_accuracy\n0,0.25\n1,0.75\n")
+    seal(folder, run.spec, note=f"# {HOSTILE}\n", code=run.code)
     statistics = {
         "clients": 2,
         "empty_clients": [],
@@ -76,6 +75,7 @@ def write(root: Path, run: Run) -> None:
     }
     (root / run.partition).mkdir(parents=True, exist_ok=True)
     (root / run.partition / "stats.json").write_text(json.dumps(statistics))
+    seal_partition(root / run.partition)
 
 
 def project(root: Path) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from project import seal
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
@@ -63,6 +64,7 @@ def write(root: Path, made: Run, accuracy: float | None) -> None:
         "data_state": "subset",
     }
     (folder / "summary.json").write_text(json.dumps(summary))
+    seal(folder, made.spec)
 
 
 def table_of(
@@ -233,7 +235,7 @@ def test_a_damaged_summary_is_one_line(tmp_path: Path) -> None:
     made = run("fedavg", "easy", 0)
     write(tmp_path, made, 0.5)
     (tmp_path / made.folder / "summary.json").write_text("{")
-    with pytest.raises(DataError, match=r"summary\.json: not valid JSON"):
+    with pytest.raises(DataError, match=r"seed0: summary\.json is changed .*; delete the folder and build"):
         tidy("toy", "table1", TABLE, {("fedavg", "easy"): [made]}, published("rfedavg"), tmp_path)
 
 
