@@ -7,12 +7,14 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedcore import failures
 from fedcore.data import Source
-from fedcore.errors import FedcoreError
-from fedcore.files import write_text
+from fedcore.errors import CheckpointError, FedcoreError
+from fedcore.files import exclusive, write_text
 from fedcore.integrity import finished
 from fedcore.progress import repeat, tracked
 from fedcore.runner import Settings, run
@@ -28,8 +30,9 @@ def execute(
     threads: int,
     quiet: bool,
     benchmark: Path | None = None,
+    stall: float = 0.0,
 ) -> int:
-    """Do the runs of a batch one after another.
+    """Do the runs of a batch one after another; none after a device that failed.
 
     Args:
         items: ``spec`` (plain values), ``out`` (folder), optionally ``partition`` (file) and
@@ -38,43 +41,54 @@ def execute(
         quiet: no progress.
         benchmark: a file that gets a line for each run that is done: its folder, wall-clock and processor
             seconds, and the peak of memory in MB of this process until then.
+        stall: seconds without a finished round after which the process ends itself; 0 for never.
 
     Returns:
         The number of runs that failed; each failure is reported on standard error.
     """
     failed = 0
     lines = ["\t".join(("run", "s", "cpu_s", "max_rss_mb"))]
-    for item in items:
+    settings = Settings(None, source, device, threads, stall_seconds=stall)
+    for position, item in enumerate(items):
         out = Path(item.get("out", ""))
         try:
             began = _used()
-            if _one(item, out, source, device, threads, quiet) and benchmark:
+            if _one(item, out, settings, quiet) and benchmark:
                 lines.append("\t".join((str(out), *_since(began))))
                 write_text(benchmark, "\n".join(lines) + "\n")
         except FedcoreError as error:
             failed += 1
             print(f"error: {out}: {error}", file=sys.stderr)
-        except Exception:
+        except Exception as error:
             failed += 1
-            print(f"error: {out}:\n{traceback.format_exc()}", file=sys.stderr)
+            said = failures.told(error) or f"\n{traceback.format_exc()}"
+            print(f"error: {out}: {said}", file=sys.stderr)
+            if failures.device_lost(error):
+                failed += len(items) - position - 1
+                break
     if failed:
         print(f"{failed} of {len(items)} runs failed; to repeat them alone: {repeat()}", file=sys.stderr)
     return failed
 
 
-def _one(item: dict[str, Any], out: Path, source: Source, device: str, threads: int, quiet: bool) -> bool:
+def _one(item: dict[str, Any], out: Path, settings: Settings, quiet: bool) -> bool:
     """Do a run unless it is done already; returns whether it had to be done."""
     unknown = set(item) - ITEM_KEYS
     if unknown or "spec" not in item or "out" not in item:
         raise FedcoreError(f"batch: expected keys {sorted(ITEM_KEYS)}, got {sorted(item)}")
     spec = parse(item["spec"])
     provenance = item.get("provenance") or {}
-    if finished(out, {**provenance, "spec_sha256": spec.sha256()}):
-        return False
     partition = Path(item["partition"]) if item.get("partition") else None
-    settings = Settings(partition, source, device, threads, provenance=provenance)
-    with tracked(out, str(out), spec.training.rounds, quiet) as progress:
-        run(spec, out, settings, progress)
+    settings = replace(settings, partition=partition, provenance=provenance)
+    with exclusive(out):
+        if finished(out, {**provenance, "spec_sha256": spec.sha256()}):
+            return False
+        with tracked(out, str(out), spec.training.rounds, quiet) as progress:
+            try:
+                run(spec, out, settings, progress)
+            except CheckpointError as error:
+                print(f"{error}; starting anew", file=sys.stderr)
+                run(spec, out, replace(settings, resume=False), progress)
     return True
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+PART = ".part"
+
 
 @contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
     """Open ``path`` for writing so that readers see the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             yield handle
@@ -27,6 +31,36 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process alone, and wait while another one holds it.
+
+    The system ends the hold when the process ends, however it ends; what a killed one had half written is
+    removed. On a file system that can't lock, nobody is kept out.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        if _locked(handle, folder):
+            for left in folder.glob(f".*{PART}"):
+                left.unlink(missing_ok=True)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(handle: int, folder: Path) -> bool:
+    """Lock an open folder, sooner or later; return whether its file system can."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"{folder}: another process works here; waiting for its end", file=sys.stderr, flush=True)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
 
 
 def write_text(path: Path, text: str) -> None:

@@ -9,13 +9,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fedcore import failures
 from fedcore.files import write_json
 
 RECORD = ".progress.json"
@@ -68,7 +69,9 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
         try:
             yield note
         except Exception as error:
-            record(state="failed", error=f"{type(error).__name__}: {error}", log=_log(), command=repeat())
+            said = failures.told(error) or f"{type(error).__name__}: {error}"
+            with suppress(OSError):
+                record(state="failed", error=said, log=_log(), command=repeat())
             raise
         (out / RECORD).unlink(missing_ok=True)
 

@@ -41,6 +41,7 @@ from fedcore.rng import Streams
 from fedcore.simulation import diverged, simulate
 from fedcore.spec import Spec, parse
 from fedcore.standardise import standardise_by_client
+from fedcore.watchdog import watched
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
 
@@ -80,6 +81,7 @@ class Settings:
         resume: go on from a checkpoint in the output folder.
         save_model: write model.npz.
         checkpoint_seconds: least time between two checkpoints.
+        stall_seconds: longest time without a finished round, before the process ends itself; 0 for any.
         provenance: values of the caller's, such as a code hash, kept in provenance.json.
     """
 
@@ -90,6 +92,7 @@ class Settings:
     resume: bool = True
     save_model: bool = False
     checkpoint_seconds: float = 30.0
+    stall_seconds: float = 0.0
     provenance: Mapping[str, Any] | None = None
 
 
@@ -115,7 +118,7 @@ def run(
     spec = spec if isinstance(spec, Spec) else parse(spec)
     settings = settings or Settings()
     folder = None if out is None else Path(out)
-    with _threads(settings.threads):
+    with _threads(settings.threads), watched(settings.stall_seconds) as alive:
         began = time.perf_counter()
         made, identity, notes = prepare(spec, settings)
         state = _first_state(made, folder, identity, settings)
@@ -124,6 +127,7 @@ def run(
         for _ in simulate(made, state, rounds):
             if progress and state.history[-1]["round"] == state.round:
                 progress(state.round, spec.training.rounds, state.history[-1])
+            alive()
             if folder and time.perf_counter() - saved >= settings.checkpoint_seconds:
                 checkpoint.save(folder / CHECKPOINT, state, identity)
                 saved = time.perf_counter()

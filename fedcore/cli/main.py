@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcore import failures
 from fedcore.cli import data
 from fedcore.cli.describe import describe, list_plugins
 from fedcore.cli.partition import partition
@@ -18,6 +19,7 @@ from fedcore.cli.status import status
 from fedcore.cli.verify import verify
 from fedcore.data import Source
 from fedcore.errors import FedcoreError
+from fedcore.files import exclusive
 
 app = typer.Typer(
     name="fedcore",
@@ -38,6 +40,10 @@ Root = Annotated[Path, typer.Option(help="The data folder: demo files and the ca
 Mirror = Annotated[str | None, typer.Option(help="Folder or URL that holds upstream's data files.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads of one run.")]
+Stall = Annotated[
+    float,
+    typer.Option(min=0, help="Seconds without a finished round after which the process ends; 0 for never."),
+]
 
 
 @app.command()
@@ -54,6 +60,7 @@ def run(
     save_model: Annotated[bool, typer.Option(help="Write model.npz too.")] = False,
     resume: Annotated[bool, typer.Option(help="Go on from a checkpoint in the folder.")] = True,
     checkpoint_every: Annotated[float, typer.Option(help="Least seconds between checkpoints.")] = 30.0,
+    stall_after: Stall = 3600.0,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
 ) -> None:
     """Do one run: a specification in, its history and summary out.
@@ -65,10 +72,17 @@ def run(
     from fedcore.spec import load
 
     settings = runner.Settings(
-        partition_file, Source(root, mirror), device, threads, resume, save_model, checkpoint_every
+        partition_file,
+        Source(root, mirror),
+        device,
+        threads,
+        resume,
+        save_model,
+        checkpoint_every,
+        stall_after,
     )
     checked = load(spec)
-    with reporter(spec.stem, checked.training.rounds, quiet) as progress:
+    with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet) as progress:
         result = runner.run(checked, out, settings, progress)
     if not quiet:
         typer.echo(f"{result.summary['status']}: {_headline(result.summary)} -> {out}", err=True)
@@ -87,6 +101,7 @@ def run_batch(
     benchmark: Annotated[
         Path | None, typer.Option(help="File for the seconds and the memory of each run.")
     ] = None,
+    stall_after: Stall = 3600.0,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
 ) -> None:
     """Do several runs in one process; the same bytes as one by one, without the start-up of each.
@@ -99,7 +114,13 @@ def run_batch(
 
     with nullcontext() if device == "cpu" else claimed(gpu_percent):
         failed = execute(
-            json.loads(batch.read_text()), Source(root, mirror), device, threads, quiet, benchmark
+            json.loads(batch.read_text()),
+            Source(root, mirror),
+            device,
+            threads,
+            quiet,
+            benchmark,
+            stall_after,
         )
     if failed:
         raise typer.Exit(2)
@@ -113,11 +134,17 @@ def _headline(summary: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run the command line; a user's error is one line and exit code 2."""
+    """Run the command line; an error of the user's or a fault of the machine is one line and exit code 2."""
     try:
         app()
     except FedcoreError as error:
         print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Exception as error:
+        said = failures.told(error)
+        if said is None:
+            raise
+        print(f"error: {said}", file=sys.stderr)
         sys.exit(2)
 
 
