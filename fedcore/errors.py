@@ -4,7 +4,13 @@ from __future__ import annotations
 
 
 class FedcoreError(Exception):
-    """Anything the command line reports as one line with exit code 2."""
+    """Anything the command line reports as one line with exit code 2.
+
+    Control characters in it, which names and files may hold, are written as escapes.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in str(message)))
 
 
 class SpecError(FedcoreError):

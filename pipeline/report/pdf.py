@@ -32,7 +32,9 @@ def compile_document(source: Path, target: Path) -> None:
         )
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(source, Path(folder, "table.tex"))
-        options = [] if name == "tectonic" else ["-interaction=nonstopmode", "-halt-on-error"]
+        options = (
+            [] if name == "tectonic" else ["-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"]
+        )
         done = subprocess.run(
             [name, *options, "table.tex"], cwd=folder, capture_output=True, text=True, check=False
         )

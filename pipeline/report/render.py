@@ -94,6 +94,7 @@ def _template(name: str) -> Template:
     if ".tex" in name:
         environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
+            autoescape=False,  # the filter "tex" does
             block_start_string="<%",
             block_end_string="%>",
             variable_start_string="<<",
