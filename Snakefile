@@ -2,6 +2,7 @@
 
 from snakemake.utils import min_version
 
+from pipeline.locks import forget_dead
 from pipeline.workflow import Workflow
 
 min_version("9.11")
@@ -12,6 +13,9 @@ configfile: "params.yaml"
 
 flow = Workflow(config, dry_run=lambda: workflow.dryrun)
 flow.share_process()
+
+if workflow.is_main_process:
+    forget_dead()
 
 
 onstart:
