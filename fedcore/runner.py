@@ -153,6 +153,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     streams = Streams(spec.seed)
     dataset, data_hash = load_data(canonical_json(spec.data), settings.source)
     partition = _partition(spec, settings, dataset, data_hash)
+    _refuse_pooled(spec, partition)
     dataset = _standardised(dataset, partition)
     model_plugin, model_options = spec.plugin("model")
     shape = replace(problems.shape_of(dataset), source=settings.source)
@@ -277,6 +278,12 @@ def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str)
     partition, found = partitioning.load(settings.partition)
     partitioning.refuse_other(settings.partition, found, expected)
     return partition
+
+
+def _refuse_pooled(spec: Spec, partition: Partition) -> None:
+    """Refuse training rows that hold the test rows too, unless whole clients are held out for testing."""
+    if spec.data.get("pool") and partition.test is None:
+        raise SpecError("data.pool: true makes test rows training rows; give partition.fold")
 
 
 def _standardised(dataset: Dataset, partition: Partition) -> Dataset:

@@ -1,0 +1,195 @@
+"""Seeds are independent, all methods see the same rows, and no test row is trained on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cache
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from numpy.typing import NDArray
+from scipy import stats
+
+from fedcore.data import Dataset, Partition, Rows, Source
+from fedcore.errors import DataError, SpecError
+from fedcore.files import canonical_json
+from fedcore.partitioning import build as partitioning
+from fedcore.rng import Streams
+from fedcore.runner import Settings, load_data
+from fedcore.runner import run as execute
+from fedcore.spec import parse
+from pipeline.catalogue import Catalogue
+from pipeline.params import load
+
+ROOT = Path(__file__).parents[2]
+REPEATED = {"femnist": 2, "letter": 28, "dna": 82, "a1a": 42, "splice": 51}
+Record = Callable[[str, int], None]
+SCALES = tuple(yaml.safe_load((ROOT / "params.yaml").read_text())["scales"])
+
+
+@cache
+def catalogue(scale: str) -> Catalogue:
+    return Catalogue(load(yaml.safe_load((ROOT / "params.yaml").read_text()) | {"scale": scale}))
+
+
+def neighbours() -> list[np.random.Generator]:
+    """Return streams whose names differ as little as possible."""
+    made = [Streams(seed).get("batches", 3, 1) for seed in range(60)]
+    made += [Streams(0).get("batches", round_, 1) for round_ in range(4, 64)]
+    made += [Streams(0).get("batches", 3, client) for client in range(2, 62)]
+    return made + [Streams(0).get(purpose, 3, 1) for purpose in ("cohort", "model", "noise", "partition")]
+
+
+def test_streams_of_neighbouring_names_are_uncorrelated(record_property: Record) -> None:
+    """All pairs of 184 streams: correlations are as small, and as spread, as those of independent draws."""
+    draws = 4000
+    numbers = np.array([stream.standard_normal(draws) for stream in neighbours()])
+    found = np.corrcoef(numbers)[np.triu_indices(len(numbers), 1)]
+    record_property("trials", len(found))
+    assert np.abs(found).max() < stats.norm.isf(1e-4 / len(found)) / np.sqrt(draws)
+    assert found.var() * draws == pytest.approx(1.0, abs=0.05)
+    assert stats.kstest(found * np.sqrt(draws), "norm").pvalue > 1e-3
+    lagged = [np.corrcoef(a[:-1], b[1:])[0, 1] for a, b in pairwise(numbers)]
+    assert np.abs(lagged).max() < 5 / np.sqrt(draws)
+
+
+def test_first_draws_over_seeds_are_uniform(record_property: Record) -> None:
+    """A bad seeding shows in the first numbers of seeds 0, 1, 2, ..."""
+    record_property("trials", 5000)
+    firsts = np.array([Streams(seed).get("cohort", 0).random(2) for seed in range(5000)])
+    assert stats.kstest(firsts[:, 0], "uniform").pvalue > 1e-3
+    assert abs(np.corrcoef(firsts[:-1, 0], firsts[1:, 0])[0, 1]) < 5 / np.sqrt(5000)
+    assert abs(np.corrcoef(firsts.T)[0, 1]) < 5 / np.sqrt(5000)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_partition_is_one_object_for_all_methods_of_a_setting(scale: str, record_property: Record) -> None:
+    made = catalogue(scale)
+    folders: dict[str, set[str]] = {}
+    settings: dict[tuple[str, str, int], dict[str, set[str]]] = {}
+    for run in made.index.values():
+        decided = canonical_json([run.paper, run.spec["data"], run.spec["partition"], run.seed])
+        folders.setdefault(decided, set()).add(run.partition)
+        own = settings.setdefault((run.paper, run.setting, run.seed), {})
+        own.setdefault(run.method, set()).add(run.partition)
+    assert all(len(found) == 1 for found in folders.values()), "equal data, partition and seed: one folder"
+    assert len(folders) == len({folder for found in folders.values() for folder in found})
+    assert len(made.divisions) >= len(folders)
+    record_property("trials", len(made.index))
+    shared = Counter(run.partition for run in made.index.values())
+    assert max(shared.values()) > 5, "methods do share"
+
+
+def test_all_methods_of_a_table_s_column_see_the_same_partitions(record_property: Record) -> None:
+    made = catalogue("paper")
+    cells = 0
+    for paper, target in (
+        ("rfedavg", "table1"),
+        ("fedomw", "table3"),
+        ("radfed", "table3"),
+        ("comfed", "table4"),
+    ):
+        by_column: dict[str, set[tuple[str, ...]]] = {}
+        for (_, column), runs in made.cells(paper, target).items():
+            by_column.setdefault(column, set()).add(tuple(run.partition for run in runs))
+            cells += 1
+        assert all(len(found) == 1 for found in by_column.values()), (paper, target)
+    record_property("trials", cells)
+
+
+SECTIONS: Mapping[str, str] = {
+    canonical_json(division.spec["data"]): canonical_json(division.spec["data"])
+    for division in catalogue("demo").divisions.values()
+}
+
+
+def label(section: str) -> str:
+    values = yaml.safe_load(section)
+    return "-".join(str(value) for key, value in sorted(values.items()) if isinstance(value, str | int))[:60]
+
+
+def keys(rows: Rows) -> list[bytes]:
+    """Return a hash of each row with its label."""
+    x = np.ascontiguousarray(rows.x.reshape(len(rows), -1))
+    return [sha256(x[k].tobytes() + bytes(str(rows.y[k]), "ascii")).digest() for k in range(len(rows))]
+
+
+def partitions(section: str) -> list[tuple[str, Partition]]:
+    dataset = loaded(section)
+    found = []
+    for folder, division in catalogue("demo").divisions.items():
+        if canonical_json(division.spec["data"]) == section and folder.endswith("seed0"):
+            plugin, options = parse(dict(division.spec)).plugin("partition")
+            found.append((folder, partitioning.make(plugin, options, dataset, 0)))
+    return found
+
+
+@cache
+def loaded(section: str) -> Dataset:
+    try:
+        return load_data(section, Source(ROOT / "data", offline=True))[0]
+    except DataError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=label)
+def test_no_test_row_is_trained_on(section: str, record_property: Record) -> None:
+    """By index in every partition of the papers, and by natural client where clients are held out whole."""
+    dataset = loaded(section)
+    made = partitions(section)
+    record_property("trials", len(made))
+    for folder, partition in made:
+        trained = np.concatenate([*partition.clients, np.empty(0, np.int64)])
+        tested = np.empty(0, np.int64) if partition.test is None else partition.test
+        for others in (partition.validation, tested, partition.dropped):
+            assert not np.intersect1d(trained, others).size, folder
+        assert not np.intersect1d(partition.validation, tested).size, folder
+        assert np.unique(trained).size == trained.size, folder
+        groups = dataset.train.groups
+        if partition.test is not None and groups is not None and natural(partition, groups):
+            assert not np.intersect1d(groups[trained], groups[partition.test]).size, folder
+
+
+def natural(partition: Partition, groups: NDArray[np.int64]) -> bool:
+    """Whether every client is one natural client."""
+    return all(np.unique(groups[rows]).size <= 1 for rows in (*partition.clients, *partition.held_out))
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=label)
+def test_equal_rows_in_train_and_test_are_counted(section: str, record_property: Record) -> None:
+    """Test rows that stand in the training set too, with their label: as many as upstream itself repeats."""
+    dataset = loaded(section)
+    content = keys(dataset.train)
+    repeated = []
+    for _, partition in partitions(section):
+        trained = {content[row] for rows in partition.clients for row in rows}
+        if partition.test is not None:
+            tested = [content[row] for row in partition.test]
+        elif not json.loads(section).get("pool"):
+            tested = keys(dataset.test)
+        else:
+            continue  # no run: a table of partitions only, and a run would be refused
+        repeated.append(sum(key in trained for key in tested))
+        record_property("trials", len(tested))
+    if repeated:
+        record_property("repeated", max(repeated))
+        assert max(repeated) == REPEATED.get(json.loads(section)["name"], 0)
+
+
+def test_a_run_on_pooled_rows_needs_test_clients(spec: dict[str, Any]) -> None:
+    """Pooled rows hold the test rows too: a run without held-out clients would train on them."""
+    pooled = {
+        **spec,
+        "data": {"name": "mnist", "edition": "demo", "pool": True},
+        "partition": {"name": "iid", "clients": 5},
+    }
+    settings = Settings(source=Source(ROOT / "data", offline=True))
+    with pytest.raises(SpecError, match=r"data\.pool: .*; give partition\.fold"):
+        execute(pooled, None, settings)
