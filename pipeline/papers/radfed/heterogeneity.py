@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+ASIDE = 0.2
 PAIRS = (("mnist_1", "mnist_01"), ("covcls_g", "covfeat_g"), ("covcls_l", "covfeat_l"))
 
 
@@ -43,10 +44,11 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
             for place, name in enumerate(names):
                 look = style.look(name, names)
                 less, more = (means[key].loc[name] for key in pair)
-                axes.vlines(place, *sorted((less["mean"], more["mean"])), color=look.colour, linewidth=0.8)
-                for line, face in ((less, "white"), (more, look.colour)):
+                ends = [place - ASIDE, place + ASIDE]
+                axes.plot(ends, [less["mean"], more["mean"]], color=look.colour, linewidth=0.8)
+                for at, line, face in zip(ends, (less, more), ("white", look.colour), strict=True):
                     axes.errorbar(
-                        place,
+                        at,
                         line["mean"],
                         yerr=0.0 if line["std"] != line["std"] else line["std"],
                         marker=look.marker,
@@ -66,9 +68,11 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
             axes.set_ylabel(f"test {METRICS[SETTINGS[pair[0]].metric]} (%)")
             axes.set_xticks(range(len(names)), [style.label(name) for name in names], rotation=90)
             axes.grid(alpha=0.25, linewidth=0.5, axis="y")
+        runs = int(frame["n"].max())
+        deviation = f"Mean and ± one sample standard deviation over {runs} runs."
         caption = found.caption(
-            "Open: less heterogeneous clients, filled: more (smaller lambda; skewed features too). "
-            "Mean and ± one sample standard deviation over runs."
+            "Open: less heterogeneous clients, filled: more (smaller lambda; skewed features too).",
+            deviation if runs > 1 else "One run a mark, so no spread is given.",
         )
         made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
     return frame, made
