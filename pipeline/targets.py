@@ -74,6 +74,7 @@ class Table:
         test: the paired test that decides which others are underlined as not significantly worse.
         when: at which point of a run, for the caption; empty where that makes no sense.
         note: a sentence of its own for the caption.
+        heading: what stands over the rows' labels.
         columns: the columns, given the paper's parameters.
         query: the runs of a cell, given row and column key.
         queries: several settings whose runs make up one cell, such as folds, given the parameters, row
@@ -109,6 +110,7 @@ class Table:
     test: Test = "t"
     when: str = "after the last round"
     note: str = ""
+    heading: str = "Method"
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""

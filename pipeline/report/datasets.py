@@ -70,4 +70,5 @@ def table(
         decimals=0,
         best="none",
         when="",
+        heading="Data set",
     )

@@ -129,6 +129,7 @@ def arrange(
         columns=tuple(column.label for column in columns),
         rows=rows,
         caption=_caption(frame, table, columns, paper, names, rows, compared, origin),
+        corner=table.heading,
     )
 
 

@@ -203,6 +203,7 @@ def test_the_choice_is_the_best_on_validation_clients(tmp_path: Path, demo: Cata
     params = demo.params.papers["radfed"]
     labels = table.rows(params) if table.rows else {}
     grid = arrange(frame, table, table.columns(params), demo.papers["radfed"], labels)
+    assert grid.corner == "Candidate"
     assert [(label, {cell.best for cell in own}) for label, own in grid.rows] == [
         ("S = 2", {False}),
         ("S = 4", {False}),

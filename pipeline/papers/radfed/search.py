@@ -145,6 +145,7 @@ def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
         measure=validation_score,
         dataset=data_of_column,
         test="none",
+        heading="Candidate",
         note="Bold is what the search chooses, on the first fold; other hyperparameters as declared.",
     )
 

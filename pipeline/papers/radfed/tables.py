@@ -178,6 +178,7 @@ TABLES: Mapping[str, Table] = {
         unit="rows; C-score from 0 to 2",
         best="none",
         when="",
+        heading="Data set",
     ),
     "table3": Table(
         title="Scores on clients that do not train, FedAvg's in per cent, the others' relative to it",
