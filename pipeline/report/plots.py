@@ -78,6 +78,8 @@ def save(made: Figure, paths: Mapping[str, Path]) -> None:
 
 
 def _panel(axes: Axes, own: pd.DataFrame, names: list[str]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for place, name in enumerate(names):
         line = own[own["row"] == name]
         if line.empty:
@@ -101,6 +103,7 @@ def _panel(axes: Axes, own: pd.DataFrame, names: list[str]) -> None:
             alpha=0.15,
             linewidth=0,
         )
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.margins(x=0.02)
 

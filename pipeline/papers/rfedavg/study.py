@@ -78,11 +78,11 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
         made = Figure(figsize=(6.7, 5.0), layout="constrained")
         for axes, (panel, label) in zip(made.subplots(2, 2).flat, PANELS.items(), strict=True):
             own = frame[frame["column"].str.startswith(f"{panel}_")]
+            values = {float(column.split("_")[1]) for column in own["column"]}
             for name in METHODS:
                 line, look = own[own["row"] == name], style.look(name)
-                x = [float(column.split("_")[1]) for column in line["column"]]
                 axes.errorbar(
-                    x,
+                    [float(column.split("_")[1]) for column in line["column"]],
                     line["mean"],
                     yerr=line["std"].fillna(0),
                     color=look.colour,
@@ -92,6 +92,8 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
                     capsize=2,
                 )
             axes.set_xscale("log")
+            axes.set_xticks(sorted(values), map(_short, sorted(values)))
+            axes.minorticks_off()
             axes.set_xlabel(label)
             axes.set_ylabel("test accuracy (%)")
             axes.grid(alpha=0.25, linewidth=0.5)
@@ -100,6 +102,10 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
         caption = found.caption("Mean and ± one sample standard deviation over seeds, after the last round.")
         made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
     return frame, made
+
+
+def _short(value: float) -> str:
+    return f"{value:.0e}".replace("e-0", "e-") if value < 0.01 else f"{value:g}"
 
 
 STUDY = Drawing(
