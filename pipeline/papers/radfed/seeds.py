@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pipeline.catalogue import Run
 
 SHOWN = ("covfeat_g", "covfeat_l", "covcls_g", "covcls_l", "shakespeare")
+Values = Sequence[float | None]
 BASE, OURS = "fedavg", "radfed"
 
 
@@ -34,23 +35,26 @@ def fold_of(run: Run) -> int:
     return int(run.spec["partition"]["fold"]["index"])
 
 
-def by_fold(runs: Sequence[Run], root: Path) -> dict[int, list[float]]:
-    """Return the test scores of the runs that did not diverge, by fold."""
-    found: dict[int, list[float]] = {}
+def by_fold(runs: Sequence[Run], root: Path) -> dict[int, list[float | None]]:
+    """Return the test scores of the runs by fold, None for one that diverged."""
+    found: dict[int, list[float | None]] = {}
     for run in runs:
-        score = score_of(run, root, "")
-        found.setdefault(fold_of(run), []).extend([] if score is None else [score])
+        found.setdefault(fold_of(run), []).append(score_of(run, root, ""))
     return found
 
 
-def representative(ours: dict[int, list[float]], base: dict[int, list[float]]) -> int:
+def representative(ours: Mapping[int, Values], base: Mapping[int, Values]) -> int:
     """Return the fold whose gap between the means of two methods is closest to the mean gap of all folds.
 
     The first of them in a tie; folds in which one of the methods has no run don't count, unless none counts.
     """
     from statistics import fmean
 
-    gaps = {fold: fmean(ours[fold]) - fmean(base[fold]) for fold in ours if ours[fold] and base.get(fold)}
+    known = {
+        fold: [[value for value in side.get(fold, ()) if value is not None] for side in (ours, base)]
+        for fold in ours
+    }
+    gaps = {fold: fmean(mine) - fmean(theirs) for fold, (mine, theirs) in known.items() if mine and theirs}
     if not gaps:
         return min(ours)
     mean = fmean(gaps.values())
@@ -65,9 +69,9 @@ def numbers(found: Found) -> pd.DataFrame:
 
     scores = {cell: by_fold(runs, found.root) for cell, runs in found.cells.items()}
     lines = []
-    for (name, key), runs in found.cells.items():
+    for (name, key), own in scores.items():
         fold = representative(scores[OURS, key], scores[BASE, key])
-        values = [score_of(run, found.root, "") for run in runs if fold_of(run) == fold]
+        values = own[fold]
         told = " ".join(f"{value:.6g}" for value in values if value is not None)
         lines.append(line(name, key, values, fold=fold, scores=told))
     return pd.DataFrame(lines)
