@@ -75,6 +75,13 @@ def test_all_methods_train_the_same_number_of_rounds_at_clients(scale: str, colu
     assert len(set(rounds.values())) == 1
 
 
+@pytest.mark.parametrize("column", SETTINGS)
+def test_fedasync_is_measured_as_often_as_the_others(paper: Catalogue, column: str) -> None:
+    own, others = (paper.cells("radfed", "table3")[row, column][0].spec for row in ("fedasync", "fedavg"))
+    assert others["evaluation"]["every"] == 1
+    assert own["training"]["rounds"] // own["evaluation"]["every"] == others["training"]["rounds"]
+
+
 def test_partitions_of_table_1_are_drawn_twenty_times_without_folds(paper: Catalogue) -> None:
     cells = paper.cells("radfed", "table1")
     assert [run.seed for run in cells["covfeat", "c_score"]] == list(range(20))

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
+from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of, rounds
 from pipeline.papers.radfed.tables import ENOUGH, data_of_column
 from pipeline.schema import PaperParams
 from pipeline.targets import Column, Query, Table
@@ -74,11 +74,9 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
     return tuple(Column(key, SETTINGS[key].label, METRICS[SETTINGS[key].metric]) for key in shown)
 
 
-def rounds(params: PaperParams, column: str) -> int:
+def trained(params: PaperParams, column: str) -> int:
     """Return the rounds of local training of a data set, which are FedAvg's rounds."""
-    from pipeline.catalogue import specification
-
-    return int(specification(params, SETTINGS[column].query("fedavg"))["training"]["rounds"])
+    return rounds(params, SETTINGS[column].query("fedavg"))
 
 
 def delays(longest: int) -> tuple[float, ...]:
@@ -89,7 +87,7 @@ def delays(longest: int) -> tuple[float, ...]:
 
 def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Choice]:
     """Return every combination of the options' values, by the name of its row."""
-    longest = min(rounds(params, column.key) for column in columns(params))
+    longest = min(trained(params, column.key) for column in columns(params))
     values = [
         delays(longest)
         if option is DELAY
@@ -109,7 +107,7 @@ def changes(params: PaperParams, column: str, choice: Choice) -> tuple[tuple[str
     """Return the changes that a candidate makes; with S the rounds change, so that clients train as much."""
     found: list[tuple[str, Any]] = [(f"algorithm.{key}", value) for key, value in choice.items()]
     if DELAY.key in choice:
-        found.append(("training.rounds", rounds(params, column) // int(choice[DELAY.key])))
+        found.append(("training.rounds", trained(params, column) // int(choice[DELAY.key])))
     return tuple(found)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pipeline.catalogue import Run
 
 REGIME = "tenth"
+ASYNCHRONOUS = "fedasync"
 DATASETS = {
     "cifar10": "CIFAR-10",
     "shakespeare": "Shakespeare",
@@ -67,11 +68,28 @@ def present(params: PaperParams) -> dict[str, Setting]:
 
 def folds(params: PaperParams, query: Query) -> tuple[Query, ...]:
     """Return the query for each fold of its split: all of them, or the one whose index is set."""
+    query = as_often(params, query)
     fold = (params.datasets[query.dataset].splits[query.split].model_extra or {})["fold"]
     indices = [fold["index"]] if "index" in fold else range(fold["of"])
     return tuple(
         replace(query, changes=(*query.changes, ("partition.fold.index", index))) for index in indices
     )
+
+
+def as_often(params: PaperParams, query: Query) -> Query:
+    """Let FedAsync, whose round is one client's update, be measured as often as the others are."""
+    if query.algorithm != ASYNCHRONOUS:
+        return query
+    others = rounds(params, replace(query, algorithm="fedavg", changes=()))
+    every = max(1, rounds(params, query) // others)
+    return replace(query, changes=(*query.changes, ("evaluation.every", every)))
+
+
+def rounds(params: PaperParams, query: Query) -> int:
+    """Return the rounds of a query's runs."""
+    from pipeline.catalogue import specification
+
+    return int(specification(params, query)["training"]["rounds"])
 
 
 def whole(query: Query) -> Query:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
+from pipeline.papers.radfed.settings import ASYNCHRONOUS, METRICS, SETTINGS, folds, metric_of
 from pipeline.schema import PaperParams
 from pipeline.targets import Curves, Panel, Query
 
@@ -72,7 +72,7 @@ def local_rounds(run: Run, root: Path) -> float:
     from pipeline.report.collect import summary_of
 
     algorithm = run.spec["algorithm"]
-    if algorithm["name"] != "fedasync":
+    if algorithm["name"] != ASYNCHRONOUS:
         return float(algorithm.get("redistributions", 1))
     summary = summary_of(run, root) or {"clients": 1}
     return 1 / max(1, int(run.spec["participation"]["fraction"] * summary["clients"] + 0.5))
