@@ -38,6 +38,17 @@ wildcard_constraints:
     seed=r"\d+",
 
 
+rule:
+    """Every table and figure of every paper, how near they come, and the site that shows them."""
+    name:
+        "reports/all"
+    default_target: True
+    input:
+        flow.all(),
+        "reports/site/index.html",
+        "reports/fidelity.html",
+
+
 include: "pipeline/rules/report.smk"
 include: "pipeline/rules/fidelity.smk"
 include: "pipeline/rules/site.smk"

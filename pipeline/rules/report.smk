@@ -6,17 +6,6 @@ localrules:
     unknown,
 
 
-rule:
-    """Every table and figure of every paper, how near they come, and the site that shows them."""
-    name:
-        "reports/all"
-    default_target: True
-    input:
-        flow.all(),
-        "reports/site/index.html",
-        "reports/fidelity.html",
-
-
 for paper in flow.catalogue.papers:
 
     rule:

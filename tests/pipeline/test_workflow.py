@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from project import Project, parameters
+from project import HOME, Project, parameters
 
 from pipeline.catalogue import Catalogue
 from pipeline.params import load
@@ -40,6 +40,13 @@ def test_an_unknown_report_is_one_line_that_lists_the_known(
     (line,) = complaint(project, target)
     assert line.startswith(named)
     assert "rfedavg/table1, rfedavg/table2" in line
+
+
+def test_all_reports_are_what_a_call_without_a_target_makes() -> None:
+    """Snakemake takes a default target from the main file alone."""
+    named = re.compile(r'"reports/all"\n    default_target: True')
+    assert named.search((HOME / "Snakefile").read_text())
+    assert not any("default_target" in path.read_text() for path in (HOME / "pipeline/rules").iterdir())
 
 
 def test_an_unknown_key_is_one_line(project: Project) -> None:
