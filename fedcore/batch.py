@@ -15,8 +15,8 @@ from fedcore import failures
 from fedcore.data import Source
 from fedcore.errors import CheckpointError, FedcoreError
 from fedcore.files import exclusive, write_text
-from fedcore.integrity import finished
-from fedcore.progress import repeat, tracked
+from fedcore.integrity import CHECKPOINT, finished
+from fedcore.progress import RECORD, repeat, tracked
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 
@@ -82,6 +82,8 @@ def _one(item: dict[str, Any], out: Path, settings: Settings, quiet: bool) -> bo
     settings = replace(settings, partition=partition, provenance=provenance)
     with exclusive(out):
         if finished(out, {**provenance, "spec_sha256": spec.sha256()}):
+            for left in (CHECKPOINT, RECORD):  # by a process that was killed just before its end
+                (out / left).unlink(missing_ok=True)
             return False
         with tracked(out, str(out), spec.training.rounds, quiet) as progress:
             try:

@@ -153,7 +153,7 @@ def test_killed_at_random_moments_with_real_training(
     command: tuple[str, ...], alone: bool, real: Project, record_property: Record
 ) -> None:
     """What a killed Snakemake began goes on beside the next one; of DVC's, the end is awaited."""
-    trials = 5
+    trials = 2
     record_property("trials", trials)
     rng = np.random.default_rng(len(command[0]) + alone)
     seconds = 25.0
