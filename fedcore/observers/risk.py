@@ -15,7 +15,10 @@ from fedcore.registry import Plugin
 from fedcore.spec import Spec
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
+
+POINTS = 100
 
 
 class RiskOptions(Options):
@@ -29,7 +32,9 @@ class RiskBound(Part):
     """Measures the terms of the bound under the new global model. FedAvgR, Section 3.
 
     p and its estimate are n_k/n both, so rho~ = rho. disc_L(rho_k, rho) is estimated from below, as the
-    largest gap over the models at hand: the global one and those that the round's clients sent.
+    largest gap over the models at hand: the global one and those that the round's clients sent. ``mmd`` is
+    that of the features of a client and of all clients, with a Gaussian kernel and the median heuristic,
+    between 100 rows of each, or as many as there are. Both are means over clients, weighted by p.
     """
 
     every: int
@@ -65,8 +70,23 @@ class RiskBound(Part):
         return {
             "round": round,
             "discrepancy": float(p @ analysis.discrepancies(losses, p)),
+            "mmd": float(p @ _distances(run, round, phi)),
             **asdict(terms),
         }
+
+
+def _distances(run: Run, round: int, phi: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the MMD [K] between drawn rows of each client's features and of all clients'."""
+    from fedcore import analysis
+
+    everything = np.concatenate(phi)
+
+    def distance(client: int, own: NDArray[np.float64]) -> float:
+        rng = run.streams.get("risk points", round, client)
+        some, others = (rows[rng.permutation(len(rows))[:POINTS]] for rows in (own, everything))
+        return analysis.kernel_mmd(some, others)
+
+    return np.array([distance(client, own) for client, own in zip(run.problem.active, phi, strict=True)])
 
 
 def build(options: RiskOptions, spec: Spec) -> RiskBound:

@@ -1,0 +1,154 @@
+"""The excess-risk bound O(G1 + G2 + G3), its terms measured over the rounds of runs on synthetic(1, 1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.schema import PaperParams
+from pipeline.targets import Cell, Drawing, Found, Query
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from pipeline.catalogue import Run
+
+METHODS = ("fedavg", "fedprox", "fedavgr")
+COLUMN = "synthetic_one"
+EVERY = 1
+TERMS = {
+    "discrepancy": "discrepancy",
+    "mmd": "MMD of features",
+    "rademacher": "weighted Rademacher term",
+    "g1": "G1",
+    "g2": "G2",
+    "g3": "G3",
+}
+FROM_ZERO = ("discrepancy", "mmd")
+CHI_SQUARED = "chi_squared"
+
+
+def queries(params: PaperParams) -> dict[Cell, Query]:
+    """Return the runs of FedAvg, FedProx and FedAvgR on synthetic(1, 1), their terms measured."""
+    measured = (("evaluation.observe.risk.every", EVERY),)
+    return {(name, COLUMN): Query("mmd", COLUMN, "natural", name, measured) for name in METHODS}
+
+
+def terms_of(run: Run, root: Path) -> pd.DataFrame:
+    """Return the terms of a run by round.
+
+    As the clients' weights are known, rho~ = rho: G1 has no discrepancy and chi-squared is 0. The Rademacher
+    term of G1 is that of G3 too; G2 has one of its own.
+
+    Raises:
+        DataError: the run has no measurements of its terms.
+    """
+    import pandas as pd
+
+    from fedcore.errors import DataError
+    from pipeline.report.collect import summary_of
+
+    path = root / run.folder / "risk.csv"
+    if summary_of(run, root) is None or not path.exists():
+        raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
+    found = pd.read_csv(path).set_index("round")
+    return pd.DataFrame(
+        {
+            "discrepancy": found["discrepancy"],
+            "mmd": found["mmd"],
+            "rademacher": found["agnostic_complexity"],
+            CHI_SQUARED: found["agnostic_deviation"],
+            "g1": found["agnostic_complexity"] + found["agnostic_deviation"],
+            "g2": found["approximation"],
+            "g3": found["discrepancy"] + found["federated"],
+        }
+    )
+
+
+def numbers(found: Found) -> pd.DataFrame:
+    """Return each term by method and round, over seeds."""
+    import pandas as pd
+
+    from pipeline.report.spread import line
+
+    lines = []
+    for (row, _), runs in found.cells.items():
+        each = [terms_of(run, found.root) for run in runs]
+        rounds = sorted({int(at) for own in each for at in own.index})
+        lines += [
+            line(row, term, [own[term].get(at) for own in each], round=at)
+            for term in (*TERMS, CHI_SQUARED)
+            for at in rounds
+        ]
+    return pd.DataFrame(lines)
+
+
+def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+    """Draw the terms that training moves above, G1, G2 and G3 below."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from pipeline.report import plots
+
+    frame = numbers(found)
+    with matplotlib.rc_context(plots.SETTINGS):
+        made = Figure(figsize=(6.7, 4.6), layout="constrained")
+        grid = made.subplots(2, 3, sharex=True)
+        for axes, (term, label) in zip(grid.flat, TERMS.items(), strict=True):
+            curves(axes, frame[frame["column"] == term])
+            if term in FROM_ZERO:
+                axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+            axes.set_title(label)
+        for axes in grid[-1]:
+            axes.set_xlabel("communication round")
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        made.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        caption = found.caption(
+            "Discrepancy, in G3: the largest gap between a client's loss and the mixture's over the models "
+            "at hand (the global one and those that clients sent), an estimate from below. MMD: between the "
+            "features of a client and of all under the global model, 100 rows of each, which FedAvgR "
+            "penalises in place of the discrepancy. Rademacher term, in G1 and G3: B√C/n_k ||φ(X^k)||_F, B "
+            "the trace norm of the global model's W. All three are means over clients, weighted by their rows.",
+            f"{chi_squared(frame)} The clients' weights are known, so χ² and disc(ρ~, ρ) are 0 in G1; "
+            "the bound's constants are left out, as in O(G1 + G2 + G3).",
+            "Line and band: mean and ± one sample standard deviation over seeds.",
+        )
+        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
+    return frame, made
+
+
+def chi_squared(frame: pd.DataFrame) -> str:
+    """Say how large the chi-squared term is; it depends on the numbers of rows alone."""
+    values = frame[frame["column"] == CHI_SQUARED]["mean"]
+    return f"Chi-squared term, in G1: √((χ² + 1)/n) = {values.iloc[0]:.3g}."
+
+
+def curves(axes: Axes, own: pd.DataFrame) -> None:
+    """Draw a term over rounds, a line a method."""
+    from pipeline.report import plots, style
+
+    for place, row in enumerate(METHODS):
+        line, look = own[own["row"] == row], style.look(row)
+        step = max(1, len(line) // plots.MARKS)
+        axes.plot(
+            line["round"],
+            line["mean"],
+            color=look.colour,
+            linestyle=look.line,
+            marker=look.marker,
+            markevery=(place % step, step),
+            label=look.label,
+        )
+        low, high = (line["mean"] + sign * line["std"].fillna(0) for sign in (-1, 1))
+        axes.fill_between(line["round"], low, high, color=look.colour, alpha=0.15, linewidth=0)
+    axes.grid(alpha=0.25, linewidth=0.5)
+
+
+EXCESS_RISK = Drawing(
+    title="Terms of the excess-risk bound over rounds, synthetic(1, 1)",
+    published="The excess-risk bound (Section 3)",
+    queries=queries,
+    draw=draw,
+)
