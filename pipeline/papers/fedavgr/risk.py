@@ -110,7 +110,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
             "at hand (the global one and those that clients sent), an estimate from below. MMD: between the "
             "features of a client and of all under the global model, 100 rows of each, which FedAvgR "
             "penalises in place of the discrepancy. Rademacher term, in G1 and G3: B√C/n_k ||φ(X^k)||_F, B "
-            "the trace norm of the global model's W. All three are means over clients, weighted by their rows.",
+            "the trace norm of the global model's W. All three: means over clients, weighted by their rows.",
             f"{chi_squared(frame)} The clients' weights are known, so χ² and disc(ρ~, ρ) are 0 in G1; "
             "the bound's constants are left out, as in O(G1 + G2 + G3).",
             "Line and band: mean and ± one sample standard deviation over seeds.",
