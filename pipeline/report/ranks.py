@@ -190,7 +190,9 @@ def _draw(table: Table, found: Found) -> tuple[pd.DataFrame, Figure]:
 def _said(table: Table, found: Found, frame: pd.DataFrame, ranked: Ranking, asked: int) -> list[str]:
     """Say what was ranked, which test ran, and how far it can be trusted."""
     methods, sets = ranked.ranks.shape
-    runs = sorted(set(frame["n"]))
+    if not sets:
+        return [f"No test could run: {ranked.why}."]
+    runs = sorted(set(frame.loc[frame["column"].isin(ranked.ranks.columns), "n"]))
     each = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     said = [
         f"{methods} methods on {sets} data set{'' if sets == 1 else 's'}, by means over {each} "
@@ -224,6 +226,10 @@ def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
     from pipeline.report import style
 
     means = ranked.means
+    if means.isna().any():
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "no data set has all runs of all methods", ha="center", transform=axes.transAxes)
+        return
     most = len(means)
     half = math.ceil(most / 2)
     left, right = 1 - SIDE * (most - 1), most + SIDE * (most - 1)

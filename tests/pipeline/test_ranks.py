@@ -86,6 +86,19 @@ def test_a_cell_that_lacks_runs_takes_its_data_set_out() -> None:
     assert list(scores_of(tidy).dropna(axis=1).columns) == ["y"]
 
 
+def test_nothing_complete_is_no_picture_of_ranks(tmp_path: Path) -> None:
+    made = Catalogue(load(parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"}))
+    drawing = made.target("fedomw", "table3_ranks")
+    assert isinstance(drawing, Drawing)
+    cells = made.cells("fedomw", "table3_ranks")
+    said: list[str] = []
+    found = Found(made.params.papers["fedomw"], cells, tmp_path, lambda *own: said.extend(own) or "")
+    numbers, picture = drawing.draw(found)
+    assert said == ["No test could run: no data sets with all runs of all methods."]
+    assert numbers["mean"].isna().all()
+    assert "no data set" in picture.axes[0].texts[0].get_text()
+
+
 @pytest.mark.parametrize(
     ("paper", "target", "methods", "sets"),
     [("fedomw", "table3_ranks", 3, 6), ("fedavgr", "table2_ranks", 5, 9), ("radfed", "table3_ranks", 9, 9)],
