@@ -192,7 +192,11 @@ def bars(
     axes.set_xticks(range(len(columns)), list(ticks))
     axes.grid(alpha=0.25, linewidth=0.5, axis="y")
     axes.set_axisbelow(True)
-    axes.set_ylim(bottom=0)
+    if math.isnan(limit):
+        axes.set_ylim(bottom=0)
+    else:
+        axes.set_ylim(0, 1.2 * limit)
+        axes.yaxis.get_major_locator().set_params(integer=True)
 
 
 EFFICIENCY = Drawing(
