@@ -132,6 +132,16 @@ def test_a_round_that_was_not_timed_has_no_number(tmp_path: Path) -> None:
     assert set(frame.loc[("fedavg", "rounds90-mnist"), ["mean", "n"]]) == {2.0}
 
 
+def test_there_is_nothing_to_reach_where_fedavg_never_improves(tmp_path: Path) -> None:
+    made = catalogue("rfedavg")
+    for run in made.needed("rfedavg", "fig10"):
+        finish(run, tmp_path, 0.05)
+    frame = drawn(made, "rfedavg", "fig10", tmp_path)
+    rounds = frame[[column.startswith("rounds") for _, column in frame.index]]
+    assert rounds[["accuracy", "mean"]].isna().all(axis=None)
+    assert set(rounds["n"]) == {0}
+
+
 def test_the_efficiency_figure_makes_no_runs_of_its_own() -> None:
     made = catalogue("rfedavg", "paper")
     of_table = {run.folder for run in made.needed("rfedavg", "table2")}

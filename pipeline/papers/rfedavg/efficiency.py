@@ -23,6 +23,7 @@ SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
 BASE = "fedavg"
 LEVELS = (70, 80, 90)
 COMPARED = "rfedavg"
+NEVER = "FedAvg never rises above\nthe initial accuracy"
 SMALL: Any = {"ha": "center", "rotation": 90, "fontsize": 5.5}
 RATIO = {"sim0": "time_over_rfedavg", "sim10": "time_over_rfedavg-sim10"}
 
@@ -41,7 +42,7 @@ def level(found: Found, data: str, share: int) -> float:
     """Return an accuracy to reach, in per cent.
 
     It lies so many per cent of the way from the accuracy of the initial model to the best that FedAvg has in
-    any round, each a mean over seeds.
+    any round, each a mean over seeds; NaN where FedAvg never rises above the initial model.
     """
     from pipeline.report.collect import history_of
 
@@ -49,7 +50,7 @@ def level(found: Found, data: str, share: int) -> float:
     measured = [100 * history_of(run, found.root)["test_accuracy"] for run in runs]
     start = statistics.fmean(own.iloc[0] for own in measured)
     best = statistics.fmean(own.max() for own in measured)
-    return start + share / 100 * (best - start)
+    return start + share / 100 * (best - start) if best > start else math.nan
 
 
 def rounds_to(run: Run, root: Path, accuracy: float) -> float | None:
@@ -135,9 +136,14 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
         for axes, (data, label) in zip(grid[0], DATASETS.items(), strict=True):
             done = int(history_of(found.cells[BASE, f"{data}-sim0"][0], found.root)["round"].max())
             columns = [f"rounds{share}-{data}" for share in LEVELS]
-            own = frame[frame["column"].isin(columns)].groupby("column", sort=False)["accuracy"].first()
-            bars(axes, frame, columns, [f"{own[column]:.1f}%" for column in columns], limit=done)
+            own = frame[frame["column"].isin(columns)].groupby("column", sort=False)["accuracy"].max()
             axes.set_title(f"{label}, {SPLITS['sim0']}")
+            if own.isna().any():
+                axes.text(0.5, 0.5, NEVER, ha="center", transform=axes.transAxes)
+                axes.set_xticks([])
+                axes.set_yticks([])
+                continue
+            bars(axes, frame, columns, [f"{own[column]:.1f}%" for column in columns], limit=done)
             axes.set_xlabel("test accuracy to reach")
         for axes, (data, label) in zip(grid[1], DATASETS.items(), strict=True):
             bars(axes, frame, [f"seconds-{data}-{split}" for split in SPLITS], list(SPLITS.values()))
