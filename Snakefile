@@ -13,6 +13,7 @@ configfile: "params.yaml"
 
 flow = Workflow(config, dry_run=lambda: workflow.dryrun)
 flow.share_process()
+flow.adopt(main=workflow.is_main_process)
 
 if workflow.is_main_process:
     forget_dead()

@@ -75,6 +75,17 @@ def prune(
 
 
 @app.command()
+def adopt() -> None:
+    """After `dvc checkout` or `dvc pull` into a used folder: let hashes decide which files are up to date."""
+    from pipeline.adopt import adopt, forget
+    from pipeline.explain import catalogue_of
+
+    catalogue = catalogue_of(PARAMS)
+    forget()
+    typer.echo(adopt(catalogue))
+
+
+@app.command()
 def fidelity(
     scale: Annotated[
         str | None, typer.Option(help="Scale of the reports; that of params.yaml by default.")
@@ -87,6 +98,25 @@ def fidelity(
 
     for path in write(board(catalogue_of(PARAMS, scale).params.scale)):
         typer.echo(f"wrote {path}")
+
+
+@app.command()
+def metrics(
+    tables: Annotated[list[Path], typer.Argument(help="Tables as csv.")],
+    out: Annotated[Path, typer.Option(help="The JSON file to write.")],
+) -> None:
+    """Write the means of tables as JSON, for `dvc metrics`."""
+    from pipeline.metrics import text
+
+    write_text(out, text(tables))
+
+
+@app.command()
+def rulegraph() -> None:
+    """Draw docs/img/rulegraph.svg: the rules between the data and the site. Needs Graphviz."""
+    from pipeline.rulegraph import draw
+
+    typer.echo(f"wrote {draw(Path('docs/img/rulegraph.svg'))}")
 
 
 @app.command()

@@ -22,14 +22,15 @@ def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
     catalogue = catalogue_of(params)
     runs = catalogue.index.values()
     if not report:
-        return {run.folder: _provenance(run) for run in runs}
+        return {run.folder: stated(run) for run in runs}
     parts = Path(report).with_suffix("").parts[-2:]
     paper, target = (
         parts if len(parts) == 2 and parts[0] != "reports" else (catalogue.params.primary, parts[-1])
     )
     catalogue.target(paper, target)
-    return {run.folder: _provenance(run) for run in catalogue.needed(paper, target)}
+    return {run.folder: stated(run) for run in catalogue.needed(paper, target)}
 
 
-def _provenance(run: Run) -> dict[str, str]:
+def stated(run: Run) -> dict[str, str]:
+    """Return what provenance.json should state of a run besides its files."""
     return {"code": run.code, "spec_sha256": sha256_text(canonical_json(run.spec))}

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import add
@@ -15,6 +16,7 @@ from typing import Any
 from fedcore import warm
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, write_text
+from pipeline import metrics
 from pipeline.catalogue import RESULTS, Catalogue, Division, Run, board_plan, weights
 from pipeline.estimate import Cost, estimate
 from pipeline.params import load
@@ -119,6 +121,15 @@ class Workflow:
         """
         snakemake.scheduler.job_rate_limiter = None
 
+    def adopt(self, main: bool) -> None:
+        """Let hashes decide about files that came from elsewhere; see ``pipeline.adopt``."""
+        from pipeline.adopt import adopt, unrecorded
+
+        if main and Path(RESULTS).is_dir() and unrecorded():
+            adopted = adopt(self.catalogue)
+            if adopted.believed or adopted.stale:
+                print(adopted, file=sys.stderr)
+
     def reports_of(self, paper: str) -> list[str]:
         """Return the files of a paper's targets below reports/; tables as PDF where there is a TeX."""
         table_files = (*TABLE_FILES, "pdf") if shutil.which("pdflatex") else TABLE_FILES
@@ -129,13 +140,21 @@ class Workflow:
         ]
 
     def all_of(self, paper: str) -> list[str]:
-        """Return the paths of a paper's reports."""
-        return [f"reports/{path}" for path in self.reports_of(paper)]
+        """Return the paths of a paper's reports, and of its numbers for DVC."""
+        return [*(f"reports/{path}" for path in self.reports_of(paper)), f"reports/{paper}/{metrics.FILE}"]
+
+    def tables_of(self, wildcards: Any) -> list[str]:
+        """Return the numbers of a paper's tables."""
+        paper = wildcards.paper
+        tables = (name for name, t in self.catalogue.papers[paper].targets.items() if isinstance(t, Table))
+        return [f"reports/{paper}/{name}.csv" for name in tables]
 
     def all(self) -> list[str]:
         """Return the paths of all papers' reports, and of the primary paper's copies at the top."""
         own = [path for paper in self.catalogue.papers for path in self.all_of(paper)]
-        return own + [path.replace(f"/{self.primary}/", "/", 1) for path in self.all_of(self.primary)]
+        return own + [
+            f"reports/{path.removeprefix(f'{self.primary}/')}" for path in self.reports_of(self.primary)
+        ]
 
     def numbers(self) -> list[str]:
         """Return the numbers of all papers' reports, which the fidelity board compares."""

@@ -21,6 +21,7 @@ def partition(
     mirror: Annotated[
         str | None, typer.Option(help="Folder or URL that holds upstream's data files.")
     ] = None,
+    code: Annotated[str, typer.Option(help="Hash of the code, kept in stats.json.")] = "",
     figure: Annotated[bool, typer.Option(help="Draw partition.png and partition.svg.")] = True,
 ) -> None:
     """Split the data of a specification: partition.npz, stats.json, partition.png, partition.svg.
@@ -39,7 +40,7 @@ def partition(
     origin = partitioning.identity(checked.partition, checked.data, checked.seed, dataset.sha256())
     described = statistics(made, dataset.train.y, dataset.classes)
     partitioning.save(made, out / "partition.npz", origin)
-    digest = {"partition.npz_sha256": sha256_file(out / "partition.npz")}
+    digest = {"partition.npz_sha256": sha256_file(out / "partition.npz")} | ({"code": code} if code else {})
     write_json(out / "stats.json", sealed({**of_data(dataset), **described, **digest}))
     if figure:
         from fedcore.partitioning.figure import draw, write

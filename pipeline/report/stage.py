@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.adopt import seal_report
 from pipeline.catalogue import Catalogue
 from pipeline.params import load
 from pipeline.report import build_curves, build_drawing, build_listing, build_table
@@ -13,7 +14,7 @@ from pipeline.targets import Curves, Drawing, Listing, Table
 
 
 def build(config: Mapping[str, Any], paper: str, target: str, outputs: Mapping[str, Path]) -> None:
-    """Write all files of a target.
+    """Write all files of a target, and last ``provenance``, which says what they were made of.
 
     Raises:
         SpecError: the configuration is wrong, or there is no such target.
@@ -26,4 +27,6 @@ def build(config: Mapping[str, Any], paper: str, target: str, outputs: Mapping[s
         Drawing: build_drawing.build,
         Listing: build_listing.build,
     }
-    builders[type(catalogue.target(paper, target))](catalogue, paper, target, outputs)
+    reports = {name: path for name, path in outputs.items() if name != "provenance"}
+    builders[type(catalogue.target(paper, target))](catalogue, paper, target, reports)
+    seal_report(catalogue, paper, target, reports.values(), outputs["provenance"])

@@ -35,6 +35,7 @@ rule table:
         ),
         tex="reports/{paper}/{table}.tex",
         standalone="reports/{paper}/{table}.standalone.tex",
+        provenance="reports/{paper}/{table}.provenance.json",
     log:
         "logs/reports/{paper}/{table}.log",
     group:
@@ -46,6 +47,21 @@ rule table:
         plan=flow.plan,
     script:
         "../scripts/report.py"
+
+
+rule metrics:
+    input:
+        flow.tables_of,
+    output:
+        "reports/{paper}/metrics.json",
+    log:
+        "logs/reports/{paper}/metrics.log",
+    group:
+        "reports"
+    conda:
+        "../envs/fedrepro.yaml"
+    shell:
+        "python -m pipeline metrics {input} --out {output} 2> {log}"
 
 
 rule pdf:
@@ -77,6 +93,7 @@ rule figure:
         ),
         pdf="reports/{paper}/{figure}.pdf",
         png="reports/{paper}/{figure}.png",
+        provenance="reports/{paper}/{figure}.provenance.json",
     log:
         "logs/reports/{paper}/{figure}.log",
     group:
@@ -111,7 +128,7 @@ rule unknown:
     log:
         "logs/reports/unknown/{report}.log",
     wildcard_constraints:
-        report=rf"(?!site/index\.html$|fidelity(-claims)?\.(csv|md|html)$|({flow.papers})/({flow.tables}|{flow.figures})\.|({flow.top})$).+",
+        report=rf"(?!site/index\.html$|fidelity(-claims)?\.(csv|md|html)$|({flow.papers})/(({flow.tables}|{flow.figures})\.|metrics\.json$)|({flow.top})$).+",
     conda:
         "../envs/fedrepro.yaml"
     shell:

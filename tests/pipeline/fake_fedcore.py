@@ -71,8 +71,8 @@ def main(arguments):
         out = Path(option("--out", arguments))
         out.mkdir(parents=True, exist_ok=True)
         (out / "partition.npz").write_text(Path(arguments[1]).read_text())
-        digest = sha256_file(out / "partition.npz")
-        (out / "stats.json").write_text(json.dumps(sealed({"partition.npz_sha256": digest})))
+        digest, code = sha256_file(out / "partition.npz"), option("--code", arguments)
+        (out / "stats.json").write_text(json.dumps(sealed({"partition.npz_sha256": digest, "code": code})))
     elif arguments[:2] == ["data", "fetch"]:
         sys.exit(f"error: {arguments[2]}: no mirror, and upstream can't be reached")
 
