@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,26 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ORACLE_DATA = Path(__file__).parent / "oracle" / "data"
+COUNTED: dict[str, dict[str, int | str]] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--measured", type=Path, metavar="FILE", help="add each test's outcome and trials to a JSON file"
+    )
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if (report.when == "call" or report.failed) and not report.skipped:
+        counted = {key: value for key, value in report.user_properties if isinstance(value, int)}
+        COUNTED[report.nodeid] = {"trials": 1, **counted, "outcome": report.outcome}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    path: Path | None = session.config.getoption("--measured")
+    if path and not hasattr(session.config, "workerinput"):
+        before = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(before | COUNTED, indent=1, sort_keys=True) + "\n")
 
 
 @pytest.fixture(scope="session")

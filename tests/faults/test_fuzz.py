@@ -123,7 +123,10 @@ def refused_in_words(error: FedcoreError, path: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize("count", [150, pytest.param(5000, marks=pytest.mark.slow)])
 @pytest.mark.timeout(1800)
-def test_mutated_parameters_are_refused_in_one_line_or_valid(count: int) -> None:
+def test_mutated_parameters_are_refused_in_one_line_or_valid(
+    count: int, record_property: Callable[[str, int], None]
+) -> None:
+    record_property("trials", count)
     config = yaml.safe_load((ROOT / "params.yaml").read_text())
     places = list(paths(config))
 
@@ -141,7 +144,10 @@ def test_mutated_parameters_are_refused_in_one_line_or_valid(count: int) -> None
 
 @pytest.mark.parametrize("count", [400, pytest.param(5000, marks=pytest.mark.slow)])
 @pytest.mark.timeout(1800)
-def test_mutated_specifications_are_refused_in_one_line_or_valid(count: int) -> None:
+def test_mutated_specifications_are_refused_in_one_line_or_valid(
+    count: int, record_property: Callable[[str, int], None]
+) -> None:
+    record_property("trials", count)
     places = [(spec, path) for spec in SPECS for path in paths(spec)]
 
     @examples(count)
@@ -202,8 +208,9 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.timeout(1800)
 def test_a_damaged_file_with_a_known_checksum_is_never_believed(
-    kind: str, count: int, tmp_path: Path
+    kind: str, count: int, tmp_path: Path, record_property: Callable[[str, int], None]
 ) -> None:
+    record_property("trials", count)
     plain = FORMATS[kind]
     file = File(f"toy/{kind}", hashlib.sha256(plain).hexdigest(), len(plain))
     declaration = Declaration(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,11 @@ def test_sound_results_have_no_problem(tree: Path) -> None:
     assert (len(found.runs), len(found.partitions), found.unfinished, found.problems) == (2, 1, (), ())
 
 
-def test_any_changed_byte_is_found(tree: Path) -> None:
+def test_any_changed_byte_is_found(tree: Path, record_property: Callable[[str, int], None]) -> None:
     rng = np.random.default_rng(0)
     paths = [tree / "setting/method/seed0" / name for name in FILES]
     paths += [tree / "partitions/p/seed0" / name for name in ("partition.npz", "stats.json")]
+    record_property("trials", 25 * len(paths))
     for path in paths:
         content = path.read_bytes()
         for place in rng.choice(len(content), size=25, replace=len(content) < 25):

@@ -1,0 +1,347 @@
+"""docs/reliability.md from what tests counted: `python tests/faults/page.py` writes it.
+
+pytest -m "slow or not slow" --measured docs/reliability.json TESTS    counts anew, for the tests named
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MEASURED, PAGE = ROOT / "docs" / "reliability.json", ROOT / "docs" / "reliability.md"
+RUNS, FLOW = "tests/faults/test_runs.py", "tests/pipeline/test_interruptions.py"
+CHANGED, FUZZ = "tests/pipeline/test_changed_results.py", "tests/faults/test_fuzz.py"
+VERIFY, SECURE = "tests/faults/test_integrity.py", "tests/faults/test_security.py"
+FETCH, READERS = "tests/data/test_fetch.py", "tests/data/test_readers.py"
+STATISTICS, SITE = "tests/faults/test_statistics.py", "tests/pipeline/test_site.py"
+CORE = "tests/core/test_determinism.py"
+SAME = "The same command completes; all results are the bytes of an undisturbed run."
+HEAD = """# Reliability
+
+What goes wrong, or is made to, and what happens then. Each line is a test; its numbers were counted by
+running it, the long ones (`-m slow`) included. "Trials" are single disturbances, files or inputs; "failures"
+are tests with any trial that went otherwise than the line says. This page is generated:
+
+    uv run pytest -m "slow or not slow" --measured docs/reliability.json tests/faults
+    uv run python tests/faults/page.py
+
+(The same for the tests of other folders that are named below; counts of tests that were not run are kept.)
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line: a fault or attack, how it is produced, what happens, and the test, as ``file::function``."""
+
+    fault: str
+    produced: str
+    happens: str
+    test: str
+
+
+SECTIONS: dict[str, tuple[Entry, ...]] = {
+    "Faults": (
+        Entry(
+            "A run is killed",
+            "kill -9 at random moments, up to three times in a row, a checkpoint each round",
+            SAME,
+            f"{RUNS}::test_killed_at_random_moments",
+        ),
+        Entry(
+            "A run is killed",
+            "kill -9 at a random round of one run, for four algorithms with different state",
+            SAME,
+            f"{CORE}::test_killed_at_a_random_round_and_resumed",
+        ),
+        Entry(
+            "Snakemake is killed",
+            "kill -9 of Snakemake alone, then of all its processes; training is pretended",
+            "Its locks are removed by the next Snakemake, which says so. " + SAME,
+            f"{FLOW}::test_a_killed_workflow_completes_by_the_same_command",
+        ),
+        Entry(
+            "Snakemake or DVC is killed",
+            "kill -9 at random moments, alone or with all its processes; training is real",
+            SAME,
+            f"{FLOW}::test_killed_at_random_moments_with_real_training",
+        ),
+        Entry(
+            "A checkpoint is damaged",
+            "cut short, emptied, a bit flipped anywhere",
+            "It is discarded in words, and the run starts anew. " + SAME,
+            f"{RUNS}::test_a_damaged_checkpoint_is_discarded_in_words",
+        ),
+        Entry(
+            "Results are changed by hand",
+            "each file of a run cut short, emptied, changed, deleted; the whole folder deleted",
+            "The run is done again. " + SAME,
+            f"{RUNS}::test_results_tampered_with_are_made_again",
+        ),
+        Entry(
+            "The results folder is read-only",
+            "no right to write, at two depths",
+            "One line; exit code not 0. Once it is writable, the command completes, same bytes.",
+            f"{RUNS}::test_a_read_only_folder_is_one_line",
+        ),
+        Entry(
+            "The disk is full",
+            "a disk of 400 kB with 0 to 360 kB left",
+            "One line; nothing half-written is believed. With room again, the command completes, same bytes.",
+            f"{RUNS}::test_a_full_disk_is_one_line_and_leaves_nothing_half_written",
+        ),
+        Entry(
+            "A file can't grow",
+            "a limit on the size of files (RLIMIT_FSIZE)",
+            "One line; exit code not 0. Without it, the command completes, same bytes.",
+            f"{RUNS}::test_a_file_that_can_not_grow_is_one_line",
+        ),
+        Entry(
+            "Memory is used up",
+            "a limit on memory (RLIMIT_AS) that a large model exceeds",
+            "One line for that run; the small run beside it is finished.",
+            f"{RUNS}::test_too_little_memory_is_one_line",
+        ),
+        Entry(
+            "A run hangs",
+            "local training that never returns, in the first round and later; --stall-after 1",
+            "The process ends and says where it hung. " + SAME,
+            f"{RUNS}::test_a_run_that_hangs_is_ended_and_goes_on_from_its_checkpoint",
+        ),
+        Entry(
+            "A GPU disappears",
+            "the errors that CUDA and cuDNN raise then, raised in a round (pretended: no GPU is harmed)",
+            "One line, no further run in that process, exit code not 0. " + SAME,
+            f"{RUNS}::test_a_device_that_fails_ends_the_batch_in_words",
+        ),
+        Entry(
+            "A job fails once",
+            "a training job that fails at its first attempt",
+            "Snakemake tries it again; the command completes.",
+            f"{FLOW}::test_a_failed_job_is_tried_again",
+        ),
+        Entry(
+            "Two processes do one run",
+            "two batches on one folder at the same time",
+            "One waits for the other and says so; both end with the same bytes.",
+            f"{RUNS}::test_two_processes_on_one_folder",
+        ),
+        Entry(
+            "The holder of a folder dies",
+            "kill -9 of the process that another one waits for",
+            "The waiting one goes on at once.",
+            f"{RUNS}::test_a_folder_is_held_by_one_process_and_given_up_by_a_dead_one",
+        ),
+        Entry(
+            "Two Snakemakes on one folder",
+            "a second one while the first trains",
+            "The second is refused by Snakemake's lock; the first completes; then there is nothing to do.",
+            f"{FLOW}::test_two_workflows_on_one_folder",
+        ),
+        Entry(
+            "The clock goes backwards during a run",
+            "each look at it an hour earlier",
+            SAME,
+            f"{RUNS}::test_a_clock_that_goes_backwards_changes_nothing",
+        ),
+        Entry(
+            "The clock was set back",
+            "partitions, then results, dated tomorrow",
+            "Nothing is trained again; reports are the same bytes.",
+            f"{FLOW}::test_a_clock_set_back_leads_to_the_same_reports",
+        ),
+        Entry(
+            "A write is interrupted",
+            "an interrupt between two writes to one file",
+            "The old file stays, and nothing beside it.",
+            f"{RUNS}::test_an_interrupted_write_leaves_the_old_file",
+        ),
+    ),
+    "Integrity": (
+        Entry(
+            "Any byte of results changes",
+            "25 bit flips in each file of a run and of a partition",
+            "`fedcore verify` names the folder.",
+            f"{VERIFY}::test_any_changed_byte_is_found",
+        ),
+        Entry(
+            "Files are missing, too many or exchanged",
+            "each file deleted",
+            "`fedcore verify` names the file.",
+            f"{VERIFY}::test_a_missing_file_is_named",
+        ),
+        Entry(
+            "Runs of mixed code",
+            "one seed of a method made by other code",
+            "`fedcore verify` names the group.",
+            f"{VERIFY}::test_mixed_code_is_named",
+        ),
+        Entry(
+            "A report is built on changed runs",
+            "seven kinds of damage to one run of a table, of curves and of a drawing",
+            "The report is refused; the line names the run, what is wrong and what to do.",
+            f"{CHANGED}::test_a_report_refuses_a_changed_run_and_names_it",
+        ),
+    ),
+    "Input": (
+        Entry(
+            "params.yaml is wrong",
+            "generated mutations: keys and values removed, replaced, renamed, added",
+            "One line that names the key, or a valid configuration.",
+            f"{FUZZ}::test_mutated_parameters_are_refused_in_one_line_or_valid",
+        ),
+        Entry(
+            "A specification is wrong",
+            "the same, for specifications of four algorithms",
+            "One line that names the key, or a valid specification.",
+            f"{FUZZ}::test_mutated_specifications_are_refused_in_one_line_or_valid",
+        ),
+        Entry(
+            "A data file is damaged",
+            "cut short or a bit flipped, in five formats and four packings",
+            "One line, or the right values; never others.",
+            f"{FUZZ}::test_a_damaged_file_with_a_known_checksum_is_never_believed",
+        ),
+    ),
+    "Security": (
+        Entry(
+            "A name is a command",
+            "each name in params.yaml with spaces, quotes, `$(...)`, line ends, `..`, options",
+            "One line, or it never reaches a path or command.",
+            f"{SECURE}::test_hostile_names_are_refused_or_never_reach_a_command",
+        ),
+        Entry(
+            "An option of a plug-in is a command",
+            "the same, as data set, edition and path",
+            "It stays in files; commands see none of it.",
+            f"{SECURE}::test_hostile_options_of_plug_ins_stay_in_files",
+        ),
+        Entry(
+            "A mirror's name is a command",
+            "the same, in params.yaml and in the environment, through a real shell",
+            "It is one argument.",
+            f"{SECURE}::test_a_hostile_mirror_is_one_argument",
+        ),
+        Entry(
+            "A name leads out of the data folder",
+            "`..`, absolute paths",
+            "It is refused; nothing is written.",
+            f"{SECURE}::test_no_name_leads_out_of_the_data_folder",
+        ),
+        Entry(
+            "A file says what to execute",
+            "every call in the code: eval, pickles, unsafe YAML, archives, shells, certificates",
+            "There is no such call.",
+            f"{SECURE}::test_no_call_executes_what_a_file_says",
+        ),
+        Entry(
+            "A CIFAR-10 batch is a hostile pickle",
+            "a pickle that calls a function",
+            "It is refused; nothing is executed.",
+            f"{READERS}::test_a_batch_can_only_build_arrays",
+        ),
+        Entry(
+            "An archive names paths outside",
+            "members with `..`, absolute names, links",
+            "The one named member is read; nothing else is unpacked.",
+            f"{FETCH}::test_a_member_of_an_archive_is_taken_and_nothing_else_is_unpacked",
+        ),
+        Entry(
+            "An archive is a bomb",
+            "content far longer than declared",
+            "Reading stops a little above the declared size.",
+            f"{FETCH}::test_a_file_much_longer_than_declared_is_not_unpacked_to_its_end",
+        ),
+        Entry(
+            "A data set's title is a script",
+            "script tags in every text, in a real browser where there is one",
+            "They are shown as text.",
+            f"{SITE}::test_texts_can_not_become_markup",
+        ),
+    ),
+    "Statistics": (
+        Entry(
+            "Seeds depend on one another",
+            "correlations of all pairs of streams of neighbouring names",
+            "As small and as spread as those of independent draws.",
+            f"{STATISTICS}::test_streams_of_neighbouring_names_are_uncorrelated",
+        ),
+        Entry(
+            "First draws of seeds 0, 1, 2, ... depend on one another",
+            "5,000 seeds",
+            "Uniform, uncorrelated.",
+            f"{STATISTICS}::test_first_draws_over_seeds_are_uniform",
+        ),
+        Entry(
+            "Methods see different partitions",
+            "all runs of all papers, at every scale",
+            "Equal data, partition and seed: one file.",
+            f"{STATISTICS}::test_a_partition_is_one_object_for_all_methods_of_a_setting",
+        ),
+        Entry(
+            "Test rows are trained on",
+            "every demo data set, every partition of the papers",
+            "Training, validation and test rows are disjoint; held-out clients are apart.",
+            f"{STATISTICS}::test_no_test_row_is_trained_on",
+        ),
+        Entry(
+            "Upstream's test set repeats training rows",
+            "contents of all rows of every demo data set compared",
+            "Counted below: as many as upstream's own.",
+            f"{STATISTICS}::test_equal_rows_in_train_and_test_are_counted",
+        ),
+        Entry(
+            "A rerun differs",
+            "the same specification twice",
+            "The same bytes.",
+            f"{CORE}::test_same_spec_same_bytes",
+        ),
+    ),
+}
+
+
+def counts(test: str, measured: dict[str, dict[str, object]]) -> tuple[int, int]:
+    """Return a test's trials and failures over all its cases."""
+    own = [found for name, found in measured.items() if name.partition("[")[0] == test]
+    return sum(int(str(found["trials"])) for found in own), sum(found["outcome"] == "failed" for found in own)
+
+
+def page(measured: dict[str, dict[str, object]]) -> str:
+    """Return the page as Markdown."""
+    lines = [HEAD]
+    for title, entries in SECTIONS.items():
+        lines += [f"## {title}\n", "| What | How it is produced | What happens | Test | Trials | Failures |"]
+        lines.append("|---|---|---|---|---:|---:|")
+        for entry in entries:
+            trials, failures = counts(entry.test, measured)
+            file, _, function = entry.test.partition("::")
+            numbers = f"{trials:,} | {failures}" if trials else "not run |"
+            said = f"{entry.fault} | {entry.produced} | {entry.happens}"
+            lines.append(f"| {said} | [`{function}`](../{file}) | {numbers} |")
+        lines.append("")
+    return "\n".join([*lines, repeated(measured)])
+
+
+def repeated(measured: dict[str, dict[str, object]]) -> str:
+    """Say which data sets' test rows stand among their training rows."""
+    own = {
+        name.partition("[")[2].rstrip("]"): int(str(found["repeated"]))
+        for name, found in measured.items()
+        if found.get("repeated")
+    }
+    said = ", ".join(f"{name} {count}" for name, count in sorted(own.items()))
+    return f"Test rows that stand among training rows too, as upstream's do (demo data): {said}; no others.\n"
+
+
+def main() -> None:
+    """Write the page, and keep the counts of the tests that it names."""
+    named = {entry.test for entries in SECTIONS.values() for entry in entries}
+    found = json.loads(MEASURED.read_text())
+    measured = {name: own for name, own in found.items() if name.partition("[")[0] in named}
+    MEASURED.write_text(json.dumps(measured, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(page(measured))
+
+
+if __name__ == "__main__":
+    main()
