@@ -16,8 +16,13 @@ from fedcore.spec import parse
 from pipeline import codehash
 
 Values = dict[str, Any]
-ALL = {"features": {"rows": 30}, "path": {"every": 2}, "risk": None}
-FILES = ("features.npz", "path.npz", "risk.csv")
+ALL = {
+    "features": {"rows": 30},
+    "mixture": {"rows": 20, "rounds": [0, 2]},
+    "path": {"every": 2},
+    "risk": None,
+}
+FILES = ("features.npz", "mixture.npz", "path.npz", "risk.csv")
 
 
 def observed(spec: Values, **observers: Any) -> Values:
@@ -43,7 +48,7 @@ def test_observing_changes_nothing(spec: Values, algorithm: str) -> None:
     spec = {**spec, "algorithm": {"name": algorithm}}
     plain, seen = run(spec), run(observed(spec, **ALL))
     assert seen.history == plain.history
-    assert set(seen.arrays) == {"features", "path"}
+    assert set(seen.arrays) == {"features", "mixture", "path"}
     assert set(seen.tables) - set(plain.tables) == {"risk"}
     assert not plain.arrays
 
@@ -83,6 +88,25 @@ def test_features_of_all_rows_of_small_clients(linear: Values, digits: Path) -> 
     np.testing.assert_array_equal(kept["features"], np.concatenate([x for x, _ in clients]).astype(float))
     np.testing.assert_array_equal(kept["label"], np.concatenate([y for _, y in clients]))
     np.testing.assert_array_equal(kept["client"], np.repeat(range(5), [len(y) for _, y in clients]))
+
+
+def test_features_of_the_mixture_are_those_of_the_same_rows_under_the_global_model(
+    spec: Values, digits: Path
+) -> None:
+    spec = {**spec, "dtype": "float64"}
+    result = run(observed(spec, mixture={"rows": 12, "rounds": [0, 6, 9]}))
+    kept = result.arrays["mixture"]
+    assert kept["round"].tolist() == [0, 6]
+    assert kept["client"].tolist() == np.repeat(range(5), 12).tolist()
+    weight, bias = result.parameters["layers.0.weight"], result.parameters["layers.0.bias"]
+    for k in range(5):
+        hidden = np.maximum(0, client(digits, k)[0] @ weight.T + bias)
+        own = kept["features"][1][kept["client"] == k]
+        rows = [int(np.abs(hidden - phi).max(axis=1).argmin()) for phi in own]
+        np.testing.assert_allclose(own, hidden[rows], atol=1e-12)
+        assert rows == sorted(set(rows))
+    first = run(observed(spec, mixture={"rows": 12, "rounds": [0]})).arrays["mixture"]
+    np.testing.assert_array_equal(first["features"][0], kept["features"][0])
 
 
 def test_the_path_goes_from_the_first_model_to_the_last(linear: Values) -> None:

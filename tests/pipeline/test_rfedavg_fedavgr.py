@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import isnan
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from pretended import CLIENTS, MODEL, catalogue, drawn, finish
@@ -15,6 +16,7 @@ from project import seal
 from fedcore.integrity import sealed
 from pipeline.catalogue import Run
 from pipeline.papers import published
+from pipeline.papers.fedavgr.figures import farthest, principal
 from pipeline.papers.fedavgr.tables import without
 from pipeline.papers.rfedavg.fairness import worst
 from pipeline.report.collect import tidy
@@ -71,9 +73,26 @@ def test_study_noise_and_mmd_are_means_over_seeds(tmp_path: Path) -> None:
     other = catalogue("fedavgr")
     for run in other.needed("fedavgr", "fig_mmd"):
         finish(run, tmp_path, 0.5, mmd=[0.8 + 0.1 * run.seed, 0.4, 0.1])
+        features = np.arange(24.0).reshape(2, 6, 2) ** 1.5
+        arrays = {"round": [0, 20], "client": [0, 0, 1, 1, 2, 2], "features": features}
+        np.savez(tmp_path / run.folder / "mixture.npz", **arrays)
+        seal(tmp_path / run.folder, run.spec)
     mmd = drawn(other, "fedavgr", "fig_mmd", tmp_path)
     assert mmd.loc[("fedavgr", "0"), "mean"] == pytest.approx(0.85)
-    assert mmd.loc[("fedavgr", "2"), "mean"] == pytest.approx(0.1)
+
+
+def test_features_lie_on_their_principal_axes_and_the_farthest_client_is_found() -> None:
+    rng = np.random.default_rng(0)
+    wide = np.c_[5 * rng.normal(size=200), rng.normal(size=200), 0.01 * rng.normal(size=200)]
+    turned, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    flat = principal(wide @ turned + 7.0)
+    centred = wide - wide.mean(axis=0)
+    for k in range(2):
+        assert abs(np.corrcoef(flat[:, k], centred[:, k])[0, 1]) > 0.99
+    np.testing.assert_allclose(flat.std(axis=0), centred[:, :2].std(axis=0), rtol=0.01)
+    client = np.array([0, 0, 1, 1, 2, 2])
+    assert farthest(np.array([[0.0], [1.0], [0.0], [1.0], [9.0], [9.0]]), client) == 2
+    assert farthest(np.zeros((6, 1)), client) == 0
 
 
 def test_the_worst_clients_are_the_lowest_tenth(tmp_path: Path) -> None:

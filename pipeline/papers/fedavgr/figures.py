@@ -1,58 +1,143 @@
-"""The figure on the MMD: how far clients' features lie from the mixture of all, over rounds."""
+"""The figure on the MMD: clients' features and the mixture's at four rounds, and how far apart they lie."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Drawing, Found, Query
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from pipeline.catalogue import Run
 
 METHOD = "fedavgr"
 SHOWN = (0.0, 0.3, 0.6, 1.0)
 COLUMN = "synthetic_one"
+ROWS = 50
+
+
+def rounds(params: PaperParams) -> tuple[int, ...]:
+    """Return the rounds 0, 30, 60 and 100 of 100, or as many hundredths of fewer."""
+    last = params.regimes["mmd"].training.rounds or 0
+    return tuple(sorted({round(share * last) for share in SHOWN}))
 
 
 def queries(params: PaperParams) -> dict[Cell, Query]:
-    """Return FedAvgR's runs on synthetic(1, 1)."""
-    return {(METHOD, COLUMN): Query("mmd", COLUMN, "natural", METHOD)}
+    """Return FedAvgR's runs on synthetic(1, 1), with features of the four rounds."""
+    kept = (
+        ("evaluation.observe.mixture.rows", ROWS),
+        ("evaluation.observe.mixture.rounds", rounds(params)),
+    )
+    return {(METHOD, COLUMN): Query("mmd", COLUMN, "natural", METHOD, kept)}
 
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
-    """Draw the MMD over rounds; the tidy lines are the rounds 0, 30, 60 and 100 of 100."""
+    """Draw the features at the four rounds, and the MMD over all; the tidy lines are the four rounds."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     from pipeline.report import plots, spread, style
 
     line = spread.by_round(found.cells, "mmd", 1.0, found.root)
-    last = line["round"].max()
-    shown = line[line["round"].isin([round(share * last) for share in SHOWN])]
+    some = rounds(found.params)
+    shown = line[line["round"].isin(some)]
+    run = found.cells[METHOD, COLUMN][0]
+    kept = features_of(run, found.root)
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(3.6, 3.2), layout="constrained")
-        axes, look = made.subplots(), style.look(METHOD)
+        made = Figure(figsize=(6.7, 4.4), layout="constrained")
+        grid = made.add_gridspec(2, len(some), height_ratios=(1, 1.1))
+        for place, done in enumerate(some):
+            means = shown[shown["round"] == done]["mean"]
+            title = f"round {done}" + (f": MMD {means.iloc[0]:.3f}" if len(means) else "")
+            axes = made.add_subplot(grid[0, place], title=title, xticks=[], yticks=[])
+            if done in kept:
+                _scatter(axes, *kept[done])
+        axes, look = made.add_subplot(grid[1, :]), style.look(METHOD)
         low, high = (line["mean"] + sign * line["std"].fillna(0) for sign in (-1, 1))
-        axes.plot(line["round"], line["mean"], color=look.colour, linestyle=look.line, label=look.label)
+        axes.plot(line["round"], line["mean"], color=look.colour, linestyle=look.line)
         axes.plot(shown["round"], shown["mean"], look.marker, color=look.colour)
         axes.fill_between(line["round"], low, high, color=look.colour, alpha=0.15, linewidth=0)
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         axes.set_ylim(bottom=0)
         axes.set_xlabel("communication round")
-        axes.set_ylabel("MMD between client and mixture")
+        axes.set_ylabel("MMD to the mixture")
         axes.grid(alpha=0.25, linewidth=0.5)
-        axes.legend()
         caption = found.caption(
-            "Mean over clients, weighted by their rows; Gaussian kernel with the median heuristic.",
+            f"Above: features of up to {ROWS} training rows a client under the global model, seed "
+            f"{run.seed}, on the first two principal components of their round; grey: all clients, colour: "
+            "the client whose mean feature lies farthest from theirs at the start. Below: the MMD, mean over "
+            "clients weighted by their rows; Gaussian kernel with the median heuristic.",
             "Line and band: mean and ± one sample standard deviation over seeds.",
         )
-        made.supxlabel(plots.wrapped(caption, 80), fontsize=6, color="0.35")
+        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
     return shown.assign(column=shown["round"].astype(str)).drop(columns="round"), made
 
 
+def features_of(run: Run, root: Path) -> dict[int, tuple[NDArray[np.floating], NDArray[np.bool_]]]:
+    """Return by round the kept features on two axes [n, 2], and which rows [n] are the farthest client's.
+
+    Nothing where the run diverged.
+
+    Raises:
+        DataError: the run has no features.
+    """
+    import numpy as np
+
+    from fedcore.errors import DataError
+    from pipeline.report.collect import summary_of
+
+    summary, path = summary_of(run, root), root / run.folder / "mixture.npz"
+    if summary is not None and summary["final"] is None:
+        return {}
+    if summary is None or not path.exists():
+        raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
+    with np.load(path, allow_pickle=False) as stored:
+        done, client, features = stored["round"], stored["client"], stored["features"].astype(np.float64)
+    coloured = client == farthest(features[0], client)
+    return {int(at): (principal(own), coloured) for at, own in zip(done, features, strict=True)}
+
+
+def farthest(features: NDArray[np.floating], client: NDArray[np.int64]) -> int:
+    """Return the client whose mean feature is farthest from the mean of all; the lowest id among equals."""
+    import numpy as np
+
+    mean = features.mean(axis=0)
+    apart = {int(k): float(np.linalg.norm(features[client == k].mean(axis=0) - mean)) for k in client}
+    return max(sorted(apart), key=apart.__getitem__)
+
+
+def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return features [n, d] on their first two principal components [n, 2].
+
+    Each component points where its largest loading is positive, so that equal features give equal pictures.
+    """
+    import numpy as np
+
+    centred = features - features.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    two = axes[:2]
+    signs = np.sign(two[np.arange(len(two)), np.abs(two).argmax(axis=1)])
+    made: NDArray[np.floating] = centred @ (two * signs[:, None]).T
+    return made
+
+
+def _scatter(axes: Axes, points: NDArray[np.floating], coloured: NDArray[np.bool_]) -> None:
+    from pipeline.report import style
+
+    axes.scatter(*points[~coloured].T, s=4, color="0.7", linewidths=0)
+    axes.scatter(*points[coloured].T, s=6, color=style.look(METHOD).colour, linewidths=0)
+
+
 MMD = Drawing(
-    title="MMD between a client's features and the mixture's, synthetic(1, 1)",
+    title="Features of clients and mixture, and the MMD between them, synthetic(1, 1)",
     published="The figure on the MMD's impact",
     queries=queries,
     draw=draw,

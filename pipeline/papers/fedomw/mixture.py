@@ -57,7 +57,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
             f"The {len(largest)} clients with the most rows, seed {run.seed}.",
             "Dotted: the start, a client's share of the rows, which uniform mixing keeps.",
         )
-        made.supxlabel(plots.wrapped(caption, 80), fontsize=6, color="0.35")
+        made.supxlabel(plots.wrapped(caption, 74), fontsize=6, color="0.35")
     long = (
         weights[list(largest)]
         .rename_axis("round")

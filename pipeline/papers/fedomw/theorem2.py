@@ -99,7 +99,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
             "Client 1 holds class 1 alone, client 2 both classes in equal parts.",
             "The proof keeps the uniform framework's model while it minimises over p.",
         )
-        made.supxlabel(plots.wrapped(caption, 80), fontsize=6, color="0.35")
+        made.supxlabel(plots.wrapped(caption, 74), fontsize=6, color="0.35")
     columns = ("class_1", "weight_1", "loss")
     lines = [
         {"row": row, "column": column, "mean": value, "n": 1, "seeds": 1}

@@ -61,7 +61,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
         axes.grid(alpha=0.25, linewidth=0.5)
         axes.legend()
         caption = found.caption("Line and band: mean and ± one sample standard deviation over seeds.")
-        made.supxlabel(plots.wrapped(caption, 80), fontsize=6, color="0.35")
+        made.supxlabel(plots.wrapped(caption, 74), fontsize=6, color="0.35")
     return frame, made
 
 
