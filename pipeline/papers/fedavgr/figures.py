@@ -132,8 +132,9 @@ def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
 def _scatter(axes: Axes, points: NDArray[np.floating], coloured: NDArray[np.bool_]) -> None:
     from pipeline.report import style
 
-    axes.scatter(*points[~coloured].T, s=4, color="0.7", linewidths=0)
-    axes.scatter(*points[coloured].T, s=6, color=style.look(METHOD).colour, linewidths=0)
+    for own, size, colour in ((~coloured, 4, "0.7"), (coloured, 6, style.look(METHOD).colour)):
+        x, y = points[own].T
+        axes.scatter(x, y, s=size, color=colour, linewidths=0)
 
 
 MMD = Drawing(
