@@ -146,10 +146,19 @@ def changed(old: str, new: str) -> dict[str, int]:
         pytest.param("seeds: [0]\n", "seeds: [7]\n", {}, id="another-scale"),
         pytest.param("rounds: 200", "rounds: 300", {}, id="a-value-that-this-scale-replaces"),
         pytest.param("seeds: [0, 1]", "seeds: [0,  1]", {}, id="whitespace"),
+        pytest.param("primary_paper: rfedavg", "primary_paper: fedomw", {}, id="primary-paper"),
+        pytest.param(
+            "scale: demo #", "scale: quick #", {"train": 48, "partition": 8, "report": 1}, id="scale"
+        ),
     ],
 )
 def test_each_key_reaches_its_own_jobs(old: str, new: str, expected: dict[str, int]) -> None:
     assert changed(old, new) == expected
+
+
+def test_every_top_level_key_is_among_the_edits() -> None:
+    """Guards the list above: a new key needs an edit that says what it touches."""
+    assert set(yaml.safe_load(PARAMS)) == {"primary_paper", "scale", "data", "common", "papers", "scales"}
 
 
 def test_code_hashes_follow_imports() -> None:
