@@ -9,8 +9,6 @@ rule partition:
         statistics="results/{paper}/{scale}/partitions/{division}/seed{seed}/stats.json",
     log:
         "logs/partitions/{paper}/{scale}/{division}/seed{seed}.log",
-    group:
-        "partitions"
     conda:
         "../envs/fedrepro.yaml"
     params:

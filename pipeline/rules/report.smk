@@ -38,8 +38,6 @@ rule table:
         provenance="reports/{paper}/{table}.provenance.json",
     log:
         "logs/reports/{paper}/{table}.log",
-    group:
-        "reports"
     conda:
         "../envs/fedrepro.yaml"
     params:
@@ -56,8 +54,6 @@ rule metrics:
         "reports/{paper}/metrics.json",
     log:
         "logs/reports/{paper}/metrics.log",
-    group:
-        "reports"
     conda:
         "../envs/fedrepro.yaml"
     shell:
@@ -71,8 +67,6 @@ rule pdf:
         "reports/{paper}/{table}.pdf",
     log:
         "logs/reports/{paper}/{table}.pdf.log",
-    group:
-        "reports"
     conda:
         "../envs/fedrepro.yaml"
     shell:
@@ -96,8 +90,6 @@ rule figure:
         provenance="reports/{paper}/{figure}.provenance.json",
     log:
         "logs/reports/{paper}/{figure}.log",
-    group:
-        "reports"
     conda:
         "../envs/fedrepro.yaml"
     params:
