@@ -90,6 +90,28 @@ def test_a_deleted_result_is_made_again_and_its_neighbours_are_kept(finished: Pr
     assert finished.executed() == [path.parent.relative_to(finished.folder).as_posix()]
 
 
+@pytest.mark.slow
+def test_a_new_result_changes_exactly_the_targets_that_use_it(finished: Project) -> None:
+    other = "reports/rfedavg/fig2.csv"
+    catalogue = Catalogue(load(yaml.safe_load((finished.folder / "params.yaml").read_text())))
+    first, second = ({run.folder for run in catalogue.needed("rfedavg", t)} for t in ("table1", "fig2"))
+    finished.make(other)
+    finished.executed()
+    assert finished.jobs(TABLE, other) == {}
+    for runs, expected in (
+        (first & second, {"table": 1, "figure": 1}),
+        (first - second, {"table": 1}),
+        (second - first, {"figure": 1}),
+    ):
+        summary = finished.folder / min(runs) / "summary.json"
+        before, times = summary.read_bytes(), summary.stat()
+        summary.write_bytes(before + b"\n")
+        assert finished.jobs(TABLE, other) == expected, min(runs)
+        summary.write_bytes(before)
+        os.utime(summary, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert finished.jobs(TABLE, other) == {}
+
+
 def jobs(text: str, target: str = "table1") -> Mapping[tuple[str, str], str]:
     """Return what each job of a target is a function of, by rule and output."""
     catalogue = Catalogue(load(yaml.safe_load(text)))
