@@ -15,6 +15,8 @@ METRICS = "reports/rfedavg/metrics.json"
 STAGE = "rfedavg"
 PARAMETER = "papers.rfedavg.algorithms.fedprox.mu"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Project:
@@ -122,7 +124,6 @@ def test_an_interrupted_repro_keeps_finished_runs(clone: Project) -> None:
     assert first
 
 
-@pytest.mark.slow
 def test_metrics_parameters_plots_and_experiments(clone: Project) -> None:
     shown = clone.run("dvc", "metrics", "show", "--json")
     assert '"table1"' in shown
