@@ -36,6 +36,7 @@ def test_each_clients_quantities_have_mean_zero_and_deviation_one() -> None:
 
 
 def test_it_needs_a_split_by_client() -> None:
-    spec = {**SPEC, "partition": {"name": "iid", "clients": 10}}
+    data = {**SPEC["data"], "pool": False}
+    spec = {**SPEC, "data": data, "partition": {"name": "iid", "clients": 10}}
     with pytest.raises(SpecError, match=r"data\.scaling: 'by_client' needs .* partition\.fold"):
         prepare(parse(spec), Settings(source=Source(ROOT)))

@@ -157,7 +157,7 @@ def test_a_hostile_mirror_is_one_argument(
 
 def test_rules_put_nothing_into_a_shell_but_paths_of_checked_names() -> None:
     allowed = {"input", "output", "log", "threads", "params.order.file", "params.out", "params.what"}
-    allowed |= {"params.mirror", "params.scale", "resources.gpu_percent"}
+    allowed |= {"params.code", "params.mirror", "params.scale", "resources.gpu_percent"}
     for path in (ROOT / "pipeline" / "rules").glob("*.smk"):
         for command in re.findall(r'shell:\n\s+"(.*)"', path.read_text()):
             assert set(re.findall(r"\{([^{}]+)\}", command)) <= allowed, (path.name, command)
