@@ -20,7 +20,7 @@ from pipeline.targets import Table
 
 PRINTED = {"fedavg": 33.1, "fedyogi": 43.9, "fedprox": 34.8}
 FAR = 10.0
-NEAR = {"lr 0.003, B 128": 1.0, "tau 0.01": 4.0}
+NEAR = {"lr 0.003, B 128": 1.0, "tau 0.01": 4.0, "E 2": -20.0}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def collected(made: Catalogue, root: Path) -> tuple[Table, pd.DataFrame]:
                 said = {"final": {"test_accuracy": 0.1}, "spec_sha256": sha256_text(canonical_json(run.spec))}
                 (folder / "summary.json").write_text(json.dumps(said | {"data_note": "n", "data_state": "s"}))
                 best = (PRINTED[algorithm] + distance) / 100
-                history = {"round": [0, 1, 2], "test_accuracy": [0.1, best, 0.2]}
+                history = {"round": [0, 1, 2], "test_accuracy": [0.0, best, best / 2]}
                 pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
                 seal(folder, run.spec)
     frame = tidy("comfed", "calibration", table, cells, published("comfed"), root)
@@ -74,7 +74,10 @@ def test_the_nearest_candidate_is_bold_and_the_distance_is_that_from_the_printed
     assert lines.loc[(IN_USE, DISTANCE), "mean"] == pytest.approx(FAR)
     assert lines.loc[("lr 0.003, B 128", DISTANCE), "mean"] == pytest.approx(1.0)
     assert lines.loc[("tau 0.01", DISTANCE), "mean"] == pytest.approx((2 * FAR + 4.0) / 3)
-    assert pd.isna(lines.loc[("E 2", DISTANCE), "mean"]), "what did not run is no distance away"
+    assert lines.loc[("E 2", DISTANCE), "mean"] == pytest.approx(20.0), (
+        "the lowest scores are not the nearest"
+    )
+    assert pd.isna(lines.loc[("lr 0.01, B 32", DISTANCE), "mean"]), "what did not run is no distance away"
 
     params = made.params.papers["comfed"]
     assert table.rows is not None

@@ -77,14 +77,21 @@ def beside(row: str, column: str) -> Cell:
 def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     """Fill the last column: mean absolute difference from the printed numbers, of a candidate's means.
 
-    A candidate of which an algorithm diverged or did not run has none.
+    A candidate of which an algorithm diverged or did not run has none. Its runs' own numbers make way for the
+    distance as well, since they decide which is smallest.
     """
+    from pipeline.report import significance
+
     frame = frame.copy()
     last = frame["column"] == DISTANCE
     apart = frame[~last].assign(apart=frame["difference"].abs())
     mean = apart.groupby("row", sort=False)["apart"].agg(lambda own: own.mean(skipna=False))
     frame.loc[last, "mean"] = frame.loc[last, "row"].map(mean)
     frame.loc[last, "std"] = math.nan
+    frame.loc[last, "values"] = [
+        significance.written(dict.fromkeys(significance.parsed(text), own))
+        for text, own in zip(frame.loc[last, "values"], frame.loc[last, "mean"], strict=True)
+    ]
     return frame.assign(verdict="")
 
 
