@@ -109,6 +109,7 @@ TARGETS: Mapping[str, Target] = {
         beside_cell=beside,
         decimals=1,
         test="none",
+        heading="Candidate",
         note="Each row changes what it names and keeps the rest at the values in use.",
     ),
 }
