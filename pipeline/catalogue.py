@@ -102,6 +102,7 @@ class Catalogue:
                 )
         self.papers: Mapping[str, Paper] = {name: papers()[name] for name in params.papers}
         self._groups: dict[tuple[str, Query], tuple[Run, ...]] = {}
+        self._cells: dict[tuple[str, str], Mapping[tuple[str, str], tuple[Run, ...]]] = {}
 
     def target(self, paper: str, name: str) -> Target:
         """Return a paper's table or figure.
@@ -121,14 +122,15 @@ class Catalogue:
         """Return the names of all targets that are tables, or figures."""
         return sorted({n for p in self.papers.values() for n, t in p.targets.items() if isinstance(t, kind)})
 
-    def cells(self, paper: str, target: str) -> dict[tuple[str, str], tuple[Run, ...]]:
+    def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[Run, ...]]:
         """Return the runs of each cell of a table, or of each curve of a figure."""
-        about = self.target(paper, target)
-        asked = about.cells(self.params.papers[paper])
-        return {
-            cell: tuple(run for query in queries for run in self.runs(paper, query))
-            for cell, queries in asked.items()
-        }
+        if (paper, target) not in self._cells:
+            asked = self.target(paper, target).cells(self.params.papers[paper])
+            self._cells[paper, target] = {
+                cell: tuple(run for query in queries for run in self.runs(paper, query))
+                for cell, queries in asked.items()
+            }
+        return self._cells[paper, target]
 
     def needed(self, paper: str, target: str) -> list[Run]:
         """Return the runs that a target needs, each once; of some targets only the partitions count."""

@@ -90,6 +90,7 @@ class Workflow:
         self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
         self.reports = one_of(path for paper in self.catalogue.papers for path in self.reports_of(paper))
         self.top = one_of(path.removeprefix(f"{self.primary}/") for path in self.reports_of(self.primary))
+        self._costs: dict[str, Cost] = {}
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
 
     def _refuse_lone_seeds(self) -> None:
@@ -266,7 +267,10 @@ class Workflow:
 
     def _cost(self, wildcards: Any) -> Cost:
         runs = [self._run(wildcards)] if wildcards.get("seed") else self._group(wildcards)
-        return cost_of(runs)
+        job = runs[0].folder if wildcards.get("seed") else runs[0].group
+        if job not in self._costs:
+            self._costs[job] = cost_of(runs)
+        return self._costs[job]
 
     def _order(self, told: Any, folder: str, rule: str) -> Order:
         order = Order(canonical_json(told))
