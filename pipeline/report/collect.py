@@ -139,6 +139,20 @@ def history_of(run: Run, root: Path) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
+def kept_of(run: Run, root: Path, name: str) -> Path | None:
+    """Return the path of a file that an observer kept of a run; None if the run diverged.
+
+    Raises:
+        DataError: the run or the file is missing, or the run is damaged or another specification's.
+    """
+    summary, path = summary_of(run, root), root / run.folder / name
+    if summary is not None and summary["final"] is None:
+        return None
+    if summary is None or not path.exists():
+        raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
+    return path
+
+
 def timing_of(run: Run, root: Path) -> Summary | None:
     """Read a run's times, machine and versions; None if there are none.
 

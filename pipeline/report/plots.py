@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
         axes = made.subplots(down, figure.across, sharex=figure.shared, squeeze=False)
         names = list(dict.fromkeys(frame["row"]))
         for place, panel in zip(axes.flat, figure.panels, strict=False):
-            _panel(place, frame[frame["column"] == panel.key], names)
+            curves(place, frame[frame["column"] == panel.key], names)
             place.set_title(panel.label)
         for place in axes[:, 0]:
             place.set_ylabel(figure.axis)
@@ -77,7 +77,8 @@ def save(made: Figure, paths: Mapping[str, Path]) -> None:
             made.savefig(path, format=ending, metadata=dates[ending])
 
 
-def _panel(axes: Axes, own: pd.DataFrame, names: list[str]) -> None:
+def curves(axes: Axes, own: pd.DataFrame, names: Sequence[str]) -> None:
+    """Draw a line over rounds and a band for each of ``names`` that has lines in a tidy frame."""
     from matplotlib.ticker import MaxNLocator
 
     for place, name in enumerate(names):

@@ -91,14 +91,11 @@ def features_of(run: Run, root: Path) -> dict[int, tuple[NDArray[np.floating], N
     """
     import numpy as np
 
-    from fedcore.errors import DataError
-    from pipeline.report.collect import summary_of
+    from pipeline.report.collect import kept_of
 
-    summary, path = summary_of(run, root), root / run.folder / "mixture.npz"
-    if summary is not None and summary["final"] is None:
+    path = kept_of(run, root, "mixture.npz")
+    if path is None:
         return {}
-    if summary is None or not path.exists():
-        raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
     with np.load(path, allow_pickle=False) as stored:
         done, client, features = stored["round"], stored["client"], stored["features"].astype(np.float64)
     coloured = client == farthest(features[0], client)

@@ -10,7 +10,6 @@ from pipeline.targets import Cell, Drawing, Found, Query
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from pipeline.catalogue import Run
@@ -97,7 +96,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
         made = Figure(figsize=(6.7, 4.6), layout="constrained")
         grid = made.subplots(2, 3, sharex=True)
         for axes, (term, label) in zip(grid.flat, TERMS.items(), strict=True):
-            curves(axes, frame[frame["column"] == term])
+            plots.curves(axes, frame[frame["column"] == term], METHODS)
             if term in FROM_ZERO:
                 axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
             axes.set_title(label)
@@ -123,27 +122,6 @@ def chi_squared(frame: pd.DataFrame) -> str:
     """Say how large the chi-squared term is; it depends on the numbers of rows alone."""
     values = frame[frame["column"] == CHI_SQUARED]["mean"]
     return f"Chi-squared term, in G1: √((χ² + 1)/n) = {values.iloc[0]:.3g}."
-
-
-def curves(axes: Axes, own: pd.DataFrame) -> None:
-    """Draw a term over rounds, a line a method."""
-    from pipeline.report import plots, style
-
-    for place, row in enumerate(METHODS):
-        line, look = own[own["row"] == row], style.look(row)
-        step = max(1, len(line) // plots.MARKS)
-        axes.plot(
-            line["round"],
-            line["mean"],
-            color=look.colour,
-            linestyle=look.line,
-            marker=look.marker,
-            markevery=(place % step, step),
-            label=look.label,
-        )
-        low, high = (line["mean"] + sign * line["std"].fillna(0) for sign in (-1, 1))
-        axes.fill_between(line["round"], low, high, color=look.colour, alpha=0.15, linewidth=0)
-    axes.grid(alpha=0.25, linewidth=0.5)
 
 
 EXCESS_RISK = Drawing(

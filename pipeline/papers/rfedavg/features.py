@@ -48,15 +48,11 @@ def points_of(run: Run, root: Path) -> Points | None:
     """
     import numpy as np
 
-    from fedcore.errors import DataError
-    from pipeline.report.collect import summary_of
+    from pipeline.report.collect import kept_of
 
-    summary = summary_of(run, root)
-    path = root / run.folder / "features.npz"
-    if summary is not None and summary["final"] is None:
+    path = kept_of(run, root, "features.npz")
+    if path is None:
         return None
-    if summary is None or not path.exists():
-        raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
     with np.load(path, allow_pickle=False) as stored:
         everything = Points(stored["client"], stored["label"], stored["features"])
     chosen = clients_of(everything.client, everything.label)

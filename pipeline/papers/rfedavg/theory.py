@@ -172,15 +172,11 @@ def path_of(run: Run, root: Path) -> tuple[NDArray[np.int64], NDArray[np.float64
     """
     import numpy as np
 
-    from fedcore.errors import DataError
-    from pipeline.report.collect import summary_of
+    from pipeline.report.collect import kept_of
 
-    summary = summary_of(run, root)
-    path = root / run.folder / "path.npz"
-    if summary is not None and summary["final"] is None:
+    path = kept_of(run, root, "path.npz")
+    if path is None:
         return None
-    if summary is None or not path.exists():
-        raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
     with np.load(path, allow_pickle=False) as stored:
         rounds, models = stored["round"], stored["model"]
     classes, inputs = run.spec["data"]["classes"], run.spec["data"]["dimension"]
