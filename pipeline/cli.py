@@ -18,6 +18,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 PARAMS = Path("params.yaml")
+Overlay = Annotated[
+    Path | None, typer.Option(help="A file laid over params.yaml, as Snakemake's --configfile would.")
+]
 
 
 @app.command()
@@ -57,6 +60,19 @@ def explain(
     from pipeline.explain import catalogue_of, cell_facts, text
 
     typer.echo(text(cell_facts(catalogue_of(PARAMS), report, row, column)))
+
+
+@app.command()
+def partial(
+    report: Annotated[str, typer.Argument(help="A table's path, such as reports/rfedavg/table1.csv.")],
+) -> None:
+    """Write a table of the runs that are finished; a cell without any says of what its runs failed."""
+    from pipeline.explain import catalogue_of, named
+    from pipeline.report.partial import write
+
+    catalogue = catalogue_of(PARAMS)
+    for path in write(catalogue, *named(catalogue, report)):
+        typer.echo(f"wrote {path}")
 
 
 @app.command()
@@ -101,6 +117,47 @@ def fidelity(
 
 
 @app.command()
+def runs(
+    report: Annotated[str, typer.Argument(help="A report's path, such as reports/rfedavg/table1.csv.")],
+    row: Annotated[list[str] | None, typer.Option(help="Only these rows, by key or label.")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="Only these columns, by key or label.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Only these seeds.")] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="Scale of the runs; that of params.yaml by default.")
+    ] = None,
+    overlay: Overlay = None,
+) -> None:
+    """List the result files that a report's cells need, for `snakemake $(python -m pipeline runs ...)`."""
+    from pipeline.explain import catalogue_of, summaries
+
+    for path in summaries(catalogue_of(PARAMS, scale, overlay), report, row or (), column or (), seed or ()):
+        typer.echo(path)
+
+
+@app.command()
+def reference(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Reports as <paper>/<target>; all that have runs by default.")
+    ] = None,
+    overlay: Overlay = None,
+) -> None:
+    """Keep what was measured at paper scale: reports/reference/, and the scoreboard in docs/fidelity.md."""
+    from pipeline.explain import catalogue_of
+    from pipeline.fidelity import reference, scoreboard
+
+    catalogue = catalogue_of(PARAMS, "paper", overlay)
+    kept = reference.keep(catalogue, names or catalogue.names())
+    counted = scoreboard.scoreboard(reference.FOLDER)
+    page = Path("docs/fidelity.md")
+    write_text(page, scoreboard.inserted(page.read_text(encoding="utf-8"), counted))
+    for path in (*kept.written, page):
+        typer.echo(f"wrote {path}")
+    for name, reason in kept.left.items():
+        if names or "are kept" in reason:
+            typer.echo(f"left out {name}: {reason}", err=True)
+
+
+@app.command()
 def metrics(
     tables: Annotated[list[Path], typer.Argument(help="Tables as csv.")],
     out: Annotated[Path, typer.Option(help="The JSON file to write.")],
@@ -117,6 +174,27 @@ def rulegraph() -> None:
     from pipeline.rulegraph import draw
 
     typer.echo(f"wrote {draw(Path('docs/img/rulegraph.svg'))}")
+
+
+@app.command()
+def audit(
+    osv: Annotated[
+        str, typer.Option(help="Address of a service that answers as OSV does; pip-audit's own by default.")
+    ] = "",
+) -> None:
+    """Compare all pins with the public list of known weaknesses; exit code 1 if there are any.
+
+    Example: uv run --group audit python -m pipeline audit
+    """
+    from pipeline import audit as auditing
+
+    service = ("--vulnerability-service", "osv", "--osv-url", osv) if osv else ()
+    asked, found = auditing.audit(Path("pyproject.toml"), service)
+    for line in found:
+        typer.echo(line)
+    typer.echo(f"{asked} pins, {len(found) or 'no'} known weaknesses", err=True)
+    if found:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from fedcore.errors import DataError, SpecError
 from fedcore.files import canonical_json, sha256_text
 from fedcore.options import nearest
 from pipeline.catalogue import Catalogue, Run
-from pipeline.params import load
+from pipeline.params import load, overlay
 from pipeline.report import style
 from pipeline.targets import Curves, Table
 
@@ -37,13 +37,46 @@ def configuration(params: Path) -> dict[str, Any]:
     return config
 
 
-def catalogue_of(params: Path, scale: str | None = None) -> Catalogue:
-    """Return the catalogue of a params.yaml, at its own scale or another.
+def catalogue_of(params: Path, scale: str | None = None, over: Path | None = None) -> Catalogue:
+    """Return the catalogue of a params.yaml, at its own scale or another, with a second file laid over it.
 
     Raises:
-        SpecError: the file can't be read or is wrong.
+        SpecError: a file can't be read or is wrong.
     """
-    return Catalogue(load(configuration(params) | ({"scale": scale} if scale else {})))
+    config = configuration(params)
+    if over is not None:
+        config = overlay(config, configuration(over))
+    return Catalogue(load(config | ({"scale": scale} if scale else {})))
+
+
+def summaries(
+    catalogue: Catalogue, report: str, rows: Collection[str], columns: Collection[str], seeds: Collection[int]
+) -> list[str]:
+    """Return the result files that some cells of a report need.
+
+    Args:
+        catalogue: where the report's runs are found.
+        report: its path; without a paper, the primary paper's.
+        rows, columns: keys as in the csv, or labels as in print; none for all.
+        seeds: none for all.
+
+    Raises:
+        SpecError: no such report, row or column, or no run is left.
+    """
+    paper, target = named(catalogue, report)
+    known = labels(catalogue, paper, target)
+    asked = zip(("row", "column"), (rows, columns), known, strict=True)
+    chosen = [{_found(report, kind, one, all_) for one in some} for kind, some, all_ in asked]
+    found = {
+        f"{run.folder}/summary.json": None
+        for (row, column), runs in catalogue.cells(paper, target).items()
+        for run in runs
+        if (not rows or row in chosen[0]) and (not columns or column in chosen[1])
+        if not seeds or run.seed in seeds
+    }
+    if not found:
+        raise SpecError(f"{report}: no run in the rows, columns and seeds that were asked for")
+    return list(found)
 
 
 def listing(params: Path) -> str:
@@ -103,7 +136,7 @@ def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: P
     Raises:
         SpecError: no such report, row or column.
     """
-    paper, target = _named(catalogue, report)
+    paper, target = named(catalogue, report)
     cells = catalogue.cells(paper, target)
     if not cells:
         raise SpecError(f"{report}: no cell of it is made of runs; it follows from parameters and recipes")
@@ -158,7 +191,7 @@ def text(found: CellFacts) -> str:
     return "\n".join([head, *(line for block in blocks for line in block)])
 
 
-def _named(catalogue: Catalogue, report: str) -> tuple[str, str]:
+def named(catalogue: Catalogue, report: str) -> tuple[str, str]:
     """Return paper and target of a report's path."""
     path = Path(report)
     target = path.name.partition(".")[0]

@@ -25,6 +25,11 @@ def finish(run: Run, root: Path, accuracy: float, **columns: list[float]) -> Non
     folder = root / run.folder
     folder.mkdir(parents=True, exist_ok=True)
     summary = {
+        "status": "completed",
+        "rounds": 2,
+        "best": {"round": 2, "test_accuracy": accuracy},
+        "data_sha256": "d",
+        "partition_sha256": "p",
         "final": {"test_accuracy": accuracy, "test_loss": 1.0, "train_loss": 1.0},
         "spec_sha256": sha256_text(canonical_json(run.spec)),
         "parameters": MODEL,
@@ -36,7 +41,7 @@ def finish(run: Run, root: Path, accuracy: float, **columns: list[float]) -> Non
     (folder / "summary.json").write_text(json.dumps(summary))
     history = {"round": [0, 1, 2], "test_accuracy": [0.1, accuracy / 2, accuracy], **columns}
     pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
-    seal(folder, run.spec)
+    seal(folder, run.spec, code=run.code)
 
 
 def drawn(made: Catalogue, paper: str, target: str, root: Path) -> pd.DataFrame:

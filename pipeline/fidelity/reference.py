@@ -1,0 +1,144 @@
+"""Results that are kept in git: what was measured at the papers' own scale, compact, and where it comes from.
+
+    reports/reference/<paper>/<target>.csv, .md or .svg    a report, as far as its runs were made
+    reports/reference/<paper>/runs.csv                     a line a run: numbers, hashes, machine
+
+A reference is gathered in several sittings and on several machines: a report that knows fewer runs than the
+one that is kept does not replace it, and a run that is not here keeps its line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+
+from fedcore.errors import DataError
+from fedcore.files import sha256_file, write_text
+from fedcore.integrity import PROVENANCE, SUMMARY, TIMING
+from pipeline.catalogue import Catalogue, Run
+from pipeline.report import build_curves, build_drawing, build_table
+from pipeline.report.collect import refuse_changed, summary_of
+from pipeline.targets import Curves, Drawing, Table
+
+FOLDER = Path("reports/reference")
+RUNS = "runs.csv"
+BUILDERS: Mapping[type, tuple[Callable[..., None], tuple[str, ...], tuple[str, ...]]] = {
+    Table: (build_table.build, ("csv", "md", "html", "tex", "standalone"), ("csv", "md")),
+    Curves: (build_curves.build, ("csv", "svg", "pdf", "png"), ("csv", "svg")),
+    Drawing: (build_drawing.build, ("csv", "svg", "pdf", "png"), ("csv", "svg")),
+}
+HASHES = ("spec_sha256", "data_sha256", "partition_sha256")
+MACHINE = ("commit", "machine", "device", "torch", "numpy", "seconds", "finished")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was written, and the reports that were not, with the reason."""
+
+    written: tuple[Path, ...]
+    left: Mapping[str, str]
+
+
+def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder: Path = FOLDER) -> Kept:
+    """Write the named reports, as far as their runs exist, and a line for each of these runs.
+
+    Args:
+        catalogue: where the runs are found, at the scale that is kept.
+        names: reports as ``<paper>/<target>``.
+        root: the folder that holds results/.
+        folder: where to write.
+
+    Raises:
+        DataError: a result was changed after it was made.
+    """
+    written: list[Path] = []
+    left: dict[str, str] = {}
+    runs: dict[str, dict[str, Run]] = {}
+    for name in names:
+        paper, target = name.split("/")
+        made = [run for run in catalogue.needed(paper, target) if (root / run.folder / SUMMARY).exists()]
+        refuse_changed(made, root)
+        reason = _reason(catalogue, paper, target, made, folder)
+        try:
+            written += [] if reason else _report(catalogue, paper, target, root, folder)
+        except DataError as error:
+            reason = str(error)
+        if reason:
+            left[name] = reason
+        runs.setdefault(paper, {}).update((run.folder, run) for run in made)
+    for paper, own in runs.items():
+        if own:
+            written.append(_runs(own.values(), root, folder / paper / RUNS))
+    return Kept(tuple(written), left)
+
+
+def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run], folder: Path) -> str:
+    """Say why a report is not to be written; empty if it is."""
+    if type(catalogue.target(paper, target)) not in BUILDERS:
+        return "holds no measurement"
+    needed = catalogue.needed(paper, target)
+    if needed and not made:
+        return "no run of it was made"
+    path = folder / paper / f"{target}.csv"
+    if not path.exists():
+        return ""
+    kept = pd.read_csv(path)
+    before = kept["n"].sum() if "n" in kept else 0
+    cells = catalogue.cells(paper, target).values()
+    now = sum(run in made for runs in cells for run in runs)
+    return f"{before} results are kept, only {now} are here" if "values" in kept and now < before else ""
+
+
+def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: Path) -> list[Path]:
+    build, endings, forms = BUILDERS[type(catalogue.target(paper, target))]
+    with TemporaryDirectory() as place:
+        outputs = {ending: Path(place) / f"{target}.{ending}" for ending in endings}
+        build(catalogue, paper, target, outputs, root)
+        texts = {form: outputs[form].read_text(encoding="utf-8") for form in forms}
+    for form, text in texts.items():
+        write_text(folder / paper / f"{target}.{form}", text)
+    return [folder / paper / f"{target}.{form}" for form in forms]
+
+
+def _runs(runs: Iterable[Run], root: Path, path: Path) -> Path:
+    found = pd.DataFrame([line(run, root) for run in runs])
+    if path.exists():
+        before = pd.read_csv(path)
+        found = pd.concat([before[~before["run"].isin(found["run"])], found])
+    found = found.sort_values("run", kind="stable")
+    write_text(path, found.to_csv(index=False, lineterminator="\n", float_format="%.10g"))
+    return path
+
+
+def line(run: Run, root: Path) -> dict[str, Any]:
+    """Return what is kept of a run: its folder, its last and best numbers, hashes, and where it was made.
+
+    Raises:
+        DataError: the run is missing, or another specification's.
+    """
+    summary = summary_of(run, root)
+    if summary is None:
+        raise DataError(f"{run.folder}/{SUMMARY}: missing")
+    folder = root / run.folder
+    provenance, timing = (json.loads((folder / name).read_text("utf-8")) for name in (PROVENANCE, TIMING))
+    return {
+        "run": run.folder,
+        "status": summary["status"],
+        "rounds": summary["rounds"],
+        **(summary["final"] or {}),
+        "best_round": (summary["best"] or {}).get("round"),
+        "best_test_accuracy": (summary["best"] or {}).get("test_accuracy"),
+        "data": summary["data_note"],
+        "data_state": summary["data_state"],
+        **{name: summary[name] for name in HASHES},
+        "code": provenance["code"],
+        "summary_sha256": sha256_file(folder / SUMMARY),
+        "history_sha256": sha256_file(folder / "history.csv"),
+        **{name: timing.get(name) for name in MACHINE},
+    }

@@ -1,0 +1,126 @@
+"""The scoreboard: a line a paper and reading, of how much of what was published comes out at paper scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.claims import Claim, ledger
+from pipeline.fidelity.board import AGREES, DIFFERS, RELEASED, SCORES, Board, judged, read
+from pipeline.fidelity.board import board as board_of
+from pipeline.fidelity.page import number
+from pipeline.papers import papers
+from pipeline.report.collect import REPRODUCTION
+
+BEGIN, END = "<!-- scoreboard -->", "<!-- end of scoreboard -->"
+SAME = 1 - 1e-9
+READINGS = ("paper", "released")
+HEADINGS: Mapping[str, str] = {
+    "paper": "Paper",
+    "reading": "Reading",
+    "published": "Published cells",
+    "measured": "Measured",
+    "near": "Near",
+    "mean_difference": "Mean difference",
+    "columns": "Columns compared",
+    "same_best": "Same best method",
+    "same_order": "Same order",
+    "claims": "Claims",
+    "reproduced": "Reproduced",
+    "not_reproduced": "Not reproduced",
+}
+
+
+def scoreboard(folder: Path) -> pd.DataFrame:
+    """Count what agrees, from reports at paper scale.
+
+    Args:
+        folder: holds ``<paper>/<target>.csv``.
+
+    Returns:
+        One line a paper and reading with columns as in ``HEADINGS``. ``measured``: published cells that have
+        all their runs; ``near``: those within a point or two published standard deviations;
+        ``mean_difference``: mean absolute difference of the measured scores, in points; ``columns``: those
+        with two methods or more; ``same_best``, ``same_order``: of them, where the best method is the
+        published one, and where the whole order is; the claims that could be tested.
+
+    Raises:
+        DataError: a report is of another scale.
+    """
+    board = board_of(REPRODUCTION, folder)
+    lines = [_line(board, name, reading, folder) for name in papers() for reading in READINGS]
+    frame = pd.DataFrame(lines, columns=list(HEADINGS))
+    return frame[(frame["reading"] == "paper") | (frame["measured"] > 0)].reset_index(drop=True)
+
+
+def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:
+    cells = board.cells[board.cells["paper"] == paper]
+    again = cells["target"] != cells["beside"]
+    cells = cells[again if reading == RELEASED[1:] else ~again]
+    done = cells[cells["verdict"].isin([AGREES, DIFFERS])]
+    scores = done[done["unit"].isin(SCORES)]
+    columns = [own for _, own in done.groupby(["target", "column"]) if own["tau"].notna().any()]
+    verdicts = claims(paper, reading, folder)["verdict"]
+    return {
+        "paper": paper,
+        "reading": reading,
+        "published": len(cells),
+        "measured": len(done),
+        "near": int((done["verdict"] == AGREES).sum()),
+        "mean_difference": scores["difference"].abs().mean(),
+        "columns": len(columns),
+        "same_best": sum(_best(own, "mean") & _best(own, "published_mean") != set() for own in columns),
+        "same_order": sum(bool((own["tau"] >= SAME).all()) for own in columns),
+        "claims": len(verdicts),
+        "reproduced": int((verdicts == "reproduced").sum()),
+        "not_reproduced": int((verdicts == "not reproduced").sum()),
+    }
+
+
+def _best(own: pd.DataFrame, name: str) -> set[str]:
+    return set(own.loc[own[name] == own[name].max(), "row"])
+
+
+def claims(paper: str, reading: str, folder: Path) -> pd.DataFrame:
+    """Judge a paper's claims on reports of one reading; columns as the board's.
+
+    Raises:
+        DataError: a report is of another scale.
+    """
+    own = [_as_read(claim, reading) for claim in ledger(paper)]
+    reports = read(sorted({(claim.paper, claim.target) for claim in own}), folder, REPRODUCTION)
+    return judged(own, reports, REPRODUCTION)
+
+
+def _as_read(claim: Claim, reading: str) -> Claim:
+    if reading == "paper" or claim.target.endswith(RELEASED):
+        return claim
+    return claim.model_copy(update={"target": claim.target + RELEASED})
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """Return the scoreboard as a Markdown table."""
+    lines = [
+        f"| {' | '.join(HEADINGS.values())} |",
+        "| :-- | :-- |" + " --: |" * (len(HEADINGS) - 2),
+    ]
+    for line in frame.to_dict("records"):
+        shown = [f"{line['paper']}", f"{line['reading']}"]
+        shown += [number(line[key], "{:.3g}") for key in list(HEADINGS)[2:]]
+        lines.append(f"| {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def inserted(page: str, frame: pd.DataFrame) -> str:
+    """Return a page with the scoreboard between its two marks.
+
+    Raises:
+        ValueError: the marks are not there.
+    """
+    head, _, rest = page.partition(BEGIN)
+    _, mark, tail = rest.partition(END)
+    if not mark:
+        raise ValueError(f"expected {BEGIN} and {END}")
+    return f"{head}{BEGIN}\n\n{markdown(frame)}\n{END}{tail}"

@@ -1,0 +1,134 @@
+"""Results kept in git: compact reports and runs, gathered over sittings, and the scoreboard made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pretended import catalogue, finish
+from project import HOME
+
+from fedcore.errors import DataError, SpecError
+from fedcore.files import sha256_file
+from pipeline.catalogue import Catalogue
+from pipeline.explain import catalogue_of, summaries
+from pipeline.fidelity import reference
+from pipeline.fidelity.scoreboard import BEGIN, END, inserted, scoreboard
+
+NAME = "fedomw/table3_released"
+PRINTED = pd.read_csv(HOME / "pipeline/papers/fedomw/published.csv").set_index(["target", "row", "column"])
+
+
+@pytest.fixture(scope="module")
+def made() -> Catalogue:
+    return catalogue("fedomw", "paper")
+
+
+def finish_cell(made: Catalogue, root: Path, row: str, column: str, off: float = 0.0, seeds: int = 3) -> None:
+    mean = PRINTED.loc[("table3", row, column), "mean"]
+    for place, run in enumerate(made.cells(*NAME.split("/"))[row, column][:seeds]):
+        finish(run, root, (mean + off + (place - 1) * 0.1) / 100)
+
+
+def keep(made: Catalogue, root: Path, *names: str) -> reference.Kept:
+    return reference.keep(made, names or (NAME,), root, root / "kept")
+
+
+def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> None:
+    finish_cell(made, tmp_path, "fedomw", "dna")
+    found = keep(made, tmp_path)
+    folder = tmp_path / "kept" / "fedomw"
+    assert [path.relative_to(folder).as_posix() for path in found.written] == [
+        "table3_released.csv",
+        "table3_released.md",
+        "runs.csv",
+    ]
+    table = pd.read_csv(folder / "table3_released.csv").set_index(["row", "column"])
+    assert table.loc[("fedomw", "dna"), "mean"] == pytest.approx(
+        PRINTED.loc[("table3", "fedomw", "dna"), "mean"]
+    )
+    assert table["n"].sum() == 3
+    runs = pd.read_csv(folder / "runs.csv")
+    assert len(runs) == 3
+    for line in runs.itertuples():
+        place = tmp_path / str(line.run)
+        assert line.summary_sha256 == sha256_file(place / "summary.json")
+        assert line.history_sha256 == sha256_file(place / "history.csv")
+        assert made.index[str(line.run)].code == line.code
+
+
+def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: Path) -> None:
+    finish_cell(made, tmp_path, "fedomw", "dna")
+    keep(made, tmp_path)
+    kept = tmp_path / "kept" / "fedomw"
+    before = (kept / "table3_released.csv").read_bytes()
+    elsewhere = tmp_path / "elsewhere"
+    finish_cell(made, elsewhere, "fedavg", "dna", seeds=2)
+    found = reference.keep(made, [NAME], elsewhere, tmp_path / "kept")
+    assert found.left == {NAME: "3 results are kept, only 2 are here"}
+    assert (kept / "table3_released.csv").read_bytes() == before
+    assert len(pd.read_csv(kept / "runs.csv")) == 5
+    finish_cell(made, tmp_path, "fedavg", "dna")
+    assert not keep(made, tmp_path).left
+    assert pd.read_csv(kept / "table3_released.csv")["n"].sum() == 6
+
+
+def test_what_has_no_run_is_left_out_with_the_reason(made: Catalogue, tmp_path: Path) -> None:
+    found = keep(made, tmp_path, NAME, "fedomw/fig1")
+    assert found.left == dict.fromkeys((NAME, "fedomw/fig1"), "no run of it was made")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_figure_needs_all_its_runs(made: Catalogue, tmp_path: Path) -> None:
+    runs = made.needed("fedomw", "fig1")
+    for run in runs[1:]:
+        finish(run, tmp_path, 0.8)
+    assert "missing" in keep(made, tmp_path, "fedomw/fig1").left["fedomw/fig1"]
+    finish(runs[0], tmp_path, 0.8)
+    endings = {path.suffix for path in keep(made, tmp_path, "fedomw/fig1").written if path.stem == "fig1"}
+    assert endings == {".csv", ".svg"}
+
+
+def test_a_changed_result_is_refused(made: Catalogue, tmp_path: Path) -> None:
+    finish_cell(made, tmp_path, "fedomw", "dna")
+    run = made.cells(*NAME.split("/"))["fedomw", "dna"][0]
+    (tmp_path / run.folder / "history.csv").write_text("round\n0\n")
+    with pytest.raises(DataError, match="seed0"):
+        keep(made, tmp_path)
+
+
+def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path) -> None:
+    for row, off in (("fedavg", 0.0), ("fedprox", 0.1), ("fedomw", 0.9)):
+        finish_cell(made, tmp_path, row, "dna", off)
+        finish_cell(made, tmp_path, row, "letter", 20.0 if row == "fedavg" else 0.0)
+    finish_cell(made, tmp_path, "fedavg", "usps", seeds=2)
+    keep(made, tmp_path)
+    found = scoreboard(tmp_path / "kept").set_index(["paper", "reading"])
+    line = found.loc[("fedomw", "released")]
+    assert (line["measured"], line["near"], line["columns"]) == (6, 5, 2)
+    assert (line["same_best"], line["same_order"]) == (1, 1)
+    assert line["mean_difference"] == pytest.approx((0.1 + 0.9 + 20) / 6)
+    assert found.loc[("fedomw", "paper"), "measured"] == 0
+    page = inserted(f"above\n{BEGIN}\nold\n{END}\nbelow\n", scoreboard(tmp_path / "kept"))
+    assert "| fedomw | released |" in page
+    assert page.startswith("above\n")
+    assert page.endswith("\nbelow\n")
+    assert "old" not in page
+
+
+def test_the_page_shows_the_reference_that_is_here() -> None:
+    page = (HOME / "docs/fidelity.md").read_text(encoding="utf-8")
+    assert inserted(page, scoreboard(HOME / reference.FOLDER)) == page
+
+
+def test_runs_of_some_cells_are_listed() -> None:
+    found = catalogue_of(HOME / "params.yaml", "demo")
+    everything = summaries(found, "reports/fedomw/table3.csv", (), (), ())
+    assert len(everything) == len(found.needed("fedomw", "table3"))
+    some = summaries(found, "reports/fedomw/table3.csv", ["FedOMW"], ["dna", "letter"], [1])
+    assert len(some) == 2
+    assert {path.split("/")[-2] for path in some} == {"seed1"}
+    assert set(some) < set(everything)
+    with pytest.raises(SpecError, match="no run in the rows"):
+        summaries(found, "reports/fedomw/table3.csv", (), (), [99])
