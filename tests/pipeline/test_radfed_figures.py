@@ -168,8 +168,8 @@ def test_the_search_has_the_paper_s_grids() -> None:
         "grid_radfed": 11,
         "grid_radfed_i": 11 * 5,
         "grid_fedprox": 6,
-        "grid_fedasync": 6 * 3,
-        "grid_fedadapt": 4 * 3,
+        "grid_fedasync": 6 * 3 * 2,
+        "grid_fedadapt": 4 * 3 * 4,
     }
 
 

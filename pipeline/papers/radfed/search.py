@@ -20,7 +20,8 @@ TUNED = ("covcls_g", "covfeat_g", "mnist_1", "mnist_01", "cifar10", "shakespeare
 DELAYS = (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)
 SMALL = tuple(10.0**-digits for digits in range(2, 13, 2))
 LONG = 100
-Choice = Mapping[str, float]
+Value = float | str
+Choice = Mapping[str, Value]
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Option:
 
     key: str
     label: str
-    values: tuple[float, ...]
-    few: tuple[float, ...]
+    values: tuple[Value, ...]
+    few: tuple[Value, ...]
 
 
 DELAY = Option("redistributions", "S", DELAYS, ())
@@ -55,6 +56,7 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
         (
             Option("rho", "rho", SMALL, (1e-4,)),
             Option("alpha", "alpha", (0.3, 0.6, 0.9), (0.3, 0.6, 0.9)),
+            Option("staleness", "decay", ("polynomial", "hinge"), ("polynomial", "hinge")),
         ),
     ),
     "grid_fedadapt": (
@@ -63,6 +65,7 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
         (
             Option("server_lr", "eta", (0.1, 0.01, 0.001, 0.0001), (0.1, 0.01, 0.001)),
             Option("tau", "tau", (1e-2, 1e-4, 1e-8), (1e-4,)),
+            Option("v0", "v0", (0.0, 0.1, 0.01, 0.001), (0.0,)),
         ),
     ),
 }
@@ -70,13 +73,18 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
 
 def columns(params: PaperParams) -> tuple[Column, ...]:
     """Return a column for each data set of Table II; Covertype is tuned with global standardisation."""
-    shown = (key for key in TUNED if SETTINGS[key].dataset in params.datasets)
-    return tuple(Column(key, SETTINGS[key].label, METRICS[SETTINGS[key].metric]) for key in shown)
+    declared = (key for key in TUNED if SETTINGS[key].dataset in params.datasets)
+    return tuple(Column(key, SETTINGS[key].label, METRICS[SETTINGS[key].metric]) for key in declared)
 
 
 def trained(params: PaperParams, column: str) -> int:
     """Return the rounds of local training of a data set, which are FedAvg's rounds."""
     return rounds(params, SETTINGS[column].query("fedavg"))
+
+
+def shown(value: Value) -> str:
+    """Return a value as a row's name shows it."""
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def delays(longest: int) -> tuple[float, ...]:
@@ -98,7 +106,7 @@ def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Ch
     ]
     found: dict[str, Choice] = {}
     for chosen in product(*values):
-        names = [f"{option.key}_{value:g}" for option, value in zip(options, chosen, strict=True)]
+        names = [f"{option.key}_{shown(value)}" for option, value in zip(options, chosen, strict=True)]
         found["-".join(names)] = {o.key: value for o, value in zip(options, chosen, strict=True)}
     return found
 
@@ -124,7 +132,7 @@ def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
 
     def rows(params: PaperParams) -> dict[str, str]:
         return {
-            key: ", ".join(f"{option.label} = {choice[option.key]:g}" for option in options)
+            key: ", ".join(f"{option.label} = {shown(choice[option.key])}" for option in options)
             for key, choice in candidates(params, options).items()
         }
 
