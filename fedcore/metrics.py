@@ -112,18 +112,24 @@ def by_client(run: Run, state: State) -> list[dict[str, float]]:
 
 
 def _clustered(run: Run, state: State, with_train: bool) -> dict[str, float]:
-    """Measure one model a cluster: each client counts with n_k, under its own cluster's model."""
-    clusters: list[int] = state.values["clusters"]
-    rows = by_client(run, state)
-    total = sum(row["samples"] for row in rows)
-    train = 0.0 if with_train else nan
-    for row in rows if with_train else ():
-        client = int(row["client"])
-        model = state.models[clusters[client]]
-        train += row["samples"] / total * mean_loss(run, model, run.problem.clients[client])
+    """Measure one model a cluster: each client counts with n_k, under its own cluster's model.
+
+    All methods of a table share one yardstick, so a cluster's model is tested on all test rows.
+    """
+    problem, clusters = run.problem, state.values["clusters"]
+    total = sum(problem.sizes[client] for client in problem.active)
+    shares = [0.0] * len(state.models)
+    for client in problem.active:
+        shares[clusters[client]] += problem.sizes[client] / total
+    tested = [_quality(run, model, problem.test, "test_") for model in state.models]
     loss, accuracy = (
-        sum(row["samples"] / total * row[key] for row in rows) for key in ("test_loss", "test_accuracy")
+        sum(share * quality[key] for share, quality in zip(shares, tested, strict=True))
+        for key in ("test_loss", "test_accuracy")
     )
+    train = 0.0 if with_train else nan
+    for client in problem.active if with_train else ():
+        loss_of_client = mean_loss(run, state.models[clusters[client]], problem.clients[client])
+        train += problem.sizes[client] / total * loss_of_client
     return _row(train, loss, accuracy)
 
 

@@ -203,6 +203,9 @@ def test_clusters_are_found_and_trained_apart(spec: Values, tmp_path: Path) -> N
         block = made.problem.clients[client]
         right = [float(forward(made.problem, w, block.x, block.y)[1].float().mean()) for w in state.models]
         assert right[cluster] > 0.75 > 0.25 > right[1 - cluster]
+    test = made.problem.test
+    tested = [float(forward(made.problem, w, test.x, test.y)[1].double().mean()) for w in state.models]
+    assert state.history[-1]["test_accuracy"] == pytest.approx(sum(tested) / 2)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean", "manhattan"])
