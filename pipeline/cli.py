@@ -108,11 +108,15 @@ def fidelity(
     ] = None,
 ) -> None:
     """Write reports/fidelity.{csv,md,html} and fidelity-claims.csv: what was published beside ours."""
-    from pipeline.explain import catalogue_of
+    from pipeline.explain import catalogue_of, labels
     from pipeline.fidelity.board import board
     from pipeline.fidelity.page import write
 
-    for path in write(board(catalogue_of(PARAMS, scale).params.scale)):
+    catalogue = catalogue_of(PARAMS, scale)
+    made = board(catalogue.params.scale)
+    beside = {*made.cells[["paper", "beside"]].itertuples(index=False, name=None)}
+    known = {name: labels(catalogue, *name) for name in beside if "/".join(name) in catalogue.names()}
+    for path in write(made, names=known):
         typer.echo(f"wrote {path}")
 
 
@@ -195,6 +199,21 @@ def audit(
     typer.echo(f"{asked} pins, {len(found) or 'no'} known weaknesses", err=True)
     if found:
         raise typer.Exit(1)
+
+
+@app.command()
+def pictures(
+    reports: Annotated[Path, typer.Option(help="The folder of reports.")] = Path("reports"),
+    scale: Annotated[str, typer.Option(help="Their scale, which the pages name.")] = "demo",
+) -> None:
+    """Write docs/img/papers/: small pictures of the reports for the papers' pages. Needs pdftoppm."""
+    from datetime import UTC, datetime
+
+    from fedcore.revision import commit
+    from pipeline.handbook.pictures import make
+
+    made = make(reports, Path("docs/img/papers"), scale, commit()[:10], f"{datetime.now(UTC):%Y-%m-%d}")
+    typer.echo(f"wrote {len(made)} pictures below docs/img/papers")
 
 
 @app.command()

@@ -20,6 +20,7 @@ from pipeline.targets import Curves, Table
 
 MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
 TIMED = ("seconds", "finished", "device", "commit")
+Labels = tuple[Mapping[str, str], Mapping[str, str]]
 
 
 def configuration(params: Path) -> dict[str, Any]:
@@ -149,7 +150,7 @@ def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: P
     return CellFacts(paper, target, row, column, rows[row], columns[column], made)
 
 
-def labels(catalogue: Catalogue, paper: str, target: str) -> tuple[dict[str, str], dict[str, str]]:
+def labels(catalogue: Catalogue, paper: str, target: str) -> Labels:
     """Return the printed label of each row and of each column of a target, by key."""
     about, params = catalogue.target(paper, target), catalogue.params.papers[paper]
     cells = catalogue.cells(paper, target)

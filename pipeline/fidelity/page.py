@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fedcore.files import write_text
+from pipeline.explain import Labels
 from pipeline.fidelity.board import Board
 from pipeline.papers import papers
 from pipeline.report import agreement
@@ -18,6 +19,8 @@ from pipeline.report.captions import watermark
 from pipeline.report.style import label
 
 TEMPLATES = Path(__file__).parent / "templates"
+Names = Mapping[tuple[str, str], Labels]
+NAMELESS: Names = {}
 STATES: Mapping[str, str] = {
     "agrees": "good",
     "differs": "bad",
@@ -26,13 +29,19 @@ STATES: Mapping[str, str] = {
 }
 
 
-def write(board: Board, folder: Path = Path("reports")) -> tuple[Path, ...]:
-    """Write the board's files and return their paths."""
+def write(board: Board, folder: Path = Path("reports"), names: Names = NAMELESS) -> tuple[Path, ...]:
+    """Write the board's files and return their paths.
+
+    Args:
+        board: what is shown.
+        folder: where the files go.
+        names: printed labels of rows and columns by paper and table; keys are shown without them.
+    """
     texts = {
         "fidelity.csv": csv(board.cells),
         "fidelity-claims.csv": csv(board.claims),
         "fidelity.md": markdown(board),
-        "fidelity.html": html(board),
+        "fidelity.html": html(board, names),
     }
     for name, text in texts.items():
         write_text(folder / name, text)
@@ -51,12 +60,16 @@ def markdown(board: Board) -> str:
     return _template("fidelity.md.j2").render(_context(board))
 
 
-def html(board: Board) -> str:
-    """Return the whole board as a page that needs no other file."""
-    return _template("fidelity.html.j2").render(_context(board))
+def html(board: Board, names: Names = NAMELESS) -> str:
+    """Return the whole board as a page that needs no other file; ``names`` as in ``write``."""
+    return _template("fidelity.html.j2").render(_context(board, names))
 
 
-def _context(board: Board) -> dict[str, Any]:
+def _context(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
+    cells = board.cells.assign(
+        row_label=[_name(names, line, "row") for line in board.cells.to_dict("records")],
+        column_label=[_name(names, line, "column") for line in board.cells.to_dict("records")],
+    )
     compared = board.cells["difference"].notna()
     cited = {name: paper.citation for name, paper in papers().items()}
     return {
@@ -73,13 +86,19 @@ def _context(board: Board) -> dict[str, Any]:
         ],
         "cells": [
             (paper, cited.get(paper, paper), [(name, _lines(one)) for name, one in _each(own, "target")])
-            for paper, own in _each(board.cells, "paper")
+            for paper, own in _each(cells, "paper")
         ],
         "verdicts": sorted({*board.cells["verdict"], *board.claims["verdict"]}),
         "points": agreement.POINTS,
         "deviations": agreement.DEVIATIONS,
         "confidence": agreement.CONFIDENCE,
     }
+
+
+def _name(names: Names, line: Mapping[Any, Any], kind: Literal["row", "column"]) -> str:
+    rows, columns = names.get((line["paper"], line["beside"]), ({}, {}))
+    known = rows if kind == "row" else columns
+    return known.get(line[kind], label(line[kind]) if kind == "row" else str(line[kind]))
 
 
 def _each(frame: pd.DataFrame, key: str) -> list[tuple[str, pd.DataFrame]]:

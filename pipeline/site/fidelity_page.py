@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fedcore.errors import DataError
+from pipeline.explain import Labels, labels
 from pipeline.fidelity.board import Board, board
 from pipeline.report import style
 from pipeline.site import tables
@@ -35,7 +36,10 @@ def _page(found: Survey, made: Board | None, problem: str) -> dict[str, Any]:
         if made is None
         else [frame.to_dict("records") for frame in (made.cells, made.claims, made.tables)]
     )
-    cells = [_cell(line, known) for line in lines if line["paper"] in found.papers]
+    names = {
+        (shown.paper, shown.name): labels(shown.home, shown.paper, shown.name) for shown in found.targets
+    }
+    cells = [_cell(line, known, names) for line in lines if line["paper"] in found.papers]
     levels = zip(tables.CLASSES.values(), tables.MARKS.values(), strict=True)
     return {
         "problem": problem,
@@ -84,23 +88,25 @@ def _claim(line: Line, known: set[tuple[str, str]]) -> dict[str, Any]:
     return {**{str(key): value for key, value in line.items()}, "link": link}
 
 
-def _cell(line: Line, known: set[tuple[str, str]]) -> dict[str, Any]:
+def _cell(line: Line, known: set[tuple[str, str]], names: Mapping[tuple[str, str], Labels]) -> dict[str, Any]:
     table = f"{line['paper']}/{line['target']}"
     row, column, verdict = str(line["row"]), str(line["column"]), str(line["verdict"])
+    rows, columns = names.get((str(line["paper"]), str(line["beside"])), ({}, {}))
+    row_label, column_label = rows.get(row, style.label(row)), columns.get(column, column)
     unit = UNITS.get(str(line["unit"]), str(line["unit"]))
     far = _distance(line)
     return {
         "table": table,
         "link": _link(line["paper"], line["target"], known) or _link(line["paper"], line["beside"], known),
-        "row": style.label(row),
-        "column": column,
+        "row": row_label,
+        "column": column_label,
         "published": number(float(line["published_mean"]), unit),
         "ours": number(float(line["mean"]), unit) or "–",
         "difference": far.text if far else "–",
         "mark": far.mark if far else "",
         "kind": far.kind if far else "none",
         "verdict": verdict,
-        "text": " ".join([table, row, style.label(row), column, verdict]).lower(),
+        "text": " ".join([table, row, row_label, column, column_label, verdict]).lower(),
     }
 
 

@@ -225,3 +225,13 @@ def test_no_watermark_at_paper_scale(printed: pd.DataFrame) -> None:
     assert 'class="watermark"' not in page
     assert "not a reproduction" not in page
     assert page.count("<caption>") == page.count("<table>") == 1 + 1 + 5
+
+
+def test_the_page_shows_labels_where_they_are_known(printed: pd.DataFrame) -> None:
+    cells = compare(printed, reports(), "paper")
+    made = Board("paper", cells, by_table(cells), judged((), reports(), "paper"))
+    names = {("p", "table1"): ({"a": "Method <A>"}, {"x": "Set X 10%"})}
+    page = html(made, names)
+    assert page.count("Method &lt;A&gt;</th>") == 3  # twice in table1, once where the released code is read
+    assert page.count(">Set X 10%</td>") == 5
+    assert "Set X 10%" not in html(made)
