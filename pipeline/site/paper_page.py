@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.catalogue import Run
-from pipeline.explain import labels
+from pipeline.explain import Labels, labels
 from pipeline.report import build_curves, build_drawing, captions, style
 from pipeline.report.captions import Caption
 from pipeline.site import charts, tables
@@ -172,7 +172,7 @@ def _measured(line: tables.Line, shown: Shown) -> list[list[str]]:
     runs = f"{line['n']:g} of {line['seeds']:g}" + (
         f", {line['diverged']:g} diverged" if line["diverged"] else ""
     )
-    facts.append(["runs in the mean", runs])
+    facts.append(["runs in the mean", runs + (f"; {failed}" if (failed := line.get("failed")) else "")])
     if published := number(line["published_mean"], unit):
         spread = number(line["published_std"], "")
         facts.append(["published", published + (f" ± {spread}" if spread else "")])
