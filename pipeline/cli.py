@@ -147,14 +147,20 @@ def reference(
 ) -> None:
     """Keep what was measured at paper scale: reports/reference/, and the scoreboard in docs/fidelity.md."""
     from pipeline.explain import catalogue_of
-    from pipeline.fidelity import reference, scoreboard
+    from pipeline.fidelity import marks, reference, scoreboard
 
     catalogue = catalogue_of(PARAMS, "paper", overlay)
     kept = reference.keep(catalogue, names or catalogue.names())
-    counted = scoreboard.scoreboard(reference.FOLDER)
-    page = Path("docs/fidelity.md")
-    write_text(page, scoreboard.inserted(page.read_text(encoding="utf-8"), counted))
-    for path in (*kept.written, page):
+    pages = {
+        reference.FOLDER / "README.md": ("kept", reference.contents(reference.FOLDER)),
+        Path("docs/fidelity.md"): (
+            "scoreboard",
+            scoreboard.markdown(scoreboard.scoreboard(reference.FOLDER)),
+        ),
+    }
+    for page, (name, part) in pages.items():
+        marks.renew(page, name, part)
+    for path in (*kept.written, *pages):
         typer.echo(f"wrote {path}")
     for name, reason in kept.left.items():
         if names or "are kept" in reason:

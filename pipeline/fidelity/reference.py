@@ -142,3 +142,40 @@ def line(run: Run, root: Path) -> dict[str, Any]:
         "history_sha256": sha256_file(folder / "history.csv"),
         **{name: timing.get(name) for name in MACHINE},
     }
+
+
+def contents(folder: Path) -> str:
+    """Return what a reference holds as Markdown: its reports, and each paper's runs and hours."""
+    lines = ["| Report | Numbers | Of |", "| :-- | --: | --: |"]
+    papers = [
+        "| Paper | Runs | Hours on one core | Commits | Machines | Days |",
+        "| :-- | --: | --: | :-- | :-- | :-- |",
+    ]
+    for paper in sorted(path for path in folder.iterdir() if path.is_dir()):
+        for path in sorted(paper.glob("*.csv")):
+            if path.name != RUNS:
+                lines.append(_report_line(path))
+        if (paper / RUNS).exists():
+            papers.append(_paper_line(paper))
+    return "\n".join([*papers, "", *lines]) + "\n"
+
+
+def _report_line(path: Path) -> str:
+    kept = pd.read_csv(path)
+    made, asked = (kept["n"].sum(), kept["seeds"].sum()) if "seeds" in kept else (len(kept), len(kept))
+    form = ".md" if path.with_suffix(".md").exists() else ".svg"
+    name = f"{path.parent.name}/{path.stem}"
+    return f"| [{name}]({name}{form}) | {made:,} | {asked:,} |"
+
+
+def _paper_line(paper: Path) -> str:
+    kept = pd.read_csv(paper / RUNS)
+    days = sorted({str(moment)[:10] for moment in kept["finished"]})
+    shown = [
+        paper.name,
+        f"{len(kept):,}",
+        f"{kept['seconds'].sum() / 3600:.2f}",
+        *(", ".join(sorted(set(map(str, kept[key])))) for key in ("commit", "machine")),
+        " to ".join(dict.fromkeys((days[0], days[-1]))),
+    ]
+    return f"| {' | '.join(shown)} |"

@@ -14,7 +14,6 @@ from pipeline.fidelity.page import number
 from pipeline.papers import papers
 from pipeline.report.collect import REPRODUCTION
 
-BEGIN, END = "<!-- scoreboard -->", "<!-- end of scoreboard -->"
 SAME = 1 - 1e-9
 READINGS = ("paper", "released")
 HEADINGS: Mapping[str, str] = {
@@ -111,16 +110,3 @@ def markdown(frame: pd.DataFrame) -> str:
         shown += [number(line[key], "{:.3g}") for key in list(HEADINGS)[2:]]
         lines.append(f"| {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
-
-
-def inserted(page: str, frame: pd.DataFrame) -> str:
-    """Return a page with the scoreboard between its two marks.
-
-    Raises:
-        ValueError: the marks are not there.
-    """
-    head, _, rest = page.partition(BEGIN)
-    _, mark, tail = rest.partition(END)
-    if not mark:
-        raise ValueError(f"expected {BEGIN} and {END}")
-    return f"{head}{BEGIN}\n\n{markdown(frame)}\n{END}{tail}"

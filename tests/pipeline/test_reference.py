@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -14,10 +15,13 @@ from fedcore.files import sha256_file
 from pipeline.catalogue import Catalogue
 from pipeline.explain import catalogue_of, summaries
 from pipeline.fidelity import reference
-from pipeline.fidelity.scoreboard import BEGIN, END, inserted, scoreboard
+from pipeline.fidelity.marks import inserted
+from pipeline.fidelity.scoreboard import markdown, scoreboard
+from pipeline.papers import published
+from pipeline.report.collect import published_cells
 
 NAME = "fedomw/table3_released"
-PRINTED = pd.read_csv(HOME / "pipeline/papers/fedomw/published.csv").set_index(["target", "row", "column"])
+PRINTED = published_cells(published("fedomw"), "table3")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +30,7 @@ def made() -> Catalogue:
 
 
 def finish_cell(made: Catalogue, root: Path, row: str, column: str, off: float = 0.0, seeds: int = 3) -> None:
-    mean = PRINTED.loc[("table3", row, column), "mean"]
+    mean = PRINTED[row, column].mean
     for place, run in enumerate(made.cells(*NAME.split("/"))[row, column][:seeds]):
         finish(run, root, (mean + off + (place - 1) * 0.1) / 100)
 
@@ -44,18 +48,17 @@ def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> 
         "table3_released.md",
         "runs.csv",
     ]
-    table = pd.read_csv(folder / "table3_released.csv").set_index(["row", "column"])
-    assert table.loc[("fedomw", "dna"), "mean"] == pytest.approx(
-        PRINTED.loc[("table3", "fedomw", "dna"), "mean"]
-    )
+    table = pd.read_csv(folder / "table3_released.csv")
+    filled = table[(table["row"] == "fedomw") & (table["column"] == "dna")]
+    assert filled["mean"].tolist() == pytest.approx([PRINTED["fedomw", "dna"].mean])
     assert table["n"].sum() == 3
     runs = pd.read_csv(folder / "runs.csv")
     assert len(runs) == 3
-    for line in runs.itertuples():
-        place = tmp_path / str(line.run)
-        assert line.summary_sha256 == sha256_file(place / "summary.json")
-        assert line.history_sha256 == sha256_file(place / "history.csv")
-        assert made.index[str(line.run)].code == line.code
+    for line in runs.to_dict("records"):
+        place = tmp_path / line["run"]
+        assert line["summary_sha256"] == sha256_file(place / "summary.json")
+        assert line["history_sha256"] == sha256_file(place / "history.csv")
+        assert made.index[line["run"]].code == line["code"]
 
 
 def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: Path) -> None:
@@ -104,22 +107,36 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
         finish_cell(made, tmp_path, row, "letter", 20.0 if row == "fedavg" else 0.0)
     finish_cell(made, tmp_path, "fedavg", "usps", seeds=2)
     keep(made, tmp_path)
-    found = scoreboard(tmp_path / "kept").set_index(["paper", "reading"])
-    line = found.loc[("fedomw", "released")]
+    lines = scoreboard(tmp_path / "kept").to_dict("records")
+    line, own = (
+        next(line for line in lines if (line["paper"], line["reading"]) == ("fedomw", reading))
+        for reading in ("released", "paper")
+    )
     assert (line["measured"], line["near"], line["columns"]) == (6, 5, 2)
     assert (line["same_best"], line["same_order"]) == (1, 1)
     assert line["mean_difference"] == pytest.approx((0.1 + 0.9 + 20) / 6)
-    assert found.loc[("fedomw", "paper"), "measured"] == 0
-    page = inserted(f"above\n{BEGIN}\nold\n{END}\nbelow\n", scoreboard(tmp_path / "kept"))
+    assert own["measured"] == 0
+    page = inserted(
+        "above\n<!-- x -->\nold\n<!-- end of x -->\nbelow\n", "x", markdown(scoreboard(tmp_path / "kept"))
+    )
     assert "| fedomw | released |" in page
     assert page.startswith("above\n")
     assert page.endswith("\nbelow\n")
     assert "old" not in page
+    with pytest.raises(DataError, match="<!-- y -->"):
+        inserted(page, "y", "")
 
 
-def test_the_page_shows_the_reference_that_is_here() -> None:
-    page = (HOME / "docs/fidelity.md").read_text(encoding="utf-8")
-    assert inserted(page, scoreboard(HOME / reference.FOLDER)) == page
+@pytest.mark.parametrize(
+    ("path", "name", "part"),
+    [
+        ("docs/fidelity.md", "scoreboard", lambda folder: markdown(scoreboard(folder))),
+        ("reports/reference/README.md", "kept", reference.contents),
+    ],
+)
+def test_pages_show_the_reference_that_is_here(path: str, name: str, part: Callable[[Path], str]) -> None:
+    page = (HOME / path).read_text(encoding="utf-8")
+    assert inserted(page, name, part(HOME / reference.FOLDER)) == page
 
 
 def test_runs_of_some_cells_are_listed() -> None:
