@@ -23,6 +23,10 @@ onstart:
     flow.schedule_on_events(workflow)
 
 
+onerror:
+    flow.say_what_now()
+
+
 report: "pipeline/report/workflow.rst"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shlex
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,22 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
                 record(state="failed", error=said, log=_log(), command=repeat())
             raise
         (out / RECORD).unlink(missing_ok=True)
+
+
+def lost(folders: Iterable[Path], began: float, error: str) -> None:
+    """Let runs that were going on say that their process was killed, which it could not do itself.
+
+    Args:
+        folders: the runs' folders.
+        began: the time at which that process was started; older records are another's.
+        error: what ended it.
+    """
+    for folder in folders:
+        with suppress(OSError, ValueError, KeyError):
+            state = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            if state["state"] == "running" and state["began"] >= began:
+                changes = {"state": "failed", "error": error, "log": _log(), "command": repeat()}
+                write_json(folder / RECORD, state | changes)
 
 
 def repeat() -> str:

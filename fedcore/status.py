@@ -19,6 +19,7 @@ from fedcore.progress import RECORD
 State = Literal["done", "diverged", "running", "waiting", "failed", "interrupted", "stale"]
 STATES: tuple[State, ...] = ("done", "diverged", "running", "waiting", "failed", "interrupted", "stale")
 FINISHED = ("done", "diverged")
+MEMORY = "out of memory"
 SILENT_SECONDS = 300.0
 
 
@@ -68,6 +69,14 @@ def survey(results: Path, planned: Mapping[str, Mapping[str, str]] | None = None
         return [_status(folder, planned[str(folder)]) for folder in inside]
     marks = (path for name in (PROVENANCE, RECORD, CHECKPOINT) for path in results.rglob(name))
     return [_status(folder, {}) for folder in sorted({path.parent for path in marks})]
+
+
+def cause(folder: Path) -> str:
+    """Say in a few words why a run has no result: ``out of memory``, ``failed``; empty if it did not fail."""
+    found = _status(folder, {})
+    if found.state != "failed":
+        return ""
+    return MEMORY if found.error.startswith(MEMORY) else "failed"
 
 
 def counts(statuses: Iterable[Status]) -> dict[State, int]:

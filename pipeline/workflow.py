@@ -24,6 +24,8 @@ from pipeline.targets import Curves, Drawing, Listing, Table
 
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
 FIGURE_FILES = ("csv", "svg", "pdf", "png")
+WHAT_NOW = """What failed, and of what: fedcore status. The same command goes on from the checkpoints.
+A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
 SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
 RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
@@ -121,6 +123,11 @@ class Workflow:
             snakemake: its workflow, once that has a scheduler.
         """
         snakemake.scheduler.job_rate_limiter = None
+
+    @staticmethod
+    def say_what_now() -> None:
+        """Say where to look after a job has failed."""
+        print(WHAT_NOW, file=sys.stderr)
 
     def adopt(self, main: bool) -> None:
         """Let hashes decide about files that came from elsewhere; see ``pipeline.adopt``."""

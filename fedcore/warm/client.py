@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 from fedcore.warm import VARIABLE, place
 
@@ -26,6 +27,7 @@ def delegate(arguments: list[str]) -> int | None:
     owner, _, where = rest.partition("|")
     if not owner or where != place():
         return None
+    began, kills = time.time(), memory_kills()
     try:
         connection = _connection(path, owner)
         _send(connection, arguments)
@@ -35,8 +37,31 @@ def delegate(arguments: list[str]) -> int | None:
     if reply == DECLINED:
         return None
     if not reply:
-        print("error: the process that executed the command was killed (out of memory?)", file=sys.stderr)
+        _tell(arguments, began, memory_kills() > kills)
     return int(reply or KILLED)
+
+
+def memory_kills() -> int:
+    """Return how many processes the system has killed for want of memory; 0 where it doesn't say."""
+    with contextlib.suppress(OSError), open("/proc/vmstat") as counters:
+        return next((int(line.split()[1]) for line in counters if line.startswith("oom_kill ")), 0)
+    return 0
+
+
+def _tell(arguments: list[str], began: float, memory: bool) -> None:
+    """Say that the process was killed, on standard error and in the folder of the run that it was at."""
+    from pathlib import Path
+
+    from fedcore.progress import lost
+
+    why = "out of memory: the system killed the process" if memory else "the process was killed"
+    hint = "" if memory else " (out of memory?)"
+    print(f"error: {why}{hint}; repeat the command to go on from the checkpoint", file=sys.stderr)
+    if arguments[0] == "run-batch":
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            with open(arguments[1]) as batch:
+                folders = [Path(item["out"]) for item in json.load(batch)]
+            lost(folders, began, why)
 
 
 def begin() -> None:

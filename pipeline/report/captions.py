@@ -61,6 +61,13 @@ def spread_of(
     return f"{what} over {runs} runs {each} (seed{'s' if len(seeds) > 1 else ''} {named})."
 
 
+def failed(cells: Iterable[str]) -> str:
+    """Say that runs failed, given what ``failed`` says of the cells that lack some."""
+    found = Counter(what.partition(" ")[2] for cell in cells for what in cell.split("; "))
+    parts = [f"{what} in {number} cell{'s' if number > 1 else ''}" for what, number in sorted(found.items())]
+    return f"Runs without a result: {', '.join(reversed(parts))}." if parts else ""
+
+
 def bold(kinds: set[str]) -> list[str]:
     """Say what is set in bold, given which means of columns are."""
     named = sorted(kinds - {"none"})

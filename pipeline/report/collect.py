@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,7 @@ from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
 from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, changed
 from fedcore.revision import commit
+from fedcore.status import cause
 from pipeline.catalogue import Run
 from pipeline.report import agreement, significance
 from pipeline.targets import Column, Table
@@ -31,6 +33,7 @@ COLUMNS = (
     "n",
     "seeds",
     "diverged",
+    "failed",
     "p_best",
     "published_mean",
     "published_std",
@@ -190,8 +193,9 @@ def tidy(
     """Return one line a cell: mean and standard deviation over runs, and the published numbers.
 
     The standard deviation has n - 1 in its denominator and is missing for one run. A diverged run
-    counts in ``diverged`` and not in the mean. ``values`` holds each run's own number, before cells are
-    made relative; ``p_best`` is corrected, and missing for the best cell and where no test could run.
+    counts in ``diverged`` and not in the mean; ``failed`` says of what runs without a result failed.
+    ``values`` holds each run's own number, before cells are made relative; ``p_best`` is corrected, and
+    missing for the best cell and where no test could run.
 
     Args:
         paper, target: names of what is collected.
@@ -286,6 +290,7 @@ def _line(
         len(values),
         len(runs),
         len(found) - len(values),
+        causes(runs, root) if len(found) < len(runs) else "",
         math.nan,
         *known,
         difference,
@@ -321,6 +326,14 @@ def measured(table: Table, run: Run, root: Path, column: str) -> float | None:
         return table.measure(run, root, column)
     summary = summary_of(run, root)
     return table.factor * summary["final"][table.metric] if summary and summary["final"] else None
+
+
+def causes(runs: Iterable[Run], root: Path) -> str:
+    """Say how many runs failed of what, as ``2 out of memory; 1 failed``; empty if none did."""
+    failed = Counter(
+        what for run in runs if summary_of(run, root) is None and (what := cause(root / run.folder))
+    )
+    return "; ".join(f"{number} {what}" for what, number in sorted(failed.items(), reverse=True))
 
 
 def notes_of(run: Run, root: Path) -> tuple[str, str]:

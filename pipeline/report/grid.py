@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedcore.status import MEMORY
 from pipeline.report import captions, significance, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import UNKNOWN, Origin
@@ -19,6 +20,7 @@ from pipeline.report.significance import ALPHA, Comparison
 from pipeline.targets import Column, Paper, Table
 
 PARTIAL, DIVERGED = "†", "‡"
+FAILED = "failed"
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 Line = Mapping[Hashable, Any]
 
@@ -146,7 +148,8 @@ def _cell(line: Line, table: Table, column: Column, best: str | None, found: Com
     published = _with_std(line["published_mean"], line["published_std"], decimals)
     finished = n + diverged
     if not n:
-        return Cell("diverged" if diverged else "–", published=published, about=f"{n} of {seeds} runs")
+        word = "diverged" if diverged else _word(_failed(line))
+        return Cell(word, published=published, about=_about(line, n, seeds, diverged, None))
     mean = _number(line["mean"], decimals)
     std = _number(line["std"], decimals)
     mark = (DIVERGED if diverged else "") + (PARTIAL if finished < seeds else "")
@@ -154,6 +157,16 @@ def _cell(line: Line, table: Table, column: Column, best: str | None, found: Com
     p = found.p.get(str(line["row"]))
     close = not bold and p is not None and p >= ALPHA
     return Cell(mean, std, bold, close, mark, published, _about(line, n, seeds, diverged, p))
+
+
+def _failed(line: Line) -> str:
+    """Return of what runs of a cell failed; a csv of older code doesn't say."""
+    return str(line.get("failed") or "")
+
+
+def _word(failed: str) -> str:
+    """Return what stands in place of a number that no run gave."""
+    return next((word for word in (MEMORY, FAILED) if word in failed), "–")
 
 
 def _decimals(table: Table, column: Column) -> int:
@@ -164,6 +177,8 @@ def _about(line: Line, n: int, seeds: int, diverged: int, p: float | None) -> st
     parts = [f"{n} of {seeds} runs"]
     if diverged:
         parts.append(f"{diverged} diverged")
+    if failed := _failed(line):
+        parts.append(failed)
     if p is not None:
         parts.append(f"p = {p:.2g} against the best")
     difference = line["difference"]
@@ -186,6 +201,7 @@ def _caption(
 ) -> Caption:
     """Say what was found; a sentence that would name a method of which no run ended is left out."""
     scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
+    lines = frame.to_dict("records")
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
     absent = [label for name, label in names.items() if name not in ran]
     marks = "".join(cell.mark for _, cells in rows for cell in cells)
@@ -203,6 +219,7 @@ def _caption(
         *captions.bold({c.best or table.best for c in columns if compared[c.key].best is not None}),
         captions.underlined(tests, compared, {c.key: f"{c.group} {c.label}".strip() for c in columns}),
         *(text for mark, text in explained.items() if mark in marks),
+        captions.failed(filter(None, map(_failed, lines))),
         captions.scale_and_variant(scale, variant),
         captions.data(captions.notes_of(frame, table.dataset or (lambda row, column: labels[column]))),
         captions.origin(table.published, paper),

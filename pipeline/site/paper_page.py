@@ -137,7 +137,7 @@ def _matrix(shown: Shown) -> dict[str, Any]:
     return {"columns": [columns[column] for column in used], "matrix": matrix}
 
 
-def _labels(shown: Shown) -> tuple[dict[str, str], dict[str, str]]:
+def _labels(shown: Shown) -> Labels:
     return labels(shown.home, shown.paper, shown.name)
 
 

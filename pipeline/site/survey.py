@@ -250,7 +250,15 @@ def _state(
             not set(written[cell].split()) <= set(asked[cell]) for cell in asked
         ):
             return "outdated"
+    if _lacks_runs(frame):
+        return "partly" if finished else "missing"
     return "outdated" if 0 < finished < needed else "made"
+
+
+def _lacks_runs(frame: pd.DataFrame) -> bool:
+    """Whether a table was written from the runs that there were, before all were finished."""
+    counted = {"n", "diverged", "seeds"} <= set(frame.columns)
+    return counted and bool((frame["n"] + frame["diverged"] < frame["seeds"]).any())
 
 
 def _specs(runs: Iterable[Run]) -> list[str]:

@@ -1,0 +1,149 @@
+"""A table whose runs ran out of memory says so: in its cells, its numbers, its caption and on the site."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pretended import catalogue, finish
+from project import parameters
+
+from fedcore.errors import DataError
+from fedcore.progress import RECORD, lost, tracked
+from fedcore.status import cause
+from fedcore.warm import client
+from pipeline.report import partial
+from pipeline.site import build as building
+from pipeline.site.survey import survey
+
+PAPER, TARGET = "rfedavg", "table1"
+CELL = ("scaffold", "cifar10-sim0")
+HALF = ("fedprox", "cifar10-sim0")
+
+
+def fail(folder: Path, error: BaseException) -> None:
+    """Leave in a run's folder what a run leaves that fails."""
+    with pytest.raises(type(error)), tracked(folder, "it", 5, True):
+        raise error
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of which two runs in one cell, and one in another, ran out of memory, and two are to come."""
+    root = tmp_path_factory.mktemp("partial")
+    found = catalogue(PAPER)
+    for place, (cell, runs) in enumerate(found.cells(PAPER, TARGET).items()):
+        for seed, run in enumerate(runs):
+            if cell == CELL or (cell == HALF and seed == 1):
+                (root / run.folder).mkdir(parents=True)
+                fail(root / run.folder, MemoryError("Unable to allocate 9 TiB"))
+            elif cell == ("qfedavg", "mnist-sim0"):
+                (root / run.folder).mkdir(parents=True)
+                fail(root / run.folder, ValueError("a defect"))
+            elif cell != ("fedavg", "mnist-sim0"):
+                finish(run, root, 0.5 + place / 1000)
+    stale = root / f"reports/{PAPER}/{TARGET}.pdf"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+    partial.write(found, PAPER, TARGET, root)
+    assert not stale.exists()
+    return root
+
+
+def test_the_cells_and_the_caption_name_what_ran_out_of_memory(made: Path) -> None:
+    text = (made / f"reports/{PAPER}/{TARGET}.md").read_text()
+    assert len(re.findall("out of memory", text)) == 2, "one cell, and the caption"
+    assert "Runs without a result: out of memory in 2 cells, failed in 1 cell." in text
+    rows = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
+    assert "| out of memory<br>" in rows["SCAFFOLD"]
+    assert "| failed<br>" in rows["q-FedAvg"]
+    assert "| –<br>" in rows["FedAvg"]
+    assert "†" in rows["FedProx"]
+    assert "1 out of memory" in (made / f"reports/{PAPER}/{TARGET}.html").read_text()
+
+
+def test_the_numbers_name_it_too(made: Path) -> None:
+    frame = pd.read_csv(made / f"reports/{PAPER}/{TARGET}.csv", keep_default_na=False)
+    failed = frame.set_index(["row", "column"])["failed"]
+    assert failed[CELL] == "2 out of memory"
+    assert failed[HALF] == "1 out of memory"
+    assert failed["qfedavg", "mnist-sim0"] == "2 failed"
+    assert (failed != "").sum() == 3
+
+
+def test_the_site_shows_the_table_as_one_with_some_runs(made: Path) -> None:
+    config = parameters(PAPER) | {"primary_paper": PAPER}
+    (shown,) = [one for one in survey(config, made).targets if one.name == TARGET]
+    assert shown.state == "partly"
+    building.build(config, made)
+    assert "out of memory" in (made / f"reports/site/{PAPER}.html").read_text()
+
+
+def test_a_figure_needs_all_runs(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is no table"):
+        partial.write(catalogue(PAPER), PAPER, "fig2", tmp_path)
+
+
+KILL = """
+import json, os, signal, sys, time
+from pathlib import Path
+record = Path(sys.argv[1])
+while not record.exists():
+    time.sleep(0.02)
+os.kill(json.loads(record.read_text())["process"], signal.SIGKILL)
+"""
+START = """
+import sys
+from fedcore import warm
+from fedcore.cli.start import main
+from fedcore.warm import client
+warm.share()
+counts = iter([3, int(sys.argv[1])])
+client.memory_kills = lambda: next(counts)
+sys.argv = ["fedcore", *sys.argv[2:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_run_whose_process_is_killed_says_so_in_its_folder(
+    memory: bool, spec: dict[str, Any], tmp_path: Path, record_property: Callable[[str, int], None]
+) -> None:
+    """The system's counter is pretended: it alone tells a lack of memory from another kill -9."""
+    record_property("trials", 1)
+    out, order = tmp_path / "out", tmp_path / "order.json"
+    long = {**spec, "training": {**spec["training"], "rounds": 10**6}}
+    order.write_text(json.dumps([{"spec": long, "out": str(out)}]))
+    killer = subprocess.Popen([sys.executable, "-c", KILL, str(out / RECORD)])
+    done = subprocess.run(
+        [sys.executable, "-c", START, "4" if memory else "3", "run-batch", str(order), "--quiet"],
+        env={key: value for key, value in os.environ.items() if key != "FEDCORE_WARM"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert killer.wait() == 0
+    assert done.returncode == client.KILLED, done.stderr
+    assert ("out of memory: the system killed the process" in done.stderr) == memory
+    assert cause(out) == ("out of memory" if memory else "failed")
+
+
+def test_what_others_left_is_not_blamed(tmp_path: Path) -> None:
+    with tracked(tmp_path, "it", 5, True):
+        before = json.loads((tmp_path / RECORD).read_text())
+        lost([tmp_path, tmp_path / "none"], time.time() + 1, "the process was killed")
+        assert json.loads((tmp_path / RECORD).read_text()) == before
+
+
+def test_the_system_counts_what_it_kills() -> None:
+    assert client.memory_kills() >= 0
