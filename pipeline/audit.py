@@ -1,0 +1,65 @@
+"""The pins of pyproject.toml against the public lists of known weaknesses, which pip-audit asks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedcore.errors import FedcoreError
+
+ASKED = ("--strict", "--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json")
+MISSING = "No module named pip_audit"
+INSTALL = "pip-audit is not installed here; expected: uv run --group audit python -m pipeline audit"
+
+
+class NotAudited(FedcoreError):
+    """Nothing can be said: the check could not be made."""
+
+
+def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]:
+    """Look all pins up.
+
+    Args:
+        pyproject: the file that holds the pins, as uv's constraints.
+        service: further arguments of pip-audit, which say whom it asks.
+
+    Returns:
+        How many packages were looked up, and a line for each known weakness.
+
+    Raises:
+        NotAudited: a pin could not be looked up, or pip-audit is not installed; one line says why.
+    """
+    pins = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["uv"]["constraint-dependencies"]
+    with tempfile.TemporaryDirectory() as name:
+        asked, answer = Path(name, "pins.txt"), Path(name, "answer.json")
+        asked.write_text("\n".join(pins) + "\n", encoding="utf-8")
+        command = [sys.executable, "-m", "pip_audit", *ASKED, "--requirement", str(asked)]
+        done = subprocess.run(
+            [*command, "--output", str(answer), *service], capture_output=True, text=True, check=False
+        )
+        if not answer.exists() or done.returncode not in (0, 1):
+            raise NotAudited(INSTALL if MISSING in done.stderr else _why(done.stderr))
+        packages = json.loads(answer.read_text(encoding="utf-8"))["dependencies"]
+    found = [
+        f"{package['name']} {package['version']}: {weakness['id']}{_fixed(weakness['fix_versions'])}"
+        for package in packages
+        for weakness in package["vulns"]
+    ]
+    return len(packages), found
+
+
+def _fixed(versions: Sequence[str]) -> str:
+    return f", mended in {', '.join(versions)}" if versions else ", not mended yet"
+
+
+def _why(said: str) -> str:
+    """Return the reason that pip-audit gave, from its own words or the end of its traceback."""
+    lines = [line for line in map(str.strip, said.splitlines()) if line]
+    own = [line for line in lines if line.startswith("ERROR") and "Tip:" not in line]
+    reason = (own or lines or ["it said nothing"])[-1]
+    return f"the list of known weaknesses can't be asked, so nothing was checked ({reason})"
