@@ -6,7 +6,13 @@ specification and writes its history, summary and timing.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":
+    raise ImportError(
+        "fedcore needs Linux or macOS (it locks folders as POSIX systems do); on Windows use WSL 2"
+    )
 
 if TYPE_CHECKING:
     from fedcore.runner import Result, run

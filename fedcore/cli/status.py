@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcore.cli.extensions import extensions
 from fedcore.status import FINISHED, Status, counts, seconds_left, survey
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _planned(report: str) -> Mapping[str, Mapping[str, str]] | None:
     """Ask whoever knows what should be there; None if nobody does."""
     beside = Path("params.yaml")
     if beside.is_file():
-        for entry in entry_points(group=PLANS):
-            plan: Mapping[str, Mapping[str, str]] = entry.load()(beside, report)
-            return plan
+        for plan in extensions(PLANS):
+            planned: Mapping[str, Mapping[str, str]] = plan(beside, report)
+            return planned
     return None

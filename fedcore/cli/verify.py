@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fedcore.cli.extensions import extensions
 
 CHECKS = "fedcore.verify"
 
@@ -36,8 +37,8 @@ def verify(
     problems = list(found.problems)
     beside = params or Path("params.yaml")
     if params or beside.is_file():
-        for entry in entry_points(group=CHECKS):
-            problems += entry.load()(found, beside)
+        for compare in extensions(CHECKS):
+            problems += compare(found, beside)
     for problem in problems:
         typer.echo(problem)
     counts = f"{len(found.runs)} runs, {len(found.partitions)} partitions, {len(found.unfinished)} unfinished"
