@@ -1,0 +1,99 @@
+"""What `mkdocs build` calls: pages made of the code and of files outside docs/, and links to these."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from pipeline.handbook import commands, papers, specification
+
+HOME = Path(__file__).parents[2]
+COPIED = {
+    "CHANGELOG.md": "reference/changelog.md",
+    "SECURITY.md": "reference/security.md",
+    "pipeline/papers/README.md": "reference/papers.md",
+}
+SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages."""
+    for address, text in pages(HOME / "docs" / "img" / "papers").items():
+        files.append(File.generated(config, address, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let links to files outside docs/ lead to their page here; others become plain text."""
+    address = page.file.src_uri
+    places = {place: name for name, place in sources().items()}
+    written = (HOME / "docs" / address).exists()
+    return relinked(markdown, f"docs/{address}" if written else places.get(address, address), address)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Let every page load the search's helper from the site itself, in place of the network."""
+    site = Path(config.site_dir)
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        if SHIM in text:
+            here = posixpath.relpath(HELPER, path.parent.relative_to(site).as_posix())
+            path.write_text(text.replace(SHIM, here), encoding="utf-8")
+
+
+def pages(pictures: Path) -> Mapping[str, str]:
+    """Return the generated pages by their address below docs/."""
+    made: dict[str, Callable[[], str]] = {
+        "reference/commands.md": commands.page,
+        "reference/specification.md": specification.page,
+        "reference/plugins.md": specification.plugins_page,
+        "papers/index.md": lambda: papers.index(pictures),
+    }
+    copied = {address: (HOME / name).read_text(encoding="utf-8") for name, address in COPIED.items()}
+    own = {address_of(name): papers.page(name, pictures) for name in papers.names()}
+    return {**{address: make() for address, make in made.items()}, **copied, **own}
+
+
+def sources() -> Mapping[str, str]:
+    """Return the page's address of each file outside docs/ that has one."""
+    readmes = {f"pipeline/papers/{name}/README.md": address_of(name) for name in papers.names()}
+    return {**COPIED, **readmes, "README.md": "index.md"}
+
+
+def address_of(paper: str) -> str:
+    """Return the address of a paper's page."""
+    return f"papers/{paper}.md"
+
+
+def relinked(markdown: str, source: str, address: str) -> str:
+    """Return a page's text with its links as they have to be on the site.
+
+    Args:
+        markdown: the text.
+        source: the file that holds the text, from the project's root: its links start there.
+        address: where its page is, from docs/.
+    """
+    known = sources()
+    here = posixpath.dirname(address)
+
+    def replaced(found: re.Match[str]) -> str:
+        picture, label, target, place = found[1], found[2], found[3], found[4] or ""
+        within = source.startswith("docs/") and (HOME / "docs" / here / target).exists()
+        if re.match(r"\w+:", target) or (within and not target.startswith("../")):
+            return found[0]
+        file = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        inside = known.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else None)
+        if inside is None and not (HOME / file).exists():
+            return found[0]
+        if inside is None:
+            return label
+        return f"{picture}[{label}]({posixpath.relpath(inside, here or '.')}{place})"
+
+    return LINK.sub(replaced, markdown)

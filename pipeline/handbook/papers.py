@@ -1,0 +1,96 @@
+"""A page a paper: its README, what is open about the results, and pictures of its targets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.papers import FOLDER, papers
+from pipeline.targets import Curves, Drawing, Listing, Target
+
+MADE = "made.json"
+HEAD = """# The papers
+
+Five papers on federated learning with data that differ between clients. A page a paper says what it claims,
+which of its tables and figures can be built, with which settings, and what it leaves open.
+"""
+
+
+def names() -> tuple[str, ...]:
+    """Return the papers' names."""
+    return tuple(papers())
+
+
+def index(pictures: Path) -> str:
+    """Return the page that lists the papers."""
+    rows = [
+        f"| [{name}]({name}.md) | {paper.title} | {paper.citation} | {len(paper.targets)} |"
+        for name, paper in papers().items()
+    ]
+    table = ["| Name | Paper | By | Targets |", "|:--|:--|:--|--:|", *rows]
+    return "\n".join([HEAD, *table, "", _made(pictures), ""])
+
+
+def page(name: str, pictures: Path) -> str:
+    """Return a paper's page.
+
+    Args:
+        name: the paper.
+        pictures: the folder of pictures, of which `<paper>/<target>.webp` are shown.
+    """
+    paper = papers()[name]
+    text = (FOLDER / name / "README.md").read_text(encoding="utf-8")
+    _, _, rest = text.partition("\n")
+    head = [
+        f"# {paper.title}",
+        "",
+        f"`{name}` in commands and files: `snakemake --cores 2 reports/{name}`.",
+        "",
+    ]
+    found = [
+        "",
+        "## What we found so far",
+        "",
+        FOUND.format(name=name),
+        "",
+        "## Pictures",
+        "",
+        _made(pictures),
+    ]
+    return "\n".join([*head, rest.strip(), *found, "", *_gallery(name, pictures)]) + "\n"
+
+
+FOUND = """Runs at the papers' own scale take days. What has been learned from those that were done, and where
+a result can't come near what is printed, stands in [how the papers are read](../fidelity.md). For a state of
+your own, `uv run python -m pipeline fidelity` puts every published number and claim beside what is in
+`results/`."""
+
+
+def kind(target: Target) -> str:
+    """Return what a target is, in a word."""
+    if isinstance(target, Curves | Drawing):
+        return "figure"
+    return "words" if isinstance(target, Listing) else "table"
+
+
+def _gallery(name: str, pictures: Path) -> Iterator[str]:
+    yield '<div class="pictures" markdown>'
+    for target, made in papers()[name].targets.items():
+        if not (pictures / name / f"{target}.webp").exists():
+            continue
+        address = f"../img/papers/{name}/{target}.webp"
+        said = made.title.replace('"', "'").replace("[", "(").replace("]", ")")
+        yield f"\n[![{target}: {said}]({address})]({address})\n`{target}` ({kind(made)}): {made.title}.\n"
+    yield "</div>"
+
+
+def _made(pictures: Path) -> str:
+    """Say when and from what the pictures were made."""
+    if not (pictures / MADE).exists():
+        return "No pictures have been made: `python -m pipeline pictures` makes them of what is in reports/."
+    found = json.loads((pictures / MADE).read_text(encoding="utf-8"))
+    return (
+        f"Reports at the scale `{found['scale']}`, of {found['date']}, commit {found['commit']}. "
+        "The demo scale shows that everything works, not what a paper found, and says so on every picture."
+    )

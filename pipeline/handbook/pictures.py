@@ -1,0 +1,64 @@
+"""Small pictures of reports for the papers' pages: docs/img/papers/<paper>/<target>.webp."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedcore.errors import DataError
+from fedcore.files import atomic, write_json
+from pipeline.handbook.papers import MADE
+from pipeline.papers import papers
+
+WIDTH, QUALITY = 900, 55
+TOOL = "pdftoppm"
+
+
+def make(reports: Path, out: Path, scale: str, commit: str, date: str) -> list[Path]:
+    """Draw every target that has a picture or a PDF.
+
+    Args:
+        reports: the folder of reports.
+        out: the folder for the pictures; those of targets without a report stay.
+        scale, commit, date: what is said below them.
+
+    Raises:
+        DataError: nothing is in ``reports``, or there is no ``pdftoppm`` for tables.
+    """
+    made = [_small(source, out / name / f"{target}.webp") for name, target, source in _sources(reports)]
+    if not made:
+        raise DataError(f"{reports}: no figures or tables as png or pdf")
+    write_json(out / MADE, {"scale": scale, "commit": commit, "date": date})
+    return made
+
+
+def _sources(reports: Path) -> Iterator[tuple[str, str, Path]]:
+    for name, paper in papers().items():
+        for target in paper.targets:
+            found = [reports / name / f"{target}.{form}" for form in ("png", "pdf")]
+            yield from ((name, target, path) for path in [p for p in found if p.exists()][:1])
+
+
+def _small(source: Path, target: Path) -> Path:
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = _raster(source, Path(folder)) if source.suffix == ".pdf" else source
+        with Image.open(path) as picture:
+            plain = picture.convert("RGB")
+        plain.thumbnail((WIDTH, 4 * WIDTH))
+        with atomic(target) as handle:
+            plain.save(handle, "WEBP", quality=QUALITY, method=6)
+    return target
+
+
+def _raster(source: Path, folder: Path) -> Path:
+    if shutil.which(TOOL) is None:
+        raise DataError(f"{TOOL}: not found; it draws tables (Debian: poppler-utils)")
+    size = ["-scale-to-x", str(WIDTH), "-scale-to-y", "-1"]
+    command = [TOOL, "-png", "-singlefile", *size, str(source), str(folder / "page")]
+    subprocess.run(command, check=True)
+    return folder / "page.png"

@@ -1,0 +1,76 @@
+"""The reference of a run's specification and of the plug-ins that it can name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from fedcore.describe import KINDS, allowed, describe, written
+from fedcore.registry import plugins
+from fedcore.spec import Evaluation, LrSchedule, Participation, Spec, Training
+
+HEAD = """# A run's specification
+
+One YAML file says everything that decides a run's numbers, and nothing else: no paths of results, no
+devices, no cores. `fedcore run spec.yaml` checks it before anything is loaded; an error names the key, what
+was found and what was expected. Defaults are filled in before hashing, so equal meaning is an equal hash.
+
+```yaml title="spec.yaml"
+data: {name: mnist, edition: demo}
+partition: {name: dirichlet, clients: 10, alpha: 0.3}
+model: {name: mlp, hidden: [64]}
+algorithm: {name: fedprox, mu: 0.1}
+training: {rounds: 3, local_epochs: 1, batch_size: 20, lr: 0.1}
+participation: {fraction: 0.5}
+evaluation: {every: 1, clients: true}
+seed: 3
+```
+
+`data`, `partition`, `model` and `algorithm` hold a plug-in's `name` and its own keys:
+[all plug-ins](plugins.md) with theirs.
+"""
+SECTIONS: dict[str, type[BaseModel]] = {
+    "": Spec,
+    "training": Training,
+    "training.lr_schedule": LrSchedule,
+    "participation": Participation,
+    "evaluation": Evaluation,
+}
+PLUGINS = """# Plug-ins
+
+What a specification can name, as `fedcore describe NAME` prints it: parts, keys with defaults and ranges,
+what travels, and the source of each definition. `fedcore list` shows all names on a screen.
+"""
+
+
+def page() -> str:
+    """Return the page on a specification's keys."""
+    found = [HEAD]
+    for where, model in SECTIONS.items():
+        found += [
+            f"## {f'`{where}`' if where else 'The top level'}",
+            "",
+            inspect.cleandoc(model.__doc__ or ""),
+        ]
+        found += ["", "| key | default | values |", "|:--|:--|:--|", *_rows(model, where), ""]
+    return "\n".join(found)
+
+
+def plugins_page() -> str:
+    """Return the page on plug-ins."""
+    found = [PLUGINS]
+    for title, kind in KINDS.items():
+        found.append(f"## {title.capitalize()}\n")
+        for name in sorted(plugins(kind)):
+            found.append(f"### {name}\n\n```text\n{describe(name)}\n```\n")
+    return "\n".join(found)
+
+
+def _rows(model: type[BaseModel], where: str) -> Iterator[str]:
+    made = model.model_json_schema(by_alias=True)
+    for key, schema in made["properties"].items():
+        default = "required" if key in made.get("required", ()) else f"`{written(schema)}`"
+        values = allowed(schema).replace("|", "\\|")
+        yield f"| `{where}{'.' if where else ''}{key}` | {default} | {values} |"
