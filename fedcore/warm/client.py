@@ -15,6 +15,7 @@ from fedcore.warm import VARIABLE, place
 
 KILLED = 137
 DECLINED = b"declined"
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def delegate(arguments: list[str]) -> int | None:
@@ -65,16 +66,16 @@ def _tell(arguments: list[str], began: float, memory: bool) -> None:
 
 
 def begin() -> None:
-    """Start the warm process before there is a command for it."""
+    """Start the warm process before there is a command for it: for commands of one thread, as runs are."""
     path, _, rest = os.environ[VARIABLE].partition("|")
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with contextlib.suppress(OSError):
-        _start(path, rest.partition("|")[0])
+        _start(path, rest.partition("|")[0], **dict.fromkeys(THREADS, "1"))
 
 
 def decisive() -> dict[str, str | None]:
     """Return what decides how a process turns out when it imports fedcore."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH", "FEDCORE_PLUGINS")
+    names = (*THREADS, "PYTHONPATH", "FEDCORE_PLUGINS")
     return {"prefix": sys.prefix, "folder": os.getcwd(), **{name: os.environ.get(name) for name in names}}
 
 
@@ -111,7 +112,7 @@ def _connection(path: str, owner: str) -> socket.socket:
     return connection
 
 
-def _start(path: str, owner: str) -> None:
+def _start(path: str, owner: str, **environment: str) -> None:
     """Listen, and hand the listening socket to a new process, so that nobody has to wait for it."""
     if os.path.exists(path):
         os.unlink(path)
@@ -120,6 +121,7 @@ def _start(path: str, owner: str) -> None:
         listening.listen(1024)
         subprocess.Popen(
             [sys.executable, "-P", "-m", "fedcore.warm.server", str(listening.fileno()), owner, path],
+            env=os.environ | environment,
             pass_fds=[listening.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

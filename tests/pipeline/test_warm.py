@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fedcore.warm.client import THREADS
+
 START = (
     "from fedcore import warm; warm.share(); import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
 )
@@ -68,3 +70,25 @@ def test_each_run_measures_itself_in_a_warm_process_too(spec: dict[str, Any], tm
             (tmp_path / "times.tsv").unlink()
         else:
             assert not (tmp_path / "times.tsv").exists(), "finished runs are kept, and so not measured"
+
+
+def test_in_a_cluster_s_job_the_warm_process_takes_what_snakemake_starts_with_one_thread(
+    spec: dict[str, Any], tmp_path: Path
+) -> None:
+    """It begins before there is a command, so that it can't have the command's environment."""
+    (tmp_path / "order.json").write_text(json.dumps([{"spec": spec, "out": "out"}]))
+    kept = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    threads = dict.fromkeys(THREADS, "1")
+    tell = f"import os, sys; os.environ |= {threads}; sys.argv[0] = 'fedcore'; "
+    tell += "from fedcore.warm.client import delegate; sys.exit(delegate(sys.argv[1:]) is None)"
+    done = subprocess.run(
+        [sys.executable, "-c", START, sys.executable, "-c", tell, "run-batch", "order.json", "--quiet"],
+        cwd=tmp_path,
+        env=kept | {"TMPDIR": str(tmp_path), "SLURM_JOB_ID": "7"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, "declined" + done.stderr
+    assert (tmp_path / "out" / "summary.json").exists()
