@@ -14,6 +14,7 @@ from pipeline.targets import Curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 SETTINGS: Any = {
@@ -79,8 +80,6 @@ def save(made: Figure, paths: Mapping[str, Path]) -> None:
 
 def curves(axes: Axes, own: pd.DataFrame, names: Sequence[str]) -> None:
     """Draw a line over rounds and a band for each of ``names`` that has lines in a tidy frame."""
-    from matplotlib.ticker import MaxNLocator
-
     for place, name in enumerate(names):
         line = own[own["row"] == name]
         if line.empty:
@@ -104,9 +103,16 @@ def curves(axes: Axes, own: pd.DataFrame, names: Sequence[str]) -> None:
             alpha=0.15,
             linewidth=0,
         )
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    whole_numbers(axes.xaxis)
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.margins(x=0.02)
+
+
+def whole_numbers(axis: Axis) -> None:
+    """Put an axis's ticks at whole numbers, as for rounds."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator("auto", integer=True))
 
 
 def wrapped(text: str, width: int = 150) -> str:

@@ -42,7 +42,6 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw the features at the four rounds, and the MMD over all; the tidy lines are the four rounds."""
     import matplotlib
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
     from pipeline.report import plots, spread, style
 
@@ -65,7 +64,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
         axes.plot(line["round"], line["mean"], color=look.colour, linestyle=look.line)
         axes.plot(shown["round"], shown["mean"], look.marker, color=look.colour)
         axes.fill_between(line["round"], low, high, color=look.colour, alpha=0.15, linewidth=0)
-        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        plots.whole_numbers(axes.xaxis)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("communication round")
         axes.set_ylabel("MMD to the mixture")

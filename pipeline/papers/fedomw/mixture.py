@@ -49,6 +49,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
             label = f"client {name.removeprefix('p_')}"
             axes.plot(weights.index, weights[name], color=colour, marker=marker, markevery=every, label=label)
             axes.axhline(weights[name].iloc[0], color=colour, linestyle=":", linewidth=0.8)
+        plots.whole_numbers(axes.xaxis)
         axes.set_xlabel("pass of central training")
         axes.set_ylabel("mixture weight")
         axes.grid(alpha=0.25, linewidth=0.5)

@@ -170,9 +170,7 @@ def bars(
     axes: Axes, frame: pd.DataFrame, columns: Sequence[str], ticks: Sequence[str], limit: float = math.nan
 ) -> None:
     """Draw a bar an algorithm in each column, an open one up to ``limit`` where no run has a number."""
-    from matplotlib.ticker import MaxNLocator
-
-    from pipeline.report import style
+    from pipeline.report import plots, style
 
     own = frame[frame["column"].isin(columns)]
     rows = list(dict.fromkeys(own["row"]))
@@ -204,7 +202,7 @@ def bars(
         axes.set_ylim(bottom=0)
     else:
         axes.set_ylim(0, 1.2 * limit)
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        plots.whole_numbers(axes.yaxis)
 
 
 EFFICIENCY = Drawing(

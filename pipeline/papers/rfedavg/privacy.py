@@ -56,6 +56,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
                 label=f"σ = {sigma}",
             )
             axes.fill_between(line["round"], low, high, color=colour, alpha=0.15, linewidth=0)
+        plots.whole_numbers(axes.xaxis)
         axes.set_xlabel("communication round")
         axes.set_ylabel("test accuracy (%)")
         axes.grid(alpha=0.25, linewidth=0.5)
