@@ -1,4 +1,7 @@
-"""A GPU computes the same run as a CPU, for every algorithm and model, within a tolerance."""
+"""A GPU computes the same run as a CPU, for every algorithm and model, within a tolerance.
+
+Where there is no GPU, a pretended one shows at least that nothing is computed across devices.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 from engine_cases import ALGORITHMS, MODELS, specification
+from pretended_gpu import DEVICE, pretended
 
 from fedcore.runner import Result, Settings, run
 
 TOLERANCE = {"float64": 1e-8, "float32": 1e-3}
+LONG = {"centralised", "dl_opt", "radfed", "radfed_a", "radfed_i"}
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no usable GPU on this machine")
 
 
@@ -54,3 +59,47 @@ def test_auto_is_a_gpu_where_there_is_one(images: Path) -> None:
     spec = specification(images, "fedavg", "linear")
     spec["training"] = {**spec["training"], "rounds": 1}
     assert on("auto", spec).timing["device"] == expected
+
+
+def agree_to_the_bit(spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    spec["training"]["rounds"] = min(2, spec["training"]["rounds"])
+    with pretended(monkeypatch):
+        found = on("cuda", spec)
+    expected = on("cpu", spec)
+    assert found.timing["device"] == DEVICE.type
+    assert found.summary == expected.summary
+    for name, array in expected.parameters.items():
+        assert np.array_equal(found.parameters[name], array), name
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in ALGORITHMS],
+)
+def test_no_algorithm_computes_across_devices(
+    images: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agree_to_the_bit(specification(images, algorithm, "tanh", engine="stacked"), monkeypatch)
+
+
+@pytest.mark.parametrize("engine", ["autograd", "analytic", "stacked"])
+@pytest.mark.parametrize("model", MODELS)
+def test_no_engine_computes_across_devices(
+    images: Path, model: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agree_to_the_bit(specification(images, "scaffold", model, engine=engine), monkeypatch)
+
+
+def test_the_pretended_gpu_refuses_what_a_gpu_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = torch.arange(3.0)
+    with pretended(monkeypatch):
+        far = here.to(DEVICE)
+        with pytest.raises(RuntimeError, match="same device"):
+            far + here
+        with pytest.raises(RuntimeError, match="same device"):
+            torch.stack([here, far])
+        with pytest.raises((RuntimeError, TypeError)):
+            far.numpy()
+        assert far[torch.tensor([2, 0])].cpu().tolist() == [2.0, 0.0]
+        assert (far * torch.tensor(2.0)).device == DEVICE
+        assert float(far.sum()) == 3.0
