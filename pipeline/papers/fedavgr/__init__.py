@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.papers.fedavgr.figures import MMD
 from pipeline.papers.fedavgr.risk import EXCESS_RISK
+from pipeline.papers.fedavgr.search import SEARCHES
 from pipeline.papers.fedavgr.tables import DATASETS, TABLES
 from pipeline.report import ranks
 from pipeline.targets import Paper
@@ -17,5 +18,6 @@ PAPER = Paper(
         "table2_ranks": ranks.summary(TABLES["table2"]),
         "fig_mmd": MMD,
         "excess_risk": EXCESS_RISK,
+        **SEARCHES,
     },
 )

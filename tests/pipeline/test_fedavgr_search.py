@@ -1,0 +1,33 @@
+"""FedAvgR's searches: every combination, scored on rows that are neither trained on nor tested."""
+
+from __future__ import annotations
+
+import pytest
+from pretended import catalogue
+
+from pipeline.papers.fedavgr.search import GRIDS
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"), [("search_fedavg", 12), ("search_fedprox", 4), ("search_fedavgr", 9)]
+)
+def test_the_grid_is_whole_and_its_runs_hold_rows_out(name: str, rows: int) -> None:
+    made = catalogue("fedavgr", "paper")
+    cells = made.cells("fedavgr", name)
+    assert len(cells) == rows * 9
+    method, _, options = GRIDS[name]
+    for (row, _), runs in cells.items():
+        (run,) = runs
+        assert run.algorithm == method
+        assert run.spec["partition"]["validation"] == 0.2
+        assert run.spec["evaluation"]["validation"]
+        for option in options:
+            section, key = option.key.split(".")
+            assert f"{key}_{run.spec[section][key]:g}" in row
+    assert len({run.group for runs in cells.values() for run in runs}) == rows * 9
+
+
+def test_short_runs_try_fewer_values() -> None:
+    made = catalogue("fedavgr")
+    assert len(made.cells("fedavgr", "search_fedavg")) == 4 * 9
+    assert all(len(runs) == 2 for runs in made.cells("fedavgr", "search_fedavg").values())
