@@ -24,8 +24,10 @@ What goes wrong, or is made to, and what happens then. Each line is a test; its 
 running it, the long ones (`-m slow`) included. "Trials" are single disturbances, files or inputs; "failures"
 are tests with any trial that went otherwise than the line says. This page is generated:
 
-    uv run pytest -m "slow or not slow" --measured docs/reliability.json tests/faults
-    uv run python tests/faults/page.py
+```sh title="Not executed by the tests as it stands: it runs them, for an hour"
+uv run pytest -m "slow or not slow" --measured docs/reliability.json tests/faults
+uv run python tests/faults/page.py
+```
 
 (The same for the tests of other folders that are named below; counts of tests that were not run are kept.)
 """
