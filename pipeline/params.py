@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from fedcore.errors import SpecError
 from fedcore.options import keys_of, nearest
+from pipeline.contributed import joined
 from pipeline.schema import CommonParams, PaperParams, Params, ScaleParams
 
 
@@ -37,12 +38,13 @@ class Scaled:
 
 
 def load(config: Mapping[str, Any]) -> Scaled:
-    """Validate the configuration and apply its scale.
+    """Validate the configuration, with the rows of plug-in files, and apply its scale.
 
     Raises:
         SpecError: one line with the path of the key, what was found and what was expected.
     """
-    params = check(Params, dict(config))
+    config = joined(config)
+    params = check(Params, config)
     _known("primary_paper", params.primary_paper, params.papers)
     _known("scale", params.scale, params.scales)
     scale = params.scales[params.scale]

@@ -1,0 +1,47 @@
+"""FedMedian: the server moves by the coordinate-wise median of the clients' changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fedcore.parts import Aggregation, Recipe, Run, State, Upload
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+from fedcore.spec import Spec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class FedMedianOptions(AlgorithmOptions):
+    """``weighted_by_size``: a client with twice the rows counts twice."""
+
+    weighted_by_size: bool = False
+
+
+@dataclass(frozen=True)
+class Median(Aggregation):
+    """The lower median of each coordinate of Delta_k; Yin et al., ICML 2018."""
+
+    weighted_by_size: bool
+    label: str = "coordinate-wise median"
+
+    def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
+        """Return the median change [d]."""
+        import torch
+
+        values, order = torch.sort(torch.stack([upload.model - model for upload in uploads]), dim=0)
+        sizes = [upload.samples if self.weighted_by_size else 1 for upload in uploads]
+        weights = torch.tensor(sizes, dtype=values.dtype, device=values.device)[order]
+        reached = weights.cumsum(0) >= weights.sum(0) / 2
+        return values.gather(0, reached.to(torch.uint8).argmax(0, keepdim=True)).squeeze(0)
+
+
+def build(options: FedMedianOptions, spec: Spec) -> Recipe:
+    """FedAvg with the median in the mean's place."""
+    return recipe(aggregate=Median(options.weighted_by_size))
+
+
+PLUGIN = Plugin("fedmedian", FedMedianOptions, build, "coordinate-wise median", "Yin et al., ICML 2018")
+PAPERS = {"rfedavg": {}}
