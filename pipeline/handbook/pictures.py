@@ -13,7 +13,7 @@ from fedcore.files import atomic, write_json
 from pipeline.handbook.papers import MADE
 from pipeline.papers import papers
 
-WIDTH, QUALITY = 900, 55
+WIDTH, QUALITY = 760, 50
 TOOL = "pdftoppm"
 
 
