@@ -15,6 +15,7 @@ from fedcore import failures
 from fedcore.cli import data
 from fedcore.cli.describe import describe, list_plugins
 from fedcore.cli.partition import partition
+from fedcore.cli.prove import prove
 from fedcore.cli.status import status
 from fedcore.cli.verify import verify
 from fedcore.data import Source
@@ -34,6 +35,7 @@ app.command()(verify)
 app.command()(status)
 app.command("list")(list_plugins)
 app.command()(describe)
+app.command("test")(prove)
 app.add_typer(data.app, name="data")
 
 Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]

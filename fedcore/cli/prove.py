@@ -1,0 +1,82 @@
+"""``fedcore test``: whether a contributed algorithm, data set or partition does what all of them must."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import yaml
+
+from fedcore.errors import SpecError
+
+if TYPE_CHECKING:
+    from fedcore.data import Source
+    from fedcore.proving.finding import Check
+    from fedcore.registry import Plugin
+
+
+def prove(
+    file: Annotated[Path, typer.Argument(help="The plug-in's Python file, wherever it lies.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="An option of the plug-in, as key=value; may be repeated."),
+    ] = None,
+    root: Annotated[
+        Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")
+    ] = Path("data"),
+    mirror: Annotated[
+        str | None, typer.Option(help="Folder or URL that holds upstream's data files.")
+    ] = None,
+) -> None:
+    """Check what every algorithm, data set or partition must do, and say in plain words what fails.
+
+    An algorithm: equal bytes again, exact resume, engines that agree, traffic that is counted. A data set:
+    the same arrays again, what it declares. A partition: every row once, the same again. The exit code is 1
+    if something fails.
+
+    Example: fedcore test plugins/algorithms/fedclip.py --set length=0.5
+    """
+    from fedcore.data import Source
+    from fedcore.proving.finding import findings
+    from fedcore.proving.plugin import register
+
+    options = dict(map(_option, set_ or ()))
+    failed = 0
+    with tempfile.TemporaryDirectory() as name:
+        kind, plugins = register(file, Path(name, "plugins"))
+        for plugin in plugins:
+            typer.echo(f"{kind} '{plugin.name}'")
+            place = Path(name, plugin.name)
+            for found in findings(_checks(kind, plugin, options, place, Source(root, mirror), file)):
+                typer.echo(f"  {found}")
+                failed += bool(found.wrong)
+    if failed:
+        typer.echo(f"{failed} failed", err=True)
+        raise typer.Exit(1)
+
+
+def _checks(
+    kind: str, plugin: Plugin, options: dict[str, Any], folder: Path, source: Source, file: Path
+) -> Iterator[tuple[str, Check]]:
+    if kind == "algorithm":
+        from fedcore.proving import algorithms
+
+        return algorithms.checks(plugin, options, folder)
+    if kind == "partition":
+        from fedcore.proving import partitions
+
+        return partitions.checks(plugin, options)
+    from fedcore.proving import data
+
+    return data.checks(plugin, options, source, file)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """Split key=value; the value is read as YAML."""
+    key, sign, value = text.partition("=")
+    if not sign:
+        raise SpecError(f"--set: got {text!r}, expected key=value")
+    return key, yaml.safe_load(value)

@@ -1,0 +1,248 @@
+"""What any algorithm must do: end, repeat itself, resume, be the same in all engines, count its bytes."""
+
+from __future__ import annotations
+
+import csv
+import random
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedcore.errors import SpecError
+from fedcore.parts import Part, Plan, State, Upload
+from fedcore.parts import Run as Known
+from fedcore.proving.finding import Check, Skipped
+from fedcore.registry import Plugin
+from fedcore.runner import Result, Settings, prepare, run
+from fedcore.simulation import simulate
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MODELS: tuple[dict[str, Any], ...] = (
+    {"name": "mlp", "hidden": [6], "activation": "tanh"},
+    {"name": "rff_linear", "features": 20, "sigma": 1.0, "learnable": True},
+    {"name": "logistic"},
+)
+ROUNDS = (6, 1)
+STREAMS = "draw random numbers from run.streams.get(purpose, round, client) and nowhere else"
+STATE = "keep what must survive a round in state.server, state.clients, state.slots or state.values"
+GRADIENTS = (
+    "a term's feature_gradient must be the gradient of its feature_loss, whoever calls it and how often"
+)
+TOLERANCE = 1e-9
+CPU = Settings(device="cpu")
+
+
+class Stop(Exception):
+    """Ends a run before its time."""
+
+
+def checks(plugin: Plugin, options: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Check]]:
+    """Yield what is demanded of an algorithm, with the check of each.
+
+    Args:
+        plugin: the algorithm.
+        options: hyperparameters that have no default, or others than the default.
+        folder: an empty folder to work in.
+
+    Raises:
+        SpecError: no short run of the algorithm can be specified.
+    """
+    spec = specification(plugin, options)
+    yield "it runs and its numbers are finite", partial(_finite, spec)
+    yield "loss falls on clients that are alike", partial(_learns, spec)
+    yield "the same specification gives the same bytes", partial(_again, spec, folder / "again")
+    yield "another seed gives other numbers", partial(_seeds, spec)
+    yield "an interrupted run goes on to the same bytes", partial(_resumes, spec, folder / "resumed")
+    for engine in ("analytic", "stacked"):
+        yield f"engine '{engine}' agrees with autograd", partial(_agrees, spec, engine)
+    yield "what travels is counted, and named", partial(_counts, spec)
+    if not plugin.released:
+        yield "variant 'released' is the same where none is described", partial(_one_variant, spec)
+
+
+def specification(plugin: Plugin, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a short run of an algorithm on generated data: the first that it accepts.
+
+    Raises:
+        SpecError: it accepts none; the line says why it refused the last.
+    """
+    refused: SpecError | None = None
+    for model in MODELS:
+        for rounds in ROUNDS:
+            spec: dict[str, Any] = {
+                "data": {"name": "synthetic", "clients": 4, "dimension": 8, "classes": 3, "largest": 60},
+                "partition": {"name": "natural", "validation": 0.2},
+                "model": model,
+                "algorithm": {"name": plugin.name, **options},
+                "training": {"rounds": rounds, "local_epochs": 1, "batch_size": 8, "lr": 0.05},
+                "participation": {"fraction": 0.75},
+                "dtype": "float64",
+                "engine": "autograd",
+                "seed": 3,
+            }
+            try:
+                run({**spec, "training": {**spec["training"], "rounds": 1}}, None, CPU)
+                run(spec, None, CPU) if rounds > 1 else None
+            except SpecError as error:
+                refused = error
+            except Exception:
+                return spec
+            else:
+                return spec
+    raise refused or SpecError(f"algorithm '{plugin.name}' accepts no run")
+
+
+def _finite(spec: dict[str, Any]) -> str:
+    result = run(spec, None, CPU)
+    if result.summary["status"] != "completed":
+        return f"after {result.summary['rounds']} rounds a parameter or a loss is no finite number"
+    return ""
+
+
+def _learns(spec: dict[str, Any]) -> str:
+    alike = {**spec, "partition": {"name": "iid", "clients": 4, "validation": 0.2}}
+    history = run(alike, None, CPU).history
+    first, last = history[0]["train_loss"], history[-1]["train_loss"]
+    return "" if last < first else f"the training loss was {first:.4g} before and is {last:.4g} after"
+
+
+def _again(spec: dict[str, Any], folder: Path) -> str:
+    for name, disturbed in (("one", 1), ("two", 2), ("three", 2)):
+        _disturb(disturbed)
+        run(spec, folder / name, CPU)
+    if not (where := _difference(folder / "one", folder / "two")):
+        return ""
+    if _difference(folder / "two", folder / "three"):
+        return f"{where}; a part remembers something of an earlier run: {STATE}"
+    return f"{where}; numpy's, torch's or Python's own random numbers are used: {STREAMS}"
+
+
+def _disturb(seed: int) -> None:
+    """Seed the random numbers that nobody should use."""
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _seeds(spec: dict[str, Any]) -> str:
+    one, other = (run({**spec, "seed": seed}, None, CPU).history for seed in (3, 4))
+    return "" if one != other else f"seeds 3 and 4 give the same history; {STREAMS}"
+
+
+def _resumes(spec: dict[str, Any], folder: Path) -> str | Skipped:
+    rounds = spec["training"]["rounds"]
+    run(spec, folder / "whole", CPU)
+    for stop in range(rounds):
+
+        def cut(done: int, total: int, row: Mapping[str, float], last: int = stop) -> None:
+            if done > last:
+                raise Stop
+
+        part = folder / f"from{stop}"
+        try:
+            run(spec, part, replace(CPU, checkpoint_seconds=0.0), cut)
+        except Stop:
+            run(spec, part, CPU)
+        if where := _difference(folder / "whole", part):
+            return f"stopped after round {stop} of {rounds}, {where}; {STATE}: no more is saved"
+        shutil.rmtree(part)
+    return ""
+
+
+def _difference(one: Path, other: Path) -> str:
+    """Say where two runs differ first; empty if they don't."""
+    names = sorted(
+        path.name for path in one.iterdir() if path.suffix == ".csv" or path.name == "summary.json"
+    )
+    differing = [name for name in names if (one / name).read_bytes() != (other / name).read_bytes()]
+    if not differing:
+        return ""
+    if "history.csv" in differing:
+        with (one / "history.csv").open() as a, (other / "history.csv").open() as b:
+            for left, right in zip(csv.DictReader(a), csv.DictReader(b), strict=False):
+                columns = [key for key in left if left[key] != right.get(key)]
+                if columns:
+                    return f"{columns[0]} differs from round {left['round']} on"
+    return f"{differing[0]} differs"
+
+
+def _agrees(spec: dict[str, Any], engine: str) -> str | Skipped:
+    expected = run(spec, None, CPU)
+    try:
+        found = run({**spec, "engine": engine}, None, CPU)
+    except SpecError as error:
+        return Skipped(str(error))
+    apart = _distance(found, expected)
+    if apart <= TOLERANCE:
+        return ""
+    return f"parameters are {apart:.1e} of the largest apart, expected at most {TOLERANCE:.0e}; {GRADIENTS}"
+
+
+def _distance(found: Result, expected: Result) -> float:
+    """Return the largest difference of the final parameters relative to the largest parameter."""
+    pairs = [(found.parameters[name], expected.parameters[name]) for name in expected.parameters]
+    scale = max(float(np.abs(b).max()) for _, b in pairs)
+    return max(float(np.abs(a - b).max()) for a, b in pairs) / scale
+
+
+@dataclass(frozen=True)
+class Watch(Part):
+    """Sees what parts say of the traffic, and what clients send besides models."""
+
+    counted: dict[str, int] = field(default_factory=lambda: {"down": 0, "up": 0})
+    wrong: list[str] = field(default_factory=list)
+
+    def after(self, run: Known, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Compare a round's extras with what is counted."""
+        traffic = [part.traffic(run, state, plan) for part in run.recipe.parts()]
+        down, up = (sum(getattr(one, way) for one in traffic) for way in ("down", "up"))
+        if min(down, up) < 0 or not isinstance(down, int) or not isinstance(up, int):
+            self.wrong.append(f"traffic gives {down} bytes down and {up} up, expected whole numbers from 0")
+        extras = sorted({name for upload in uploads for name in upload.extras})
+        if extras and not up:
+            names = ", ".join(f"'{name}'" for name in extras)
+            self.wrong.append(
+                f"clients send {names} besides the model, but traffic counts no bytes up for it"
+            )
+        self.counted["down"] += down
+        self.counted["up"] += up
+
+
+def _counts(spec: dict[str, Any]) -> str:
+    from fedcore.describe import cargo
+    from fedcore.spec import parse
+
+    made, _, _ = prepare(parse(spec), CPU)
+    watch = Watch()
+    made = replace(made, recipe=replace(made.recipe, observers=(watch,)))
+    state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
+    for _ in simulate(made, state):
+        pass
+    if watch.wrong:
+        return watch.wrong[0]
+    for way in ("down", "up"):
+        named = cargo(made.recipe, way)
+        if watch.counted[way] and not named:
+            return (
+                f"traffic counts {watch.counted[way]:,} bytes {way} besides models, but cargo names nothing"
+            )
+        if named and not watch.counted[way]:
+            return f"cargo says that {', '.join(named)} travels {way}, but traffic counts no bytes for it"
+    total = sum(row["bytes_up"] for row in state.history)
+    return "" if total == state.bytes_up else f"rounds count {total:,} bytes up, the run {state.bytes_up:,}"
+
+
+def _one_variant(spec: dict[str, Any]) -> str:
+    paper, released = (run({**spec, "variant": name}, None, CPU) for name in ("paper", "released"))
+    if paper.history == released.history:
+        return ""
+    return "the numbers differ; say how in the plug-in's field released"

@@ -1,0 +1,101 @@
+"""A file with plug-ins, made known under their names wherever it lies."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+import fedcore
+from fedcore.errors import SpecError
+from fedcore.partitioning.base import PartitionOptions
+from fedcore.recipes import AlgorithmOptions
+from fedcore.registry import PACKAGES, Plugin, plugins
+
+VARIABLE = "FEDCORE_PLUGINS"
+FOLDERS: Mapping[str, str] = {kind: package.rpartition(".")[2] for kind, package in PACKAGES.items()}
+TESTED = ("algorithm", "data", "partition")
+
+
+def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
+    """Make a file's plug-ins known to this process.
+
+    Args:
+        path: the file.
+        folder: an empty folder, which gets a link to the file where it does not lie among known plug-ins.
+
+    Returns:
+        Their kind, one of ``TESTED``, and the plug-ins.
+
+    Raises:
+        SpecError: no such file, it can't be loaded, declares no plug-in or one of a name that is taken, or it
+            is of a kind that is not tested.
+    """
+    if not path.is_file():
+        raise SpecError(f"{path}: no such file")
+    path = path.resolve()
+    declared = _declared(alone(path), path)
+    kind = _kind(path, declared[0])
+    if not _known(path, kind):
+        place = folder / FOLDERS[kind]
+        place.mkdir(parents=True)
+        (place / path.name).symlink_to(path)
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = os.pathsep.join(filter(None, [before, str(folder)]))
+    plugins.cache_clear()
+    try:
+        known = plugins(kind)
+    except RuntimeError as error:
+        raise SpecError(f"{path}: {error}; take another name") from None
+    return kind, [known[plugin.name] for plugin in declared]
+
+
+def alone(path: Path) -> ModuleType:
+    """Import a file under a name that nobody looks for.
+
+    Raises:
+        SpecError: it can't be loaded.
+    """
+    name = f"fedcore_proving_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SpecError(f"{path}: not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise SpecError(f"{path}: cannot be loaded ({type(error).__name__}: {error})") from error
+    return module
+
+
+def _declared(module: ModuleType, path: Path) -> list[Plugin]:
+    single = getattr(module, "PLUGIN", None)
+    found = [*getattr(module, "PLUGINS", ()), *([single] if single else [])]
+    if not found or not all(isinstance(plugin, Plugin) for plugin in found):
+        raise SpecError(f"{path}: declares no plug-in; expected PLUGIN = fedcore.registry.Plugin(...)")
+    return found
+
+
+def _kind(path: Path, plugin: Plugin) -> str:
+    """Tell an algorithm, a partition and a data set by their options, other kinds by their folder."""
+    if issubclass(plugin.options, AlgorithmOptions):
+        return "algorithm"
+    if issubclass(plugin.options, PartitionOptions):
+        return "partition"
+    kind = next((kind for kind, name in FOLDERS.items() if path.parent.name == name), "data")
+    if kind not in TESTED:
+        raise SpecError(f"{path}: a {kind}; expected an algorithm, a data set or a partition")
+    return kind
+
+
+def _known(path: Path, kind: str) -> bool:
+    """Whether a file lies where plug-ins of its kind are looked for."""
+    roots = [
+        Path(fedcore.__file__).parent,
+        *map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))),
+    ]
+    return any((root / FOLDERS[kind]).resolve() == path.parent for root in roots)

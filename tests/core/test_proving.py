@@ -1,0 +1,358 @@
+"""`fedcore test` finds each broken promise, says it in words, and finds nothing wrong with what ships."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedcore.data import Source
+from fedcore.errors import SpecError
+from fedcore.proving import algorithms, data, partitions
+from fedcore.proving.finding import Finding, findings
+from fedcore.proving.plugin import register
+from fedcore.registry import plugins
+
+ROOT = Path(__file__).parents[2]
+ALGORITHM = '''
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+
+from fedcore.aggregate.mean import WeightedMean
+from fedcore.parts import Batch, BoundTerm, Cargo, Exchange, Term, Traffic
+from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.registry import Plugin
+
+CALLS = count()
+
+
+class Options(AlgorithmOptions):
+    """None."""
+
+
+@dataclass(frozen=True)
+class Mean(WeightedMean):
+    seen: list = field(default_factory=list)
+
+    def change(self, run, state, model, uploads):
+        mean = super().change(run, state, model, uploads)
+        {change}
+
+
+@dataclass(frozen=True)
+class Push(Term):
+    label: str = "push"
+
+    def bind(self, run, state, job):
+        return BoundTerm(
+            feature_loss=lambda phi, batch: 0.1 * (batch.weights @ phi.square()).sum(),
+            feature_gradient=lambda phi, batch: {gradient} * batch.weights[:, None] * phi,
+        )
+
+
+@dataclass(frozen=True)
+class Letter(Exchange):
+    label: str = "letter"
+
+    def uploaded(self, run, state, job, upload):
+        {uploaded}
+
+    def cargo(self):
+        return Cargo({cargo})
+
+    def traffic(self, run, state, plan):
+        return Traffic({traffic})
+
+
+def build(options, spec):
+    return recipe(aggregate=Mean(), objective=(Push(),), exchange=(Letter(),))
+
+
+PLUGIN = Plugin("mine", Options, build, "mine", "a test")
+'''
+SOUND = {"change": "return mean", "gradient": "0.2", "uploaded": "pass", "cargo": "", "traffic": ""}
+RUNS = "it runs and its numbers are finite"
+LEARNS = "loss falls on clients that are alike"
+SAME = "the same specification gives the same bytes"
+RESUMES = "an interrupted run goes on to the same bytes"
+ANALYTIC = "engine 'analytic' agrees with autograd"
+COUNTED = "what travels is counted, and named"
+BROKEN: dict[str, tuple[dict[str, str], str, str]] = {
+    "global random numbers": (
+        {"change": "return mean * np.random.uniform(0.9, 1.1)"},
+        SAME,
+        "random numbers are used",
+    ),
+    "a memory beyond the run": (
+        {"change": "return mean * (1 + 1e-3 * next(CALLS))"},
+        SAME,
+        "remembers something of an earlier run",
+    ),
+    "a memory in a part": (
+        {"change": "self.seen.append(1)\n        return mean / len(self.seen)"},
+        RESUMES,
+        "stopped after round",
+    ),
+    "no number": ({"change": "return mean * float('nan')"}, RUNS, "no finite number"),
+    "the wrong way": ({"change": "return -mean"}, LEARNS, "the training loss was"),
+    "an error": (
+        {"change": "return mean + missing"},
+        RUNS,
+        "raises NameError (name 'missing' is not defined)",
+    ),
+    "a wrong gradient": ({"gradient": "0.1"}, ANALYTIC, "feature_gradient must be the gradient"),
+    "extras that nobody counts": (
+        {"uploaded": "upload.extras['letter'] = upload.model", "cargo": "up=('a letter',)"},
+        COUNTED,
+        "clients send 'letter' besides the model, but traffic counts no bytes up",
+    ),
+    "cargo that nobody counts": ({"cargo": "down=('a letter',)"}, COUNTED, "a letter travels down, but"),
+    "bytes that nobody names": (
+        {"traffic": "up=8"},
+        COUNTED,
+        "bytes up besides models, but cargo names nothing",
+    ),
+    "negative bytes": ({"traffic": "down=-8"}, COUNTED, "expected whole numbers from 0"),
+}
+
+
+@pytest.fixture(autouse=True)
+def forget(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Forget registered plug-ins afterwards."""
+    monkeypatch.setenv("FEDCORE_PLUGINS", "")
+    yield
+    monkeypatch.undo()
+    plugins.cache_clear()
+
+
+def failed(found: list[Finding]) -> dict[str, str]:
+    return {one.demand: one.wrong for one in found if one.wrong}
+
+
+def of_algorithm(text: str, tmp_path: Path) -> dict[str, str]:
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    kind, (plugin,) = register(file, tmp_path / "plugins")
+    assert kind == "algorithm"
+    return failed(list(findings(algorithms.checks(plugin, {}, tmp_path / "work"))))
+
+
+def filled(template: str, parts: dict[str, str]) -> str:
+    for name, text in parts.items():
+        template = template.replace("{" + name + "}", text)
+    return template
+
+
+def test_a_sound_algorithm_passes(tmp_path: Path) -> None:
+    assert of_algorithm(filled(ALGORITHM, SOUND), tmp_path) == {}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_each_fault_of_an_algorithm_is_found_and_said(fault: str, tmp_path: Path) -> None:
+    parts, demand, said = BROKEN[fault]
+    found = of_algorithm(filled(ALGORITHM, SOUND | parts), tmp_path)
+    assert said in found.get(demand, ""), found
+    if demand in {ANALYTIC, COUNTED, RESUMES}:
+        assert set(found) <= {demand, "engine 'stacked' agrees with autograd"}
+
+
+QUICK = ("fedavg", "scaffold", "rfedavg_plus", "fedomw", "radfed_i", "centralised")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in sorted(plugins("algorithm"))],
+)
+def test_what_ships_passes(name: str, tmp_path: Path) -> None:
+    plugin = plugins("algorithm")[name]
+    assert failed(list(findings(algorithms.checks(plugin, {}, tmp_path)))) == {}
+
+
+PARTITION = '''
+import numpy as np
+
+from fedcore.data import Partition
+from fedcore.partitioning.base import PartitionOptions
+from fedcore.registry import Plugin
+
+
+class Options(PartitionOptions):
+    """``clients``: how many."""
+
+    clients: int = 5
+
+
+def build(options, dataset, rng):
+    rows = rng.permutation(len(dataset.train))
+    {body}
+    return Partition(tuple(np.array_split(rows, options.clients)), note={note})
+
+
+PLUGIN = Plugin("mine", Options, build, "mine", "a test")
+'''
+COVERS = "every row is held once, or dropped and said so"
+BROKEN_PARTITIONS = {
+    "a row twice": ("rows = np.concatenate([rows, rows[:1]])", "'dealt'", COVERS, "is held more than once"),
+    "a row lost": ("rows = rows[1:]", "'dealt'", COVERS, "is neither held nor dropped"),
+    "global random numbers": (
+        "rows = np.random.permutation(len(rows))",
+        "'dealt'",
+        "the same seed gives the same rows",
+        "gave two partitions",
+    ),
+    "one client too few": (
+        "options = options.model_copy(update={'clients': max(1, options.clients - 1)})",
+        "'dealt'",
+        "there are as many clients as asked for",
+        "were asked for",
+    ),
+    "data that change": (
+        "dataset.train.y[:] = 0",
+        "'dealt'",
+        "the data stay as they are",
+        "writes into the data",
+    ),
+    "no note": ("pass", "''", "a note says what was done", "the note is empty"),
+}
+
+
+def of_partition(body: str, note: str, tmp_path: Path) -> dict[str, str]:
+    file = tmp_path / "mine.py"
+    file.write_text(filled(PARTITION, {"body": body, "note": note}))
+    kind, (plugin,) = register(file, tmp_path / "plugins")
+    assert kind == "partition"
+    return failed(list(findings(partitions.checks(plugin, {}))))
+
+
+def test_a_sound_partition_passes(tmp_path: Path) -> None:
+    assert of_partition("pass", "'dealt'", tmp_path) == {}
+
+
+@pytest.mark.parametrize("fault", BROKEN_PARTITIONS)
+def test_each_fault_of_a_partition_is_found_and_said(fault: str, tmp_path: Path) -> None:
+    body, note, demand, said = BROKEN_PARTITIONS[fault]
+    assert said in of_partition(body, note, tmp_path).get(demand, "")
+
+
+SHIPPED: dict[str, dict[str, Any]] = {
+    "dirichlet": {"alpha": 0.5, "convention": "by_label"},
+    "similarity": {"similarity": 0.5},
+    "qp": {"burn_in": 100, "steps": 100},
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(plugins("partition")) - {"file", "given"}))
+def test_partitions_that_ship_pass(name: str) -> None:
+    plugin = plugins("partition")[name]
+    assert failed(list(findings(partitions.checks(plugin, SHIPPED.get(name, {}))))) == {}
+
+
+DATA = '''
+{top}
+import numpy as np
+
+from fedcore.data import Dataset, Rows
+from fedcore.options import Options
+from fedcore.registry import Plugin
+
+
+class Mine(Options):
+    """None."""
+
+
+def build(options, source):
+    rng = {rng}
+    x, y = rng.standard_normal((30, 4)).astype({kind}), rng.integers(3, size=30)
+    train, test = Rows(x[:20], y[:20], {groups}), {test}
+    return Dataset("mine", train, test, {classes}, "synthetic", {note}, group_names=("a", "b"))
+
+
+PLUGIN = Plugin("mine", Mine, build, "mine", "a test")
+'''
+SOUND_DATA = {
+    "top": "",
+    "rng": "np.random.default_rng(0)",
+    "kind": "np.float32",
+    "groups": "np.repeat([0, 1], 10)",
+    "test": "Rows(x[20:], y[20:])",
+    "classes": "3",
+    "note": "'made'",
+}
+FITS = "rows, labels and clients fit one another"
+BROKEN_DATA = {
+    "an error": ({"rng": "missing"}, "it loads", "raises NameError"),
+    "files that are not there": ({"rng": "open('/none').read()"}, "it loads", "raises FileNotFoundError"),
+    "labels beyond the classes": ({"classes": "2"}, FITS, "labels from 0 to 2, expected 0 to 1"),
+    "half precision": ({"kind": "np.float16"}, FITS, "x is float16"),
+    "clients without names": ({"groups": "np.arange(20)"}, FITS, "group 19 has no name"),
+    "other arrays each time": (
+        {"rng": "np.random.default_rng()"},
+        "the same arrays again",
+        "a second load gave other arrays",
+    ),
+    "test rows that train": (
+        {"test": "Rows(x[19:], y[19:])"},
+        "no test row is a training row",
+        "1 of 11 test rows are among the training rows",
+    ),
+    "no note": ({"note": "''"}, "captions can say what it is", "note is empty"),
+    "heavy imports": ({"top": "import pandas"}, "reading a specification stays quick", "imports pandas"),
+}
+
+
+def of_data(parts: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    file = tmp_path / "mine.py"
+    file.write_text(filled(DATA, SOUND_DATA | parts))
+    kind, (plugin,) = register(file, tmp_path / "plugins")
+    assert kind == "data"
+    return failed(list(findings(data.checks(plugin, {}, Source(tmp_path), file))))
+
+
+def test_sound_data_pass(tmp_path: Path) -> None:
+    assert of_data({}, tmp_path) == {}
+
+
+@pytest.mark.parametrize("fault", BROKEN_DATA)
+def test_each_fault_of_data_is_found_and_said(fault: str, tmp_path: Path) -> None:
+    parts, demand, said = BROKEN_DATA[fault]
+    assert said in of_data(parts, tmp_path).get(demand, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "declares no plug-in"),
+        ("import no_such_module", "cannot be loaded \\(ModuleNotFoundError"),
+        ('PLUGIN = "x"', "declares no plug-in"),
+        (
+            filled(ALGORITHM, SOUND).replace('"mine"', '"fedavg"', 1),
+            "two algorithm plug-ins are named 'fedavg'",
+        ),
+    ],
+)
+def test_what_is_no_plug_in_is_one_line(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(SpecError, match=said):
+        register(tmp_path / "mine.py", tmp_path / "plugins")
+
+
+def test_the_command_lists_what_it_found_and_fails(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(filled(ALGORITHM, SOUND | {"traffic": "up=8"}))
+    command = [sys.executable, "-m", "fedcore.cli.main", "test", "mine.py"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert f"  FAILED   {COUNTED}: traffic counts" in done.stdout
+    assert f"  ok       {RESUMES}\n" in done.stdout
+    assert done.stderr == "1 failed\n"
+    shutil.copy(ROOT / "fedcore/algorithms/fedprox.py", tmp_path / "mine.py")
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "take another name" in done.stderr
