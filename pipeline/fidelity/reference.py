@@ -85,6 +85,8 @@ def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run], fold
     needed = catalogue.needed(paper, target)
     if needed and not made:
         return "no run of it was made"
+    if len(made) < len(needed) and not isinstance(catalogue.target(paper, target), Table):
+        return f"a figure needs all of its {len(needed)} runs, {len(made)} are here"
     path = folder / paper / f"{target}.csv"
     if not path.exists():
         return ""
