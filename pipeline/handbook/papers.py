@@ -25,10 +25,10 @@ def names() -> tuple[str, ...]:
 def index(pictures: Path) -> str:
     """Return the page that lists the papers."""
     rows = [
-        f"| [{name}]({name}.md) | {paper.title} | {paper.citation} | {len(paper.targets)} |"
+        f"| [{paper.title}]({name}.md)<br>{paper.citation} | `{name}` | {len(paper.targets)} |"
         for name, paper in papers().items()
     ]
-    table = ["| Name | Paper | By | Targets |", "|:--|:--|:--|--:|", *rows]
+    table = ["| Paper | Name | Targets |", "|:--|:--|--:|", *rows]
     return "\n".join([HEAD, *table, "", _made(pictures), ""])
 
 
@@ -91,6 +91,6 @@ def _made(pictures: Path) -> str:
         return "No pictures have been made: `python -m pipeline pictures` makes them of what is in reports/."
     found = json.loads((pictures / MADE).read_text(encoding="utf-8"))
     return (
-        f"Reports at the scale `{found['scale']}`, of {found['date']}, commit {found['commit']}. "
+        f"Pictures are of the scale `{found['scale']}`, of {found['date']}, commit {found['commit']}. "
         "The demo scale shows that everything works, not what a paper found, and says so on every picture."
     )

@@ -19,7 +19,7 @@ was found and what was expected. Defaults are filled in before hashing, so equal
 
 ```yaml title="spec.yaml"
 data: {name: mnist, edition: demo}
-partition: {name: dirichlet, clients: 10, alpha: 0.3}
+partition: {name: similarity, clients: 10, similarity: 0.1}
 model: {name: mlp, hidden: [64]}
 algorithm: {name: fedprox, mu: 0.1}
 training: {rounds: 3, local_epochs: 1, batch_size: 20, lr: 0.1}

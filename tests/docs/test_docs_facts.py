@@ -1,0 +1,144 @@
+"""What pages say of files, columns, links and navigation is so."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from blocks import ROOT
+
+from fedcore import runner
+from fedcore.spec import Spec, Training, parse
+from pipeline.handbook import hooks, papers, pictures, specification
+from pipeline.papers import papers as known
+from pipeline.report.collect import COLUMNS
+
+DOCS = ROOT / "docs"
+WRITTEN = [*DOCS.glob("*.md"), *(ROOT / "examples").rglob("*.md"), *ROOT.glob("*.md")]
+OTHERS = [*(ROOT / "pipeline" / "papers").rglob("README.md"), ROOT / "benchmarks" / "README.md"]
+PAGES = sorted([*WRITTEN, *OTHERS])
+LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)")
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and MkDocs make them."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    return {anchor(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+
+
+def anchor(heading: str) -> str:
+    """Return a heading's anchor: lower case, no punctuation, hyphens for spaces."""
+    plain = unicodedata.normalize("NFKD", re.sub(r"[`*]", "", heading)).encode("ascii", "ignore").decode()
+    kept = "".join(c for c in plain if c in string.ascii_letters + string.digits + " -_")
+    return re.sub(r"[-\s]+", "-", kept).strip("-").lower()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    for target in LINK.findall(text):
+        if re.match(r"https?:|mailto:", target):
+            continue
+        name, _, place = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), f"{page.name}: {target}"
+        assert there.is_relative_to(ROOT), f"{page.name}: {target}"
+        if place and there.suffix == ".md":
+            assert place in anchors(there), f"{page.name}: {target}"
+
+
+def table(page: str, heading: str) -> set[str]:
+    """Return the names in code in the first column of the table below a heading."""
+    section = (DOCS / page).read_text().split(f" {heading}\n", 1)[1].split("\n#", 1)[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_result_files_hold_what_their_page_says(spec: dict[str, Any], tmp_path: Path) -> None:
+    spec["evaluation"] = {"clients": True}
+    out = tmp_path / "run"
+    settings = runner.Settings(save_model=True, provenance={"code": "0"})
+    runner.run(spec, out, settings)
+    files = {path.name for path in out.iterdir()}
+    assert files == table("results.md", "A run's folder") - {"<name>.csv", "<name>.npz", "checkpoint.npz"}
+    assert set((out / "history.csv").read_text().splitlines()[0].split(",")) == table(
+        "results.md", "history.csv"
+    )
+    for name in ("summary.json", "timing.json", "provenance.json"):
+        assert set(json.loads((out / name).read_text())) == table("results.md", name), name
+
+
+def test_a_table_s_columns_are_those_of_the_page() -> None:
+    assert table("results.md", "A report's files") == set(COLUMNS)
+
+
+def test_every_written_page_is_in_the_navigation() -> None:
+    class Loader(yaml.SafeLoader):
+        """YAML with MkDocs' tags."""
+
+    config = yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)
+
+    def leaves(entry: Any) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        return [
+            leaf for inner in (entry.values() if isinstance(entry, dict) else entry) for leaf in leaves(inner)
+        ]
+
+    shown = leaves(config["nav"])
+    generated = set(hooks.pages(DOCS / "img" / "papers"))
+    assert set(shown) == {path.name for path in DOCS.glob("*.md")} | generated
+    assert len(shown) == len(set(shown))
+    assert config["theme"]["font"] is False
+    assert config["use_directory_urls"] is False
+
+
+def test_a_paper_s_page_shows_its_readme_and_its_pictures(tmp_path: Path) -> None:
+    (tmp_path / "rfedavg").mkdir()
+    (tmp_path / "rfedavg" / "fig2.webp").write_bytes(b"")
+    (tmp_path / papers.MADE).write_text(json.dumps({"scale": "demo", "date": "2026-01-01", "commit": "abc"}))
+    text = papers.page("rfedavg", tmp_path)
+    assert text.startswith(f"# {known()['rfedavg'].title}\n")
+    assert "## What it claims" in text
+    assert "../img/papers/rfedavg/fig2.webp" in text
+    assert "fig3.webp" not in text
+    assert "scale `demo`" in text
+
+
+def test_links_lead_to_pages_where_there_are_some_and_are_text_elsewhere() -> None:
+    paper = "../pipeline/papers/comfed/README.md#what-it-claims"
+    text = f"[a](../CHANGELOG.md) [b]({paper}) [c](../tests/conftest.py) [d](data.md)"
+    assert hooks.relinked(text, "docs/index.md", "index.md") == (
+        "[a](reference/changelog.md) [b](papers/comfed.md#what-it-claims) c [d](data.md)"
+    )
+    inner = hooks.relinked(
+        "[x](../rfedavg/README.md)", "pipeline/papers/comfed/README.md", "papers/comfed.md"
+    )
+    assert inner == "[x](rfedavg.md)"
+
+
+def test_pictures_are_small_copies_of_reports(tmp_path: Path) -> None:
+    from PIL import Image
+
+    (tmp_path / "reports" / "comfed").mkdir(parents=True)
+    Image.new("RGB", (2000, 1000), "white").save(tmp_path / "reports" / "comfed" / "fig2.png")
+    (made,) = pictures.make(tmp_path / "reports", tmp_path / "out", "demo", "abc", "2026-01-01")
+    assert made == tmp_path / "out" / "comfed" / "fig2.webp"
+    with Image.open(made) as small:
+        assert small.size == (pictures.WIDTH, pictures.WIDTH // 2)
+    assert json.loads((tmp_path / "out" / papers.MADE).read_text())["commit"] == "abc"
+
+
+def test_the_specification_s_page_shows_one_that_is_valid_and_all_keys() -> None:
+    text = specification.page()
+    (shown,) = re.findall(r'^```yaml title="spec.yaml"\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
+    assert parse(yaml.safe_load(shown)).seed == 3
+    keys = {*Spec.model_fields, *(f"training.{key}" for key in Training.model_fields)}
+    assert {f"`{key}`" for key in keys} <= set(re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE))

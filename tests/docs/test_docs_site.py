@@ -1,0 +1,78 @@
+"""The documentation's pages are built without a warning, need no network, and fit a phone."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from blocks import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the pages."""
+    folder = tmp_path_factory.mktemp("docs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, text=True)
+    assert done.returncode == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip(
+            "no Chromium on PATH: install one (Debian: chromium) to test the pages as readers see them"
+        )
+    api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]* src="?([^" >]+)', path.read_text())
+        loaded += re.findall(r'<link[^>]* rel="?(?:stylesheet|icon)[^>]* href="?([^" >]+)', path.read_text())
+        assert [address for address in loaded if re.match(r"\w+:|//", address)] == [], path
+        assert len(loaded) > 3
+
+
+def test_no_page_is_wider_than_a_phone_and_none_complains(browser: Browser, site: Path) -> None:
+    complaints: list[str] = []
+    for scheme in ("light", "dark"):
+        context = browser.new_context(
+            viewport={"width": 390, "height": 844}, offline=True, color_scheme=scheme
+        )
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(request.url))
+        for path in sorted(set(site.rglob("*.html")) - {site / "404.html"}):
+            page.goto(path.as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        context.close()
+    assert complaints == []
+
+
+def test_the_search_finds_a_word_without_a_network(browser: Browser, site: Path) -> None:
+    page = browser.new_context(offline=True, viewport={"width": 1280, "height": 900}).new_page()
+    page.goto((site / "index.html").as_uri())
+    page.locator(".md-search__input").click()
+    page.keyboard.type("counter-based")
+    found = page.locator(".md-search-result__item a")
+    found.first.wait_for(timeout=20_000)
+    assert any("determinism.html" in (link.get_attribute("href") or "") for link in found.all())
