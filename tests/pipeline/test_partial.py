@@ -88,9 +88,16 @@ def test_the_site_shows_the_table_as_one_with_some_runs(made: Path) -> None:
     assert "out of memory" in (made / f"reports/site/{PAPER}.html").read_text()
 
 
-def test_a_figure_needs_all_runs(tmp_path: Path) -> None:
+def test_its_files_look_older_than_any_run(made: Path) -> None:
+    newest = max(path.stat().st_mtime for path in (made / "reports" / PAPER).glob(f"{TARGET}.*"))
+    assert newest < min(path.stat().st_mtime for path in (made / "results").rglob("summary.json"))
+
+
+def test_a_figure_needs_all_runs_and_a_table_some(made: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is no table"):
-        partial.write(catalogue(PAPER), PAPER, "fig2", tmp_path)
+        partial.write(catalogue(PAPER), PAPER, "fig2", made)
+    with pytest.raises(DataError, match="table1: none of its 96 runs is finished"):
+        partial.write(catalogue(PAPER), PAPER, TARGET, tmp_path)
 
 
 KILL = """
