@@ -61,12 +61,12 @@ class Run:
     code: str
     partition: str
 
-    @property
+    @cached_property
     def folder(self) -> str:
         """Where its files go."""
         return f"{self.group}/seed{self.seed}"
 
-    @property
+    @cached_property
     def group(self) -> str:
         """The folder that it shares with the other seeds."""
         return f"{RESULTS}/{self.paper}/{self.scale}/{self.setting}/{self.method}"
@@ -103,6 +103,7 @@ class Catalogue:
         self.papers: Mapping[str, Paper] = {name: papers()[name] for name in params.papers}
         self._groups: dict[tuple[str, Query], tuple[Run, ...]] = {}
         self._cells: dict[tuple[str, str], Mapping[tuple[str, str], tuple[Run, ...]]] = {}
+        self._needed: dict[tuple[str, str], list[Run]] = {}
 
     def target(self, paper: str, name: str) -> Target:
         """Return a paper's table or figure.
@@ -134,8 +135,10 @@ class Catalogue:
 
     def needed(self, paper: str, target: str) -> list[Run]:
         """Return the runs that a target needs, each once; of some targets only the partitions count."""
-        runs = (run for cell in self.cells(paper, target).values() for run in cell)
-        return list({run.folder: run for run in runs}.values())
+        if (paper, target) not in self._needed:
+            runs = (run for cell in self.cells(paper, target).values() for run in cell)
+            self._needed[paper, target] = list({run.folder: run for run in runs}.values())
+        return self._needed[paper, target]
 
     def runs(self, paper: str, query: Query) -> tuple[Run, ...]:
         """Return one run for each seed of a setting and algorithm.

@@ -8,10 +8,12 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import cached_property, reduce, wraps
+from inspect import signature
 from operator import add
 from pathlib import Path
-from typing import Any
+from types import MethodType
+from typing import Any, TypeVar, cast
 
 from fedcore import warm
 from fedcore.errors import SpecError
@@ -28,6 +30,7 @@ WHAT_NOW = """What failed, and of what: fedcore status. The same command goes on
 A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
 SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
+Asked = TypeVar("Asked", bound=Callable[..., Any])
 RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
 
 
@@ -56,6 +59,20 @@ class Order(str):
         if not self.pretended:
             write_text(self.path, f"{self}\n")
         return self.path
+
+
+def asked(method: Asked) -> Asked:
+    """Let Snakemake, which looks up a function's parameters each time that it calls it, find them at once."""
+
+    def bound(flow: Workflow) -> Callable[..., Any]:
+        @wraps(method)
+        def answer(*given: Any, **named: Any) -> Any:
+            return method(flow, *given, **named)
+
+        answer.__signature__ = signature(MethodType(method, flow))  # type: ignore[attr-defined]
+        return answer
+
+    return cast(Asked, cached_property(bound))
 
 
 def cost_of(runs: Iterable[Run]) -> Cost:
@@ -151,6 +168,7 @@ class Workflow:
         """Return the paths of a paper's reports, and of its numbers for DVC."""
         return [*(f"reports/{path}" for path in self.reports_of(paper)), f"reports/{paper}/{metrics.FILE}"]
 
+    @asked
     def tables_of(self, wildcards: Any) -> list[str]:
         """Return the numbers of a paper's tables."""
         paper = wildcards.paper
@@ -169,11 +187,13 @@ class Workflow:
         own = [path for paper in self.catalogue.papers for path in self.all_of(paper)]
         return [path for path in own if path.endswith(".csv")]
 
+    @asked
     def board_plan(self, wildcards: Any) -> str:
         """Return what the fidelity board is a function of besides our numbers, as a hash."""
         del wildcards
         return board_plan()
 
+    @asked
     def unknown(self, wildcards: Any) -> list[str]:
         """Refuse a report that doesn't exist, listing those that do."""
         known = ", ".join(self.catalogue.names())
@@ -181,6 +201,7 @@ class Workflow:
             f"reports/{wildcards.report}: no such report; known (as csv, md, html, tex, pdf): {known}"
         )
 
+    @asked
     def summaries(self, wildcards: Any) -> list[str]:
         """Return the summaries, or the statistics of partitions, that a table or figure is made of."""
         target = self.catalogue.target(wildcards.paper, self._target(wildcards))
@@ -189,22 +210,26 @@ class Workflow:
             return [f"{run.partition}/stats.json" for run in runs]
         return [f"{run.folder}/summary.json" for run in runs]
 
+    @asked
     def histories(self, wildcards: Any) -> list[str]:
         """Return the histories that a figure is made of."""
         target = self.catalogue.target(wildcards.paper, self._target(wildcards))
         runs = self._needed(wildcards) if target.needs == "runs" else []
         return [f"{run.folder}/history.csv" for run in runs]
 
+    @asked
     def plan(self, wildcards: Any) -> str:
         """Return what a report is a function of: its runs and its code, as a hash."""
         return self.catalogue.plan(wildcards.paper, self._target(wildcards))
 
+    @asked
     def data(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched data that a partition needs; none for data in the repository."""
         section = self._division(wildcards).spec["data"]
         edition = section.get("edition", "demo")
         return [] if edition == "demo" else [f"data/fetched/{section['name']}-{edition}.done"]
 
+    @asked
     def data_set(self, wildcards: Any) -> str:
         """Return a data set and edition as arguments of ``fedcore data fetch``."""
         name, _, edition = wildcards.fetched.rpartition("-")
@@ -224,50 +249,61 @@ class Workflow:
             if not name.endswith(("-demo", "-given"))
         ]
 
+    @asked
     def division(self, wildcards: Any) -> Order:
         """Return the specification that a partition is made by."""
         division = self._division(wildcards)
         return self._order(division.spec, division.folder.replace("/partitions/", "/", 1), "partitions")
 
+    @asked
     def division_code(self, wildcards: Any) -> str:
         """Return the hash of the code that makes a partition."""
         return self._division(wildcards).code
 
+    @asked
     def partition(self, wildcards: Any) -> str:
         """Return the partition file of a run."""
         return f"{self._run(wildcards).partition}/partition.npz"
 
+    @asked
     def partitions(self, wildcards: Any) -> list[str]:
         """Return the partition files of all seeds of a setting."""
         return [f"{run.partition}/partition.npz" for run in self._group(wildcards)]
 
+    @asked
     def weights(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched weights that a run's model starts from; none for most models."""
         found = weights(self._group(wildcards)[0])
         return [f"data/fetched/{found['name']}-{found['edition']}.done"] if found else []
 
+    @asked
     def order(self, wildcards: Any) -> Order:
         """Return the order for one run."""
         run = self._run(wildcards)
         return self._order([run.order()], run.folder, "train")
 
+    @asked
     def orders(self, wildcards: Any) -> Order:
         """Return the orders for all seeds of a setting and algorithm."""
         runs = self._group(wildcards)
         return self._order([run.order() for run in runs], runs[0].group, "train")
 
+    @asked
     def minutes(self, wildcards: Any, attempt: int) -> int:
         """Return the time to ask a cluster for; twice as much at each further attempt."""
         return self._cost(wildcards).minutes(attempt)
 
+    @asked
     def megabytes(self, wildcards: Any, attempt: int) -> int:
         """Return the memory to ask a cluster for; half as much again at each further attempt."""
         return self._cost(wildcards).megabytes(attempt)
 
+    @asked
     def gpu_percent(self, wildcards: Any) -> int:
         """Return the share of a GPU that a job takes: runs of small gradient steps leave room for others."""
         return SMALL_PERCENT if self._cost(wildcards).small else 100
 
+    @asked
     def batch(self, wildcards: Any) -> str | None:
         """Return the group of jobs that a cluster gets together: those that take little time."""
         return "short" if self._cost(wildcards).seconds < SHORT_SECONDS else None

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.once import once
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of, rounds
 from pipeline.papers.radfed.tables import ENOUGH, data_of_column
 from pipeline.schema import PaperParams
@@ -93,6 +94,7 @@ def delays(longest: int) -> tuple[float, ...]:
     return fitting if len(fitting) > 2 else tuple(d for d in range(2, longest + 1) if longest % d == 0)
 
 
+@once
 def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Choice]:
     """Return every combination of the options' values, by the name of its row."""
     longest = min(trained(params, column.key) for column in columns(params))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from pipeline.once import once
 from pipeline.schema import PaperParams
 from pipeline.targets import Query
 
@@ -85,6 +86,7 @@ def as_often(params: PaperParams, query: Query) -> Query:
     return replace(query, changes=(*query.changes, ("evaluation.every", every)))
 
 
+@once
 def rounds(params: PaperParams, query: Query) -> int:
     """Return the rounds of a query's runs."""
     from pipeline.catalogue import specification
