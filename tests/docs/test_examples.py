@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from blocks import ROOT, copied
+from blocks import ROOT
 
 EXAMPLES = ROOT / "examples"
 
@@ -68,23 +68,3 @@ def test_a_study_ends_in_a_table_and_a_new_value_trains_its_runs_alone(tmp_path:
     values["grid"]["algorithm.mu"].append(1.0)
     (home / "study.yaml").write_text(yaml.safe_dump(values))
     assert re.search(r"^train\s+2$", call(home, "snakemake --cores 2 --dry-run", told), re.MULTILINE)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_one_file_is_a_row_of_a_table_and_on_the_site(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
-    told = environment(folder, FEDCORE_PLUGINS="examples/new_algorithm")
-    values = yaml.safe_load((folder / "params.yaml").read_text())
-    demo = values["scales"]["demo"]
-    demo["seeds"] = [0]
-    for data in demo["papers"]["rfedavg"]["datasets"].values():
-        data["training"]["rounds"] = 1
-    (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-    call(folder, "snakemake --cores 2 reports/rfedavg/table1.csv", told)
-    with (folder / "reports" / "rfedavg" / "table1.csv").open() as handle:
-        rows = [row for row in csv.DictReader(handle) if row["row"] == "fedmedian"]
-    assert len(rows) == 8
-    assert all(0 < float(row["mean"]) < 100 and row["n"] == "1" for row in rows)
-    call(folder, "python -m pipeline site", told)
-    assert "fedmedian" in (folder / "reports" / "site" / "rfedavg.html").read_text()

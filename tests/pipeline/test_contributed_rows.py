@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from project import HOME, parameters
+from project import HOME, Project, parameters
 
 EXAMPLE = HOME / "examples" / "new_algorithm"
 CODE = """
@@ -74,3 +75,20 @@ def test_a_wrong_wish_is_one_line(tmp_path: Path, papers: str, said: str) -> Non
     done = catalogue(tmp_path, parameters())
     assert done.returncode != 0
     assert said in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_example_s_file_is_a_row_of_the_table_and_on_the_site(tmp_path: Path) -> None:
+    project = Project.copy(tmp_path)
+    plugins = {"FEDCORE_PLUGINS": str(EXAMPLE)}
+    project.make("reports/rfedavg/table1.csv")
+    before = project.executed()
+    project.make("reports/rfedavg/table1.csv", **plugins)
+    assert {Path(folder).parent.name.partition("-")[0] for folder in project.executed()} == {"fedmedian"}
+    assert not any("fedmedian" in folder for folder in before)
+    with (tmp_path / "reports/rfedavg/table1.csv").open() as handle:
+        rows = [row for row in csv.DictReader(handle) if row["row"] == "fedmedian"]
+    assert len(rows) == 8
+    assert all(row["n"] == row["seeds"] == "2" for row in rows)
+    project.run("python", "-m", "pipeline", "site", **plugins)
+    assert "fedmedian" in (tmp_path / "reports/site/rfedavg.html").read_text()
