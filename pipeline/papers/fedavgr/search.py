@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.once import once
 from pipeline.papers.fedavgr.tables import SETS, sets
 from pipeline.schema import PaperParams
 from pipeline.search import Choice, Option, combinations, labels, validation_score
@@ -41,6 +42,7 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
 }
 
 
+@once
 def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Choice]:
     """Return every combination of the values that runs of Table 2 are long enough to tell apart."""
     rounds = params.regimes["table2"].training.rounds or 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from pipeline.once import once
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of, rounds
 from pipeline.papers.radfed.tables import ENOUGH, data_of_column
 from pipeline.schema import PaperParams
+from pipeline.search import Choice, Option, combinations, labels, validation_score
 from pipeline.targets import Column, Query, Table
 
 if TYPE_CHECKING:
@@ -20,53 +20,31 @@ if TYPE_CHECKING:
 TUNED = ("covcls_g", "covfeat_g", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 DELAYS = (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)
 SMALL = tuple(10.0**-digits for digits in range(2, 13, 2))
-LONG = 100
-Value = float | str
-Choice = Mapping[str, Value]
-
-
-@dataclass(frozen=True)
-class Option:
-    """One hyperparameter.
-
-    Attributes:
-        key: its name in the algorithm.
-        label: its name in print.
-        values: the paper's grid.
-        few: the values that are tried where runs are too short to tell more.
-    """
-
-    key: str
-    label: str
-    values: tuple[Value, ...]
-    few: tuple[Value, ...]
-
-
-DELAY = Option("redistributions", "S", DELAYS, ())
+DELAY = Option("algorithm.redistributions", "S", DELAYS, ())
 GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
     "grid_radfed": ("radfed", "RADFed", (DELAY,)),
     "grid_radfed_i": (
         "radfed_i",
         "RADFedi",
-        (DELAY, Option("gamma", "gamma", (0.6, 0.7, 0.8, 0.9, 0.95), (0.6, 0.9))),
+        (DELAY, Option("algorithm.gamma", "gamma", (0.6, 0.7, 0.8, 0.9, 0.95), (0.6, 0.9))),
     ),
-    "grid_fedprox": ("fedprox", "FedProx", (Option("mu", "mu", SMALL, (1e-2, 1e-4)),)),
+    "grid_fedprox": ("fedprox", "FedProx", (Option("algorithm.mu", "mu", SMALL, (1e-2, 1e-4)),)),
     "grid_fedasync": (
         "fedasync",
         "FedAsync",
         (
-            Option("rho", "rho", SMALL, (1e-4,)),
-            Option("alpha", "alpha", (0.3, 0.6, 0.9), (0.3, 0.6, 0.9)),
-            Option("staleness", "decay", ("polynomial", "hinge"), ("polynomial", "hinge")),
+            Option("algorithm.rho", "rho", SMALL, (1e-4,)),
+            Option("algorithm.alpha", "alpha", (0.3, 0.6, 0.9), (0.3, 0.6, 0.9)),
+            Option("algorithm.staleness", "decay", ("polynomial", "hinge"), ("polynomial", "hinge")),
         ),
     ),
     "grid_fedadapt": (
         "fedadapt",
         "FedAdapt",
         (
-            Option("server_lr", "eta", (0.1, 0.01, 0.001, 0.0001), (0.1, 0.01, 0.001)),
-            Option("tau", "tau", (1e-2, 1e-4, 1e-8), (1e-4,)),
-            Option("v0", "v0", (0.0, 0.1, 0.01, 0.001), (0.0,)),
+            Option("algorithm.server_lr", "eta", (0.1, 0.01, 0.001, 0.0001), (0.1, 0.01, 0.001)),
+            Option("algorithm.tau", "tau", (1e-2, 1e-4, 1e-8), (1e-4,)),
+            Option("algorithm.v0", "v0", (0.0, 0.1, 0.01, 0.001), (0.0,)),
         ),
     ),
 }
@@ -83,11 +61,6 @@ def trained(params: PaperParams, column: str) -> int:
     return rounds(params, SETTINGS[column].query("fedavg"))
 
 
-def shown(value: Value) -> str:
-    """Return a value as a row's name shows it."""
-    return value if isinstance(value, str) else f"{value:g}"
-
-
 def delays(longest: int) -> tuple[float, ...]:
     """Return the paper's values of S that fit in so many rounds; divisors of the rounds where few do."""
     fitting = tuple(delay for delay in DELAYS if delay <= longest)
@@ -98,45 +71,30 @@ def delays(longest: int) -> tuple[float, ...]:
 def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Choice]:
     """Return every combination of the options' values, by the name of its row."""
     longest = min(trained(params, column.key) for column in columns(params))
-    values = [
-        delays(longest)
-        if option is DELAY
-        else option.values
-        if longest >= LONG or not option.few
-        else option.few
-        for option in options
-    ]
-    found: dict[str, Choice] = {}
-    for chosen in product(*values):
-        names = [f"{option.key}_{shown(value)}" for option, value in zip(options, chosen, strict=True)]
-        found["-".join(names)] = {o.key: value for o, value in zip(options, chosen, strict=True)}
-    return found
+    return combinations(
+        (option, delays(longest) if option is DELAY else option.tried(longest)) for option in options
+    )
 
 
 def changes(params: PaperParams, column: str, choice: Choice) -> tuple[tuple[str, Any], ...]:
     """Return the changes that a candidate makes; with S the rounds change, so that clients train as much."""
-    found: list[tuple[str, Any]] = [(f"algorithm.{key}", value) for key, value in choice.items()]
+    found: list[tuple[str, Any]] = list(choice.items())
     if DELAY.key in choice:
         found.append(("training.rounds", trained(params, column) // int(choice[DELAY.key])))
     return tuple(found)
 
 
-def validation_score(run: Run, root: Path, column: str) -> float | None:
+def score(run: Run, root: Path, column: str) -> float | None:
     """Return a run's last score on validation clients in per cent; None if it diverged."""
-    from pipeline.report.collect import summary_of
-
-    summary = summary_of(run, root)
-    return 100 * summary["final"][f"validation_{metric_of(run)}"] if summary and summary["final"] else None
+    del column
+    return validation_score(run, root, metric_of(run))
 
 
 def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
     """Declare the search for one method."""
 
     def rows(params: PaperParams) -> dict[str, str]:
-        return {
-            key: ", ".join(f"{option.label} = {shown(choice[option.key])}" for option in options)
-            for key, choice in candidates(params, options).items()
-        }
+        return labels(candidates(params, options), options)
 
     def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
         choice = candidates(params, options)[row]
@@ -150,7 +108,7 @@ def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
         columns=columns,
         rows=rows,
         queries=queries,
-        measure=validation_score,
+        measure=score,
         dataset=data_of_column,
         test="none",
         heading="Candidate",
