@@ -1,0 +1,126 @@
+"""A table through a real Slurm whose node dies in the middle: the same bytes as on one machine.
+
+    uv run pytest -m slurm -n 0
+
+Needs Slurm and MUNGE (`apt-get install slurm-wlm munge`) and root; a minute or two.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from toy_cluster import Cluster, cluster, missing
+
+sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
+
+from project import HOME, SOURCES, parameters
+
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason=f"no Slurm: {', '.join(missing())} missing"),
+]
+TABLE = "reports/fedomw/table3.csv"
+DATASETS = ("satimage", "letter", "dna")
+RUNS = len(DATASETS) * 3 * 2  # algorithms, seeds
+PATIENCE = 900.0
+
+
+def copy(folder: Path) -> Path:
+    """Copy the project, with FedOMW alone, on half of its data sets."""
+    for name in SOURCES:
+        source = HOME / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(HOME / "Snakefile", folder)
+    shutil.copytree(HOME / "data" / "demo", folder / "data" / "demo")
+    config = parameters("fedomw")
+    config["primary_paper"] = "fedomw"
+    forget_others(config["papers"]["fedomw"])
+    forget_others(config["scales"]["demo"]["papers"]["fedomw"])
+    (folder / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    return folder
+
+
+def forget_others(paper: dict[str, Any]) -> None:
+    """Take the data sets that are left out from a paper's parameters."""
+    for name in set(paper["datasets"]) - set(DATASETS):
+        for part in (paper["datasets"], *(own.get("per", {}) for own in paper["algorithms"].values())):
+            part.pop(name, None)
+
+
+def call(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start Snakemake in a folder; what it says goes to a file there."""
+    kept = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    with (folder / "said.txt").open("ab") as said:
+        return subprocess.Popen(
+            ["snakemake", "--cores", "1", *arguments, "--", TABLE],
+            cwd=folder,
+            env=kept | {"PATH": path, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+            stdout=said,
+            stderr=said,
+        )
+
+
+def said(folder: Path) -> str:
+    return (folder / "said.txt").read_text(errors="replace")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the results and reports, but for times and machines."""
+    files = (path for part in ("results", "reports") for path in (folder / part).rglob("*"))
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in files
+        if path.is_file() and path.name != "timing.json" and not path.name.startswith(".")
+    }
+
+
+def wait_for_runs(folder: Path, number: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until so many runs are finished."""
+    end = time.monotonic() + PATIENCE
+    while len(list(folder.glob("results/fedomw/demo/fl-*/*/*/provenance.json"))) < number:
+        assert process.poll() is None, said(folder)[-4000:]
+        assert time.monotonic() < end, said(folder)[-4000:]
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("slurm")) as made:
+        yield made
+
+
+@pytest.mark.timeout(2000)
+def test_a_table_survives_the_death_of_its_node(toy: Cluster, tmp_path: Path) -> None:
+    here, there = copy(tmp_path / "here"), copy(tmp_path / "there")
+    options = ["--profile", "profiles/slurm", "--slurm-status-command", "squeue", "--latency-wait", "5"]
+    remote = call(there, *options, "--slurm-init-seconds-before-status-checks", "3")
+    try:
+        wait_for_runs(there, 3, remote)
+        toy.fail_node()
+        done = set(there.glob("results/fedomw/demo/fl-*/*/*/provenance.json"))
+        times = {path: path.with_name("timing.json").read_bytes() for path in done}
+        toy.wait_for_node("down")
+        toy.start_node()
+        assert remote.wait(PATIENCE) == 0, said(there)[-4000:]
+    finally:
+        remote.kill()
+    assert len(done) < RUNS, "the node died after everything was done"
+    assert "Trying to restart job" in said(there)
+    assert {path: path.with_name("timing.json").read_bytes() for path in done} == times, "done once"
+
+    local = call(here)
+    assert local.wait(PATIENCE) == 0, said(here)[-4000:]
+    assert contents(there) == contents(here)
+    assert len([path for path in contents(here) if path.endswith("summary.json")]) == RUNS

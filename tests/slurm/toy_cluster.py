@@ -1,0 +1,197 @@
+"""A Slurm cluster of one node on this machine: its own key, folders and daemons, gone when it is left."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "sinfo")
+WAIT_SECONDS = 30.0
+PR_SET_PDEATHSIG = 1
+CONFIGURED = Path("/etc/slurm/slurm.conf")  # the one place where commands look that a job's step starts
+CONFIGURATION = """
+ClusterName=toy
+SlurmctldHost={host}
+SlurmctldPort={port}
+SlurmdPort={node_port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+JobRequeue=0
+SlurmdTimeout=10
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+NodeName={host} CPUs=2 RealMemory={memory} State=UNKNOWN
+PartitionName=debug Nodes={host} Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def missing() -> list[str]:
+    """Return what is not installed of a Slurm, or says why none can be started here."""
+    absent = [name for name in PROGRAMS if shutil.which(name) is None]
+    absent += [] if os.getuid() == 0 else ["root"]
+    return (
+        absent if not os.path.lexists(CONFIGURED) or left_behind() else [*absent, f"place for {CONFIGURED}"]
+    )
+
+
+def left_behind() -> bool:
+    """Whether a cluster of this kind was configured by a process that was killed."""
+    folder = CONFIGURED.resolve().parent
+    if not CONFIGURED.is_symlink() or (folder.exists() and not (folder / "munge.key").exists()):
+        return False
+    try:
+        return not Path(f"/proc/{(folder / 'slurmctld.pid').read_text().strip()}").exists()
+    except OSError:
+        return True
+
+
+@dataclass
+class Cluster:
+    """A running cluster.
+
+    Attributes:
+        folder: its files.
+        daemons: its processes by name.
+    """
+
+    folder: Path
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, name: str, *arguments: str) -> None:
+        """Start a daemon that stays a child of this process."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.daemons[name] = subprocess.Popen(
+                [shutil.which(name) or name, *arguments],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+
+    def ask(self, *command: str) -> str:
+        """Return what a Slurm command prints; nothing if it fails."""
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    def wait_for_node(self, *states: str) -> None:
+        """Wait until the node is in one of these states."""
+        end = time.monotonic() + WAIT_SECONDS
+        while self.ask("sinfo", "--noheader", "--format=%T").rstrip("*") not in states:
+            if time.monotonic() > end:
+                raise TimeoutError(f"node not {states}: {self.ask('sinfo')}\n{self.log('slurmctld')}")
+            time.sleep(0.3)
+
+    def fail_node(self) -> None:
+        """Let the node die: its daemon and everything that it executes, at once and without a word."""
+        node = self.daemons.pop("slurmd")
+        for process in [node.pid, *below(node.pid), *steps()]:
+            kill(process)
+        node.wait()
+
+    def start_node(self) -> None:
+        """Start the node, which then offers itself again."""
+        self.start("slurmd", "-D")
+
+    def log(self, name: str) -> str:
+        """Return a daemon's log."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")[-3000:]
+
+
+def end_with_parent() -> None:
+    """Let the system kill this process when the one that started it ends, however it ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 9)
+
+
+def steps() -> list[int]:
+    """Return the processes of all jobs on this machine, which outlive the node's daemon."""
+    found = []
+    for name in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            if name.read_text().startswith("slurmstepd"):
+                watcher = int(name.parent.name)
+                found += [watcher, *below(watcher)]
+    return found
+
+
+def below(process: int) -> list[int]:
+    """Return the children of a process, theirs, and so on."""
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        return []
+    return [found for child in map(int, children) for found in (child, *below(child))]
+
+
+def kill(process: int) -> None:
+    """End a process that may be gone already."""
+    with suppress(ProcessLookupError):
+        os.kill(process, 9)
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """Start a cluster whose files are in ``folder``, and end all its processes afterwards."""
+    for name in ("state", "spool"):
+        (folder / name).mkdir(parents=True)
+    key = folder / "munge.key"
+    key.write_bytes(secrets.token_bytes(128))
+    key.chmod(0o400)
+    ports = free_ports(2)
+    text = CONFIGURATION.format(
+        host=socket.gethostname().partition(".")[0],
+        folder=folder,
+        port=ports[0],
+        node_port=ports[1],
+        memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20 * 9 // 10,
+    )
+    (folder / "slurm.conf").write_text(text)
+    CONFIGURED.parent.mkdir(exist_ok=True)
+    CONFIGURED.unlink(missing_ok=True)
+    CONFIGURED.symlink_to(folder / "slurm.conf")
+    made = Cluster(folder)
+    try:
+        files = {"socket": "socket", "pid-file": "pid", "seed-file": "seed", "log-file": "munge.log"}
+        own = [f"--{option}={folder}/munge.{name}" for option, name in files.items()]
+        made.start("munged", "--foreground", "--force", f"--key-file={key}", *own)
+        made.start("slurmctld", "-D")
+        made.start_node()
+        made.wait_for_node("idle")
+        yield made
+    finally:
+        CONFIGURED.unlink()
+        for process in [*steps(), *(d.pid for d in made.daemons.values())]:
+            kill(process)
+        for daemon in made.daemons.values():
+            daemon.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
