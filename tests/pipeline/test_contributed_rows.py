@@ -3,78 +3,78 @@
 from __future__ import annotations
 
 import csv
-import json
-import os
-import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from project import HOME, Project, parameters
 
-EXAMPLE = HOME / "examples" / "new_algorithm"
-CODE = """
-import json, sys
+from fedcore.errors import SpecError
+from fedcore.registry import plugins
 from pipeline.catalogue import Catalogue
 from pipeline.params import load
-config = json.loads(sys.argv[1])
-catalogue = Catalogue(load(config))
-runs = catalogue.needed("rfedavg", "table1")
-algorithms = {run.spec["algorithm"]["name"]: run.spec["algorithm"] for run in runs}
-print(json.dumps({"runs": len(runs), "rows": list(algorithms), "fedmedian": algorithms.get("fedmedian")}))
-"""
+
+EXAMPLE = HOME / "examples" / "new_algorithm"
 
 
-def catalogue(plugins: Path | None, config: dict) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(HOME)}
-    environment.pop("FEDCORE_PLUGINS", None)
-    if plugins:
-        environment["FEDCORE_PLUGINS"] = str(plugins)
-    command = [sys.executable, "-c", CODE, json.dumps(config)]
-    return subprocess.run(command, cwd=HOME, env=environment, capture_output=True, text=True)
+@pytest.fixture
+def contributed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Let a folder's plug-ins be found, until the test ends."""
+
+    def put(folder: Path) -> None:
+        monkeypatch.setenv("FEDCORE_PLUGINS", str(folder))
+        plugins.cache_clear()
+
+    yield put
+    monkeypatch.undo()
+    sys.modules.pop("fedcore_plugins.algorithms.fedmedian", None)
+    plugins.cache_clear()
 
 
-def told(plugins: Path | None, config: dict) -> dict:
-    done = catalogue(plugins, config)
-    assert done.returncode == 0, done.stderr
-    found: dict = json.loads(done.stdout)
-    return found
+def algorithms(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the algorithms of all runs of Table I."""
+    return [run.spec["algorithm"] for run in Catalogue(load(config)).needed("rfedavg", "table1")]
 
 
-def test_the_example_s_file_is_a_row_with_runs_of_its_own() -> None:
-    before, after = told(None, parameters()), told(EXAMPLE, parameters())
-    assert "fedmedian" not in before["rows"]
-    assert after["rows"] == [*before["rows"], "fedmedian"]
-    assert after["runs"] * len(before["rows"]) == before["runs"] * len(after["rows"])
+def test_the_example_s_file_is_a_row_with_runs_of_its_own(contributed: Callable[[Path], None]) -> None:
+    before = Counter(own["name"] for own in algorithms(parameters()))
+    contributed(EXAMPLE)
+    after = Counter(own["name"] for own in algorithms(parameters()))
+    assert after - before == {"fedmedian": before["fedavg"]}
+    assert before - after == {}
 
 
-def test_what_params_yaml_says_wins() -> None:
+def test_what_params_yaml_says_wins(contributed: Callable[[Path], None]) -> None:
+    contributed(EXAMPLE)
     config = parameters()
     config["papers"]["rfedavg"]["algorithms"]["fedmedian"] = {"weighted_by_size": True}
-    assert told(EXAMPLE, config)["fedmedian"]["weighted_by_size"] is True
+    own = [own for own in algorithms(config) if own["name"] == "fedmedian"]
+    assert own
+    assert all(found["weighted_by_size"] for found in own)
 
 
 @pytest.mark.parametrize(
     ("papers", "said"),
     [
-        (
-            '{"rfedvag": {}}',
-            "fedmedian.py: PAPERS has the paper 'rfedvag', which is not defined (did you mean 'rfedavg'?)",
-        ),
-        (
-            '["rfedavg"]',
-            "fedmedian.py: PAPERS is ['rfedavg'], expected papers with hyperparameters",
-        ),
+        ('{"rfedvag": {}}', "PAPERS has the paper 'rfedvag', which is not defined (did you mean 'rfedavg'?)"),
+        ('["rfedavg"]', "PAPERS is ['rfedavg'], expected papers with hyperparameters"),
         ('{"rfedavg": {"wieghted": 1}}', "unknown key"),
     ],
 )
-def test_a_wrong_wish_is_one_line(tmp_path: Path, papers: str, said: str) -> None:
+def test_a_wrong_wish_is_one_line(
+    tmp_path: Path, contributed: Callable[[Path], None], papers: str, said: str
+) -> None:
     text = (EXAMPLE / "algorithms" / "fedmedian.py").read_text()
     (tmp_path / "algorithms").mkdir()
     (tmp_path / "algorithms" / "fedmedian.py").write_text(text.replace('{"rfedavg": {}}', papers))
-    done = catalogue(tmp_path, parameters())
-    assert done.returncode != 0
-    assert said in done.stderr.splitlines()[-1]
+    contributed(tmp_path)
+    with pytest.raises(SpecError) as caught:
+        algorithms(parameters())
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.slow
