@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -135,10 +136,16 @@ def _headline(summary: Mapping[str, Any]) -> str:
     return f"{summary['rounds']} rounds, test accuracy {100 * final['test_accuracy']:.2f}%"
 
 
+@cache
+def command() -> Any:
+    """Return the command line as an object; making it takes as long as a short run's round."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; an error of the user's or a fault of the machine is one line and exit code 2."""
     try:
-        app()
+        command()()
     except FedcoreError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import tempfile
 
 VARIABLE = "FEDCORE_WARM"
 
@@ -25,6 +24,8 @@ def share() -> None:
     """
     if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or _shared():
         return
+    import tempfile
+
     folder = os.path.join(tempfile.gettempdir(), f"fedcore-{os.getuid()}")
     os.environ[VARIABLE] = f"{os.path.join(folder, str(os.getpid()))}|{os.getpid()}|{place()}"
     if "SLURM_JOB_ID" in os.environ and "SLURM_STEP_ID" not in os.environ:

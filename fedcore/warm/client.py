@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 
@@ -114,6 +113,8 @@ def _connection(path: str, owner: str) -> socket.socket:
 
 def _start(path: str, owner: str, **environment: str) -> None:
     """Listen, and hand the listening socket to a new process, so that nobody has to wait for it."""
+    import subprocess
+
     if os.path.exists(path):
         os.unlink(path)
     with socket.socket(socket.AF_UNIX) as listening:

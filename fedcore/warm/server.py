@@ -99,12 +99,16 @@ def preload() -> None:
     """Import what most commands need. Nothing here may start a thread or touch a GPU: children are forked."""
     import fedcore.batch
     import fedcore.cli.main
+    import fedcore.gpus
     import fedcore.partitioning.build
-    import fedcore.partitioning.stats  # noqa: F401
+    import fedcore.partitioning.stats
+    import fedcore.warm.client
     from fedcore.registry import PACKAGES, plugins
 
     for kind in PACKAGES:
         plugins(kind)
+    for name in ("run-batch", "partition"):  # what the first reading of their options imports and keeps
+        fedcore.cli.main.command().commands[name].make_context(name, ["-"], resilient_parsing=True)
 
 
 def main() -> None:
