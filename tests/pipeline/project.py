@@ -86,7 +86,7 @@ class Project:
             env=self.environment(**environment),
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=600,
             check=False,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -14,9 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from project import HOME, Project
 
 from fedcore.integrity import check
+from fedcore.status import cause
 
 Record = Callable[[str, int], None]
 TARGET = "reports/rfedavg/table3.csv"
@@ -24,6 +27,10 @@ TRAINING = ("reports/rfedavg/fig12.csv", "--until", "train")
 RUNS, TRAINED = 16, 10
 SLOW_JOBS = {"FAKE_SECONDS": "0.2"}
 SNAKEMAKE = ("snakemake", "--cores", "2")
+REPORTS = (TARGET.replace("csv", "pdf"), "reports/rfedavg/fig12.svg")
+DATES = re.compile(rb"\d{4}-\d\d-\d\d|(?<=Date \(D:)\d{14}")
+SECONDS = 15.0
+LIMIT = 24 * 2**30
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +125,31 @@ def test_a_clock_set_back_leads_to_the_same_reports(fresh: Project, record_prope
         assert (fresh.folder / TARGET).read_bytes() == before
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project that trains for real, with its undisturbed results in ``whole``."""
-    made = Project.copy(tmp_path_factory.mktemp("real"))
+def set_models(project: Project, width: int) -> None:
+    """Let the table's models be small, and the one on MNIST as wide as said."""
+    path = project.folder / "params.yaml"
+    config = yaml.safe_load(path.read_text())
+    datasets = config["papers"]["rfedavg"]["datasets"]
+    datasets["mnist"]["model"] = {"name": "mlp", "hidden": [width]}
+    datasets["sent140"]["model"] = {"name": "lstm", "hidden": 8, "layers": 1}
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+
+
+def training(folder: Path) -> Project:
+    """Return a project that trains small models for real."""
+    made = Project.copy(folder)
+    set_models(made, 16)
     start = f"#!/bin/sh\nexec {sys.executable} -c 'from fedcore.cli.start import main; main()' \"$@\"\n"
     (made.folder / "bin" / "fedcore").write_text(start)
     shutil.copytree(HOME / "data" / "demo", made.folder / "data" / "demo")
+    return made
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project that trains for real, with its undisturbed results in ``whole``."""
+    made = training(tmp_path_factory.mktemp("real"))
+    made.make(*REPORTS)
     for name in ("dvc.yaml", ".dvcignore", ".dvc/config"):
         (made.folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(HOME / name, made.folder / name)
@@ -132,7 +157,6 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Project:
     config.write_text(config.read_text().replace("[core]", "[core]\n    no_scm = true"))
     made.edit("dvc.yaml", "cmd: snakemake reports/rfedavg", f"cmd: snakemake --cores 2 {TARGET}")
     made.run("dvc", "repro", "data")
-    made.make(TARGET)
     (made.folder / "whole").mkdir()
     for name in ("results", "reports"):
         (made.folder / name).rename(made.folder / "whole" / name)
@@ -142,10 +166,38 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def contents(folder: Path) -> dict[str, bytes]:
     """Return all results and reports that must not differ between two executions, without their dates."""
     return {
-        path.relative_to(folder).as_posix(): re.sub(rb"\d{4}-\d\d-\d\d", b"DATE", path.read_bytes())
+        path.relative_to(folder).as_posix(): DATES.sub(b"DATE", path.read_bytes())
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in {"timing.json", "provenance.json"}
+        if path.is_file() and path.name != "timing.json" and not path.name.endswith(".provenance.json")
     }
+
+
+def clean(project: Project) -> None:
+    """Delete what was made, but for the undisturbed results."""
+    for name in ("results", "reports", "logs", ".snakemake", "dvc.lock"):
+        path = project.folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def same(found: Path, whole: Path) -> bool:
+    """Demand that a folder holds what the undisturbed one holds, or a part of it, file by file."""
+    own, expected = contents(found), contents(whole)
+    assert {name for name, content in own.items() if content != expected.get(name)} == set()
+    return len(own) == len(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_another_folder_and_number_of_jobs_give_the_same_reports(
+    real: Project, tmp_path: Path, record_property: Record
+) -> None:
+    other = training(tmp_path)
+    other.run("snakemake", "--cores", "1", *REPORTS)
+    for name in ("results", "reports"):
+        assert same(other.folder / name, real.folder / "whole" / name)
+    made = contents(other.folder / "reports")
+    assert {Path(name).suffix for name in made} >= {".csv", ".md", ".html", ".tex", ".svg", ".png"}
+    record_property("trials", len(contents(other.folder / "results")) + len(made))
 
 
 @pytest.mark.slow
@@ -156,19 +208,54 @@ def test_killed_at_random_moments_with_real_training(
     command: tuple[str, ...], alone: bool, real: Project, record_property: Record
 ) -> None:
     """What a killed Snakemake began goes on beside the next one; of DVC's, the end is awaited."""
-    trials = 2
+    trials = 1
     record_property("trials", trials)
     rng = np.random.default_rng(len(command[0]) + alone)
-    seconds = 25.0
     for _ in range(trials):
-        for name in ("results", "reports", "logs", ".snakemake", "dvc.lock"):
-            path = real.folder / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        clean(real)
         process = started(real, *command)
-        time.sleep(rng.uniform(2, seconds))
+        time.sleep(rng.uniform(2, SECONDS))
+        assert process.poll() is None, "it was killed before its end"
         os.kill(process.pid, signal.SIGKILL) if alone else os.killpg(process.pid, signal.SIGKILL)
         process.communicate() if command[0] == "dvc" else process.wait()
         real.run(*command)
         for name in ("results", "reports"):
-            assert contents(real.folder / name) == contents(real.folder / "whole" / name)
-        assert not check(real.folder / "results").problems
+            same(real.folder / name, real.folder / "whole" / name)
+        found = check(real.folder / "results")
+        assert (len(found.runs), found.problems) == (RUNS, ())
+
+
+def little_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_table_says_which_runs_ran_out_of_memory(tmp_path: Path, record_property: Record) -> None:
+    """Two of the four columns have a model that no attempt has the memory for, until it is made smaller."""
+    made = training(tmp_path)
+    set_models(made, 40_000_000)
+    done = subprocess.run(
+        [*SNAKEMAKE, TARGET],
+        cwd=made.folder,
+        env=made.environment(),
+        capture_output=True,
+        text=True,
+        preexec_fn=little_memory,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "python -m pipeline partial" in done.stderr
+    assert not (made.folder / TARGET).exists()
+    failed = [run for run in made.folder.glob("results/*/*/*/*/seed*") if cause(run) == "out of memory"]
+    finished = check(made.folder / "results").runs
+    record_property("trials", len(failed))
+    assert (len(failed), len(finished)) == (RUNS // 2, RUNS // 2), done.stderr
+    assert done.stderr.count("Trying to restart job") == 2 * len(failed) // 2, "two further attempts a job"
+    made.run(sys.executable, "-m", "pipeline", "partial", TARGET)
+    lines = (made.folder / TARGET).with_suffix(".md").read_text()
+    assert lines.count("| out of memory") == 4
+    assert "Runs without a result: out of memory in 4 cells." in lines
+    set_models(made, 16)
+    made.make(TARGET)
+    assert "memory" not in (made.folder / TARGET).with_suffix(".md").read_text()
