@@ -41,13 +41,25 @@ class Case:
 def catalogue(folder: Path, seeds: int) -> int:
     """Make a copy of the project with so many seeds a setting; return the number of runs.
 
-    RADFed is left out, whose searches take one seed alone, which can't share a process with others.
+    RADFed is left out: its searches take one seed alone, which can't share a process with others, and a job
+    for each of 10,000 runs is more than Snakemake plans in this time. ``paper`` has it.
     """
     import yaml
 
     from pipeline.catalogue import Catalogue
     from pipeline.params import load
 
+    copy(folder)
+    config = yaml.safe_load((ROOT / "params.yaml").read_text())
+    for section in (config, *config["scales"].values()):
+        section.get("papers", {}).pop("radfed", None)
+    config["scales"]["demo"] |= {"seeds": list(range(seeds)), "one_process": True}
+    (folder / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    return len(Catalogue(load(config)).index)
+
+
+def copy(folder: Path) -> None:
+    """Make a copy of the project without data and results."""
     folder.mkdir()
     for name in COPIED:
         source = ROOT / name
@@ -55,12 +67,6 @@ def catalogue(folder: Path, seeds: int) -> int:
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / name)
-    config = yaml.safe_load((ROOT / "params.yaml").read_text())
-    for section in (config, *config["scales"].values()):
-        section.get("papers", {}).pop("radfed", None)
-    config["scales"]["demo"] |= {"seeds": list(range(seeds)), "one_process": True}
-    (folder / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    return len(Catalogue(load(config)).index)
 
 
 def parse() -> str:
@@ -71,16 +77,38 @@ def parse() -> str:
         seeds = -(-RUNS // per_seed)
         runs = catalogue(folder / "many", seeds)
         shutil.rmtree(folder / "one")
-        command = [shutil.which("snakemake") or "snakemake", "--dry-run", "--quiet", "rules", "--cores", "1"]
-        environment = os.environ | {"PYTHONPATH": str(folder / "many")}
-        done = subprocess.run(
-            command, cwd=folder / "many", env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise SystemExit(done.stderr[-2000:])
-        jobs = re.search(r"^total\s+(\d+)$", done.stdout + done.stderr, re.MULTILINE)
-        planned = f"{int(jobs[1]):,} jobs" if jobs else "no jobs"
-        return f"{runs:,} runs, {seeds} seeds a setting: parsed and {planned} planned"
+        return f"{runs:,} runs, {seeds} seeds a setting: parsed and {planned(folder / 'many')} jobs planned"
+
+
+def paper() -> str:
+    """Plan everything of all papers at paper scale, a job for each run."""
+    import yaml
+
+    from pipeline.catalogue import Catalogue
+    from pipeline.params import load
+
+    with tempfile.TemporaryDirectory() as name:
+        copy(Path(name, "paper"))
+        jobs = planned(Path(name, "paper"), "--config", "scale=paper")
+    config = yaml.safe_load((ROOT / "params.yaml").read_text()) | {"scale": "paper"}
+    return f"{len(Catalogue(load(config)).index):,} runs at paper scale: parsed and {jobs} jobs planned"
+
+
+def planned(folder: Path, *arguments: str) -> str:
+    """Plan everything in a copy of the project; return the number of jobs."""
+    command = [shutil.which("snakemake") or "snakemake", "--dry-run", "--quiet", "rules", "--cores", "1"]
+    done = subprocess.run(
+        [*command, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr[-2000:])
+    jobs = re.search(r"^total\s+(\d+)$", done.stdout + done.stderr, re.MULTILINE)
+    return f"{int(jobs[1]):,}" if jobs else "no"
 
 
 def federation() -> str:
@@ -130,6 +158,7 @@ def rows() -> str:
 
 CASES = {
     "catalogue": Case(parse, seconds=30, gigabytes=1.5),
+    "paper": Case(paper, gigabytes=1.5),
     "federation": Case(federation),
     "rows": Case(rows),
 }
@@ -172,7 +201,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.work:
         print(CASES[given.work].work())
-        who = resource.RUSAGE_CHILDREN if given.work == "catalogue" else resource.RUSAGE_SELF
+        who = resource.RUSAGE_CHILDREN if given.work in {"catalogue", "paper"} else resource.RUSAGE_SELF
         used = resource.getrusage(who)
         print(used.ru_utime + used.ru_stime, used.ru_maxrss)
         return
