@@ -54,7 +54,7 @@ NUMBER = re.compile(r"\d+\.\d+")
 SHIM = """#!/bin/sh
 # What a reader's `uv run` does, in the environment at hand.
 case "$1" in
-  run) shift; case "$1" in snakemake) unset FEDCORE_WARM ;; esac; exec "$@" ;;  # it shares a process of its own
+  run) shift; case "$1" in snakemake) unset FEDCORE_WARM ;; esac; exec "$@" ;; # shares a process of its own
   sync) exit 0 ;;
   *) exec {uv} "$@" ;;
 esac
