@@ -24,7 +24,7 @@ def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
 
     try:
         frame = pd.read_parquet(path)
-    except (OSError, ValueError, KeyError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pyarrow.ArrowException) as error:
         raise DataError(f"{path}: not a readable parquet table ({reason(error)})") from None
     missing = [name for name in needed if name not in frame.columns]
     if missing:

@@ -38,12 +38,7 @@ uv run python tests/faults/page.py
 """
 
 
-NOT_TRIED = """## Known, and not mended
-
-- A flipped bit in what pandas writes into a parquet table of its columns' types, found among 2,000 damaged
-  files, ends in a traceback in place of a line. No wrong value is read.
-
-## Not tried
+NOT_TRIED = """## Not tried
 
 - A GPU that really disappears, and the system's own end of a process for want of memory: both are pretended.
 - All reports built twice; one table and one figure with all their runs are, where the line above has a count.
