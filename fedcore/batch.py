@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import sys
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 from fedcore import failures
 from fedcore.data import Source
-from fedcore.errors import CheckpointError, FedcoreError
+from fedcore.errors import CheckpointError, FedcoreError, SpecError
 from fedcore.files import exclusive, write_text
 from fedcore.integrity import CHECKPOINT, finished
 from fedcore.progress import RECORD, repeat, tracked
@@ -21,6 +22,21 @@ from fedcore.runner import Settings, run
 from fedcore.spec import parse
 
 ITEM_KEYS = {"spec", "out", "partition", "provenance"}
+
+
+def orders(path: Path) -> list[dict[str, Any]]:
+    """Read a batch; its items are checked one by one when they are done.
+
+    Raises:
+        SpecError: the file can't be read, or is no list of objects.
+    """
+    try:
+        items = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise SpecError(f"{path}: not a readable batch ({' '.join(str(error).split())})") from None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise SpecError(f"{path}: expected a JSON list of objects {{spec, out, partition?, provenance?}}")
+    return items
 
 
 def execute(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -112,12 +111,12 @@ def run_batch(
     A run whose folder holds the finished result of the same specification and provenance is left as it
     is. A run that fails does not stop the others; the command then ends with exit code 2.
     """
-    from fedcore.batch import execute
+    from fedcore.batch import execute, orders
     from fedcore.gpus import claimed
 
     with nullcontext() if device == "cpu" else claimed(gpu_percent):
         failed = execute(
-            json.loads(batch.read_text()),
+            orders(batch),
             Source(root, mirror),
             device,
             threads,

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import yaml
 
-from fedcore.errors import FedcoreError
+from fedcore.batch import orders
+from fedcore.errors import FedcoreError, SpecError
 from fedcore.runner import run
 from fedcore.spec import load, parse
 
@@ -138,3 +139,23 @@ def test_equal_meaning_has_an_equal_hash(spec: dict[str, Any]) -> None:
     assert parse(spec).sha256() == parse(explicit).sha256()
     assert parse(spec).sha256() != parse(changed(spec, "training.lr", 0.2)).sha256()
     assert parse(parse(spec).resolved()).sha256() == parse(spec).sha256()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "not a readable batch"),
+        ("[{", "not a readable batch"),
+        ('{"spec": {}}', "expected a JSON list of objects"),
+        ("[1]", "expected a JSON list of objects"),
+    ],
+)
+def test_a_wrong_batch_is_one_line(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "batch.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SpecError) as refused:
+        orders(path)
+    assert said in str(refused.value)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
