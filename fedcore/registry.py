@@ -92,14 +92,22 @@ def _contributed(name: str) -> Iterator[ModuleType]:
     folder = name.rpartition(".")[2]
     for root in filter(None, os.environ.get("FEDCORE_PLUGINS", "").split(os.pathsep)):
         for path in sorted((Path(root) / folder).glob("*.py")):
-            full = f"fedcore_plugins.{folder}.{path.stem}"
-            spec = importlib.util.spec_from_file_location(full, path)
-            if spec is None or spec.loader is None:
-                raise SpecError(f"{path}: not a Python module")
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[full] = module
-            try:
-                spec.loader.exec_module(module)
-            except Exception as error:
-                raise SpecError(f"{path}: cannot be loaded ({type(error).__name__}: {error})") from error
-            yield module
+            yield imported(f"fedcore_plugins.{folder}.{path.stem}", path)
+
+
+def imported(name: str, path: Path) -> ModuleType:
+    """Import a file as the module ``name``.
+
+    Raises:
+        SpecError: it is no Python module, or can't be loaded.
+    """
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SpecError(f"{path}: not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise SpecError(f"{path}: cannot be loaded ({type(error).__name__}: {error})") from error
+    return module

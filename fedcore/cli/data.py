@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
 from fedcore.download import fetch, inventory
 from fedcore.download.declaration import Edition
@@ -19,9 +20,7 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help="Name of the data set.")]
-Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
 SHOWN = 12
-Mirror = Annotated[str | None, typer.Option(help="Folder or URL that holds upstream's data files.")]
 
 
 @app.command("list")

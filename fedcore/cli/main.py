@@ -14,6 +14,7 @@ import typer
 from fedcore import failures
 from fedcore.cli import data
 from fedcore.cli.describe import describe, list_plugins
+from fedcore.cli.options import Mirror, Root
 from fedcore.cli.partition import partition
 from fedcore.cli.prove import prove
 from fedcore.cli.status import status
@@ -38,8 +39,6 @@ app.command()(describe)
 app.command("test")(prove)
 app.add_typer(data.app, name="data")
 
-Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
-Mirror = Annotated[str | None, typer.Option(help="Folder or URL that holds upstream's data files.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads of one run.")]
 Stall = Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
 from fedcore.files import sha256_file, write_json
 from fedcore.integrity import sealed
@@ -15,12 +16,8 @@ from fedcore.integrity import sealed
 def partition(
     spec: Annotated[Path, typer.Argument(help="The specification, a YAML file.")],
     out: Annotated[Path, typer.Option(help="Folder for partition.npz, stats.json and the figure.")],
-    root: Annotated[
-        Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")
-    ] = Path("data"),
-    mirror: Annotated[
-        str | None, typer.Option(help="Folder or URL that holds upstream's data files.")
-    ] = None,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
     code: Annotated[str, typer.Option(help="Hash of the code, kept in stats.json.")] = "",
     figure: Annotated[bool, typer.Option(help="Draw partition.png and partition.svg.")] = True,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
+from fedcore.cli.options import Mirror, Root
 from fedcore.errors import SpecError
 
 if TYPE_CHECKING:
@@ -24,12 +25,8 @@ def prove(
         list[str] | None,
         typer.Option("--set", help="An option of the plug-in, as key=value; may be repeated."),
     ] = None,
-    root: Annotated[
-        Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")
-    ] = Path("data"),
-    mirror: Annotated[
-        str | None, typer.Option(help="Folder or URL that holds upstream's data files.")
-    ] = None,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
 ) -> None:
     """Check what every algorithm, data set or partition must do, and say in plain words what fails.
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +11,7 @@ import fedcore
 from fedcore.errors import SpecError
 from fedcore.partitioning.base import PartitionOptions
 from fedcore.recipes import AlgorithmOptions
-from fedcore.registry import PACKAGES, Plugin, plugins
+from fedcore.registry import PACKAGES, Plugin, imported, plugins
 
 VARIABLE = "FEDCORE_PLUGINS"
 FOLDERS: Mapping[str, str] = {kind: package.rpartition(".")[2] for kind, package in PACKAGES.items()}
@@ -59,17 +57,7 @@ def alone(path: Path) -> ModuleType:
     Raises:
         SpecError: it can't be loaded.
     """
-    name = f"fedcore_proving_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise SpecError(f"{path}: not a Python module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise SpecError(f"{path}: cannot be loaded ({type(error).__name__}: {error})") from error
-    return module
+    return imported(f"fedcore_proving_{path.stem}", path)
 
 
 def _declared(module: ModuleType, path: Path) -> list[Plugin]:
