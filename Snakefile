@@ -11,6 +11,7 @@ min_version("9.11")
 configfile: "params.yaml"
 
 
+Workflow.collect_seldom()
 flow = Workflow(config, dry_run=lambda: workflow.dryrun)
 flow.share_process()
 flow.adopt(main=workflow.is_main_process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shlex
@@ -30,6 +31,7 @@ WHAT_NOW = """What failed, and of what: fedcore status. The same command goes on
 A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
 SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
+COLLECT_AFTER = (200_000, 50, 100)
 Asked = TypeVar("Asked", bound=Callable[..., Any])
 RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
 
@@ -123,6 +125,11 @@ class Workflow:
                     f"params.yaml: scales.{runs[0].scale}.one_process: got true, expected false with so many "
                     f"seeds, as {runs[0].group} takes the seeds {seeds} alone"
                 )
+
+    @staticmethod
+    def collect_seldom() -> None:
+        """Look for garbage less often: a graph of thousands of jobs is in use, and large to look through."""
+        gc.set_threshold(*COLLECT_AFTER)
 
     @staticmethod
     def share_process() -> None:
