@@ -26,6 +26,7 @@ from project import Project  # noqa: E402
 TABLE = "reports/rfedavg/table1.csv"
 COLUMNS = "{:34} {:44} {:12} {:>7}  {}"
 PROXIMAL = "fedcore/objective/proximal.py"
+DEMO = "edition: demo\n            training:\n"
 FUTURE = "from __future__ import annotations\n"
 
 
@@ -74,10 +75,10 @@ EDITS = (
     ),
     Edit("scales: another scale's rounds", "params.yaml", "rounds: 20\n", "rounds: 21\n", {}, 0, BOTH),
     Edit(
-        "scales: this scale's rounds on MNIST",
+        "scales: this scale's decay on MNIST",
         "params.yaml",
-        "rounds: 5\n",
-        "rounds: 6\n",
+        DEMO,
+        f"{DEMO}              weight_decay: 0.001\n",
         {"train": 18, "table": 1},
         36,
         BOTH,

@@ -22,6 +22,7 @@ AUDIT, STATISTICS, SITE = (
     "tests/pipeline/test_site.py",
 )
 CORE = "tests/core/test_determinism.py"
+DEMO = "tests/pipeline/test_whole_demo.py"
 SAME = "The same command completes; all results are the bytes of an undisturbed run."
 HEAD = """# Reliability
 
@@ -41,7 +42,6 @@ uv run python tests/faults/page.py
 NOT_TRIED = """## Not tried
 
 - A GPU that really disappears, and the system's own end of a process for want of memory: both are pretended.
-- All reports built twice; one table and one figure with all their runs are, where the line above has a count.
 - `pip-audit` against the public service: it is tried against one on the same machine that answers alike.
 - File systems that can't lock, as some clusters have: there, two processes may do one run at the same time.
   Each file is still written whole.
@@ -375,6 +375,12 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "a table and a figure with all their runs in another folder, two jobs at once and one",
             "All results and reports are the same bytes, but for dates.",
             f"{FLOW}::test_another_folder_and_number_of_jobs_give_the_same_reports",
+        ),
+        Entry(
+            "The whole demo built elsewhere differs",
+            "reports/all in two folders, two jobs at once and three; files are counted",
+            "All results and reports are the same bytes, but for dates and what shows measured seconds.",
+            f"{DEMO}::test_two_demos_are_the_same_but_for_dates_and_times",
         ),
     ),
 }

@@ -22,6 +22,7 @@ HOME = Path(__file__).parents[2]
 SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles")
 FAKE = Path(__file__).with_name("fake_fedcore.py")
 UNLISTED = {"provenance.json", "timing.json"}
+DATES = re.compile(rb"\d{4}-\d\d-\d\d|(?<=Date \(D:)\d{14}")
 
 
 def parameters(paper: str = "rfedavg") -> dict[str, Any]:
@@ -30,6 +31,22 @@ def parameters(paper: str = "rfedavg") -> dict[str, Any]:
     for section in (config, *config["scales"].values()):
         section["papers"] = {name: own for name, own in section.get("papers", {}).items() if name == paper}
     return config
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all results and reports that must not differ between two executions, without their dates."""
+    return {
+        path.relative_to(folder).as_posix(): DATES.sub(b"DATE", path.read_bytes())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "timing.json" and not path.name.endswith(".provenance.json")
+    }
+
+
+def same(found: Path, whole: Path) -> bool:
+    """Demand that a folder holds what the undisturbed one holds, or a part of it, file by file."""
+    own, expected = contents(found), contents(whole)
+    assert {name for name, content in own.items() if content != expected.get(name)} == set()
+    return len(own) == len(expected)
 
 
 def seal(folder: Path, spec: Mapping[str, Any], note: str = "", **provenance: str) -> None:

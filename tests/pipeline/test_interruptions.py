@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import resource
 import shutil
 import signal
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from project import HOME, Project
+from project import HOME, Project, contents, same
 
 from fedcore.integrity import check
 from fedcore.status import cause
@@ -28,7 +27,6 @@ RUNS, TRAINED = 16, 10
 SLOW_JOBS = {"FAKE_SECONDS": "0.2"}
 SNAKEMAKE = ("snakemake", "--cores", "2")
 REPORTS = (TARGET.replace("csv", "pdf"), "reports/rfedavg/fig12.svg")
-DATES = re.compile(rb"\d{4}-\d\d-\d\d|(?<=Date \(D:)\d{14}")
 SECONDS = 15.0
 LIMIT = 24 * 2**30
 
@@ -163,27 +161,11 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return made
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Return all results and reports that must not differ between two executions, without their dates."""
-    return {
-        path.relative_to(folder).as_posix(): DATES.sub(b"DATE", path.read_bytes())
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "timing.json" and not path.name.endswith(".provenance.json")
-    }
-
-
 def clean(project: Project) -> None:
     """Delete what was made, but for the undisturbed results."""
     for name in ("results", "reports", "logs", ".snakemake", "dvc.lock"):
         path = project.folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-def same(found: Path, whole: Path) -> bool:
-    """Demand that a folder holds what the undisturbed one holds, or a part of it, file by file."""
-    own, expected = contents(found), contents(whole)
-    assert {name for name, content in own.items() if content != expected.get(name)} == set()
-    return len(own) == len(expected)
 
 
 @pytest.mark.slow
@@ -208,7 +190,7 @@ def test_killed_at_random_moments_with_real_training(
     command: tuple[str, ...], alone: bool, real: Project, record_property: Record
 ) -> None:
     """What a killed Snakemake began goes on beside the next one; of DVC's, the end is awaited."""
-    trials = 1
+    trials = 2
     record_property("trials", trials)
     rng = np.random.default_rng(len(command[0]) + alone)
     for _ in range(trials):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from project import HOME, Project
+from project import HOME, Project, parameters
 
 from fedcore.files import canonical_json
 from pipeline import codehash
@@ -223,3 +223,15 @@ def test_a_contributed_algorithm_is_hashed_with_what_it_imports(tmp_path: Path) 
         return done.stdout
 
     assert digest(source) == digest(f"# a comment\n{source}") != digest(f"{source}\nCHANGED = 1\n")
+
+
+def test_the_edits_of_the_benchmark_find_their_places() -> None:
+    """Guards a list that nobody runs each day against edits of params.yaml and of the code."""
+    sys.path.append(str(HOME / "benchmarks"))
+    from edits import EDITS
+
+    texts = {edit.file: (HOME / edit.file).read_text() for edit in EDITS}
+    texts["params.yaml"] = yaml.safe_dump(parameters(), sort_keys=False)
+    for edit in EDITS:
+        assert edit.old in texts[edit.file], edit.name
+        texts[edit.file] = texts[edit.file].replace(edit.old, edit.new, 1)

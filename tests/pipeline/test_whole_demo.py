@@ -1,0 +1,58 @@
+"""The whole demo, built twice: other folders, other numbers of jobs, the same results and reports."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import HOME, SOURCES, contents
+
+HOURS = 3600
+TIMED = ("reports/rfedavg/fig10.", "reports/fig10.", "reports/site/")
+
+
+def copied(folder: Path) -> Path:
+    """Copy the project."""
+    folder.mkdir()
+    for name in SOURCES:
+        source = HOME / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, folder / name)
+    shutil.copytree(HOME / "data" / "demo", folder / "data" / "demo")
+    return folder
+
+
+def built(folder: Path, cores: int) -> dict[str, bytes]:
+    """Build every report; return what must be the same wherever that is done."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    own = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
+    with (folder / "said.txt").open("w") as said:
+        done = subprocess.run(
+            ["snakemake", "--cores", str(cores), "reports/all"],
+            cwd=folder,
+            env=own | {"PATH": path, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+            stdout=said,
+            stderr=said,
+            check=False,
+        )
+    assert done.returncode == 0, (folder / "said.txt").read_text()[-4000:]
+    made = {part: contents(folder / part) for part in ("results", "reports")}
+    return {f"{part}/{name}": content for part, own in made.items() for name, content in own.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * HOURS)
+def test_two_demos_are_the_same_but_for_dates_and_times(
+    tmp_path: Path, record_property: Callable[[str, int], None]
+) -> None:
+    one, other = copied(tmp_path / "one"), copied(tmp_path / "other")
+    first, second = built(one, 2), built(other, 3)
+    assert first.keys() == second.keys()
+    different = [name for name in sorted(first) if first[name] != second[name]]
+    assert [name for name in different if not name.startswith(TIMED)] == []
+    record_property("trials", len(first) - len(different))
