@@ -20,7 +20,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -38,23 +40,20 @@ class Case:
     gigabytes: float | None = None
 
 
-def catalogue(folder: Path, seeds: int) -> int:
-    """Make a copy of the project with so many seeds a setting; return the number of runs.
-
-    RADFed is left out: its searches take one seed alone, which can't share a process with others, and a job
-    for each of 10,000 runs is more than Snakemake plans in this time. ``paper`` has it.
-    """
+def demo(seeds: int) -> dict[str, Any]:
+    """Return params.yaml with so many seeds a setting in the demo, a job each."""
     import yaml
 
+    config: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
+    config["scales"]["demo"] |= {"seeds": list(range(seeds)), "one_process": False}
+    return config
+
+
+def runs(config: dict[str, Any]) -> int:
+    """Return the number of runs in a configuration's catalogue."""
     from pipeline.catalogue import Catalogue
     from pipeline.params import load
 
-    copy(folder)
-    config = yaml.safe_load((ROOT / "params.yaml").read_text())
-    for section in (config, *config["scales"].values()):
-        section.get("papers", {}).pop("radfed", None)
-    config["scales"]["demo"] |= {"seeds": list(range(seeds)), "one_process": True}
-    (folder / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     return len(Catalogue(load(config)).index)
 
 
@@ -71,27 +70,27 @@ def copy(folder: Path) -> None:
 
 def parse() -> str:
     """Parse a catalogue of 10,000 runs and plan all of it, as `snakemake -n` does."""
+    import yaml
+
+    seeds = next(seeds for seeds in count(10, step=2) if runs(demo(seeds)) >= RUNS)
+    config = demo(seeds)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        per_seed = catalogue(folder / "one", 1)
-        seeds = -(-RUNS // per_seed)
-        runs = catalogue(folder / "many", seeds)
-        shutil.rmtree(folder / "one")
-        return f"{runs:,} runs, {seeds} seeds a setting: parsed and {planned(folder / 'many')} jobs planned"
+        folder = Path(name, "demo")
+        copy(folder)
+        (folder / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+        jobs = planned(folder)
+    return f"{runs(config):,} runs, {seeds} seeds a setting: parsed and {jobs} jobs planned"
 
 
 def paper() -> str:
     """Plan everything of all papers at paper scale, a job for each run."""
     import yaml
 
-    from pipeline.catalogue import Catalogue
-    from pipeline.params import load
-
     with tempfile.TemporaryDirectory() as name:
         copy(Path(name, "paper"))
         jobs = planned(Path(name, "paper"), "--config", "scale=paper")
     config = yaml.safe_load((ROOT / "params.yaml").read_text()) | {"scale": "paper"}
-    return f"{len(Catalogue(load(config)).index):,} runs at paper scale: parsed and {jobs} jobs planned"
+    return f"{runs(config):,} runs at paper scale: parsed and {jobs} jobs planned"
 
 
 def planned(folder: Path, *arguments: str) -> str:
