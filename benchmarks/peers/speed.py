@@ -1,0 +1,267 @@
+"""The same federated work in Flower, FedLab, pfl-research, fedjax and fedcore: seconds a round, start-up, memory.
+
+    python benchmarks/peers/speed.py --quick                     all of it with fewer rounds, some minutes
+    python benchmarks/peers/speed.py --only mlp --only lstm      two workloads
+    python benchmarks/peers/speed.py --only table                a whole table, end to end, against Flower
+    python benchmarks/peers/speed.py --peer fedjax --only cnn    one peer
+
+Each peer has an environment of its own below .benchmarks/, which the first call makes (about 1 GB is
+downloaded). Everything runs on one core and one thread. A repetition runs every side once, one after another, each
+in a new process; a round's time is the median over repetitions of the median round, a first round apart.
+Before that, every side does two rounds of full-batch steps from the same first weights, which leave
+nothing to chance: the weights must agree. A peer that can't be installed, or fails, is named with its reason.
+
+The figures are wall-clock time. "core" is the share of the core that a side got while it was measured (for
+Flower, whose clients are other processes, it is not known): below 0.95 something else was running.
+The results go to a file; `python benchmarks/peers/report.py FILE` writes the documentation's tables from it.
+The exit code is 1 where a target is missed, or weights do not agree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import processes
+import whole_table
+from environments import BY_NAME as PEERS
+from environments import OURS, ROOT, TITLES, NotInstalled, interpreter
+from figures import processor_share, round_seconds, start_seconds, target
+from protocol import Request, written
+from workloads import CHECK_ROUNDS, CLIENTS, WORKLOADS, Workload, weights, write
+
+HERE = Path(__file__).parent
+TABLE = "table"
+WORK = {work.name: work for work in WORKLOADS}
+LIMIT = 900.0
+TOLERANCE = 1e-3
+"""Largest difference of weights, relative to how far they moved, that float32's rounding explains."""
+
+
+class Failed(Exception):
+    """A side did not do what was asked; the message says why."""
+
+
+def main(
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join((*WORK, TABLE))}; may be given again.")
+    ] = None,
+    peer: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(PEERS)}; may be given again.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option(help="Fewer rounds and repetitions, 4 of the table's 16 runs.")
+    ] = False,
+    repetitions: Annotated[int, typer.Option(min=0, help="How often; 0 for 2 (quick) or 5.")] = 0,
+    core: Annotated[int, typer.Option(help="Which core to measure on; -1 for the last one.")] = -1,
+    out: Annotated[Path, typer.Option(help="Where the results go.")] = ROOT / "benchmarks/out/peers.json",
+) -> None:
+    """Measure and print."""
+    wanted = _known(only, (*WORK, TABLE), "--only")
+    sides = [*_known(peer, tuple(PEERS), "--peer"), OURS]
+    core = max(os.sched_getaffinity(0)) if core < 0 else core
+    times = repetitions or (2 if quick else 5)
+    results = {"machine": machine(), "quick": quick, "repetitions": times, "failures": {}, "workloads": {}}
+    print(f"{results['machine']['processor']}, one core of {results['machine']['cores']}")
+    print(f"a round: {CLIENTS} clients, all of them, plain SGD; median of {times} repetitions")
+    if results["machine"]["idle"] < 0.9:
+        print(f"this machine is busy ({1 - results['machine']['idle']:.0%}): the times are not to be trusted")
+    pythons = _pythons(sides, results["failures"])
+    missed = []
+    for name in wanted:
+        with tempfile.TemporaryDirectory() as folder:
+            if name == TABLE:
+                found = whole_table.measure(pythons, Path(folder), quick, core, results["failures"])
+                results[TABLE] = found
+                print(whole_table.text(found))
+            else:
+                work = WORK[name]
+                found = measure(work, pythons, Path(folder), quick, times, core, results["failures"])
+                results["workloads"][name] = found
+                print(text(work, found), flush=True)
+                missed += _missed(work, found)
+            _write(out, results)
+    for name, reason in results["failures"].items():
+        print(f"{name}: {reason}")
+    print(f"\n{'missed: ' + '; '.join(missed) if missed else 'every target reached'}\nresults: {out}")
+    raise typer.Exit(bool(missed))
+
+
+def measure(
+    work: Workload,
+    pythons: dict[str, Path],
+    folder: Path,
+    quick: bool,
+    repetitions: int,
+    core: int,
+    failures: dict[str, str],
+) -> dict[str, Any]:
+    """Do a workload on all sides in turns; return each side's figures, and add failures."""
+    data = folder / "data"
+    write(work, data)
+    sides = dict(pythons)
+    measured: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+    ends: dict[str, Path] = {}
+    for turn in range(repetitions + 1):
+        for side, python in list(sides.items()):
+            check = turn == 0
+            rounds = CHECK_ROUNDS if check else 1 + (work.quick_rounds if quick else work.rounds)
+            end = folder / f"{side}-{turn}.npz"
+            try:
+                answer = one(side, python, work, data, rounds, check, end, core)
+            except Failed as error:
+                failures[f"{TITLES[side]}, {work.name}"] = str(error)
+                del sides[side]
+                continue
+            if check:
+                ends[side] = end
+            else:
+                measured[side].append(answer)
+    start = weights(data / "start.npz")
+    final = {side: weights(end) for side, end in ends.items()}
+    return {
+        side: figures(answers) | {"deviation": deviation(final[side], final.get(OURS), start)}
+        for side, answers in measured.items()
+        if side in sides and answers
+    }
+
+
+def one(
+    side: str, python: Path, work: Workload, data: Path, rounds: int, check: bool, end: Path, core: int
+) -> dict[str, Any]:
+    """Run one side once.
+
+    Raises:
+        Failed: it ended with an error.
+    """
+    asked = Request(work.name, str(data), rounds, check, time.monotonic(), str(end))
+    script = HERE / f"with_{side}.py"
+    told = {"PYTHONPATH": os.pathsep.join([str(HERE), *([str(ROOT)] if side == OURS else [])])}
+    done = processes.run([python, script, written(asked)], told, core, LIMIT)
+    if done.code or not done.output.strip():
+        raise Failed(done.reason)
+    return {**json.loads(done.output.strip().splitlines()[-1]), "peak": done.peak}
+
+
+def figures(answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a side's figures from its repetitions."""
+    wall = [answer["wall"] for answer in answers]
+    processor = [answer["processor"] for answer in answers]
+    return {
+        "version": answers[0]["version"],
+        "engine": answers[0]["engine"],
+        "round": round_seconds(wall),
+        "start": start_seconds([answer["began"] for answer in answers], wall),
+        "peak_mb": statistics.median(answer["peak"] for answer in answers) / 1e6,
+        "core": processor_share(processor, wall),
+        "wall": wall,
+    }
+
+
+def deviation(final: dict[str, Any], ours: dict[str, Any] | None, start: dict[str, Any]) -> float | None:
+    """Return the largest difference from our weights, relative to the largest move of ours."""
+    if ours is None:
+        return None
+    if {name: array.shape for name, array in final.items()} != {n: a.shape for n, a in start.items()}:
+        raise ValueError("the final weights are not those of the model")
+    moved = max(float(np.abs(ours[name] - start[name]).max()) for name in start)
+    return max(float(np.abs(final[name] - ours[name]).max()) for name in start) / moved
+
+
+def text(work: Workload, found: dict[str, Any]) -> str:
+    """Return a workload's table for the terminal."""
+    lines = [f"\n{work.name}: {work.title}, batch {work.batch}, {work.rows} rows, {work.epochs} epochs"]
+    if not found:
+        return "\n".join([*lines, "nothing was measured"])
+    fastest = min((values["round"] for side, values in found.items() if side != OURS), default=float("nan"))
+    ours = found.get(OURS, {}).get("round", float("nan"))
+    lines.append("                round   /fastest peer  /fedcore  start-up   memory   core  same weights")
+    for side, values in sorted(found.items(), key=lambda item: item[1]["round"]):
+        apart = values["deviation"]
+        same = "-" if apart is None else f"{'yes' if apart <= TOLERANCE else 'NO'} ({apart:.0e})"
+        share = "   -" if side == "flower" else f"{values['core']:.2f}"
+        lines.append(
+            f"{TITLES[side]:13s} {values['round'] * 1e3:5.0f} ms  {values['round'] / fastest:11.2f}  "
+            f"{values['round'] / ours:9.2f}  {values['start']:6.1f} s  {values['peak_mb']:5.0f} MB  {share}  {same}"
+        )
+    reached = target({side: values["round"] for side, values in found.items()}, OURS, work.faster)
+    if reached:
+        verdict = "reached" if reached.met else "MISSED"
+        lines.append(
+            f"{reached.ratio:.2f} times as fast as {TITLES[reached.fastest]}; "
+            f"target {reached.wanted}: {verdict}"
+        )
+    return "\n".join(lines)
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on, without the machine's name."""
+    info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
+    models = [line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")]
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "processor": models[0] if models else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(pages / 1e9),
+        "idle": processes.idle_share(),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "numpy": np.__version__,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
+def _pythons(sides: list[str], failures: dict[str, str]) -> dict[str, Path]:
+    """Return the interpreters of those sides that can be had, and add why others can't."""
+    found = {}
+    for side in sides:
+        try:
+            found[side] = interpreter(side)
+        except NotInstalled as error:
+            failures[TITLES[side]] = f"not installed: {error}"
+    return found
+
+
+def _missed(work: Workload, found: dict[str, Any]) -> list[str]:
+    reached = target({side: values["round"] for side, values in found.items()}, OURS, work.faster)
+    slow = [f"{work.name} {reached.ratio:.2f} < {reached.wanted}"] if reached and not reached.met else []
+    return slow + [
+        f"{work.name}: {TITLES[side]}'s weights differ by {values['deviation']:.0e}"
+        for side, values in found.items()
+        if (values["deviation"] or 0.0) > TOLERANCE
+    ]
+
+
+def _known(given: list[str] | None, known: tuple[str, ...], option: str) -> list[str]:
+    for name in given or ():
+        if name not in known:
+            raise typer.BadParameter(f"'{name}', expected one of {', '.join(known)}", param_hint=option)
+    return [name for name in known if not given or name in given]
+
+
+def _write(path: Path, results: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(results, indent=1) + "\n")
+    shutil.move(new, path)
+
+
+if __name__ == "__main__":
+    main.__doc__ = __doc__
+    app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    app()
