@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from fedcore.errors import SpecError
 
 T = TypeVar("T", bound=BaseModel)
+SHOWN = 200
 
 
 class Options(BaseModel):
@@ -30,6 +31,12 @@ def keys_of(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
+def shown(value: Any) -> str:
+    """Return a wrong value as an error shows it: the beginning of a long one."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
 def validate(model: type[T], values: Any, where: str) -> T:
     """Validate ``values`` against ``model``.
 
@@ -37,7 +44,7 @@ def validate(model: type[T], values: Any, where: str) -> T:
         SpecError: one line naming the key (``where.key``), what was found and what was expected.
     """
     if not isinstance(values, dict):
-        raise SpecError(f"{where}: expected keys and values, got {values!r}")
+        raise SpecError(f"{where}: expected keys and values, got {shown(values)}")
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -61,7 +68,7 @@ def describe(error: ValidationError, model: type[BaseModel], where: str = "") ->
         if first["type"] in {"value_error", "assertion_error"}:
             text = f"{path}: {message}"
         else:
-            text = f"{path}: got {first['input']!r}, expected {message}"
+            text = f"{path}: got {shown(first['input'])}, expected {message}"
     more = len(problems) - 1
     return text + (f" (and {more} more)" if more else "")
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from fedcore.errors import SpecError
-from fedcore.options import keys_of, nearest
+from fedcore.options import keys_of, nearest, shown
 from pipeline.contributed import joined
 from pipeline.schema import CommonParams, PaperParams, Params, ScaleParams
 
@@ -93,7 +93,7 @@ def check(model: type[BaseModel], values: Any, where: str = "") -> Any:
         SpecError: one line.
     """
     if not isinstance(values, Mapping):
-        raise SpecError(f"{where}: expected keys and values, got {values!r}")
+        raise SpecError(f"{where}: expected keys and values, got {shown(values)}")
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -104,9 +104,9 @@ def _reduced(base: Mapping[str, Any], scale: ScaleParams, where: str, paper: str
     changes = dict(scale.papers.get(paper, {}))
     if scale.seeds is not None:
         changes.setdefault("seeds", list(scale.seeds))
-    if scale.one_process and tuple(changes["seeds"]) != scale.seeds:
+    reduced: PaperParams = check(PaperParams, overlay(base, changes), f"{where}.papers.{paper}")
+    if scale.one_process and reduced.seeds != scale.seeds:
         raise SpecError(f"{where}.papers.{paper}.seeds: set, but one_process needs the same seeds everywhere")
-    reduced = check(PaperParams, overlay(base, changes), f"{where}.papers.{paper}")
     _only_known_names(base, changes, f"{where}.papers.{paper}")
     return reduced
 
@@ -136,11 +136,10 @@ def _one_line(error: ValidationError, model: type[BaseModel], where: str) -> str
     if first["type"] == "missing":
         return f"{path}: missing, but required{more}"
     if first["loc"][-1] == "[key]":
-        return (
-            f"{path.removesuffix('.[key]')}: got the name {first['input']!r}, expected a-z, 0-9 and _{more}"
-        )
+        path = path.removesuffix(".[key]")
+        return f"{path}: got the name {shown(first['input'])}, expected a-z, 0-9 and _{more}"
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return f"{path}: got {first['input']!r}, expected {message}{more}"
+    return f"{path}: got {shown(first['input'])}, expected {message}{more}"
 
 
 def _keys_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

@@ -26,7 +26,8 @@ TRAINING = ("reports/rfedavg/fig12.csv", "--until", "train")
 RUNS, TRAINED = 16, 10
 SLOW_JOBS = {"FAKE_SECONDS": "0.2"}
 SNAKEMAKE = ("snakemake", "--cores", "2")
-REPORTS = (TARGET.replace("csv", "pdf"), "reports/rfedavg/fig12.svg")
+SHOWN = "pdf" if shutil.which("pdflatex") else "tex"
+REPORTS = (TARGET.replace("csv", SHOWN), "reports/rfedavg/fig12.svg")
 SECONDS = 15.0
 LIMIT = 24 * 2**30
 
