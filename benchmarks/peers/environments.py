@@ -1,7 +1,7 @@
 """An environment of its own for each peer, made with uv below `.benchmarks/` and kept.
 
-PyTorch is the project's own, which the peers' environments are pointed to: all measure with the same build of it,
-and it is not downloaded again.
+PyTorch is the project's own, which the peers' environments are pointed to: all measure with the same build of
+it, and it is not downloaded again.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def round_seconds(repetitions: Rounds) -> float:
 
 
 def start_seconds(began: Sequence[float], repetitions: Rounds) -> float:
-    """Return the median of what comes before a usual round: starting, reading, and what the first costs more."""
+    """Return the median of what precedes a usual round: starting, reading, what the first costs more."""
     return median(
         before + rounds[0] - median(rounds[1:]) for before, rounds in zip(began, repetitions, strict=True)
     )

@@ -1,4 +1,4 @@
-"""The client of a federation in Flower; a module of its own, so that Ray's workers keep what they have read."""
+"""The client of a federation in Flower; a module of its own, so that Ray's workers keep what they read."""
 
 from __future__ import annotations
 

@@ -37,13 +37,7 @@ class Done:
         return lines[-1].strip()[:300] if lines else f"exit code {self.code}"
 
 
-def run(
-    command: Sequence[str | Path],
-    told: Mapping[str, str],
-    core: int,
-    limit: float,
-    folder: Path | None = None,
-) -> Done:
+def run(command: Sequence[str | Path], told: Mapping[str, str], core: int, limit: float) -> Done:
     """Run a command on one core; after ``limit`` seconds it and all that it started are ended."""
     words = [str(word) for word in command]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -52,7 +46,6 @@ def run(
             words,
             stdout=output,
             stderr=errors,
-            cwd=folder,
             env={**os.environ, **ONE_THREAD, **NO_TELEMETRY, **told},
             preexec_fn=lambda: os.sched_setaffinity(0, {core}),
         )

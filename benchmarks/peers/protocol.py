@@ -1,4 +1,4 @@
-"""What a peer's script gets and gives: a request as JSON on its command line, one line of JSON on its output."""
+"""What a peer's script gets and gives: a request as JSON on its command line, a line of JSON as output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class Request:
         full_batch: local steps on all rows of a client, `epochs` of them: what all peers compute alike.
         launched: the system's monotonic clock when the process was started.
         weights: file for the final weights.
-        server, client, evaluate: only for a run of a whole table.
     """
 
     workload: str

@@ -1,13 +1,13 @@
-"""The same federated work in Flower, FedLab, pfl-research, fedjax and fedcore: seconds a round, start-up, memory.
+"""The same federated work in Flower, FedLab, pfl-research, fedjax and fedcore: time, start-up, memory.
 
     python benchmarks/peers/speed.py --quick                     all of it with fewer rounds, some minutes
     python benchmarks/peers/speed.py --only mlp --only lstm      two workloads
     python benchmarks/peers/speed.py --only table                a whole table, end to end, against Flower
     python benchmarks/peers/speed.py --peer fedjax --only cnn    one peer
 
-Each peer has an environment of its own below .benchmarks/, which the first call makes (about 1 GB is
-downloaded). Everything runs on one core and one thread. A repetition runs every side once, one after another, each
-in a new process; a round's time is the median over repetitions of the median round, a first round apart.
+Each peer has an environment of its own below .benchmarks/, which the first call makes. Everything runs on
+one core and one thread. A repetition runs every side once, one after another, each in a new process; a
+round's time is the median over repetitions of the median round, a first round apart.
 Before that, every side does two rounds of full-batch steps from the same first weights, which leave
 nothing to chance: the weights must agree. A peer that can't be installed, or fails, is named with its reason.
 
@@ -63,9 +63,7 @@ def main(
     peer: Annotated[
         list[str] | None, typer.Option(help=f"One of {', '.join(PEERS)}; may be given again.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option(help="Fewer rounds and repetitions, 4 of the table's 16 runs.")
-    ] = False,
+    quick: Annotated[bool, typer.Option(help="Fewer rounds, repetitions and runs of the table.")] = False,
     repetitions: Annotated[int, typer.Option(min=0, help="How often; 0 for 2 (quick) or 5.")] = 0,
     core: Annotated[int, typer.Option(help="Which core to measure on; -1 for the last one.")] = -1,
     out: Annotated[Path, typer.Option(help="Where the results go.")] = ROOT / "benchmarks/out/peers.json",
@@ -194,9 +192,10 @@ def text(work: Workload, found: dict[str, Any]) -> str:
         apart = values["deviation"]
         same = "-" if apart is None else f"{'yes' if apart <= TOLERANCE else 'NO'} ({apart:.0e})"
         share = "   -" if side == "flower" else f"{values['core']:.2f}"
+        seconds = values["round"]
         lines.append(
-            f"{TITLES[side]:13s} {values['round'] * 1e3:5.0f} ms  {values['round'] / fastest:11.2f}  "
-            f"{values['round'] / ours:9.2f}  {values['start']:6.1f} s  {values['peak_mb']:5.0f} MB  {share}  {same}"
+            f"{TITLES[side]:13s} {seconds * 1e3:5.0f} ms  {seconds / fastest:11.2f}  {seconds / ours:9.2f}  "
+            f"{values['start']:6.1f} s  {values['peak_mb']:5.0f} MB  {share}  {same}"
         )
     reached = target({side: values["round"] for side, values in found.items()}, OURS, work.faster)
     if reached:

@@ -1,4 +1,4 @@
-"""One run of a table in Flower, as its users start it: a strategy of its own, the accuracy after each round."""
+"""One run of a table in Flower: one of its strategies, and the test accuracy after each round."""
 
 from __future__ import annotations
 

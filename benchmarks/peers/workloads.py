@@ -1,8 +1,8 @@
 """The work that every peer does: shapes, sizes and the data, made once with numpy from a seed.
 
 Every peer's environment imports this module, so it needs numpy alone. A folder of a workload holds
-`clients/<id>.npz` and `test.npz` (x, y), `start.npz` (the first weights, under fedcore's names) and, where the
-model's features are fixed, `features/<id>.npz`: what the peers get, as one computes such features once.
+`clients/<id>.npz` and `test.npz` (x, y), `start.npz` (the first weights, under fedcore's names) and, where
+the model's features are fixed, `features/<id>.npz`: what the peers get, as one computes such features once.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def write(work: Workload, folder: Path) -> None:
 
 
 def write_grid(demo: Path, folder: Path) -> None:
-    """Write the demo edition of CIFAR-10 as clients of equal size with two shares each of the rows by label."""
+    """Write the demo edition of CIFAR-10 as clients of equal size, each with two shares of rows by label."""
     rng = np.random.default_rng(0)
     with np.load(demo) as file:
         parts = {

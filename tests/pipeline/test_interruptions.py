@@ -28,7 +28,6 @@ SLOW_JOBS = {"FAKE_SECONDS": "0.2"}
 SNAKEMAKE = ("snakemake", "--cores", "2")
 SHOWN = "pdf" if shutil.which("pdflatex") else "tex"
 REPORTS = (TARGET.replace("csv", SHOWN), "reports/rfedavg/fig12.svg")
-SECONDS = 15.0
 LIMIT = 24 * 2**30
 
 
@@ -162,6 +161,11 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return made
 
 
+def summaries(project: Project) -> list[Path]:
+    """Return the finished runs' summaries."""
+    return list(project.folder.glob("results/*/*/*/*/seed*/summary.json"))
+
+
 def clean(project: Project) -> None:
     """Delete what was made, but for the undisturbed results."""
     for name in ("results", "reports", "logs", ".snakemake", "dvc.lock"):
@@ -197,7 +201,10 @@ def test_killed_at_random_moments_with_real_training(
     for _ in range(trials):
         clean(real)
         process = started(real, *command)
-        time.sleep(rng.uniform(2, SECONDS))
+        count = rng.integers(0, RUNS - 3)
+        while process.poll() is None and len(summaries(real)) < count:
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0, 0.5) if count else rng.uniform(0, 4))
         assert process.poll() is None, "it was killed before its end"
         os.kill(process.pid, signal.SIGKILL) if alone else os.killpg(process.pid, signal.SIGKILL)
         process.communicate() if command[0] == "dvc" else process.wait()
