@@ -1,7 +1,7 @@
 """The oracle's algorithms once more, in numpy, with the points where implementations part as options.
 
-Softmax regression from zero on a few clients, full-batch local steps in float64. Default options give the values
-of `tests/oracle/expected.json`; others tell what an implementation does that gives other values.
+Softmax regression from zero on a few clients, full-batch local steps in float64. Default options give the
+values of `tests/oracle/expected.json`; others tell what an implementation does that gives other values.
 """
 
 from __future__ import annotations

@@ -119,6 +119,10 @@ def measure(
             check = turn == 0
             rounds = CHECK_ROUNDS if check else 1 + (work.quick_rounds if quick else work.rounds)
             end = folder / f"{side}-{turn}.npz"
+            if sys.stderr.isatty():
+                print(
+                    f"  {work.name}, {turn} of {repetitions}: {TITLES[side]:20s}", end="\r", file=sys.stderr
+                )
             try:
                 answer = one(side, python, work, data, rounds, check, end, core)
             except Failed as error:

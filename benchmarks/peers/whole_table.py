@@ -1,9 +1,9 @@
 """A whole table end to end: the 16 runs of ComFed's grid, with all start-ups, in fedcore and in Flower.
 
 fedcore does all 16 (four clients' sides by four servers' sides) by one `fedcore run-batch`. Flower has the
-servers' sides as strategies, and FedProx's term is a line of a client's code; SCAFFOLD and FedNova it does not
-have, so their eight runs are done with plain clients there: less work than they would be. Each of its runs
-is a process of its own, one after another.
+servers' sides as strategies, and FedProx's term is a line of a client's code; SCAFFOLD and FedNova it does
+not have, so their eight runs are done with plain clients there: less work than they would be. Each of its
+runs is a process of its own, one after another.
 """
 
 from __future__ import annotations

@@ -1,0 +1,166 @@
+"""Write the documentation's tables of the peers from measured results.
+
+    python benchmarks/peers/report.py                                  from benchmarks/out/, where results go
+    python benchmarks/peers/report.py --speed FILE --correctness FILE
+
+The results are kept beside this file, as results.json and verdicts.json; the tables go between the marks in
+docs/peers.md and benchmarks/README.md. What was not measured stays as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from correctness import said  # noqa: E402
+from environments import OURS, ROOT, TITLES  # noqa: E402
+from figures import target  # noqa: E402
+from workloads import CLIENTS, WORKLOADS  # noqa: E402
+
+RESULTS, VERDICTS = HERE / "results.json", HERE / "verdicts.json"
+PAGES = (ROOT / "docs" / "peers.md", ROOT / "benchmarks" / "README.md")
+
+
+def ratios(results: Mapping[str, Any]) -> str:
+    """Return the targets: one line a workload."""
+    lines = [
+        "| Workload | fedcore, a round | Fastest peer, a round | Ratio | Target | |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for work in WORKLOADS:
+        found = results["workloads"].get(work.name, {})
+        reached = target({side: values["round"] for side, values in found.items()}, OURS, work.faster)
+        if reached:
+            ours, other = found[OURS]["round"], found[reached.fastest]["round"]
+            lines.append(
+                f"| {work.title} | {_ms(ours)} | {_ms(other)} ({TITLES[reached.fastest]}) | "
+                f"{reached.ratio:.2f} | {work.faster} | {'reached' if reached.met else '**missed**'} |"
+            )
+    return "\n".join(lines)
+
+
+def sides(results: Mapping[str, Any]) -> str:
+    """Return all sides of all workloads."""
+    lines = [
+        "| Workload | Library | A round | / fastest peer | / fedcore | Start-up | Memory | Weights apart |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for work in WORKLOADS:
+        found = results["workloads"].get(work.name, {})
+        others = [values["round"] for side, values in found.items() if side != OURS]
+        for side, values in sorted(found.items(), key=lambda item: item[1]["round"]):
+            seconds, apart = values["round"], values["deviation"]
+            lines.append(
+                f"| {work.name} | {TITLES[side]} {values['version']} | {_ms(seconds)} | "
+                f"{seconds / min(others):.2f} | {seconds / found[OURS]['round']:.2f} | "
+                f"{values['start']:.1f} s | {values['peak_mb']:.0f} MB | "
+                f"{'' if side == OURS or apart is None else f'{apart:.0e}'} |"
+            )
+    return "\n".join(lines)
+
+
+def circumstances(results: Mapping[str, Any]) -> str:
+    """Return where, when and how undisturbed it was measured."""
+    machine = results["machine"]
+    shares = [
+        values["core"]
+        for found in results["workloads"].values()
+        for side, values in found.items()
+        if side != "flower"
+    ]
+    text = (
+        f"Measured on {machine['date']} on one of {machine['cores']} cores of an {machine['processor']} with "
+        f"{machine['memory_gb']} GB, Python {machine['python']}, PyTorch {machine['torch']}; medians of "
+        f"{results['repetitions']} repetitions{', with `--quick`' if results['quick'] else ''}. A round is "
+        f"{CLIENTS} clients. Before it began, {machine['idle']:.0%} of the machine was idle; while measured, "
+        f"those whose processor time is known had {min(shares):.0%} to {max(shares):.0%} of their core."
+    )
+    failures = [f"\n- {name}: {reason}" for name, reason in results["failures"].items()]
+    return text + ("\n\nNot measured:\n" + "".join(failures) if failures else "")
+
+
+def whole_table(results: Mapping[str, Any]) -> str:
+    """Return the comparison of a whole table."""
+    found = results.get("table", {})
+    if "fedcore" not in found or "flower" not in found:
+        return "Not measured."
+    runs = found["runs"]
+    return (
+        f"{runs} runs of {found['rounds']} rounds each, end to end: fedcore {found['fedcore']:.1f} s "
+        f"({found['fedcore'] / runs:.2f} s a run), Flower {found['flower']:.0f} s "
+        f"({found['flower'] / runs:.1f} s a run), {found['flower'] / found['fedcore']:.1f} times as long."
+    )
+
+
+def verdicts(found: Mapping[str, Any]) -> str:
+    """Return peer by oracle."""
+    names = list(found)
+    lines = [f"| | {' | '.join(TITLES[side] for side in names)} |", f"|---|{'---|' * len(names)}"]
+    for oracle in found[OURS]:
+        lines.append(f"| {oracle} | {' | '.join(said(found[side][oracle]) for side in names)} |")
+    return "\n".join(lines)
+
+
+def filled(text: str, blocks: Mapping[str, str]) -> str:
+    """Return a page with what stands between its marks replaced."""
+    for name, block in blocks.items():
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        text = marks.sub(lambda found, block=block: f"{found[1]}\n{block}\n\n{found[2]}", text)
+    return text
+
+
+def tables(speed: Mapping[str, Any] | None, judged: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return those blocks that can be made, by the names of their marks."""
+    made = {}
+    if speed is not None:
+        made |= {"ratios": ratios(speed), "sides": sides(speed)}
+        made |= {"circumstances": circumstances(speed), "whole table": whole_table(speed)}
+    if judged is not None:
+        made["verdicts"] = verdicts(judged)
+    return made
+
+
+def read(path: Path) -> Any:
+    """Read a file of results; None where there is none."""
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def main(
+    speed: Annotated[Path, typer.Option(help="What speed.py wrote.")] = ROOT / "benchmarks/out/peers.json",
+    correctness: Annotated[Path, typer.Option(help="What correctness.py wrote.")] = ROOT
+    / "benchmarks/out/correctness.json",
+) -> None:
+    """Keep the results and write the tables."""
+    measured, judged = read(speed), read(correctness)
+    blocks = tables(measured, judged)
+    for path, values in ((RESULTS, measured), (VERDICTS, judged)):
+        if values is not None:
+            _write(path, json.dumps(values, indent=1) + "\n")
+    for page in PAGES:
+        _write(page, filled(page.read_text(), blocks))
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"
+
+
+def _write(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text)
+    new.rename(path)
+
+
+if __name__ == "__main__":
+    main.__doc__ = __doc__
+    app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    app()
