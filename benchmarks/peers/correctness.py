@@ -164,8 +164,9 @@ def main(
         list[str] | None, typer.Option(help=f"One of {', '.join(SIDES)}; may be given again.")
     ] = None,
     core: Annotated[int, typer.Option(help="Which core to run on; -1 for the last one.")] = -1,
-    out: Annotated[Path, typer.Option(help="Where the verdicts go.")] = ROOT
-    / "benchmarks/out/correctness.json",
+    out: Annotated[
+        Path, typer.Option(help="Where the verdicts go.", show_default="benchmarks/out/correctness.json")
+    ] = ROOT / "benchmarks/out/correctness.json",
 ) -> None:
     """Print peer by oracle."""
     for name in peer or ():
@@ -194,7 +195,7 @@ def _at(arrays: Mapping[str, Array], probe: str) -> Array:
 
 
 if __name__ == "__main__":
-    main.__doc__ = __doc__
+    main.__doc__ = __doc__.replace("\n\n    python", "\n\n\b\n    python", 1)
     app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
     app.command()(main)
     app()

@@ -135,9 +135,12 @@ def read(path: Path) -> Any:
 
 
 def main(
-    speed: Annotated[Path, typer.Option(help="What speed.py wrote.")] = ROOT / "benchmarks/out/peers.json",
-    correctness: Annotated[Path, typer.Option(help="What correctness.py wrote.")] = ROOT
-    / "benchmarks/out/correctness.json",
+    speed: Annotated[
+        Path, typer.Option(help="What speed.py wrote.", show_default="benchmarks/out/peers.json")
+    ] = ROOT / "benchmarks/out/peers.json",
+    correctness: Annotated[
+        Path, typer.Option(help="What correctness.py wrote.", show_default="benchmarks/out/correctness.json")
+    ] = ROOT / "benchmarks/out/correctness.json",
 ) -> None:
     """Keep the results and write the tables."""
     measured, judged = read(speed), read(correctness)
@@ -160,7 +163,7 @@ def _write(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    main.__doc__ = __doc__
+    main.__doc__ = __doc__.replace("\n\n    python", "\n\n\b\n    python", 1)
     app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
     app.command()(main)
     app()

@@ -13,7 +13,7 @@ nothing to chance: the weights must agree. A peer that can't be installed, or fa
 
 The figures are wall-clock time. "core" is the share of the core that a side got while it was measured (for
 Flower, whose clients are other processes, it is not known): below 0.95 something else was running.
-The results go to a file; `python benchmarks/peers/report.py FILE` writes the documentation's tables from it.
+The results go to a file; `python benchmarks/peers/report.py` writes the documentation's tables from it.
 The exit code is 1 where a target is missed, or weights do not agree.
 """
 
@@ -66,7 +66,9 @@ def main(
     quick: Annotated[bool, typer.Option(help="Fewer rounds, repetitions and runs of the table.")] = False,
     repetitions: Annotated[int, typer.Option(min=0, help="How often; 0 for 2 (quick) or 5.")] = 0,
     core: Annotated[int, typer.Option(help="Which core to measure on; -1 for the last one.")] = -1,
-    out: Annotated[Path, typer.Option(help="Where the results go.")] = ROOT / "benchmarks/out/peers.json",
+    out: Annotated[
+        Path, typer.Option(help="Where the results go.", show_default="benchmarks/out/peers.json")
+    ] = ROOT / "benchmarks/out/peers.json",
 ) -> None:
     """Measure and print."""
     wanted = _known(only, (*WORK, TABLE), "--only")
@@ -264,7 +266,7 @@ def _write(path: Path, results: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main.__doc__ = __doc__
+    main.__doc__ = __doc__.replace("\n\n    python", "\n\n\b\n    python", 1)
     app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
     app.command()(main)
     app()
