@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Autograd:
-    """Parameters are leaves that share memory with the flat vector; so are their gradients."""
+    """Parameters are leaves that share memory with the flat vector; gradients are taken as they come."""
 
     problem: Problem
     precision: str = "fp32"
     name: str = "autograd"
-    in_place: bool = False
+    in_place: bool = True
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
         """Return the function that writes a batch's gradient at ``w`` into ``out``, another vector."""
@@ -32,23 +32,23 @@ class Autograd:
 
         model = self.problem.model
         leaves = {name: view.detach().requires_grad_() for name, view in model.trainable.views(w).items()}
-        for name, view in model.trainable.views(out).items():
-            leaves[name].grad = view
+        targets = list(model.trainable.views(out).values())
         p = {**leaves, **self.problem.buffers}
         on_features = [term.feature_loss for term in terms if term.feature_loss]
 
         def gradient(x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
-            if keep:
-                out.mul_(keep)
-            else:
-                out.zero_()
             with torch.enable_grad(), self._autocast(w):
                 phi = model.features(p, x)
                 loss = model.losses(model.scores(p, phi), y).mean()
                 if on_features:
                     batch = Batch(x, torch.full((len(y),), 1 / len(y), dtype=w.dtype, device=w.device))
                     loss = loss + sum(term(phi, batch) for term in on_features)
-            loss.backward(loss.new_full((), scale))
+            found = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+            for target, value in zip(targets, found, strict=True):
+                if keep:
+                    (target if keep == 1.0 else target.mul_(keep)).add_(value, alpha=scale)
+                else:
+                    torch.mul(value, scale, out=target)
 
         return gradient
 

@@ -75,8 +75,8 @@ class Lstm(Classifier):
         steps = embedding(x.T, p["embedding.weight"])
         zeros = steps.new_zeros(self.layers, len(x), self.hidden)
         weights = [p[name] for name in self._cells()]
-        _, last, _ = _VF.lstm(steps, (zeros, zeros), weights, True, self.layers, 0.0, False, False, False)
-        return last[-1]
+        out, _, _ = _VF.lstm(steps, (zeros, zeros), weights, True, self.layers, 0.0, False, False, False)
+        return out[-1]
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Apply the output layer [batch, classes]."""
