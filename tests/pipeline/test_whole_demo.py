@@ -1,4 +1,8 @@
-"""The whole demo, built twice: other folders, other numbers of jobs, the same results and reports."""
+"""The whole demo, built twice: other folders, other numbers of jobs, the same results and reports.
+
+Figure 10 shows measured seconds, and so do the pages that repeat them. Dates are left out, but for those that
+are drawn into pictures: where midnight comes between the two, pictures may differ.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
 from project import HOME, SOURCES, contents
 
 HOURS = 3600
-TIMED = ("reports/rfedavg/fig10.", "reports/fig10.", "reports/site/")
+TIMED = ("reports/rfedavg/fig10.", "reports/fig10.", "reports/fidelity", "reports/site/")
+DRAWN = (".svg", ".pdf", ".png")
 
 
 def copied(folder: Path) -> Path:
@@ -51,8 +57,10 @@ def test_two_demos_are_the_same_but_for_dates_and_times(
     tmp_path: Path, record_property: Callable[[str, int], None]
 ) -> None:
     one, other = copied(tmp_path / "one"), copied(tmp_path / "other")
+    began = date.today()
     first, second = built(one, 2), built(other, 3)
     assert first.keys() == second.keys()
+    drawn = () if date.today() == began else DRAWN
     different = [name for name in sorted(first) if first[name] != second[name]]
-    assert [name for name in different if not name.startswith(TIMED)] == []
+    assert [name for name in different if not name.startswith(TIMED) and not name.endswith(drawn)] == []
     record_property("trials", len(first) - len(different))
