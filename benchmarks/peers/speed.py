@@ -63,7 +63,7 @@ def main(
     peer: Annotated[
         list[str] | None, typer.Option(help=f"One of {', '.join(PEERS)}; may be given again.")
     ] = None,
-    quick: Annotated[bool, typer.Option(help="Fewer rounds, repetitions and runs of the table.")] = False,
+    quick: Annotated[bool, typer.Option(help="Fewer rounds and repetitions.")] = False,
     repetitions: Annotated[int, typer.Option(min=0, help="How often; 0 for 2 (quick) or 5.")] = 0,
     core: Annotated[int, typer.Option(help="Which core to measure on; -1 for the last one.")] = -1,
     out: Annotated[
@@ -76,6 +76,7 @@ def main(
     core = max(os.sched_getaffinity(0)) if core < 0 else core
     times = repetitions or (2 if quick else 5)
     results = {"machine": machine(), "quick": quick, "repetitions": times, "failures": {}, "workloads": {}}
+    results = _kept(out, results) if only else results
     print(f"{results['machine']['processor']}, one core of {results['machine']['cores']}")
     print(f"a round: {CLIENTS} clients, all of them, plain SGD; median of {times} repetitions")
     if results["machine"]["idle"] < 0.9:
@@ -99,6 +100,14 @@ def main(
         print(f"{name}: {reason}")
     print(f"\n{'missed: ' + '; '.join(missed) if missed else 'every target reached'}\nresults: {out}")
     raise typer.Exit(bool(missed))
+
+
+def _kept(path: Path, results: dict[str, Any]) -> dict[str, Any]:
+    """Return what was measured before on the same machine in the same form, to add to; else nothing."""
+    before = json.loads(path.read_text()) if path.exists() else {}
+    same = all(before.get(key) == results[key] for key in ("quick", "repetitions"))
+    same = same and before["machine"]["processor"] == results["machine"]["processor"]
+    return before if same else results
 
 
 def measure(

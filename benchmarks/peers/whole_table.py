@@ -24,11 +24,7 @@ SERVERS = ("avg", "adam", "adagrad", "yogi")
 CLIENT_SIDES = ("plain", "prox", "scaf", "nova")
 ALONE = {"plain": "fedavg", "prox": "fedprox", "scaf": "scaffold", "nova": "fednova"}
 REAL_IN_FLOWER = ("plain", "prox")
-
-
-def runs(quick: bool) -> list[tuple[str, str]]:
-    """Return (client's side, server's side) of each run; the quick ones are those with plain clients."""
-    return [(client, server) for client in CLIENT_SIDES[: 1 if quick else 4] for server in SERVERS]
+RUNS = [(client, server) for client in CLIENT_SIDES for server in SERVERS]
 
 
 def algorithm(client: str, server: str) -> dict[str, Any]:
@@ -40,7 +36,7 @@ def algorithm(client: str, server: str) -> dict[str, Any]:
     return {"name": name, **SERVER, **options}
 
 
-def batch(folder: Path, quick: bool, rounds: int) -> list[dict[str, Any]]:
+def batch(folder: Path, rounds: int) -> list[dict[str, Any]]:
     """Return the runs as `fedcore run-batch` takes them."""
     from workloads import GRID
 
@@ -59,8 +55,7 @@ def batch(folder: Path, quick: bool, rounds: int) -> list[dict[str, Any]]:
         },
     }
     return [
-        {"spec": {**common, "algorithm": algorithm(*run)}, "out": str(folder / "-".join(run))}
-        for run in runs(quick)
+        {"spec": {**common, "algorithm": algorithm(*run)}, "out": str(folder / "-".join(run))} for run in RUNS
     ]
 
 
@@ -73,9 +68,9 @@ def measure(
 
     write_grid(ROOT / "data/demo/cifar10/cifar10.npz", folder)
     rounds = GRID.quick_rounds if quick else GRID.rounds
-    found: dict[str, Any] = {"runs": len(runs(quick)), "rounds": rounds}
+    found: dict[str, Any] = {"runs": len(RUNS), "rounds": rounds}
     order = folder / "batch.json"
-    order.write_text(json.dumps(batch(folder, quick, rounds)))
+    order.write_text(json.dumps(batch(folder, rounds)))
     command = [sys.executable, "-m", "fedcore.cli.main", "run-batch", order, "--device", "cpu", "--quiet"]
     done = processes.run(command, {"PYTHONPATH": str(ROOT)}, core, LIMIT)
     if done.code:
@@ -84,7 +79,7 @@ def measure(
         found["fedcore"] = done.seconds
     if "flower" in pythons:
         seconds = []
-        for client, server in runs(quick):
+        for client, server in RUNS:
             mu = MU if client == "prox" else 0.0
             asked = json.dumps({"folder": str(folder), "server": server, "mu": mu, "rounds": rounds})
             script = HERE / "with_flower_grid.py"
