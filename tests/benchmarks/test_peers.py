@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import correctness  # noqa: E402
 import oracle_fedcore  # noqa: E402
 import processes  # noqa: E402
 import report  # noqa: E402
+import speed  # noqa: E402
 import whole_table  # noqa: E402
 import with_fedcore  # noqa: E402
 from figures import processor_share, round_seconds, start_seconds, target  # noqa: E402
@@ -105,12 +107,11 @@ def test_peers_are_given_the_features_that_fedcore_computes(tmp_path: Path) -> N
 
 
 def test_the_grid_is_comfed_s_sixteen_runs(tmp_path: Path) -> None:
-    batch = whole_table.batch(tmp_path, False, 1)
+    batch = whole_table.batch(tmp_path, 1)
     names = {item["spec"]["algorithm"]["name"] for item in batch}
     assert len(names) == 16
     for item in batch:
         parse({**item["spec"], "model": {"name": "cnn"}})
-    assert len(whole_table.batch(tmp_path, True, 1)) == 4
 
 
 def test_a_command_on_one_core_is_watched_and_ended() -> None:
@@ -146,3 +147,13 @@ def test_tables_say_who_is_fastest_and_what_was_missed() -> None:
     assert report.filled(text, {"ratios": "new"}) == (
         "a\n<!-- ratios -->\n\nnew\n\n<!-- end of ratios -->\nb"
     )
+
+
+def test_one_measurement_is_added_to_those_of_the_same_form(tmp_path: Path) -> None:
+    form = {"quick": True, "repetitions": 2, "machine": {"processor": "X"}}
+    before = {**form, "workloads": {"mlp": {}}}
+    path = tmp_path / "peers.json"
+    assert speed._kept(path, form) == form
+    path.write_text(json.dumps(before))
+    assert speed._kept(path, form) == before
+    assert speed._kept(path, form | {"quick": False}) == form | {"quick": False}
