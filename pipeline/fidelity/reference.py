@@ -20,7 +20,7 @@ import pandas as pd
 
 from fedcore.errors import DataError
 from fedcore.files import sha256_file, write_text
-from fedcore.integrity import PROVENANCE, SUMMARY, TIMING
+from fedcore.integrity import PROVENANCE, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue, Run
 from pipeline.report import build_curves, build_drawing, build_table
 from pipeline.report.collect import refuse_changed, summary_of
@@ -62,8 +62,11 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     runs: dict[str, dict[str, Run]] = {}
     for name in names:
         paper, target = name.split("/")
-        made = [run for run in catalogue.needed(paper, target) if (root / run.folder / SUMMARY).exists()]
-        refuse_changed(made, root)
+        partitions = catalogue.target(paper, target).needs == "partitions"
+        made = [run for run in catalogue.needed(paper, target) if _file(run, root, partitions).exists()]
+        if not partitions:
+            refuse_changed(made, root)
+            runs.setdefault(paper, {}).update((run.folder, run) for run in made)
         reason = _reason(catalogue, paper, target, made, folder)
         try:
             written += [] if reason else _report(catalogue, paper, target, root, folder)
@@ -71,11 +74,15 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
             reason = str(error)
         if reason:
             left[name] = reason
-        runs.setdefault(paper, {}).update((run.folder, run) for run in made)
     for paper, own in runs.items():
         if own:
             written.append(_runs(own.values(), root, folder / paper / RUNS))
     return Kept(tuple(written), left)
+
+
+def _file(run: Run, root: Path, partitions: bool) -> Path:
+    """Return what a run, or its partition where that alone counts, is known to be finished by."""
+    return root / run.partition / STATISTICS if partitions else root / run.folder / SUMMARY
 
 
 def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run], folder: Path) -> str:
