@@ -118,17 +118,20 @@ def write_federation(case: Case, folder: Path, rows: int) -> None:
     save(folder / "test.npz", ROWS)
 
 
-def prepared(case: Case, folder: Path) -> tuple[Run, State]:
+def prepared(
+    case: Case, folder: Path, engine: str = "auto", device: str = "cpu", cohort: int = COHORT
+) -> tuple[Run, State]:
     """Return the case as a run of fedcore and its state."""
     spec = {
         "data": {"name": "npz", "path": str(folder)},
         "model": case.model,
         "algorithm": {"name": "fedavg"},
         "training": {"rounds": 1, "local_epochs": EPOCHS, "batch_size": case.batch, "lr": LR},
-        "participation": {"cohorts": [list(range(COHORT))]},
+        "participation": {"cohorts": [list(range(cohort))]},
         "precision": case.precision,
+        "engine": engine,
     }
-    run, _, _ = prepare(parse(spec), Settings(device="cpu"))
+    run, _, _ = prepare(parse(spec), Settings(device=device))
     return run, State(round=0, models=run.problem.start.clone().unsqueeze(0))
 
 
