@@ -49,6 +49,16 @@ def same(found: Path, whole: Path) -> bool:
     return len(own) == len(expected)
 
 
+def copy_sources(folder: Path) -> None:
+    """Copy what a workflow consists of, without data and results."""
+    for name in SOURCES:
+        source = HOME / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+
+
 def seal(folder: Path, spec: Mapping[str, Any], note: str = "", **provenance: str) -> None:
     """Give a pretended run's files the specification, times and provenance that reports ask for."""
     (folder / "spec.yaml").write_text(yaml.safe_dump(dict(spec)) + note)
@@ -74,12 +84,7 @@ class Project:
 
     @classmethod
     def copy(cls, folder: Path) -> Project:
-        for name in SOURCES:
-            source = HOME / name
-            if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(source, folder / name)
+        copy_sources(folder)
         (folder / "params.yaml").write_text(yaml.safe_dump(parameters(), sort_keys=False))
         binary = folder / "bin" / "fedcore"
         binary.parent.mkdir()

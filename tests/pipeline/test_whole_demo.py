@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from project import HOME, SOURCES, contents
+from project import HOME, contents, copy_sources
 
 HOURS = 3600
 TIMED = ("reports/rfedavg/fig10.", "reports/fig10.", "reports/fidelity", "reports/site/")
@@ -25,10 +25,7 @@ DRAWN = (".svg", ".pdf", ".png")
 def copied(folder: Path) -> Path:
     """Copy the project."""
     folder.mkdir()
-    for name in SOURCES:
-        source = HOME / name
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, folder / name)
+    copy_sources(folder)
     shutil.copytree(HOME / "data" / "demo", folder / "data" / "demo")
     return folder
 

@@ -22,7 +22,7 @@ from toy_cluster import Cluster, cluster, missing
 
 sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
 
-from project import HOME, SOURCES, parameters
+from project import HOME, copy_sources, parameters
 
 pytestmark = [
     pytest.mark.slurm,
@@ -37,11 +37,8 @@ PATIENCE = 900.0
 
 def copy(folder: Path) -> Path:
     """Copy the project, with FedOMW alone, on half of its data sets."""
-    for name in SOURCES:
-        source = HOME / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(HOME / "Snakefile", folder)
+    folder.mkdir()
+    copy_sources(folder)
     shutil.copytree(HOME / "data" / "demo", folder / "data" / "demo")
     config = parameters("fedomw")
     config["primary_paper"] = "fedomw"
