@@ -129,13 +129,18 @@ def runs(
     scale: Annotated[
         str | None, typer.Option(help="Scale of the runs; that of params.yaml by default.")
     ] = None,
+    missing: Annotated[bool, typer.Option("--missing", help="Only those that no sitting has kept.")] = False,
     overlay: Overlay = None,
 ) -> None:
     """List the result files that a report's cells need, for `snakemake $(python -m pipeline runs ...)`."""
     from pipeline.explain import catalogue_of, summaries
+    from pipeline.fidelity import reference
 
-    for path in summaries(catalogue_of(PARAMS, scale, overlay), report, row or (), column or (), seed or ()):
-        typer.echo(path)
+    catalogue = catalogue_of(PARAMS, scale, overlay)
+    kept = reference.kept_runs(catalogue) if missing else frozenset()
+    for path in summaries(catalogue, report, row or (), column or (), seed or ()):
+        if str(Path(path).parent) not in kept:
+            typer.echo(path)
 
 
 @app.command()
@@ -163,7 +168,7 @@ def reference(
     for path in (*kept.written, *pages):
         typer.echo(f"wrote {path}")
     for name, reason in kept.left.items():
-        if names or "are kept" in reason:
+        if names:
             typer.echo(f"left out {name}: {reason}", err=True)
 
 

@@ -3,8 +3,8 @@
     reports/reference/<paper>/<target>.csv, .md or .svg    a report, as far as its runs were made
     reports/reference/<paper>/runs.csv                     a line a run: numbers, hashes, machine
 
-A reference is gathered in several sittings and on several machines: a report that knows fewer runs than the
-one that is kept does not replace it, and a run that is not here keeps its line.
+A reference is gathered in several sittings and on several machines: a table keeps the numbers of runs that
+are not here, as long as params.yaml still asks for them, and a run that is not here keeps its line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fedcore.files import sha256_file, write_text
 from fedcore.integrity import PROVENANCE, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue, Run
 from pipeline.report import build_curves, build_drawing, build_table
-from pipeline.report.collect import refuse_changed, summary_of
+from pipeline.report.collect import refuse_changed, spec_hash, summary_of
 from pipeline.targets import Curves, Drawing, Table
 
 FOLDER = Path("reports/reference")
@@ -67,7 +67,7 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
         if not partitions:
             refuse_changed(made, root)
             runs.setdefault(paper, {}).update((run.folder, run) for run in made)
-        reason = _reason(catalogue, paper, target, made, folder)
+        reason = _reason(catalogue, paper, target, made)
         try:
             written += [] if reason else _report(catalogue, paper, target, root, folder)
         except DataError as error:
@@ -85,7 +85,7 @@ def _file(run: Run, root: Path, partitions: bool) -> Path:
     return root / run.partition / STATISTICS if partitions else root / run.folder / SUMMARY
 
 
-def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run], folder: Path) -> str:
+def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run]) -> str:
     """Say why a report is not to be written; empty if it is."""
     if type(catalogue.target(paper, target)) not in BUILDERS:
         return "holds no measurement"
@@ -94,21 +94,16 @@ def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run], fold
         return "no run of it was made"
     if len(made) < len(needed) and not isinstance(catalogue.target(paper, target), Table):
         return f"a figure needs all of its {len(needed)} runs, {len(made)} are here"
-    path = folder / paper / f"{target}.csv"
-    if not path.exists():
-        return ""
-    kept = pd.read_csv(path)
-    before = kept["n"].sum() if "n" in kept else 0
-    cells = catalogue.cells(paper, target).values()
-    now = sum(run in made for runs in cells for run in runs)
-    return f"{before} results are kept, only {now} are here" if "values" in kept and now < before else ""
+    return ""
 
 
 def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: Path) -> list[Path]:
-    build, endings, forms = BUILDERS[type(catalogue.target(paper, target))]
+    kind = type(catalogue.target(paper, target))
+    build, endings, forms = BUILDERS[kind]
+    also = {"earlier": folder / paper / f"{target}.csv"} if kind is Table else {}
     with TemporaryDirectory() as place:
         outputs = {ending: Path(place) / f"{target}.{ending}" for ending in endings}
-        build(catalogue, paper, target, outputs, root)
+        build(catalogue, paper, target, outputs, root, **also)
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in forms}
     for form, text in texts.items():
         write_text(folder / paper / f"{target}.{form}", text)
@@ -123,6 +118,17 @@ def _runs(runs: Iterable[Run], root: Path, path: Path) -> Path:
     found = found.sort_values("run", kind="stable")
     write_text(path, found.to_csv(index=False, lineterminator="\n", float_format="%.10g"))
     return path
+
+
+def kept_runs(catalogue: Catalogue, folder: Path = FOLDER) -> frozenset[str]:
+    """Return the folders of the runs that are kept and that params.yaml still describes."""
+    lines = [pd.read_csv(path) for path in sorted(folder.glob(f"*/{RUNS}"))]
+    return frozenset(
+        name
+        for frame in lines
+        for name, spec in zip(frame["run"], frame["spec_sha256"], strict=True)
+        if name in catalogue.index and spec_hash(catalogue.index[name]) == spec
+    )
 
 
 def line(run: Run, root: Path) -> dict[str, Any]:

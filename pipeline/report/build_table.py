@@ -16,7 +16,12 @@ from pipeline.targets import Table
 
 
 def build(
-    catalogue: Catalogue, paper: str, target: str, outputs: Mapping[str, Path], root: Path = Path()
+    catalogue: Catalogue,
+    paper: str,
+    target: str,
+    outputs: Mapping[str, Path],
+    root: Path = Path(),
+    earlier: Path | None = None,
 ) -> None:
     """Write a table in all its forms.
 
@@ -25,6 +30,7 @@ def build(
         paper, target: which table.
         outputs: a path for each of ``csv``, ``md``, ``html``, ``tex`` and ``standalone``.
         root: the folder that holds results/.
+        earlier: this table's csv of another sitting, for runs that aren't here.
 
     Raises:
         DataError: the target is no table, or a summary can't be used.
@@ -36,7 +42,7 @@ def build(
     cells = catalogue.cells(paper, target)
     columns = table.columns(params)
     refuse_changed(catalogue.needed(paper, target), root)
-    frame = tidy(paper, target, table, cells, published(paper), root, columns)
+    frame = tidy(paper, target, table, cells, published(paper), root, columns, earlier)
     labels = {} if table.rows is None else table.rows(params)
     origin = origin_of(catalogue.needed(paper, target), root)
     grid = arrange(frame, table, columns, catalogue.papers[paper], labels, origin)

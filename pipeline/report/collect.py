@@ -7,7 +7,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,7 +72,23 @@ class Origin:
     newest: str = ""
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """What an earlier sitting measured of a cell, as its tidy line has it.
+
+    Attributes:
+        samples: runs' numbers by pair.
+        specs: the specifications of its runs, diverged ones too.
+        notes: the state of its data, and the note for captions.
+    """
+
+    samples: Mapping[str, float] = field(default_factory=dict)
+    specs: tuple[str, ...] = ()
+    notes: tuple[str, str] = ("", "")
+
+
 UNKNOWN = Origin()
+NOTHING = Earlier()
 
 
 def refuse_changed(runs: Iterable[Run], root: Path) -> None:
@@ -114,8 +130,7 @@ def summary_of(run: Run, root: Path) -> Summary | None:
     found = _read(path)
     if found is None:
         return None
-    expected = sha256_text(canonical_json(run.spec))
-    if found.get("spec_sha256") != expected:
+    if found.get("spec_sha256") != spec_hash(run):
         raise DataError(f"{path}: made by another specification; delete the folder and build it again")
     return found
 
@@ -189,6 +204,7 @@ def tidy(
     published: Path,
     root: Path = Path(),
     columns: Sequence[Column] = (),
+    earlier: Path | None = None,
 ) -> pd.DataFrame:
     """Return one line a cell: mean and standard deviation over runs, and the published numbers.
 
@@ -204,14 +220,19 @@ def tidy(
         published: the paper's published.csv.
         root: the folder that holds results/.
         columns: the columns in which methods are tested against the best.
+        earlier: this table as another sitting made it; its numbers stand where a run isn't here, as long as
+            their specifications are those of today.
 
     Raises:
         DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
     """
     one_kind([run for runs in cells.values() for run in runs])
     known = published_cells(published, table.beside or target)
+    before = {} if earlier is None else earlier_cells(earlier)
     lines = [
-        _line(paper, target, table, cell, runs, known.get(_beside(table, cell)), root)
+        _line(
+            paper, target, table, cell, runs, known.get(_beside(table, cell)), root, before.get(cell, NOTHING)
+        )
         for cell, runs in cells.items()
     ]
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
@@ -270,10 +291,18 @@ def _line(
     runs: Sequence[Run],
     known: Published | None,
     root: Path,
+    before: Earlier,
 ) -> tuple[Any, ...]:
     found = [run for run in runs if _made_of(table, run, root) is not None]
     numbers = [(run, measured(table, run, root, cell[1])) for run in found]
     samples = _samples([(run, value) for run, value in numbers if value is not None])
+    specs = [_short(run) for run in found]
+    notes = [notes_of(run, root) for run in found]
+    asked = dict.fromkeys(_short(run) for run in runs)
+    if before.specs and {*before.specs} <= asked.keys():
+        samples = _together(before.samples, samples, [pair_of(run) for run in runs])
+        specs = [spec for spec in asked if spec in {*specs, *before.specs}]
+        notes = [before.notes, *(note for note in notes if note != before.notes)]
     values = list(samples.values())
     mean = statistics.fmean(values) if values else math.nan
     std = statistics.stdev(values) if len(values) > 1 else math.nan
@@ -289,8 +318,8 @@ def _line(
         std,
         len(values),
         len(runs),
-        len(found) - len(values),
-        causes(runs, root) if len(found) < len(runs) else "",
+        len(specs) - len(values),
+        causes(runs, root) if len(specs) < len(runs) else "",
         math.nan,
         *known,
         difference,
@@ -299,9 +328,9 @@ def _line(
         verdict(difference, margin, scale),
         scale,
         runs[0].spec["variant"],
-        _joined(notes_of(run, root)[1] for run in found),
-        _joined(notes_of(run, root)[0] for run in found),
-        _joined(sha256_text(canonical_json(run.spec))[:12] for run in found),
+        _joined(note for _, note in notes),
+        _joined(state for state, _ in notes),
+        _joined(specs),
         significance.written(samples),
     )
 
@@ -314,6 +343,45 @@ def _samples(numbers: Sequence[tuple[Run, float]]) -> dict[str, float]:
         same = sum(key.partition("#")[0] == pair for key in samples)
         samples[f"{pair}#{same}" if same else pair] = value
     return samples
+
+
+def _together(
+    before: Mapping[str, float], now: Mapping[str, float], pairs: Sequence[str]
+) -> dict[str, float]:
+    """Return the numbers of both sittings in the runs' order, the newer if both have one.
+
+    Numbers of runs that share a pair can't be matched: the sitting with more of them counts.
+    """
+    if any("#" in pair for pair in (*before, *now)):
+        return dict(before if len(before) > len(now) else now)
+    union = {**before, **now}
+    return {pair: union[pair] for pair in sorted(union, key=pairs.index)}
+
+
+def earlier_cells(path: Path) -> dict[tuple[str, str], Earlier]:
+    """Read a tidy table's cells; none if there is no such file, or it doesn't hold runs' own numbers."""
+    if not path.exists():
+        return {}
+    frame = pd.read_csv(path, dtype={"row": str, "column": str}, keep_default_na=False)
+    if not {"row", "specs", "values"} <= {*frame}:
+        return {}
+    return {
+        (line["row"], line["column"]): Earlier(
+            significance.parsed(line["values"]),
+            tuple(line["specs"].split()),
+            (line["data_state"], line["data"]),
+        )
+        for line in frame.to_dict("records")
+    }
+
+
+def spec_hash(run: Run) -> str:
+    """Return the SHA-256 of a run's specification, as its summary states it."""
+    return sha256_text(canonical_json(run.spec))
+
+
+def _short(run: Run) -> str:
+    return spec_hash(run)[:12]
 
 
 def _made_of(table: Table, run: Run, root: Path) -> Summary | None:

@@ -20,17 +20,17 @@ def catalogue(paper: str, scale: str = "demo") -> Catalogue:
     return Catalogue(load(parameters(paper) | {"primary_paper": paper, "scale": scale}))
 
 
-def finish(run: Run, root: Path, accuracy: float, **columns: list[float]) -> None:
-    """Pretend a finished run, with the history's other columns given."""
+def finish(run: Run, root: Path, accuracy: float | None, **columns: list[float]) -> None:
+    """Pretend a finished run, with the history's other columns given; without an accuracy it diverged."""
     folder = root / run.folder
     folder.mkdir(parents=True, exist_ok=True)
     summary = {
-        "status": "completed",
+        "status": "completed" if accuracy else "diverged",
         "rounds": 2,
-        "best": {"round": 2, "test_accuracy": accuracy},
+        "best": accuracy and {"round": 2, "test_accuracy": accuracy},
         "data_sha256": "d",
         "partition_sha256": "p",
-        "final": {"test_accuracy": accuracy, "test_loss": 1.0, "train_loss": 1.0},
+        "final": accuracy and {"test_accuracy": accuracy, "test_loss": 1.0, "train_loss": 1.0},
         "spec_sha256": sha256_text(canonical_json(run.spec)),
         "parameters": MODEL,
         "clients": CLIENTS,
@@ -39,7 +39,7 @@ def finish(run: Run, root: Path, accuracy: float, **columns: list[float]) -> Non
         "data_state": "synthetic",
     }
     (folder / "summary.json").write_text(json.dumps(summary))
-    history = {"round": [0, 1, 2], "test_accuracy": [0.1, accuracy / 2, accuracy], **columns}
+    history = {"round": [0, 1, 2], "test_accuracy": [0.1, (accuracy or 0) / 2, accuracy], **columns}
     pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
     seal(folder, run.spec, code=run.code)
 

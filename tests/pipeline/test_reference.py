@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,19 +63,56 @@ def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> 
 
 
 def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: Path) -> None:
+    elsewhere, both = tmp_path / "elsewhere", tmp_path / "both"
+    for row, place, seeds in (("fedomw", tmp_path, 3), ("fedavg", tmp_path, 2), ("fedavg", elsewhere, 3)):
+        finish_cell(made, place, row, "dna", seeds=seeds)
+    for run in made.cells(*NAME.split("/"))["fedavg", "dna"][:2]:
+        shutil.rmtree(elsewhere / run.folder)
+    finish_cell(made, both, "fedomw", "dna")
+    finish_cell(made, both, "fedavg", "dna")
+    keep(made, tmp_path)
+    kept = tmp_path / "kept"
+    reference.keep(made, [NAME], elsewhere, kept)
+    assert len(pd.read_csv(kept / "fedomw" / "runs.csv")) == 6
+    at_once = reference.keep(made, [NAME], both, tmp_path / "at once")
+    for path in at_once.written:
+        if path.stem == "table3_released":
+            assert (kept / "fedomw" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_numbers_of_other_specifications_are_not_kept_on(made: Catalogue, tmp_path: Path) -> None:
     finish_cell(made, tmp_path, "fedomw", "dna")
     keep(made, tmp_path)
-    kept = tmp_path / "kept" / "fedomw"
-    before = (kept / "table3_released.csv").read_bytes()
-    elsewhere = tmp_path / "elsewhere"
-    finish_cell(made, elsewhere, "fedavg", "dna", seeds=2)
-    found = reference.keep(made, [NAME], elsewhere, tmp_path / "kept")
-    assert found.left == {NAME: "3 results are kept, only 2 are here"}
-    assert (kept / "table3_released.csv").read_bytes() == before
-    assert len(pd.read_csv(kept / "runs.csv")) == 5
-    finish_cell(made, tmp_path, "fedavg", "dna")
-    assert not keep(made, tmp_path).left
-    assert pd.read_csv(kept / "table3_released.csv")["n"].sum() == 6
+    path = tmp_path / "kept" / "fedomw" / "table3_released.csv"
+    frame = pd.read_csv(path)
+    frame["specs"] = frame["specs"].str.replace(r"^\S+", "0123456789ab", regex=True)
+    frame.to_csv(path, index=False)
+    finish_cell(made, tmp_path / "b", "fedavg", "dna")
+    reference.keep(made, [NAME], tmp_path / "b", tmp_path / "kept")
+    table = pd.read_csv(path)
+    assert table[table["n"] > 0]["row"].tolist() == ["fedavg"]
+
+
+def test_a_diverged_run_of_another_sitting_still_counts(made: Catalogue, tmp_path: Path) -> None:
+    finish_cell(made, tmp_path, "fedomw", "dna", seeds=2)
+    finish(made.cells(*NAME.split("/"))["fedomw", "dna"][2], tmp_path, None)
+    keep(made, tmp_path)
+    finish_cell(made, tmp_path / "b", "fedavg", "dna", seeds=1)
+    reference.keep(made, [NAME], tmp_path / "b", tmp_path / "kept")
+    table = pd.read_csv(tmp_path / "kept" / "fedomw" / "table3_released.csv").set_index(["row", "column"])
+    assert table.loc[("fedomw", "dna"), ["n", "diverged"]].tolist() == [2, 1]
+    assert table.loc[("fedavg", "dna"), ["n", "diverged"]].tolist() == [1, 0]
+
+
+def test_runs_that_are_kept_need_not_be_made_again(made: Catalogue, tmp_path: Path) -> None:
+    assert not reference.kept_runs(made, tmp_path / "kept")
+    finish_cell(made, tmp_path, "fedomw", "dna", seeds=2)
+    keep(made, tmp_path)
+    own = made.cells(*NAME.split("/"))["fedomw", "dna"]
+    assert reference.kept_runs(made, tmp_path / "kept") == {run.folder for run in own[:2]}
+    path = tmp_path / "kept" / "fedomw" / "runs.csv"
+    pd.read_csv(path).assign(spec_sha256="of other params").to_csv(path, index=False)
+    assert not reference.kept_runs(made, tmp_path / "kept")
 
 
 def test_what_has_no_run_is_left_out_with_the_reason(made: Catalogue, tmp_path: Path) -> None:
