@@ -98,13 +98,16 @@ def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run]) -> s
 
 
 def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: Path) -> list[Path]:
-    kind = type(catalogue.target(paper, target))
+    """Write a report unless its numbers are those that are kept: captions name a commit, which changes."""
+    kind, kept = type(catalogue.target(paper, target)), folder / paper / f"{target}.csv"
     build, endings, forms = BUILDERS[kind]
-    also = {"earlier": folder / paper / f"{target}.csv"} if kind is Table else {}
+    also = {"earlier": kept} if kind is Table else {}
     with TemporaryDirectory() as place:
         outputs = {ending: Path(place) / f"{target}.{ending}" for ending in endings}
         build(catalogue, paper, target, outputs, root, **also)
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in forms}
+    if kept.exists() and kept.read_text(encoding="utf-8") == texts["csv"]:
+        return []
     for form, text in texts.items():
         write_text(folder / paper / f"{target}.{form}", text)
     return [folder / paper / f"{target}.{form}" for form in forms]

@@ -133,6 +133,14 @@ def test_a_figure_needs_all_its_runs(made: Catalogue, tmp_path: Path) -> None:
     assert endings == {".csv", ".svg"}
 
 
+def test_a_report_whose_numbers_are_kept_is_left_as_it_is(made: Catalogue, tmp_path: Path) -> None:
+    finish_cell(made, tmp_path, "fedomw", "dna")
+    assert "table3_released.md" in {path.name for path in keep(made, tmp_path).written}
+    again = keep(made, tmp_path)
+    assert [path.name for path in again.written] == ["runs.csv"]
+    assert not again.left
+
+
 def test_a_changed_result_is_refused(made: Catalogue, tmp_path: Path) -> None:
     finish_cell(made, tmp_path, "fedomw", "dna")
     run = made.cells(*NAME.split("/"))["fedomw", "dna"][0]
