@@ -129,7 +129,9 @@ def runs(
     scale: Annotated[
         str | None, typer.Option(help="Scale of the runs; that of params.yaml by default.")
     ] = None,
-    missing: Annotated[bool, typer.Option("--missing", help="Only those that no sitting has kept.")] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Only those that reports/reference/ lacks.")
+    ] = False,
     overlay: Overlay = None,
 ) -> None:
     """List the result files that a report's cells need, for `snakemake $(python -m pipeline runs ...)`."""
@@ -137,10 +139,9 @@ def runs(
     from pipeline.fidelity import reference
 
     catalogue = catalogue_of(PARAMS, scale, overlay)
-    kept = reference.kept_runs(catalogue) if missing else frozenset()
-    for path in summaries(catalogue, report, row or (), column or (), seed or ()):
-        if str(Path(path).parent) not in kept:
-            typer.echo(path)
+    kept = reference.FOLDER if missing else None
+    for path in summaries(catalogue, report, row or (), column or (), seed or (), kept):
+        typer.echo(path)
 
 
 @app.command()

@@ -51,7 +51,12 @@ def catalogue_of(params: Path, scale: str | None = None, over: Path | None = Non
 
 
 def summaries(
-    catalogue: Catalogue, report: str, rows: Collection[str], columns: Collection[str], seeds: Collection[int]
+    catalogue: Catalogue,
+    report: str,
+    rows: Collection[str],
+    columns: Collection[str],
+    seeds: Collection[int],
+    kept: Path | None = None,
 ) -> list[str]:
     """Return the result files that some cells of a report need.
 
@@ -60,9 +65,10 @@ def summaries(
         report: its path; without a paper, the primary paper's.
         rows, columns: keys as in the csv, or labels as in print; none for all.
         seeds: none for all.
+        kept: a folder of reference results; without runs that a table in it holds.
 
     Raises:
-        SpecError: no such report, row or column, or no run is left.
+        SpecError: no such report, row or column, or nothing like that is in it.
     """
     paper, target = named(catalogue, report)
     known = labels(catalogue, paper, target)
@@ -77,7 +83,13 @@ def summaries(
     }
     if not found:
         raise SpecError(f"{report}: no run in the rows, columns and seeds that were asked for")
-    return list(found)
+    if kept is None:
+        return list(found)
+    from pipeline.fidelity.reference import kept_specs
+    from pipeline.report.collect import short_hash
+
+    held = kept_specs(paper, target, kept)
+    return [name for name in found if short_hash(catalogue.index[str(Path(name).parent)]) not in held]
 
 
 def listing(params: Path) -> str:

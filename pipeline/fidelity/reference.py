@@ -23,7 +23,7 @@ from fedcore.files import sha256_file, write_text
 from fedcore.integrity import PROVENANCE, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue, Run
 from pipeline.report import build_curves, build_drawing, build_table
-from pipeline.report.collect import refuse_changed, spec_hash, summary_of
+from pipeline.report.collect import earlier_cells, refuse_changed, summary_of
 from pipeline.targets import Curves, Drawing, Table
 
 FOLDER = Path("reports/reference")
@@ -123,15 +123,10 @@ def _runs(runs: Iterable[Run], root: Path, path: Path) -> Path:
     return path
 
 
-def kept_runs(catalogue: Catalogue, folder: Path = FOLDER) -> frozenset[str]:
-    """Return the folders of the runs that are kept and that params.yaml still describes."""
-    lines = [pd.read_csv(path) for path in sorted(folder.glob(f"*/{RUNS}"))]
-    return frozenset(
-        name
-        for frame in lines
-        for name, spec in zip(frame["run"], frame["spec_sha256"], strict=True)
-        if name in catalogue.index and spec_hash(catalogue.index[name]) == spec
-    )
+def kept_specs(paper: str, target: str, folder: Path = FOLDER) -> frozenset[str]:
+    """Return the first digits of the specifications whose runs a kept table holds; none of a figure's."""
+    cells = earlier_cells(folder / paper / f"{target}.csv").values()
+    return frozenset(spec for cell in cells for spec in cell.specs)
 
 
 def line(run: Run, root: Path) -> dict[str, Any]:

@@ -296,9 +296,9 @@ def _line(
     found = [run for run in runs if _made_of(table, run, root) is not None]
     numbers = [(run, measured(table, run, root, cell[1])) for run in found]
     samples = _samples([(run, value) for run, value in numbers if value is not None])
-    specs = [_short(run) for run in found]
+    specs = [short_hash(run) for run in found]
     notes = [notes_of(run, root) for run in found]
-    asked = dict.fromkeys(_short(run) for run in runs)
+    asked = dict.fromkeys(short_hash(run) for run in runs)
     if before.specs and {*before.specs} <= asked.keys():
         samples = _together(before.samples, samples, [pair_of(run) for run in runs])
         specs = [spec for spec in asked if spec in {*specs, *before.specs}]
@@ -380,7 +380,8 @@ def spec_hash(run: Run) -> str:
     return sha256_text(canonical_json(run.spec))
 
 
-def _short(run: Run) -> str:
+def short_hash(run: Run) -> str:
+    """Return the digits of it that tables state."""
     return spec_hash(run)[:12]
 
 
