@@ -61,7 +61,7 @@ def test_a_study_ends_in_a_table_and_a_new_value_trains_its_runs_alone(tmp_path:
     home, told = study(tmp_path), environment(ROOT)
     call(home, "snakemake --cores 2", told)
     rows = list(csv.DictReader((home / "out" / "study.csv").open()))
-    assert {row["algorithm.mu"] for row in rows} == {"0.0", "0.1"}
+    assert {float(row["algorithm.mu"]) for row in rows} == {0.0, 0.1}
     assert [row["count"] for row in rows] == ["2", "2"]
     assert float(rows[0]["mean"]) >= float(rows[1]["mean"]) > 10
     values = yaml.safe_load((home / "study.yaml").read_text())
