@@ -260,6 +260,7 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         "algorithm": {"name": algorithm.name or query.algorithm, **options},
         "training": _training(layers),
         "participation": {"fraction": regime.fraction},
+        **({"precision": regime.precision} if regime.precision else {}),
     }
     for key, value in query.changes:
         values = overlay(values, _nested(key.split("."), value))

@@ -58,6 +58,9 @@ class RegimeParams(Options):
         default=1.0, description="Fraction of the clients that take part in a round (SR)."
     )
     training: TrainingParams = Field(default=TrainingParams(), description="Local training in this regime.")
+    precision: Literal["fp32", "bf16"] | None = Field(
+        default=None, description="Arithmetic in this regime; that of `common` unless set."
+    )
 
 
 class DatasetParams(Options):

@@ -15,6 +15,10 @@ from pipeline.report.significance import ALPHA, Comparison
 from pipeline.targets import Paper, Test
 
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
+ARITHMETIC: Mapping[str, str] = {
+    "all": "Forward and backward passes in bfloat16",
+    "some": "Forward and backward passes of some runs in bfloat16",
+}
 LISTED = 4
 
 
@@ -107,13 +111,14 @@ def underlined(tests: Mapping[str, Test], found: Mapping[str, Comparison], label
 
 
 def made(origin: Origin) -> str:
-    """Say which code made the report, and when the newest of its runs was finished."""
+    """Say which code made the report, when the newest of its runs was finished, and in what arithmetic."""
     parts = [
         f"commit {origin.commit}" if origin.commit else "",
         f"newest run {origin.newest}" if origin.newest else "",
     ]
     said = ", ".join(filter(None, parts))
-    return f"{said[0].upper()}{said[1:]}." if said else ""
+    reduced = f"{ARITHMETIC[origin.reduced]}." if origin.reduced else ""
+    return " ".join(filter(None, [reduced, f"{said[0].upper()}{said[1:]}." if said else ""]))
 
 
 def naming_only_what_ran(sentence: str, absent: Iterable[str], instead: str = "") -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -66,10 +66,13 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a report comes from: the commit of the code that made it, the day of its newest run."""
+    """Where a report comes from: the commit of the code that made it, the day of its newest run, and whether
+    its runs computed in ``bf16``, all or some of them.
+    """
 
     commit: str = ""
     newest: str = ""
+    reduced: Literal["", "all", "some"] = ""
 
 
 @dataclass(frozen=True)
@@ -277,10 +280,13 @@ def pair_of(run: Run) -> str:
 
 
 def origin_of(runs: Sequence[Run], root: Path) -> Origin:
-    """Return the commit at hand and the day on which the newest of the runs was finished."""
+    """Return the commit at hand, the day on which the newest run was finished, and the runs' arithmetic."""
     timings = (timing_of(run, root) for run in runs)
     days = [str(timing["finished"])[:10] for timing in timings if timing and "finished" in timing]
-    return Origin(commit(), max(days, default=""))
+    halves = [run.spec.get("precision") == "bf16" for run in runs]
+    return Origin(
+        commit(), max(days, default=""), "" if not any(halves) else "all" if all(halves) else "some"
+    )
 
 
 def _line(

@@ -79,6 +79,16 @@ def test_hyperparameters_are_the_papers(
         assert found == values
 
 
+def test_a_regime_may_have_its_own_arithmetic() -> None:
+    values = parameters()
+    values["papers"]["rfedavg"]["regimes"]["cross_silo"]["precision"] = "bf16"
+    made = Catalogue(load(values | {"scale": "paper"}))
+    found = [
+        spec(made, regime, "mnist", "sim0", "fedavg")["precision"] for regime in ("cross_silo", "low_cost")
+    ]
+    assert found == ["bf16", "fp32"]
+
+
 def test_fedprox_has_its_own_rate_across_devices_only(paper: Catalogue) -> None:
     rates = {
         (regime, algorithm): spec(paper, regime, "mnist", "sim0", algorithm)["training"]["lr"]

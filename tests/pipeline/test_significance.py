@@ -176,6 +176,12 @@ def test_the_caption_names_commit_and_newest_run() -> None:
     assert captions.made(Origin()) == ""
 
 
+def test_the_caption_says_that_arithmetic_was_reduced() -> None:
+    assert captions.made(Origin("", "", "all")) == "Forward and backward passes in bfloat16."
+    said = captions.made(Origin("abc1234567", "", "some"))
+    assert said == "Forward and backward passes of some runs in bfloat16. Commit abc1234567."
+
+
 def test_written_numbers_are_read_again() -> None:
     own = {"mnist-a=1/seed0": 0.125, "mnist-a=1/seed0#1": 99.5}
     assert significance.parsed(significance.written(own)) == own
