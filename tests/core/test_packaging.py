@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -110,6 +111,7 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
         "for name in ('pipeline', 'snakemake', 'dvc', 'plotly', 'sklearn', 'torchvision'):\n"
         "    sys.modules[name] = None\n"
     )
+    told = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     folder = tmp_path / "work"
     (folder / "data" / "clients").mkdir(parents=True)
     generator = np.random.default_rng(0)
@@ -127,7 +129,7 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
 
     def fedcore_command(*arguments: str) -> str:
         done = subprocess.run(
-            [home / "bin" / "fedcore", *arguments], cwd=folder, capture_output=True, text=True
+            [home / "bin" / "fedcore", *arguments], cwd=folder, env=told, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -137,5 +139,7 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
     fedcore_command("verify", "out")
     assert "fedavg" in fedcore_command("list", "algorithms")
     code = "import fedcore, sys; print(fedcore.__file__)"
-    place = subprocess.run([home / "bin" / "python", "-c", code], capture_output=True, text=True, cwd=folder)
+    place = subprocess.run(
+        [home / "bin" / "python", "-c", code], cwd=folder, env=told, capture_output=True, text=True
+    )
     assert Path(place.stdout.strip()).is_relative_to(site)
