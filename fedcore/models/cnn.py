@@ -56,13 +56,15 @@ class Cnn(Classifier):
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the dense layer's activations [batch, hidden].
 
-        Images are laid out channels last, and pooled before the ReLU, which commutes with the maximum.
+        Images are laid out channels last, as the kernels' strides tell, and pooled before the ReLU, which
+        commutes with the maximum.
         """
+        from torch import contiguous_format
         from torch.nn.functional import conv2d, linear, max_pool2d
 
         for name in ("conv1", "conv2"):
-            kernel = p[f"{name}.weight"].permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
-            x = max_pool2d(conv2d(x, kernel, p[f"{name}.bias"], padding=2), 2).relu_()
+            kernel = p[f"{name}.weight"].permute(0, 2, 3, 1).clone(memory_format=contiguous_format)
+            x = max_pool2d(conv2d(x, kernel.permute(0, 3, 1, 2), p[f"{name}.bias"], padding=2), 2).relu_()
         return linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]).relu_()
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:

@@ -76,3 +76,19 @@ def test_linear_with_outputs_as_features_learns_what_linear_learns(
     for name in ("weight", "bias"):
         np.testing.assert_allclose(other.parameters[f"phi.{name}"], plain.parameters[name], atol=1e-12)
     assert other.history[-1]["test_loss"] == pytest.approx(plain.history[-1]["test_loss"], abs=1e-12)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_are_pooled_channels_last(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = []
+
+    def max_pool2d(x: torch.Tensor, size: int) -> torch.Tensor:
+        layouts.append(x.is_contiguous(memory_format=torch.channels_last))
+        return pooled(x, size)
+
+    pooled = torch.nn.functional.max_pool2d
+    monkeypatch.setattr(torch.nn.functional, "max_pool2d", max_pool2d)
+    model = Cnn((channels, 28, 28), 10)
+    p = parameters(model)
+    model.features(p, torch.zeros(2, channels, 28, 28, dtype=torch.float64))
+    assert layouts == [True, True]
