@@ -11,6 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from pipeline.fidelity.reference import FOLDER as REFERENCE
 from pipeline.handbook import commands, papers, specification
 
 HOME = Path(__file__).parents[2]
@@ -24,7 +25,10 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages."""
+    """Add the generated pages, and the figures that were made at the papers' own scale."""
+    for figure in (HOME / REFERENCE).rglob("*.svg"):
+        address = f"img/reference/{figure.parent.name}/{figure.name}"
+        files.append(File.generated(config, address, abs_src_path=str(figure)))
     for address, text in pages(HOME / "docs" / "img" / "papers").items():
         files.append(File.generated(config, address, content=text))
     return files

@@ -1,4 +1,4 @@
-"""A page a paper: its README, what is open about the results, and pictures of its targets."""
+"""A page a paper: its README, what was measured, and pictures of its targets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.handbook.found import found
 from pipeline.papers import FOLDER, papers
 from pipeline.targets import Curves, Drawing, Listing, Target
 
@@ -48,23 +49,24 @@ def page(name: str, pictures: Path) -> str:
         f"`{name}` in commands and files: `snakemake --cores 2 reports/{name}`.",
         "",
     ]
-    found = [
+    measured = [
         "",
         "## What we found so far",
         "",
-        FOUND.format(name=name),
+        *found(name),
+        "",
+        FOUND,
         "",
         "## Pictures",
         "",
         _made(pictures),
     ]
-    return "\n".join([*head, rest.strip(), *found, "", *_gallery(name, pictures)]) + "\n"
+    return "\n".join([*head, rest.strip(), *measured, "", *_gallery(name, pictures)]) + "\n"
 
 
-FOUND = """Runs at the papers' own scale take days. What has been learned from those that were done, and where
-a result can't come near what is printed, stands in [how the papers are read](../fidelity.md). For a state of
-your own, `uv run python -m pipeline fidelity` puts every published number and claim beside what is in
-`results/`."""
+FOUND = """Why a number is far from what is printed, and what was tried, stands in
+[how the papers are read](../fidelity.md). For a state of your own, `uv run python -m pipeline fidelity`
+puts every published number and claim beside what is in `results/`."""
 
 
 def kind(target: Target) -> str:
@@ -89,8 +91,8 @@ def _made(pictures: Path) -> str:
     """Say when and from what the pictures were made."""
     if not (pictures / MADE).exists():
         return "No pictures have been made: `python -m pipeline pictures` makes them of what is in reports/."
-    found = json.loads((pictures / MADE).read_text(encoding="utf-8"))
+    made = json.loads((pictures / MADE).read_text(encoding="utf-8"))
     return (
-        f"Pictures are of the scale `{found['scale']}`, of {found['date']}, commit {found['commit']}. "
+        f"Pictures are of the scale `{made['scale']}`, of {made['date']}, commit {made['commit']}. "
         "The demo scale shows that everything works, not what a paper found, and says so on every picture."
     )

@@ -9,6 +9,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from blocks import ROOT
@@ -16,6 +17,7 @@ from blocks import ROOT
 from fedcore import runner
 from fedcore.spec import Spec, Training, parse
 from pipeline.handbook import hooks, papers, pictures, specification
+from pipeline.handbook.found import NOTHING, found
 from pipeline.papers import papers as known
 from pipeline.report.collect import COLUMNS
 
@@ -110,6 +112,17 @@ def test_a_paper_s_page_shows_its_readme_and_its_pictures(tmp_path: Path) -> Non
     assert "../img/papers/rfedavg/fig2.webp" in text
     assert "fig3.webp" not in text
     assert "scale `demo`" in text
+
+
+def test_a_paper_s_page_shows_what_was_kept_of_it(tmp_path: Path) -> None:
+    assert list(found("comfed", tmp_path)) == [NOTHING]
+    text = "\n".join(found("fedomw"))
+    kept = pd.read_csv(ROOT / "reports" / "reference" / "fedomw" / "table2.csv")
+    for mean in kept["mean"]:
+        assert f"{mean:.2f}" in text
+    assert "of 78 published cells" in text
+    assert "| reproduced |" in text
+    assert "../img/reference/fedomw/fig1.svg" in text
 
 
 def test_links_lead_to_pages_where_there_are_some_and_are_text_elsewhere() -> None:
