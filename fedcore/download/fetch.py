@@ -279,7 +279,7 @@ def _advice(request: _Request, file: File, problems: list[str]) -> str:
     declaration, source = request.declaration, request.source
     nowhere = f"not found in the mirror {source.mirror}" if source.mirror else "not in the cache"
     why = "; ".join(problems[:2]) or nowhere
-    todo = ["set data.mirror to a folder or URL that holds it"]
+    todo = ["set data.mirror, or FEDCORE_MIRROR, to a folder or URL that holds it"]
     if any(form.urls for form in file.forms):
         todo.append("allow downloads" if source.offline else "try again with a network")
     others = [name for name in declaration.editions if name != request.edition]

@@ -53,6 +53,13 @@ def test_info_prints_checksums_addresses_and_how_to_get_what_cannot_be_downloade
     assert "did you mean 'mnist'" in str(call("info", "mnits").exception)
 
 
+def test_the_environment_may_name_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDCORE_MIRROR", str(tmp_path / "mirror"))
+    (tmp_path / "mirror").mkdir()
+    told = str(call("fetch", "splice", "--edition", "rebuilt", "--root", str(tmp_path / "data")).exception)
+    assert f"mirror {tmp_path / 'mirror'}" in told
+
+
 def test_fetch_fills_the_cache_from_a_mirror_and_verify_counts_it(tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     mirror.mkdir()
