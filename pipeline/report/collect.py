@@ -304,10 +304,10 @@ def _line(
     samples = _samples([(run, value) for run, value in numbers if value is not None])
     specs = [short_hash(run) for run in found]
     notes = [notes_of(run, root) for run in found]
-    asked = dict.fromkeys(short_hash(run) for run in runs)
-    if before.specs and {*before.specs} <= asked.keys():
+    asked = list(map(short_hash, runs)) if before.specs else []
+    if before.specs and {*before.specs} <= {*asked}:
         samples = _together(before.samples, samples, [pair_of(run) for run in runs])
-        specs = [spec for spec in asked if spec in {*specs, *before.specs}]
+        specs = [spec for spec in dict.fromkeys(asked) if spec in {*specs, *before.specs}]
         notes = [before.notes, *(note for note in notes if note != before.notes)]
     values = list(samples.values())
     mean = statistics.fmean(values) if values else math.nan
