@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.claims import Claim, ledger
-from pipeline.fidelity.board import AGREES, DIFFERS, RELEASED, SCORES, Board, judged, read
+from pipeline.fidelity.board import AGREES, DIFFERS, RELEASED, SCORES, SHORT, Board, judged, read
 from pipeline.fidelity.board import board as board_of
 from pipeline.fidelity.page import number
 from pipeline.papers import papers
@@ -22,6 +22,8 @@ HEADINGS: Mapping[str, str] = {
     "published": "Published cells",
     "measured": "Measured",
     "near": "Near",
+    "in_part": "In part",
+    "near_in_part": "Near, in part",
     "mean_difference": "Mean difference",
     "columns": "Columns compared",
     "same_best": "Same best method",
@@ -40,7 +42,8 @@ def scoreboard(folder: Path) -> pd.DataFrame:
 
     Returns:
         One line a paper and reading with columns as in ``HEADINGS``. ``measured``: published cells that have
-        all their runs; ``near``: those within a point or two published standard deviations;
+        all their runs; ``near``: those within a point or two published standard deviations; ``in_part``,
+        ``near_in_part``: the same for cells with fewer seeds than the paper's;
         ``mean_difference``: mean absolute difference of the measured scores, in points; ``columns``: those
         with two methods or more; ``same_best``, ``same_order``: of them, where the best method is the
         published one, and where the whole order is; the claims that could be tested.
@@ -51,7 +54,7 @@ def scoreboard(folder: Path) -> pd.DataFrame:
     board = board_of(REPRODUCTION, folder)
     lines = [_line(board, name, reading, folder) for name in papers() for reading in READINGS]
     frame = pd.DataFrame(lines, columns=list(HEADINGS))
-    return frame[(frame["reading"] == "paper") | (frame["measured"] > 0)].reset_index(drop=True)
+    return frame[(frame["reading"] == "paper") | (frame["measured"] + frame["in_part"] > 0)].reset_index(drop=True)
 
 
 def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:
@@ -59,6 +62,7 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
     again = cells["target"] != cells["beside"]
     cells = cells[again if reading == RELEASED[1:] else ~again]
     done = cells[cells["verdict"].isin([AGREES, DIFFERS])]
+    short = cells[cells["verdict"] == SHORT]
     scores = done[done["unit"].isin(SCORES)]
     columns = [own for _, own in done.groupby(["target", "column"]) if own["tau"].notna().any()]
     verdicts = claims(paper, reading, folder)["verdict"]
@@ -68,6 +72,8 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
         "published": len(cells),
         "measured": len(done),
         "near": int((done["verdict"] == AGREES).sum()),
+        "in_part": len(short),
+        "near_in_part": int(short["within_margin"].eq(True).sum()),
         "mean_difference": scores["difference"].abs().mean(),
         "columns": len(columns),
         "same_best": sum(_best(own, "mean") & _best(own, "published_mean") != set() for own in columns),

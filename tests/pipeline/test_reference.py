@@ -159,6 +159,7 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
         for reading in ("released", "paper")
     )
     assert (line["measured"], line["near"], line["columns"]) == (6, 5, 2)
+    assert (line["in_part"], line["near_in_part"]) == (1, 1)
     assert (line["same_best"], line["same_order"]) == (1, 1)
     assert line["mean_difference"] == pytest.approx((0.1 + 0.9 + 20) / 6)
     assert own["measured"] == 0
