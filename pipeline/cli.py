@@ -145,6 +145,24 @@ def runs(
 
 
 @app.command()
+def chosen(
+    report: Annotated[Path, typer.Argument(help="A search's csv: reports/fedavgr/search_fedavg.csv.")],
+    scale: Annotated[
+        str | None, typer.Option(help="The report's scale; that of params.yaml by default.")
+    ] = None,
+    overlay: Overlay = None,
+) -> None:
+    """Print what a search chose, as a file for `--configfile` or to be copied into params.yaml."""
+    import yaml
+
+    from pipeline.chosen import chosen
+    from pipeline.explain import catalogue_of
+
+    found = chosen(catalogue_of(PARAMS, scale, overlay), report)
+    typer.echo(yaml.safe_dump(found, sort_keys=False), nl=False)
+
+
+@app.command()
 def reference(
     names: Annotated[
         list[str] | None, typer.Argument(help="Reports as <paper>/<target>; all that have runs by default.")

@@ -88,6 +88,7 @@ class Table:
             data; the column's heading unless given.
         beside: the target whose published numbers stand beside its cells; its own unless given.
         beside_cell: (row, column) -> the cell there; the one of the same name unless given.
+        search: its rows are candidates, the best of which ``pipeline chosen`` puts into parameters.
     """
 
     title: str
@@ -111,6 +112,7 @@ class Table:
     when: str = "after the last round"
     note: str = ""
     heading: str = "Method"
+    search: bool = False
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""

@@ -54,7 +54,9 @@ def scoreboard(folder: Path) -> pd.DataFrame:
     board = board_of(REPRODUCTION, folder)
     lines = [_line(board, name, reading, folder) for name in papers() for reading in READINGS]
     frame = pd.DataFrame(lines, columns=list(HEADINGS))
-    return frame[(frame["reading"] == "paper") | (frame["measured"] + frame["in_part"] > 0)].reset_index(drop=True)
+    return frame[(frame["reading"] == "paper") | (frame["measured"] + frame["in_part"] > 0)].reset_index(
+        drop=True
+    )
 
 
 def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:

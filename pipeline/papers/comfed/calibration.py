@@ -110,6 +110,7 @@ TARGETS: Mapping[str, Target] = {
         decimals=1,
         test="none",
         heading="Candidate",
+        search=True,
         note="Each row changes what it names and keeps the rest at the values in use.",
     ),
 }

@@ -75,6 +75,7 @@ def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
         measure=validation_accuracy,
         test="none",
         heading="Candidate",
+        search=True,
         note="Bold is what the search chooses; other hyperparameters as declared.",
     )
 

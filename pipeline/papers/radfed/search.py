@@ -112,6 +112,7 @@ def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
         dataset=data_of_column,
         test="none",
         heading="Candidate",
+        search=True,
         note="Bold is what the search chooses, on the first fold; other hyperparameters as declared.",
     )
 

@@ -1,0 +1,112 @@
+"""What a search chose, in params.yaml's terms: the best candidate, at the place where its values belong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from pretended import catalogue
+from project import parameters
+from typer.testing import CliRunner
+
+from fedcore.errors import DataError
+from pipeline.catalogue import Catalogue
+from pipeline.chosen import chosen
+from pipeline.cli import app
+from pipeline.params import load, overlay
+from pipeline.targets import Table
+
+
+def report(
+    made: Catalogue, paper: str, target: str, scores: dict[tuple[str, str], float], path: Path
+) -> Path:
+    """Write a search's csv; candidates without a score reach 50, and one that is negative did not run."""
+    table = made.target(paper, target)
+    assert isinstance(table, Table)
+    about = {"paper": paper, "target": target, "scale": made.params.scale}
+    lines = []
+    for row, column in table.cells(made.params.papers[paper]):
+        score = scores.get((row, column), 50.0)
+        measured = score >= 0
+        values = {"mean": score if measured else None, "n": int(measured), "seeds": 1, "diverged": 0}
+        lines.append(about | {"row": row, "column": column} | values)
+    pd.DataFrame(lines).to_csv(path, index=False)
+    return path
+
+
+def test_what_concerns_all_algorithms_goes_to_the_data_set(tmp_path: Path) -> None:
+    made = catalogue("fedavgr")
+    scores = {("sigma_0.3-lr_0.02", "dna"): 60.0, ("sigma_0.1-lr_0.08", "mnist"): -1.0}
+    found = chosen(made, report(made, "fedavgr", "search_fedavg", scores, tmp_path / "s.csv"))
+    sets = found["papers"]["fedavgr"].pop("datasets")
+    assert found == {"papers": {"fedavgr": {}}}, "rows held out are no part of what was chosen"
+    assert sets["dna"] == {"model": {"sigma": 0.3}, "training": {"lr": 0.02}}
+    assert sets["usps"] == {"model": {"sigma": 0.1}, "training": {"lr": 0.02}}, "of equal ones the first"
+    assert set(sets) == set(published_sets(made)) - {"mnist"}, "a candidate of mnist was not measured"
+
+
+def published_sets(made: Catalogue) -> list[str]:
+    table = made.target("fedavgr", "table2")
+    assert isinstance(table, Table)
+    return [column.key for column in table.columns(made.params.papers["fedavgr"])]
+
+
+def test_what_concerns_one_algorithm_goes_to_it_and_makes_its_runs(tmp_path: Path) -> None:
+    made = catalogue("fedavgr")
+    path = report(made, "fedavgr", "search_fedprox", {("mu_0.1", "dna"): 60.0}, tmp_path / "s.csv")
+    found = chosen(made, path)
+    assert found["papers"]["fedavgr"]["algorithms"]["fedprox"]["per"]["dna"] == {"mu": 0.1}
+    values = parameters("fedavgr") | {"primary_paper": "fedavgr"}
+    tuned = Catalogue(load(overlay(values, found)))
+    (run, *_) = tuned.cells("fedavgr", "table2")["fedprox", "dna"]
+    assert run.spec["algorithm"]["mu"] == 0.1
+    (other, *_) = tuned.cells("fedavgr", "table2")["fedavg", "dna"]
+    assert other == made.cells("fedavgr", "table2")["fedavg", "dna"][0]
+
+
+def test_two_splits_of_a_data_set_have_values_of_their_own(tmp_path: Path) -> None:
+    made = catalogue("radfed", "paper")
+    scores = {("redistributions_50", "mnist_1"): 60.0, ("redistributions_80", "mnist_01"): 60.0}
+    found = chosen(made, report(made, "radfed", "grid_radfed", scores, tmp_path / "s.csv"))
+    per = found["papers"]["radfed"]["algorithms"]["radfed"]["per"]
+    rounds = made.params.papers["radfed"].datasets["mnist"].training.rounds
+    assert rounds
+    assert per["mnist_1"] == {"redistributions": 50, "training": {"rounds": rounds // 50}}
+    assert per["mnist_01"] == {"redistributions": 80, "training": {"rounds": rounds // 80}}
+    assert "eicu" in per
+
+
+def test_the_smallest_distance_wins_where_the_search_is_for_one(tmp_path: Path) -> None:
+    made = catalogue("comfed", "paper")
+    for row, expected in (
+        ("lr 0.003, B 128", {"datasets": {"cifar10": {"training": {"lr": 0.003, "batch_size": 128}}}}),
+        ("tau 0.01", {"algorithms": {"fedyogi": {"per": {"cifar10": {"tau": 0.01}}}}}),
+    ):
+        path = report(made, "comfed", "calibration", {(row, "distance"): 1.0}, tmp_path / "s.csv")
+        assert chosen(made, path) == {"papers": {"comfed": expected}}
+    path = report(made, "comfed", "calibration", {("in_use", "distance"): 1.0}, tmp_path / "s.csv")
+    assert chosen(made, path) == {}, "the values in use stay"
+
+
+def test_a_report_that_is_not_there_or_no_search_is_refused(tmp_path: Path) -> None:
+    made = catalogue("fedavgr")
+    with pytest.raises(DataError, match="not built"):
+        chosen(made, tmp_path / "none.csv")
+    with pytest.raises(DataError, match="fedavgr/table2 is no search"):
+        chosen(made, report(made, "fedavgr", "table2", {}, tmp_path / "t.csv"))
+    path = report(made, "fedavgr", "search_fedavg", {}, tmp_path / "s.csv")
+    with pytest.raises(DataError, match="made at demo scale, expected paper"):
+        chosen(catalogue("fedavgr", "paper"), path)
+    (tmp_path / "w.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match="found the columns a, b"):
+        chosen(made, tmp_path / "w.csv")
+
+
+def test_the_command_prints_an_overlay(tmp_path: Path) -> None:
+    made = catalogue("fedavgr")
+    path = report(made, "fedavgr", "search_fedprox", {}, tmp_path / "s.csv")
+    done = CliRunner().invoke(app, ["chosen", str(path), "--scale", "demo"])
+    assert done.exit_code == 0, done.output
+    assert yaml.safe_load(done.output) == chosen(made, path)
