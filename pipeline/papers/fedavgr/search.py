@@ -22,8 +22,8 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
         "fedavg",
         "FedAvg",
         (
-            Option("model.sigma", "sigma", (0.03, 0.1, 0.3, 1.0), (0.1, 0.3)),
-            Option("training.lr", "lr", (0.005, 0.02, 0.08), (0.02, 0.08)),
+            Option("model.sigma", "sigma", (0.03, 0.1, 0.3, 1.0, 3.0), (0.1, 0.3)),
+            Option("training.lr", "lr", (0.005, 0.02, 0.08, 0.32), (0.02, 0.08)),
         ),
     ),
     "search_fedprox": (
