@@ -14,7 +14,7 @@ from pipeline.papers.fedavgr.search import GRIDS
 def test_the_grid_is_whole_and_its_runs_hold_rows_out(name: str, rows: int) -> None:
     made = catalogue("fedavgr", "paper")
     cells = made.cells("fedavgr", name)
-    assert len(cells) == rows * 9
+    assert len(cells) == rows * 11
     method, _, options = GRIDS[name]
     for (row, _), runs in cells.items():
         (run,) = runs
@@ -24,10 +24,10 @@ def test_the_grid_is_whole_and_its_runs_hold_rows_out(name: str, rows: int) -> N
         for option in options:
             section, key = option.key.split(".")
             assert f"{key}_{run.spec[section][key]:g}" in row
-    assert len({run.group for runs in cells.values() for run in runs}) == rows * 9
+    assert len({run.group for runs in cells.values() for run in runs}) == rows * 11
 
 
 def test_short_runs_try_fewer_values() -> None:
     made = catalogue("fedavgr")
-    assert len(made.cells("fedavgr", "search_fedavg")) == 4 * 9
+    assert len(made.cells("fedavgr", "search_fedavg")) == 4 * 11
     assert all(len(runs) == 2 for runs in made.cells("fedavgr", "search_fedavg").values())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.once import once
-from pipeline.papers.fedavgr.tables import SETS, sets
+from pipeline.papers.fedavgr.tables import DATASETS, sets, split
 from pipeline.schema import PaperParams
 from pipeline.search import Choice, Option, combinations, labels, validation_score
 from pipeline.targets import Query, Table
@@ -64,12 +64,12 @@ def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
     def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
         choice = candidates(params, options)[row]
         first = None if len(params.seeds) < ENOUGH else params.seeds[:1]
-        return (Query("table2", column, "shards", method, (*HELD_OUT, *choice.items()), seeds=first),)
+        return (Query("table2", column, split(column), method, (*HELD_OUT, *choice.items()), seeds=first),)
 
     return Table(
         title=f"Grid search of {label}: accuracy on a fifth of each client's rows",
         published="Section 5",
-        columns=sets(SETS),
+        columns=sets(DATASETS),
         rows=rows,
         queries=queries,
         measure=validation_accuracy,
