@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 Discrepancy = Literal["kernel", "mean"]
@@ -53,10 +55,27 @@ def _kernel(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tens
     signed = torch.cat([weights, z.new_full((len(z),), -1 / len(z))])
     gram = points @ points.T
     norms = gram.diagonal()
-    distances = (norms[:, None] + norms - 2 * gram).clamp(min=0)
-    present = torch.nonzero(signed.detach()).flatten()
-    first, second = torch.triu_indices(len(present), len(present), offset=1, device=x.device)
-    apart = distances.detach()[present[first], present[second]]
-    variance = apart.median() if len(apart) else distances.new_ones(())
-    variance = torch.where(variance > 0, variance, torch.ones_like(variance))
+    distances = (norms[:, None] + norms - 2 * gram).clamp_(min=0)
+    variance = _median(distances.detach(), signed.detach())
     return torch.exp(distances / (-2 * variance)), variance, signed
+
+
+def _median(distances: Tensor, weights: Tensor) -> Tensor:
+    """Return the median over pairs of different points with a weight; 1 if it is 0 or there is no pair."""
+    import torch
+
+    if not weights.all():
+        present = weights.nonzero().flatten()
+        distances = distances[present[:, None], present]
+    apart = distances.take(_pairs(len(distances), distances.device))
+    median = apart.median() if len(apart) else distances.new_ones(())
+    return torch.where(median > 0, median, torch.ones_like(median))
+
+
+@lru_cache(maxsize=64)
+def _pairs(count: int, device: torch.device) -> Tensor:
+    """Return the places of the pairs of different rows in a flattened [count, count] matrix."""
+    import torch
+
+    first, second = torch.triu_indices(count, count, offset=1, device=device)
+    return first * count + second
