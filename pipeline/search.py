@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipeline.catalogue import Run
+    from pipeline.schema import PaperParams
 
 LONG = 100
+ENOUGH = 3
 Value = float | str
 Choice = Mapping[str, Value]
 
@@ -35,6 +37,11 @@ class Option:
     def tried(self, rounds: int) -> tuple[Value, ...]:
         """Return the values to try in runs of so many rounds."""
         return self.values if rounds >= LONG or not self.few else self.few
+
+
+def seeds(params: PaperParams) -> tuple[int, ...] | None:
+    """Return the seeds of a search: the first of three or more; None, which means all, of fewer."""
+    return params.seeds[:1] if len(params.seeds) >= ENOUGH else None
 
 
 def combinations(options: Iterable[tuple[Option, Iterable[Value]]]) -> dict[str, Choice]:

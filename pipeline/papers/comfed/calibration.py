@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, SPLIT, best_in_all
 from pipeline.schema import PaperParams
+from pipeline.search import seeds
 from pipeline.targets import Cell, Column, Query, Table, Target
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
 def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
     """Return the runs of a candidate; of all three algorithms for the distance.
 
-    What belongs to another algorithm leaves the others at the values in use.
+    What belongs to another algorithm leaves the others at the values in use. Seeds: the first of three.
     """
     chosen = MEASURED if column == DISTANCE else (column,)
-    return tuple(Query(REGIME, DATASET, SPLIT, name, _changes(row, name)) for name in chosen)
+    return tuple(Query(REGIME, DATASET, SPLIT, name, _changes(row, name), seeds(params)) for name in chosen)
 
 
 def _changes(row: str, algorithm: str) -> Changes:

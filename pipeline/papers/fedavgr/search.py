@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pipeline.once import once
 from pipeline.papers.fedavgr.tables import DATASETS, sets, split
 from pipeline.schema import PaperParams
-from pipeline.search import Choice, Option, combinations, labels, validation_score
+from pipeline.search import Choice, Option, combinations, labels, seeds, validation_score
 from pipeline.targets import Query, Table
 
 if TYPE_CHECKING:
     from pipeline.catalogue import Run
 
-ENOUGH = 3
 HELD_OUT: tuple[tuple[str, Any], ...] = (("partition.validation", 0.2), ("evaluation.validation", True))
 GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
     "search_fedavg": (
@@ -63,8 +62,8 @@ def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
 
     def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
         choice = candidates(params, options)[row]
-        first = None if len(params.seeds) < ENOUGH else params.seeds[:1]
-        return (Query("table2", column, split(column), method, (*HELD_OUT, *choice.items()), seeds=first),)
+        changes = (*HELD_OUT, *choice.items())
+        return (Query("table2", column, split(column), method, changes, seeds(params)),)
 
     return Table(
         title=f"Grid search of {label}: accuracy on a fifth of each client's rows",

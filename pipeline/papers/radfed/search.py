@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.once import once
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of, rounds
-from pipeline.papers.radfed.tables import ENOUGH, data_of_column
+from pipeline.papers.radfed.tables import data_of_column
 from pipeline.schema import PaperParams
-from pipeline.search import Choice, Option, combinations, labels, validation_score
+from pipeline.search import Choice, Option, combinations, labels, seeds, validation_score
 from pipeline.targets import Column, Query, Table
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
     def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
         choice = candidates(params, options)[row]
         query = SETTINGS[column].query(method, changes(params, column, choice))
-        first = None if len(params.seeds) < ENOUGH else params.seeds[:1]
-        return (replace(folds(params, query)[0], seeds=first),)
+        return (replace(folds(params, query)[0], seeds=seeds(params)),)
 
     return Table(
         title=f"Grid search of {label}: scores on validation clients",

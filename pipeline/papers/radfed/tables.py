@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
 from pipeline.schema import PaperParams
+from pipeline.search import ENOUGH
 from pipeline.targets import Column, Query, Table
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pipeline.catalogue import Run
 
 DRAWS = 20
-ENOUGH = 3
 PARTITIONS = {
     "cifar10": ("CIFAR-10", "cifar10"),
     "shakespeare": ("Shakespeare", "shakespeare"),
