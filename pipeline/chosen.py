@@ -31,10 +31,11 @@ def chosen(catalogue: Catalogue, report: Path) -> dict[str, Any]:
 
     Raises:
         DataError: the report isn't there, is of another scale, or isn't that of a search.
+        SpecError: the parameters know no such report.
     """
     frame = _read(report, catalogue.params.scale)
     paper, name = frame["paper"].iloc[0], frame["target"].iloc[0]
-    params, table = catalogue.params.papers[paper], catalogue.target(paper, name)
+    table, params = catalogue.target(paper, name), catalogue.params.papers[paper]
     if not isinstance(table, Table) or not table.search:
         raise DataError(f"{report}: {paper}/{name} is no search")
     asked = table.cells(params)

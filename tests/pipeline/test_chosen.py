@@ -11,7 +11,7 @@ from pretended import catalogue
 from project import parameters
 from typer.testing import CliRunner
 
-from fedcore.errors import DataError
+from fedcore.errors import DataError, SpecError
 from pipeline.catalogue import Catalogue
 from pipeline.chosen import chosen
 from pipeline.cli import app
@@ -44,7 +44,9 @@ def test_what_concerns_all_algorithms_goes_to_the_data_set(tmp_path: Path) -> No
     assert found == {"papers": {"fedavgr": {}}}, "rows held out are no part of what was chosen"
     assert sets["dna"] == {"model": {"sigma": 0.3}, "training": {"lr": 0.02}}
     assert sets["usps"] == {"model": {"sigma": 0.1}, "training": {"lr": 0.02}}, "of equal ones the first"
-    assert set(sets) == set(made.params.papers["fedavgr"].datasets) - {"mnist"}, "a candidate of mnist was not measured"
+    assert set(sets) == set(made.params.papers["fedavgr"].datasets) - {"mnist"}, (
+        "a candidate of mnist was not measured"
+    )
 
 
 def test_what_concerns_one_algorithm_goes_to_it_and_makes_its_runs(tmp_path: Path) -> None:
@@ -93,6 +95,9 @@ def test_a_report_that_is_not_there_or_no_search_is_refused(tmp_path: Path) -> N
     path = report(made, "fedavgr", "search_fedavg", {}, tmp_path / "s.csv")
     with pytest.raises(DataError, match="made at demo scale, expected paper"):
         chosen(catalogue("fedavgr", "paper"), path)
+    pd.read_csv(path).assign(paper="mini").to_csv(path, index=False)
+    with pytest.raises(SpecError, match="reports/mini/search_fedavg"):
+        chosen(made, path)
     (tmp_path / "w.csv").write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="found the columns a, b"):
         chosen(made, tmp_path / "w.csv")
