@@ -86,7 +86,7 @@ def summaries(
     if kept is None:
         return list(found)
     from pipeline.fidelity.reference import kept_specs
-    from pipeline.report.collect import short_hash
+    from pipeline.report.sittings import short_hash
 
     held = kept_specs(paper, target, kept)
     return [name for name in found if short_hash(catalogue.index[str(Path(name).parent)]) not in held]

@@ -23,7 +23,8 @@ from fedcore.files import sha256_file, write_text
 from fedcore.integrity import PROVENANCE, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue, Run
 from pipeline.report import build_curves, build_drawing, build_table
-from pipeline.report.collect import earlier_cells, refuse_changed, summary_of
+from pipeline.report.collect import refuse_changed, summary_of
+from pipeline.report.sittings import earlier_cells
 from pipeline.targets import Curves, Drawing, Table
 
 FOLDER = Path("reports/reference")

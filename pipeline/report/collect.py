@@ -7,7 +7,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,12 +15,12 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from fedcore.errors import DataError
-from fedcore.files import canonical_json, sha256_text
 from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, changed
 from fedcore.revision import commit
 from fedcore.status import cause
 from pipeline.catalogue import Run
 from pipeline.report import agreement, significance
+from pipeline.report.sittings import NOTHING, Earlier, earlier_cells, short_hash, spec_hash, together
 from pipeline.targets import Column, Table
 
 COLUMNS = (
@@ -75,23 +75,7 @@ class Origin:
     reduced: Literal["", "all", "some"] = ""
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """What an earlier sitting measured of a cell, as its tidy line has it.
-
-    Attributes:
-        samples: runs' numbers by pair.
-        specs: the specifications of its runs, diverged ones too.
-        notes: the state of its data, and the note for captions.
-    """
-
-    samples: Mapping[str, float] = field(default_factory=dict)
-    specs: tuple[str, ...] = ()
-    notes: tuple[str, str] = ("", "")
-
-
 UNKNOWN = Origin()
-NOTHING = Earlier()
 
 
 def refuse_changed(runs: Iterable[Run], root: Path) -> None:
@@ -306,7 +290,7 @@ def _line(
     notes = [notes_of(run, root) for run in found]
     asked = list(map(short_hash, runs)) if before.specs else []
     if before.specs and {*before.specs} <= {*asked}:
-        samples = _together(before.samples, samples, [pair_of(run) for run in runs])
+        samples = together(before.samples, samples, [pair_of(run) for run in runs])
         specs = [spec for spec in dict.fromkeys(asked) if spec in {*specs, *before.specs}]
         notes = [before.notes, *(note for note in notes if note != before.notes)]
     values = list(samples.values())
@@ -349,46 +333,6 @@ def _samples(numbers: Sequence[tuple[Run, float]]) -> dict[str, float]:
         same = sum(key.partition("#")[0] == pair for key in samples)
         samples[f"{pair}#{same}" if same else pair] = value
     return samples
-
-
-def _together(
-    before: Mapping[str, float], now: Mapping[str, float], pairs: Sequence[str]
-) -> dict[str, float]:
-    """Return the numbers of both sittings in the runs' order, the newer if both have one.
-
-    Numbers of runs that share a pair can't be matched: the sitting with more of them counts.
-    """
-    if any("#" in pair for pair in (*before, *now)):
-        return dict(before if len(before) > len(now) else now)
-    union = {**before, **now}
-    return {pair: union[pair] for pair in sorted(union, key=pairs.index)}
-
-
-def earlier_cells(path: Path) -> dict[tuple[str, str], Earlier]:
-    """Read a tidy table's cells; none if there is no such file, or it doesn't hold runs' own numbers."""
-    if not path.exists():
-        return {}
-    frame = pd.read_csv(path, dtype={"row": str, "column": str}, keep_default_na=False)
-    if not {"row", "specs", "values"} <= {*frame}:
-        return {}
-    return {
-        (line["row"], line["column"]): Earlier(
-            significance.parsed(line["values"]),
-            tuple(line["specs"].split()),
-            (line["data_state"], line["data"]),
-        )
-        for line in frame.to_dict("records")
-    }
-
-
-def spec_hash(run: Run) -> str:
-    """Return the SHA-256 of a run's specification, as its summary states it."""
-    return sha256_text(canonical_json(run.spec))
-
-
-def short_hash(run: Run) -> str:
-    """Return the digits of it that tables state."""
-    return spec_hash(run)[:12]
 
 
 def _made_of(table: Table, run: Run, root: Path) -> Summary | None:
