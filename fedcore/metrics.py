@@ -90,7 +90,12 @@ def auc(margins: Tensor, y: Tensor) -> float:
 
 def mean_loss(run: Run, w: Tensor, block: Block) -> float:
     """Return the mean loss of the rows of a block at ``w`` [d]."""
-    return float(forward(run.problem, w, block.x, block.y)[0].double().mean())
+    return float(_tested(run, w, block)[0].double().mean())
+
+
+def _tested(run: Run, w: Tensor, block: Block) -> tuple[Tensor, Tensor]:
+    """Return losses [n] and correctness [n] of a block's rows at ``w`` [d], in the arithmetic asked for."""
+    return forward(run.problem, w, block.x, block.y, run.spec.evaluation.precision)
 
 
 def by_client(run: Run, state: State) -> list[dict[str, float]]:
@@ -101,7 +106,7 @@ def by_client(run: Run, state: State) -> list[dict[str, float]]:
     """
     problem = run.problem
     serving: list[int] = state.values.get("clusters", [0] * len(problem.clients))
-    tested = [forward(problem, model, problem.test.x, problem.test.y) for model in state.models]
+    tested = [_tested(run, model, problem.test) for model in state.models]
     rows = []
     for client in problem.active:
         weights = _label_weights(problem, client)
@@ -147,10 +152,10 @@ def _label_weights(problem: Problem, client: int) -> Tensor:
 def _quality(run: Run, w: Tensor, block: Block, of: str) -> dict[str, float]:
     """Return loss, accuracy and the metrics asked for at ``w`` [d] on a block, keys starting with ``of``."""
     problem, asked = run.problem, run.spec.evaluation.metrics
-    losses, correct = forward(problem, w, block.x, block.y)
+    losses, correct = _tested(run, w, block)
     row = {f"{of}loss": float(losses.double().mean()), f"{of}accuracy": float(correct.double().mean())}
     if asked:
-        scores = outputs(problem, w, block.x)
+        scores = outputs(problem, w, block.x, run.spec.evaluation.precision)
         if "f1" in asked:
             row[f"{of}f1"] = f1(scores.argmax(dim=-1), block.y, problem.classes)
         if "auc" in asked:

@@ -112,6 +112,8 @@ class Evaluation(Options):
     ``metrics`` adds columns ``test_f1`` and ``test_auc``; ``validation`` measures validation rows too,
     in columns ``validation_loss``, ``validation_accuracy`` and so on. ``observe`` names observers with their
     options, which keep more of a run in files of their own; `fedcore list observers` shows them.
+    ``precision: bf16`` computes features in bfloat16 when the model is measured; the output layer, losses and
+    means stay in the model's own type.
     """
 
     every: PositiveInt = 1
@@ -120,13 +122,15 @@ class Evaluation(Options):
     divergence: bool = False
     metrics: tuple[Literal["f1", "auc"], ...] = ()
     validation: bool = False
+    precision: Literal["fp32", "bf16"] = "fp32"
     observe: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @model_serializer(mode="wrap")
     def _written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave ``observe`` out where it is empty: that a run could be observed is no part of it."""
+        """Leave ``observe`` and ``precision`` out at their defaults: what a run could be is no part of it."""
         values: dict[str, Any] = plain(self)
-        return values if self.observe else {key: values[key] for key in values if key != "observe"}
+        unasked = {"observe": {}, "precision": "fp32"}
+        return {key: own for key, own in values.items() if key not in unasked or own != unasked[key]}
 
 
 class Spec(Options):

@@ -260,6 +260,7 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         "algorithm": {"name": algorithm.name or query.algorithm, **options},
         "training": _training(layers),
         "participation": {"fraction": regime.fraction},
+        "evaluation": regime.evaluation.model_dump(exclude_none=True),
         **({"precision": regime.precision} if regime.precision else {}),
     }
     for key, value in query.changes:

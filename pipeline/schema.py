@@ -50,6 +50,20 @@ class TrainingParams(Options):
     drop_last: bool | None = Field(default=None, description="Leave out a client's last incomplete batch.")
 
 
+class RegimeEvaluationParams(Options):
+    """When and how the global model is measured in one regime; a key left out keeps that of `common`."""
+
+    every: PositiveInt | None = Field(
+        default=None, description="Rounds between two measurements on the test data."
+    )
+    train_every: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Rounds between two measurements of the training loss; 0: never."
+    )
+    precision: Literal["fp32", "bf16"] | None = Field(
+        default=None, description="Arithmetic of features when the model is measured."
+    )
+
+
 class RegimeParams(Options):
     """How a federation is run: how many clients there are and how many take part in a round."""
 
@@ -60,6 +74,9 @@ class RegimeParams(Options):
     training: TrainingParams = Field(default=TrainingParams(), description="Local training in this regime.")
     precision: Literal["fp32", "bf16"] | None = Field(
         default=None, description="Arithmetic in this regime; that of `common` unless set."
+    )
+    evaluation: RegimeEvaluationParams = Field(
+        default=RegimeEvaluationParams(), description="When and how this regime measures its models."
     )
 
 
@@ -116,6 +133,9 @@ class EvaluationParams(Options):
         default=1, description="Rounds between two measurements of the loss on all training data; 0: never."
     )
     clients: bool = Field(default=False, description="Also write each client's test accuracy at the end.")
+    precision: Literal["fp32", "bf16"] = Field(
+        default="fp32", description="Arithmetic of features when the model is measured."
+    )
 
 
 class CommonParams(Options):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fedcore.local.engine import Gradient
+from fedcore.local.engine import Gradient, arithmetic
 from fedcore.local.train import train_client
 from fedcore.parts import Batch, BoundTerm, Job, Run, State, Upload
 
@@ -37,7 +36,7 @@ class Autograd:
         on_features = [term.feature_loss for term in terms if term.feature_loss]
 
         def gradient(x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
-            with torch.enable_grad(), self._autocast(w):
+            with torch.enable_grad(), arithmetic(w, self.precision):
                 phi = model.features(p, x)
                 loss = model.losses(model.scores(p, phi), y).mean()
                 if on_features:
@@ -55,10 +54,3 @@ class Autograd:
     def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
         """Train the clients one after another."""
         return [train_client(self, run, state, job) for job in jobs]
-
-    def _autocast(self, w: Tensor) -> AbstractContextManager[Any]:
-        import torch
-
-        if self.precision == "bf16":
-            return torch.autocast(w.device.type, dtype=torch.bfloat16)
-        return nullcontext()

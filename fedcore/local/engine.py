@@ -6,7 +6,8 @@ Engines differ in how they compute, never in what: they agree within floating-po
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fedcore.parts import BoundTerm, Job, Upload
 
@@ -51,29 +52,47 @@ def chunks(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(x.split(size), y.split(size), strict=True)
 
 
-def forward(problem: Problem, w: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def arithmetic(w: Tensor, precision: str) -> AbstractContextManager[Any]:
+    """Return the context in which a model computes at ``w``: in 'bf16', or for 'fp32' in its own type."""
+    import torch
+
+    return torch.autocast(w.device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+def forward(
+    problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str = "fp32"
+) -> tuple[Tensor, Tensor]:
     """Return per-sample losses [n] and correctness [n] at ``w`` [d], computed in chunks."""
     import torch
 
     model = problem.model
-    p = {**model.trainable.views(w), **problem.buffers}
     losses, correct = [], []
-    with torch.no_grad():
-        for rows, labels in chunks(x, y):
-            scores = model.scores(p, model.features(p, rows))
-            losses.append(model.losses(scores, labels))
-            correct.append(model.correct(scores, labels))
+    for scores, labels in _scored(problem, w, x, y, precision):
+        losses.append(model.losses(scores, labels))
+        correct.append(model.correct(scores, labels))
     return torch.cat(losses), torch.cat(correct)
 
 
-def outputs(problem: Problem, w: Tensor, x: Tensor) -> Tensor:
+def outputs(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") -> Tensor:
     """Return the output [n, classes] at ``w`` [d], computed in chunks."""
+    import torch
+
+    return torch.cat([scores for scores, _ in _scored(problem, w, x, x, precision)])
+
+
+def _scored(
+    problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the scores of a chunk with its labels; the output layer computes in the parameters' own type."""
     import torch
 
     model = problem.model
     p = {**model.trainable.views(w), **problem.buffers}
-    with torch.no_grad():
-        return torch.cat([model.scores(p, model.features(p, rows)) for rows, _ in chunks(x, x)])
+    for rows, labels in chunks(x, y):
+        with torch.no_grad():
+            with arithmetic(w, precision):
+                phi = model.features(p, rows)
+            yield model.scores(p, phi.to(w.dtype)), labels
 
 
 def features(problem: Problem, w: Tensor, x: Tensor) -> Tensor:

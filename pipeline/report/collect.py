@@ -267,7 +267,7 @@ def origin_of(runs: Sequence[Run], root: Path) -> Origin:
     """Return the commit at hand, the day on which the newest run was finished, and the runs' arithmetic."""
     timings = (timing_of(run, root) for run in runs)
     days = [str(timing["finished"])[:10] for timing in timings if timing and "finished" in timing]
-    halves = [run.spec.get("precision") == "bf16" for run in runs]
+    halves = ["bf16" in (run.spec.get("precision"), run.spec["evaluation"].get("precision")) for run in runs]
     return Origin(
         commit(), max(days, default=""), "" if not any(halves) else "all" if all(halves) else "some"
     )

@@ -142,3 +142,26 @@ def test_bf16_trains_close_to_fp32(images: Path) -> None:
     _, rough = test_loss(precision="bf16")
     assert rough != exact
     assert abs(rough - exact) < 0.1 * (start - exact)
+
+
+def test_measuring_in_bf16_leaves_training_as_it_is(images: Path) -> None:
+    from fedcore.runner import run
+
+    def result(**evaluation: Any) -> tuple[float, float, list[bytes]]:
+        done = run(specification(images, "fedavg", "cnn", dtype="float32", evaluation=evaluation))
+        model = [array.tobytes() for array in done.parameters.values()]
+        return done.history[0]["test_loss"], done.history[-1]["test_loss"], model
+
+    start, exact, model = result()
+    _, rough, same = result(precision="bf16")
+    assert rough != exact
+    assert abs(rough - exact) < 0.1 * (start - exact)
+    assert same == model
+
+
+def test_what_is_not_measured_in_bf16_has_the_specification_it_had(images: Path) -> None:
+    plain = parse(specification(images, "fedavg", "cnn"))
+    assert "precision" not in plain.resolved()["evaluation"]
+    asked = parse(specification(images, "fedavg", "cnn", evaluation={"precision": "bf16"}))
+    assert asked.resolved()["evaluation"]["precision"] == "bf16"
+    assert parse(asked.resolved()) == asked

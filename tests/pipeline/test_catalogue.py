@@ -81,12 +81,12 @@ def test_hyperparameters_are_the_papers(
 
 def test_a_regime_may_have_its_own_arithmetic() -> None:
     values = parameters()
-    values["papers"]["rfedavg"]["regimes"]["cross_silo"]["precision"] = "bf16"
+    measured = {"train_every": 0, "precision": "bf16"}
+    values["papers"]["rfedavg"]["regimes"]["cross_silo"] |= {"precision": "bf16", "evaluation": measured}
     made = Catalogue(load(values | {"scale": "paper"}))
-    found = [
-        spec(made, regime, "mnist", "sim0", "fedavg")["precision"] for regime in ("cross_silo", "low_cost")
-    ]
-    assert found == ["bf16", "fp32"]
+    changed, kept = (spec(made, own, "mnist", "sim0", "fedavg") for own in ("cross_silo", "low_cost"))
+    assert (changed["precision"], kept["precision"]) == ("bf16", "fp32")
+    assert changed["evaluation"] == kept["evaluation"] | measured
 
 
 def test_fedprox_has_its_own_rate_across_devices_only(paper: Catalogue) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REGIME = "calibration"
-MEASURED = {"fedavg": "FedAvg", "fedyogi": "FedYogi", "fedprox": "FedProx"}
 DISTANCE = "distance"
 PRINTED_AFTER = "100"
 IN_USE = "in_use"
@@ -25,70 +25,84 @@ IN_USE = "in_use"
 Changes = tuple[tuple[str, Any], ...]
 
 
+@dataclass(frozen=True)
+class Step:
+    """One part of the search.
+
+    Attributes:
+        algorithm: whose printed number the candidates are measured against.
+        label: its name in print.
+        title: what is searched.
+        candidates: what each row puts in place of the values in use.
+    """
+
+    algorithm: str
+    label: str
+    title: str
+    candidates: Mapping[str, Changes]
+
+    def rows(self, params: PaperParams) -> dict[str, str]:
+        """Return the rows: the values in params.yaml, and what is tried in their place."""
+        return {IN_USE: "values in use", **{name: name for name in self.candidates}}
+
+    def columns(self, params: PaperParams) -> tuple[Column, ...]:
+        """Return the accuracy's column, and that of its distance from the printed one."""
+        away = Column(DISTANCE, "distance from the printed", best="smallest", decimals=2)
+        return Column(self.algorithm, self.label, best="none"), away
+
+    def queries(self, params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+        """Return a candidate's runs. Seeds: the first of three."""
+        changes = self.candidates.get(row, ())
+        return (Query(REGIME, DATASET, SPLIT, self.algorithm, changes, seeds(params)),)
+
+    def beside(self, row: str, column: str) -> Cell:
+        """Return where Table IV prints what every candidate is measured against."""
+        return self.algorithm, PRINTED_AFTER
+
+
 def _client_side() -> dict[str, Changes]:
+    tried = [
+        *product((0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03), (32,)),
+        *product((0.003, 0.01, 0.03), (128,)),
+    ]
     rows: dict[str, Changes] = {
-        f"lr {lr:g}, B {batch}": (("training.lr", lr), ("training.batch_size", batch))
-        for lr, batch in product((0.0003, 0.001, 0.003, 0.01), (32, 128))
+        f"lr {lr:g}, B {batch}": (("training.lr", lr), ("training.batch_size", batch)) for lr, batch in tried
     }
-    return rows | {"E 2": (("training.local_epochs", 2),)}
+    longer = (("training.lr", 0.01), ("training.batch_size", 128), ("training.local_epochs", 5))
+    return rows | {"lr 0.01, B 128, E 5": longer}
 
 
-CLIENT_SIDE: Mapping[str, Changes] = MappingProxyType(_client_side())
-OF_ONE: Mapping[str, Mapping[str, Changes]] = MappingProxyType(
+STEPS: Mapping[str, Step] = MappingProxyType(
     {
-        "fedyogi": {
-            **{f"server lr {lr:g}": (("algorithm.server_lr", lr),) for lr in (0.003, 0.03)},
-            **{f"tau {tau:g}": (("algorithm.tau", tau),) for tau in (1e-4, 1e-2)},
-        },
-        "fedprox": {f"mu {mu:g}": (("algorithm.mu", mu),) for mu in (0.001, 0.1, 1.0)},
+        "calibration": Step("fedavg", "FedAvg", "local rate, batch size and epochs", _client_side()),
+        "calibration_server": Step(
+            "fedyogi",
+            "FedYogi",
+            "server rate and tau",
+            {
+                **{f"server lr {lr:g}": (("algorithm.server_lr", lr),) for lr in (0.003, 0.03)},
+                **{f"tau {tau:g}": (("algorithm.tau", tau),) for tau in (1e-4, 1e-2)},
+            },
+        ),
+        "calibration_prox": Step(
+            "fedprox", "FedProx", "mu", {f"mu {mu:g}": (("algorithm.mu", mu),) for mu in (0.001, 0.1, 1.0)}
+        ),
     }
 )
 
 
-def candidates(params: PaperParams) -> dict[str, str]:
-    """Return the rows: the values in params.yaml, and what is tried in their place."""
-    names = [*CLIENT_SIDE, *(name for own in OF_ONE.values() for name in own)]
-    return {IN_USE: "values in use", **{name: name for name in names}}
-
-
-def columns(params: PaperParams) -> tuple[Column, ...]:
-    """Return a column for each algorithm with a printed number, and the distance from all of them."""
-    measured = (Column(name, label, best="none") for name, label in MEASURED.items())
-    return (*measured, Column(DISTANCE, "mean distance from the printed", best="smallest", decimals=2))
-
-
-def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-    """Return the runs of a candidate; of all three algorithms for the distance.
-
-    What belongs to another algorithm leaves the others at the values in use. Seeds: the first of three.
-    """
-    chosen = MEASURED if column == DISTANCE else (column,)
-    return tuple(Query(REGIME, DATASET, SPLIT, name, _changes(row, name), seeds(params)) for name in chosen)
-
-
-def _changes(row: str, algorithm: str) -> Changes:
-    return CLIENT_SIDE.get(row) or OF_ONE.get(algorithm, {}).get(row, ())
-
-
-def beside(row: str, column: str) -> Cell:
-    """Return where Table IV prints what every candidate is measured against."""
-    return column, PRINTED_AFTER
-
-
 def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
-    """Fill the last column: mean absolute difference from the printed numbers, of a candidate's means.
+    """Fill the last column: absolute difference of a candidate's mean from the printed number.
 
-    A candidate of which an algorithm diverged or did not run has none. Its runs' own numbers make way for the
-    distance as well, since they decide which is smallest.
+    A candidate that diverged or did not run has none. Its runs' own numbers make way for the distance as
+    well, since they decide which is smallest.
     """
     from pipeline.report import significance
 
     frame = frame.copy()
     last = frame["column"] == DISTANCE
-    apart = frame[~last].assign(apart=frame["difference"].abs())
-    mean = apart.groupby("row", sort=False)["apart"].agg(lambda own: own.mean(skipna=False))
-    frame.loc[last, "mean"] = frame.loc[last, "row"].map(mean)
-    frame.loc[last, "std"] = math.nan
+    frame.loc[last, "mean"] = frame.loc[last, "difference"].abs()
+    frame.loc[last, ["std", "published_mean", "published_std", "difference"]] = math.nan
     frame.loc[last, "values"] = [
         significance.written(dict.fromkeys(significance.parsed(text), own))
         for text, own in zip(frame.loc[last, "values"], frame.loc[last, "mean"], strict=True)
@@ -96,22 +110,24 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(verdict="")
 
 
-TARGETS: Mapping[str, Target] = {
-    "calibration": Table(
-        title="Search for the lost hyperparameters: test accuracy of the best model so far",
-        published="The first column (100 rounds) of Table IV",
-        columns=columns,
-        rows=candidates,
-        queries=queries,
+def _table(step: Step) -> Table:
+    return Table(
+        title=f"Search for the lost hyperparameters, {step.title}: test accuracy of the best model so far",
+        published=f"The first column (100 rounds) of Table IV, {step.label}",
+        columns=step.columns,
+        rows=step.rows,
+        queries=step.queries,
         measure=best_in_all,
         relative=with_distance,
         dataset=lambda row, column: DATASETS[DATASET],
         beside="table4",
-        beside_cell=beside,
+        beside_cell=step.beside,
         decimals=1,
         test="none",
         heading="Candidate",
         search=True,
         note="Each row changes what it names and keeps the rest at the values in use.",
-    ),
-}
+    )
+
+
+TARGETS: Mapping[str, Target] = {name: _table(step) for name, step in STEPS.items()}
