@@ -21,8 +21,8 @@ from pipeline.targets import Table
 
 PRINTED = {"calibration": 33.1, "calibration_server": 43.9, "calibration_prox": 34.8}
 FAR = 10.0
-CLIENT = {"lr 0.003, B 128": 1, "lr 0.01, B 128, E 5": 20}
-NEAR = {"lr 0.003, B 128": 1.0, "lr 0.01, B 128, E 5": -20.0, "tau 0.01": 4.0}
+CLIENT = {"lr 0.01, B 128": 1, "lr 0.01, B 128, E 5": 20}
+NEAR = {"lr 0.01, B 128": 1.0, "lr 0.01, B 128, E 5": -20.0, "tau 0.01": 4.0}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_each_candidate_changes_what_it_names_and_nothing_else(made: Catalogue) 
 @pytest.mark.parametrize(
     ("target", "nearest", "distances"),
     [
-        ("calibration", "lr 0.003, B 128", {IN_USE: 10, "lr 0.001, B 32": 10} | CLIENT),
+        ("calibration", "lr 0.01, B 128", {IN_USE: 10, "lr 0.003, B 128": 10} | CLIENT),
         ("calibration_server", "tau 0.01", {IN_USE: 10, "tau 0.01": 4}),
         ("calibration_prox", "values in use", {IN_USE: 10}),
     ],

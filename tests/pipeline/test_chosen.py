@@ -76,10 +76,10 @@ def test_two_splits_of_a_data_set_have_values_of_their_own(tmp_path: Path) -> No
 
 def test_the_smallest_distance_wins_where_the_search_is_for_one(tmp_path: Path) -> None:
     made = catalogue("comfed", "paper")
-    client = {"datasets": {"cifar10": {"training": {"lr": 0.003, "batch_size": 128}}}}
+    client = {"datasets": {"cifar10": {"training": {"lr": 0.01, "batch_size": 32}}}}
     server = {"algorithms": {"fedyogi": {"per": {"cifar10": {"tau": 0.01}}}}}
     for target, row, expected in (
-        ("calibration", "lr 0.003, B 128", client),
+        ("calibration", "lr 0.01, B 32", client),
         ("calibration_server", "tau 0.01", server),
     ):
         path = report(made, "comfed", target, {(row, "distance"): 1.0}, tmp_path / "s.csv")
