@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pipeline.papers.fedomw.mixture import MIXTURE
-from pipeline.papers.fedomw.tables import FEDERATED
+from pipeline.papers.fedomw.tables import FEDERATED, RELEASED, SPLITS, Variant, asked
 from pipeline.papers.fedomw.theorem2 import THEOREM2
-from pipeline.targets import Curves, Drawing, Panel
+from pipeline.schema import PaperParams
+from pipeline.targets import Curves, Drawing, Panel, Query
 
-FIGURES: Mapping[str, Curves | Drawing] = {
-    "fig1": Curves(
-        title="Test accuracy of federated learning on satimage",
+
+def _curves(variant: Variant | None = None) -> Curves:
+    def queries(params: PaperParams, panel: Panel, algorithm: str) -> tuple[Query, ...]:
+        return (asked(variant, panel.regime, panel.dataset, algorithm),)
+
+    return Curves(
+        title=f"Test accuracy of federated learning on satimage{RELEASED if variant else ''}",
         published="Fig. 1",
-        panels=(Panel("satimage", "satimage", "fl", "satimage", "skewed"),),
+        panels=(Panel("satimage", "satimage", "fl", "satimage", SPLITS[variant or "paper"]),),
         across=1,
         rows=tuple(FEDERATED),
-    ),
-    "fig2": MIXTURE,
+        queries=queries,
+    )
+
+
+FIGURES: Mapping[str, Curves | Drawing] = {
+    "fig1": _curves(),
+    "fig1_released": _curves("released"),
+    **MIXTURE,
     "theorem2": THEOREM2,
 }

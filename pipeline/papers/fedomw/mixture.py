@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from pipeline.papers.fedomw.tables import RELEASED, Variant, asked
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Drawing, Found, Query
 
@@ -17,9 +19,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000")
 MARKERS = "os^DP"
 
 
-def queries(params: PaperParams) -> dict[Cell, Query]:
-    """Return DL-opt's runs on letter."""
-    return {(METHOD, DATASET): Query("dl", DATASET, "skewed", METHOD)}
+def queries(params: PaperParams, variant: Variant | None = None) -> dict[Cell, Query]:
+    """Return DL-opt's runs on letter, in the paper's reading unless a variant is given."""
+    return {(METHOD, DATASET): asked(variant, "dl", DATASET, METHOD)}
 
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
@@ -68,9 +70,13 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     return long.assign(column=DATASET, n=1, seeds=1), made
 
 
-MIXTURE = Drawing(
-    title="Mixture weights of DL-opt in central training on letter",
-    published="Fig. 2",
-    queries=queries,
-    draw=draw,
-)
+def _figure(variant: Variant | None = None) -> Drawing:
+    return Drawing(
+        title=f"Mixture weights of DL-opt in central training on letter{RELEASED if variant else ''}",
+        published="Fig. 2",
+        queries=partial(queries, variant=variant),
+        draw=draw,
+    )
+
+
+MIXTURE = {"fig2": _figure(), "fig2_released": _figure("released")}
