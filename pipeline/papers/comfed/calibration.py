@@ -80,7 +80,7 @@ STEPS: Mapping[str, Step] = MappingProxyType(
             "FedYogi",
             "server rate and tau",
             {
-                **{f"server lr {lr:g}": (("algorithm.server_lr", lr),) for lr in (0.003, 0.03)},
+                **{f"server lr {lr:g}": (("algorithm.server_lr", lr),) for lr in (0.001, 0.003, 0.03)},
                 **{f"tau {tau:g}": (("algorithm.tau", tau),) for tau in (1e-4, 1e-2)},
             },
         ),
