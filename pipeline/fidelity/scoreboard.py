@@ -91,12 +91,14 @@ def _best(own: pd.DataFrame, name: str) -> set[str]:
 
 
 def claims(paper: str, reading: str, folder: Path) -> pd.DataFrame:
-    """Judge a paper's claims on reports of one reading; columns as the board's.
+    """Judge a paper's claims on reports of one reading, those that it has; columns as the board's.
 
     Raises:
         DataError: a report is of another scale.
     """
-    own = [_as_read(claim, reading) for claim in ledger(paper)]
+    known = papers()[paper].targets
+    read_so = (_as_read(claim, reading) for claim in ledger(paper))
+    own = [claim for claim in read_so if claim.target in known]
     reports = read(sorted({(claim.paper, claim.target) for claim in own}), folder, REPRODUCTION)
     return judged(own, reports, REPRODUCTION)
 
