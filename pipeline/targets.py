@@ -73,7 +73,7 @@ class Table:
         best: which mean of a column is set in bold.
         test: the paired test that decides which others are underlined as not significantly worse.
         when: at which point of a run, for the caption; empty where that makes no sense.
-        note: a sentence of its own for the caption.
+        note: a sentence of its own for the caption, or what makes one of the tidy frame.
         heading: what stands over the rows' labels.
         columns: the columns, given the paper's parameters.
         query: the runs of a cell, given row and column key.
@@ -110,7 +110,7 @@ class Table:
     best: Best = "largest"
     test: Test = "t"
     when: str = "after the last round"
-    note: str = ""
+    note: str | Callable[[pd.DataFrame], str] = ""
     heading: str = "Method"
     search: bool = False
 
@@ -158,7 +158,7 @@ class Curves:
             ``factor`` unless given.
         horizontal: label of the horizontal axis.
         shared: whether all panels have the same horizontal axis.
-        note: a sentence of its own for the caption.
+        note: a sentence of its own for the caption, or what makes one of the tidy frame.
     """
 
     title: str
@@ -174,7 +174,7 @@ class Curves:
     series: Callable[[Run, Path], pd.Series[float]] | None = None
     horizontal: str = "communication round"
     shared: bool = True
-    note: str = ""
+    note: str | Callable[[pd.DataFrame], str] = ""
     needs: Needs = "runs"
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:

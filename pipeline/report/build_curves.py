@@ -55,7 +55,7 @@ def caption(
     labels = {panel.key: paper.datasets.get(panel.dataset, panel.dataset) for panel in figure.panels}
     sentences = (
         f"{figure.title}.",
-        figure.note,
+        captions.note(figure, frame),
         captions.spread_of(seeds, int(frame["n"].max()), BAND, "a point"),
         FEWER if (frame["n"] < frame["n"].max()).any() else "",
         captions.scale_and_variant(scale, variant),

@@ -12,7 +12,7 @@ import pandas as pd
 from pipeline.report import significance
 from pipeline.report.collect import REPRODUCTION, Origin
 from pipeline.report.significance import ALPHA, Comparison
-from pipeline.targets import Paper, Test
+from pipeline.targets import Curves, Paper, Table, Test
 
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 ARITHMETIC: Mapping[str, str] = {
@@ -119,6 +119,11 @@ def made(origin: Origin) -> str:
     said = ", ".join(filter(None, parts))
     reduced = f"{ARITHMETIC[origin.reduced]}." if origin.reduced else ""
     return " ".join(filter(None, [reduced, f"{said[0].upper()}{said[1:]}." if said else ""]))
+
+
+def note(target: Table | Curves, frame: pd.DataFrame) -> str:
+    """Return what a target itself says under its numbers."""
+    return target.note if isinstance(target.note, str) else target.note(frame)
 
 
 def naming_only_what_ran(sentence: str, absent: Iterable[str], instead: str = "") -> str:

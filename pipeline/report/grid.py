@@ -214,7 +214,10 @@ def _caption(
     title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")
     sentences = (
         f"{title} ({table.unit})" + (f", {table.when}." if table.when else "."),
-        *(captions.naming_only_what_ran(part, absent) for part in SENTENCE.split(table.note)),
+        *(
+            captions.naming_only_what_ran(part, absent)
+            for part in SENTENCE.split(captions.note(table, frame))
+        ),
         captions.spread(frame[frame["std"].notna() | (frame["n"] == 1)]["values"]),
         *captions.bold({c.best or table.best for c in columns if compared[c.key].best is not None}),
         captions.underlined(tests, compared, {c.key: f"{c.group} {c.label}".strip() for c in columns}),

@@ -14,9 +14,11 @@ from project import HOME, seal
 
 from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
-from pipeline.papers.comfed.checkpoints import best_so_far
+from pipeline.papers.comfed.checkpoints import TARGETS, best_so_far
 from pipeline.params import load
+from pipeline.report import captions
 from pipeline.report.collect import published_cells
+from pipeline.targets import Curves, Table
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +109,22 @@ def test_checkpoints_share_runs_and_keep_the_best(paper: Catalogue, tmp_path: Pa
     (folder / "summary.json").write_text(json.dumps(known | {"final": None}))
     seal(folder, run.spec)
     assert best_so_far(run, tmp_path, "100") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "rounds", "said"),
+    [
+        ("table4", {"column": ["5", "100"]}, "Training stopped after 100 of 2,000 rounds."),
+        ("table4", {"column": ["100", "2000"]}, ""),
+        (
+            "fig2",
+            {"column": ["fedavg", "fedavg"], "round": [0, 30]},
+            "Training stopped after 30 of 2,000 rounds.",
+        ),
+        ("fig2", {"column": ["fedavg", "fedavg"], "round": [0, 2000]}, ""),
+    ],
+)
+def test_a_caption_says_when_training_stopped_early(name: str, rounds: dict[str, Any], said: str) -> None:
+    target = TARGETS[name]
+    assert isinstance(target, Table | Curves)
+    assert captions.note(target, pd.DataFrame(rounds)) == said
