@@ -186,7 +186,7 @@ class Catalogue:
     def _expand(self, paper: str, query: Query) -> Iterator[Run]:
         params = self.params.papers[paper]
         try:
-            values = overlay(self.params.common.model_dump(), specification(params, query))
+            values = overlay(self.params.common.model_dump(exclude_none=True), specification(params, query))
             resolved = parse({"seed": 0, "variant": params.variant} | values).resolved()
         except SpecError as error:
             raise SpecError(f"papers.{paper}.{_place(query, str(error))}") from None

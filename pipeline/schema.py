@@ -50,14 +50,18 @@ class TrainingParams(Options):
     drop_last: bool | None = Field(default=None, description="Leave out a client's last incomplete batch.")
 
 
-class RegimeEvaluationParams(Options):
-    """When and how the global model is measured in one regime; a key left out keeps that of `common`."""
+class EvaluationParams(Options):
+    """When and how the global model is measured; a key that a regime leaves out keeps `common`'s value."""
 
     every: PositiveInt | None = Field(
         default=None, description="Rounds between two measurements on the test data."
     )
     train_every: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="Rounds between two measurements of the training loss; 0: never."
+        default=None,
+        description="Rounds between two measurements of the loss on all training data; 0: never.",
+    )
+    clients: bool | None = Field(
+        default=None, description="Also write each client's test accuracy at the end."
     )
     precision: Literal["fp32", "bf16"] | None = Field(
         default=None, description="Arithmetic of features when the model is measured."
@@ -75,8 +79,9 @@ class RegimeParams(Options):
     precision: Literal["fp32", "bf16"] | None = Field(
         default=None, description="Arithmetic in this regime; that of `common` unless set."
     )
-    evaluation: RegimeEvaluationParams = Field(
-        default=RegimeEvaluationParams(), description="When and how this regime measures its models."
+    evaluation: EvaluationParams = Field(
+        default=EvaluationParams(),
+        description="What of `common.evaluation` this regime does otherwise.",
     )
 
 
@@ -125,19 +130,6 @@ class PaperParams(Options):
     )
 
 
-class EvaluationParams(Options):
-    """When the global model is measured."""
-
-    every: PositiveInt = Field(default=1, description="Rounds between two measurements on the test data.")
-    train_every: Annotated[int, Field(ge=0)] = Field(
-        default=1, description="Rounds between two measurements of the loss on all training data; 0: never."
-    )
-    clients: bool = Field(default=False, description="Also write each client's test accuracy at the end.")
-    precision: Literal["fp32", "bf16"] = Field(
-        default="fp32", description="Arithmetic of features when the model is measured."
-    )
-
-
 class CommonParams(Options):
     """What all runs of all papers share."""
 
@@ -151,7 +143,8 @@ class CommonParams(Options):
         default="auto", description="What runs local steps; all agree within floating-point tolerance."
     )
     evaluation: EvaluationParams = Field(
-        default=EvaluationParams(), description="When the global model is measured."
+        default=EvaluationParams(),
+        description="When and how the model is measured; unset: every round, everything in fp32, no clients.",
     )
 
 
