@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from fedcore.aggregate.mean import PlainMean, WeightedMean
 from fedcore.exchange.feature_means import FeatureMeans
@@ -20,13 +20,20 @@ class RFedAvgOptions(AlgorithmOptions):
 
     ``noise_sigma`` and ``clip`` (C_0): Gaussian noise of standard deviation noise_sigma * clip / L on
     each delta, L the batch size. ``delta_start``: the first deltas come from the initial ``model`` or are
-    ``zero``.
+    ``zero``. ``delta_precision: bf16`` computes the features that a delta is the mean of in bfloat16.
     """
 
     lam: Annotated[float, Field(alias="lambda", ge=0)] = 1e-4
     noise_sigma: Annotated[float, Field(ge=0)] = 0.0
     clip: Annotated[float, Field(gt=0)] = 1.0
     delta_start: Literal["model", "zero"] = "model"
+    delta_precision: Literal["fp32", "bf16"] = "fp32"
+
+    @model_serializer(mode="wrap")
+    def _written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave ``delta_precision`` out at its default, so that other runs keep their specification."""
+        values: dict[str, Any] = plain(self)
+        return {key: own for key, own in values.items() if key != "delta_precision" or own != "fp32"}
 
 
 class PairwiseOptions(RFedAvgOptions):
@@ -56,6 +63,7 @@ def build_rfedavg(options: PairwiseOptions, spec: Spec) -> Recipe:
                 one_batch=released,
                 at_start=options.delta_model == "received",
                 zero=options.delta_start == "zero",
+                precision=options.delta_precision,
             ),
         ),
         aggregate=PlainMean() if released else WeightedMean(),
@@ -74,6 +82,7 @@ def build_plus(options: PlusOptions, spec: Spec) -> Recipe:
                 options.noise_sigma * options.clip,
                 one_batch=released,
                 zero=options.delta_start == "zero",
+                precision=options.delta_precision,
             ),
         ),
         aggregate=PlainMean() if released else WeightedMean(),

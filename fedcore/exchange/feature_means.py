@@ -24,6 +24,7 @@ class FeatureMeans(Exchange):
     ``at_start`` takes the local delta under the model received instead, as line 10 of Algorithm 1 is
     printed; ``zero`` starts from zero vectors, and nothing is sent before the first round.
     ``one_batch`` takes delta from one batch under the model received, as the released code does.
+    ``precision="bf16"`` computes phi in bfloat16; the mean is taken in the model's own type.
     """
 
     when: Literal["local", "global"]
@@ -31,6 +32,7 @@ class FeatureMeans(Exchange):
     one_batch: bool = False
     at_start: bool = False
     zero: bool = False
+    precision: Literal["fp32", "bf16"] = "fp32"
     label: str = "mean features"
 
     def start(self, run: Run, state: State) -> None:
@@ -95,7 +97,7 @@ class FeatureMeans(Exchange):
         if self.one_batch and size < len(x):
             rows = run.streams.get("delta batch", round, client).permutation(len(x))[:size]
             x = x[torch.from_numpy(rows).to(x.device)]
-        delta = features(run.problem, model, x).mean(dim=0)
+        delta = features(run.problem, model, x, self.precision).mean(dim=0)
         if self.noise:
             drawn = run.streams.get("delta noise", round, client).standard_normal(len(delta))
             delta = delta + torch.as_tensor(drawn, dtype=delta.dtype, device=delta.device) * (

@@ -95,13 +95,13 @@ def _scored(
             yield model.scores(p, phi.to(w.dtype)), labels
 
 
-def features(problem: Problem, w: Tensor, x: Tensor) -> Tensor:
-    """Return phi(x) [n, features] at ``w`` [d], computed in chunks."""
+def features(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") -> Tensor:
+    """Return phi(x) [n, features] at ``w`` [d] in the type of ``w``, computed in chunks."""
     import torch
 
     p = {**problem.model.trainable.views(w), **problem.buffers}
-    with torch.no_grad():
-        return torch.cat([problem.model.features(p, rows) for rows, _ in chunks(x, x)])
+    with torch.no_grad(), arithmetic(w, precision):
+        return torch.cat([problem.model.features(p, rows).to(w.dtype) for rows, _ in chunks(x, x)])
 
 
 def mean_loss(problem: Problem, w: Tensor, client: int) -> float:

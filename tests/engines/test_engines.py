@@ -165,3 +165,28 @@ def test_what_is_not_measured_in_bf16_has_the_specification_it_had(images: Path)
     asked = parse(specification(images, "fedavg", "cnn", evaluation={"precision": "bf16"}))
     assert asked.resolved()["evaluation"]["precision"] == "bf16"
     assert parse(asked.resolved()) == asked
+
+
+@pytest.mark.parametrize("algorithm", ["rfedavg", "rfedavg_plus"])
+def test_deltas_in_bf16_are_close_and_leave_the_rest_as_it_is(images: Path, algorithm: str) -> None:
+    """With lambda 0 the deltas are looked at alone: models stay the same bytes."""
+    from fedcore.runner import run
+
+    def result(**options: Any) -> tuple[float, list[bytes]]:
+        asked = specification(images, algorithm, "cnn", dtype="float32")
+        done = run(asked | {"algorithm": {"name": algorithm, "lambda": 0.0, **options}})
+        return done.history[-1]["delta_spread"], [array.tobytes() for array in done.parameters.values()]
+
+    exact, model = result()
+    rough, same = result(delta_precision="bf16")
+    assert rough != exact
+    assert rough == pytest.approx(exact, rel=0.02)
+    assert same == model
+
+
+def test_deltas_in_bf16_are_written_where_they_are_asked_for(images: Path) -> None:
+    values = specification(images, "rfedavg", "cnn")
+    assert "delta_precision" not in parse(values).resolved()["algorithm"]
+    asked = parse(values | {"algorithm": {"name": "rfedavg", "delta_precision": "bf16"}})
+    assert asked.resolved()["algorithm"]["delta_precision"] == "bf16"
+    assert parse(asked.resolved()) == asked
