@@ -20,7 +20,7 @@ class Fair(Aggregation):
 
     The sums are plain (``weights="uniform"``) or weighted by p_k (``"nk"``). With ``squared=False`` the
     norm in h_k is taken unsquared. The first term of h_k is zero where F_k is: a client without loss has no
-    gradient. Li et al., q-FFL, Algorithm 2.
+    gradient. F_k computes in the run's ``precision``. Li et al., q-FFL, Algorithm 2.
     """
 
     q: float
@@ -32,7 +32,7 @@ class Fair(Aggregation):
         """Return the fair change [d]."""
         p = sample_weights(uploads) if self.weights == "nk" else [1.0] * len(uploads)
         lipschitz = [1 / upload.lr for upload in uploads]
-        loss = [mean_loss(run.problem, model, upload.client) for upload in uploads]
+        loss = [mean_loss(run.problem, model, upload.client, run.spec.precision) for upload in uploads]
         scaled = [(upload.model - model) * L for upload, L in zip(uploads, lipschitz, strict=True)]
         h = 0.0
         for weight, L, F, delta in zip(p, lipschitz, loss, scaled, strict=True):

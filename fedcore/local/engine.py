@@ -104,10 +104,10 @@ def features(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") ->
         return torch.cat([problem.model.features(p, rows).to(w.dtype) for rows, _ in chunks(x, x)])
 
 
-def mean_loss(problem: Problem, w: Tensor, client: int) -> float:
+def mean_loss(problem: Problem, w: Tensor, client: int, precision: str = "fp32") -> float:
     """Return F_k(w): a client's mean loss over all of its rows."""
     block = problem.clients[client]
-    return float(forward(problem, w, block.x, block.y)[0].double().mean())
+    return float(forward(problem, w, block.x, block.y, precision)[0].double().mean())
 
 
 def full_gradient(run: Run, w: Tensor, client: int) -> Tensor:

@@ -131,11 +131,12 @@ def test_fixed_features_are_computed_once(images: Path, monkeypatch: pytest.Monk
         )
 
 
-def test_bf16_trains_close_to_fp32(images: Path) -> None:
+@pytest.mark.parametrize("algorithm", ["fedavg", "qfedavg"])
+def test_bf16_trains_close_to_fp32(images: Path, algorithm: str) -> None:
     from fedcore.runner import run
 
     def test_loss(**others: Any) -> tuple[float, float]:
-        result = run(specification(images, "fedavg", "cnn", dtype="float32", **others))
+        result = run(specification(images, algorithm, "cnn", dtype="float32", **others))
         return result.history[0]["test_loss"], result.history[-1]["test_loss"]
 
     start, exact = test_loss()
