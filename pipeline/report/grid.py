@@ -147,7 +147,7 @@ def _cell(line: Line, table: Table, column: Column, best: str | None, found: Com
     decimals = _decimals(table, column)
     published = _with_std(line["published_mean"], line["published_std"], decimals)
     finished = n + diverged
-    if not n:
+    if not n or math.isnan(line["mean"]):
         word = "diverged" if diverged else _word(_failed(line))
         return Cell(word, published=published, about=_about(line, n, seeds, diverged, None))
     mean = _number(line["mean"], decimals)

@@ -124,6 +124,17 @@ def test_the_tidy_file_has_a_line_a_cell(tmp_path: Path) -> None:
     compare("full.csv", frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
 
 
+def test_an_average_that_lacks_a_column_is_missing(tmp_path: Path) -> None:
+    """It has runs, but its mean would be another one."""
+    frame, _ = table_of(tmp_path, ONE_SEED)
+    hard = (frame["row"] == "fedavg") & (frame["column"] == "hard")
+    frame.loc[hard, ["mean", "difference", "seeds"]] = float("nan"), float("nan"), 3
+    grid = arrange(frame, TABLE, COLUMNS_OF, PAPER, origin=Origin("abc1234567", "2023-01-02"))
+    cells = dict(grid.rows)["FedAvg"]
+    assert (cells[1].mean, cells[1].mark) == ("–", "")
+    assert cells[1].about.startswith("1 of 3 runs")
+
+
 def test_one_seed_has_no_spread(tmp_path: Path) -> None:
     _, grid = table_of(tmp_path, ONE_SEED, "quick")
     text = render.markdown(grid)
