@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedcore.errors import SpecError
 
@@ -18,6 +18,14 @@ class Options(BaseModel):
     """A frozen set of named options. Unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
+
+
+def left_out(default: Any) -> Any:
+    """Return a field that is not written while it holds its default.
+
+    So a key that is added leaves the specifications, and their hashes, of runs without it as they were.
+    """
+    return Field(default=default, exclude_if=lambda value: value == default)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

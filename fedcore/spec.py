@@ -10,19 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import (
-    Field,
-    NonNegativeFloat,
-    PositiveFloat,
-    PositiveInt,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, sha256_text
-from fedcore.options import Options, validate
+from fedcore.options import Options, left_out, validate
 from fedcore.registry import Plugin, find
 
 SECTIONS = {"data": "data", "partition": "partition", "model": "model", "algorithm": "algorithm"}
@@ -122,15 +114,8 @@ class Evaluation(Options):
     divergence: bool = False
     metrics: tuple[Literal["f1", "auc"], ...] = ()
     validation: bool = False
-    precision: Literal["fp32", "bf16"] = "fp32"
-    observe: dict[str, dict[str, Any]] = Field(default_factory=dict)
-
-    @model_serializer(mode="wrap")
-    def _written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave ``observe`` and ``precision`` out at their defaults: what a run could be is no part of it."""
-        values: dict[str, Any] = plain(self)
-        unasked = {"observe": {}, "precision": "fp32"}
-        return {key: own for key, own in values.items() if key not in unasked or own != unasked[key]}
+    precision: Literal["fp32", "bf16"] = left_out("fp32")
+    observe: dict[str, dict[str, Any]] = left_out({})
 
 
 class Spec(Options):

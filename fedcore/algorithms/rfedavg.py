@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from fedcore.aggregate.mean import PlainMean, WeightedMean
 from fedcore.exchange.feature_means import FeatureMeans
 from fedcore.objective.mmd import MmdToOthers
+from fedcore.options import left_out
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.registry import Plugin
@@ -27,13 +28,7 @@ class RFedAvgOptions(AlgorithmOptions):
     noise_sigma: Annotated[float, Field(ge=0)] = 0.0
     clip: Annotated[float, Field(gt=0)] = 1.0
     delta_start: Literal["model", "zero"] = "model"
-    delta_precision: Literal["fp32", "bf16"] = "fp32"
-
-    @model_serializer(mode="wrap")
-    def _written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave ``delta_precision`` out at its default, so that other runs keep their specification."""
-        values: dict[str, Any] = plain(self)
-        return {key: own for key, own in values.items() if key != "delta_precision" or own != "fp32"}
+    delta_precision: Literal["fp32", "bf16"] = left_out("fp32")
 
 
 class PairwiseOptions(RFedAvgOptions):

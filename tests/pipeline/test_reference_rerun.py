@@ -1,10 +1,11 @@
-"""Runs that are kept in git, made again from their specification: the same bytes."""
+"""Runs that are kept in git: still what the targets ask for, and made again to the same bytes."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -12,24 +13,53 @@ import pytest
 import yaml
 from project import HOME
 
-from fedcore.files import sha256_file
+from fedcore.files import canonical_json, sha256_file, sha256_text
+from pipeline.catalogue import Run
 from pipeline.explain import catalogue_of
 from pipeline.fidelity.reference import FOLDER, RUNS
 
 CHEAP = 3
+TRIED = {  # kept as evidence of a value that was tried
+    "rfedavg/cross_silo-mnist-sim0/fedavg-e4b3247a",  # single precision
+    "fedavgr/mmd-synthetic_one-natural/fedavgr-fbb1c4f9",  # another sigma
+    "radfed/tenth-eicu-hospitals/fedadapt-68476dd0",  # five candidates of FedAdapt's grid
+    "radfed/tenth-eicu-hospitals/fedadapt-aec02008",
+    "radfed/tenth-eicu-hospitals/fedadapt-baa4d956",
+    "radfed/tenth-eicu-hospitals/fedadapt-bf4c085a",
+    "radfed/tenth-eicu-hospitals/fedadapt-c9cd5aed",
+}
+
+
+@pytest.fixture(scope="module")
+def asked() -> Mapping[str, Run]:
+    return catalogue_of(HOME / "params.yaml", "paper", HOME / "data/editions.yaml").index
+
+
+@pytest.fixture(scope="module")
+def kept() -> pd.DataFrame:
+    return pd.concat([pd.read_csv(path) for path in sorted((HOME / FOLDER).glob(f"*/{RUNS}"))])
+
+
+def test_kept_runs_are_those_that_the_targets_ask_for(asked: Mapping[str, Run], kept: pd.DataFrame) -> None:
+    tried = kept["run"].str.replace(r"results/(\w+)/paper/(.*)/seed\d+", r"\1/\2", regex=True).isin(TRIED)
+    known = kept[~tried]
+    changed = sorted(set(known["run"]) - set(asked))
+    assert not changed, "a key, a default or a value changed what these runs are"
+    specs = [sha256_text(canonical_json(asked[run].spec)) for run in known["run"]]
+    assert specs == known["spec_sha256"].tolist()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif("FEDCORE_MIRROR" not in os.environ, reason="needs full data: FEDCORE_MIRROR is not set")
-def test_a_kept_run_comes_out_again_byte_for_byte(tmp_path: Path) -> None:
-    kept = pd.concat([pd.read_csv(path) for path in sorted((HOME / FOLDER).glob(f"*/{RUNS}"))])
-    runs = catalogue_of(HOME / "params.yaml", "paper", HOME / "data/editions.yaml").index
-    known = kept[kept["run"].isin(runs)].sort_values("seconds")
+def test_a_kept_run_comes_out_again_byte_for_byte(
+    asked: Mapping[str, Run], kept: pd.DataFrame, tmp_path: Path
+) -> None:
+    known = kept[kept["run"].isin(asked)].sort_values("seconds")
     known = known.assign(setting=known["run"].str.split("/").str[3]).drop_duplicates("setting").head(CHEAP)
     assert len(known) == CHEAP
     for place, line in enumerate(known.to_dict("records")):
         spec, out = tmp_path / f"{place}.yaml", tmp_path / str(place)
-        spec.write_text(yaml.safe_dump(dict(runs[line["run"]].spec)), encoding="utf-8")
+        spec.write_text(yaml.safe_dump(dict(asked[line["run"]].spec)), encoding="utf-8")
         command = [str(Path(sys.executable).with_name("fedcore")), "run", str(spec), "--out", str(out)]
         subprocess.run(command, cwd=HOME, check=True, capture_output=True)
         assert sha256_file(out / "summary.json") == line["summary_sha256"], line["run"]
