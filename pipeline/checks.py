@@ -1,8 +1,10 @@
 """The vocabulary of claims: small declarative checks on a table's means, each with what it found.
 
 A check counts in how many of its parts (columns, or rows where it looks along columns) its statement is
-true, and holds where that share is reached. Ties: ``beats`` and ``falls`` and ``rises`` need a strict
-difference, ``best`` and ``order`` let equal means share a place.
+true, and holds where that share is reached. Parts without numbers leave it open, unless it holds or fails
+whatever they turn out to be: one data set of nine is enough to refute what is said of all nine. Ties:
+``beats`` and ``falls`` and ``rises`` need a strict difference, ``best`` and ``order`` let equal means share
+a place.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a check holds, and the numbers that say so."""
+    """Whether a check holds, None while that is open, and the numbers that say so."""
 
-    holds: bool
+    holds: bool | None
     detail: str
 
 
@@ -60,22 +62,25 @@ class Check(Options):
         """Return the names of the parts that are counted."""
         return self.columns
 
-    def needs(self, rows: Sequence[str]) -> tuple[Cell, ...]:
-        """Return the cells that must be there to judge, given the rows that the table has."""
-        return tuple((row, column) for row in self.named() for column in self.columns)
+    def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return the cells that must be there to judge one part, given the rows that the table has."""
+        return tuple((row, part) for row in self.named())
 
-    def judge(self, means: Means) -> Finding:
-        """Judge the check on the means of all cells that it needs."""
-        found = {name: self.part(name, means) for name in self.parts()}
+    def judge(self, means: Means, rows: Sequence[str]) -> Finding:
+        """Judge the check on the means of the cells at hand, given the rows that the table has."""
+        parts = self.parts()
+        there = [name for name in parts if all(cell in means for cell in self.needs(name, rows))]
+        found = {name: self.part(name, means) for name in there}
         failing = [text for true, text in found.values() if not true]
-        kept, total = len(found) - len(failing), len(found)
+        kept, total = len(found) - len(failing), len(parts)
+        enough = self.in_share * total - ROUNDING
         shown = failing or [text for _, text in found.values()]
         numbers = "; ".join(shown[:SHOWN]) + ("; ..." if len(shown) > SHOWN else "")
         asked = f", asked for {self.in_share:.0%}" if self.in_share < 1 else ""
+        unknown = f" ({total - len(found)} without a number)" if len(found) < total else ""
         label = "not where " if failing else ""
-        return Finding(
-            kept >= self.in_share * total - ROUNDING, f"true in {kept} of {total}{asked}: {label}{numbers}"
-        )
+        holds = True if kept >= enough else False if total - len(failing) < enough else None
+        return Finding(holds, f"true in {kept} of {total}{unknown}{asked}: {label}{numbers}")
 
 
 class Beats(Check):
@@ -109,10 +114,10 @@ class Best(Check):
         """Return the candidates and, where they are listed, their rivals."""
         return (*self.rows, *(self.against or ()))
 
-    def needs(self, rows: Sequence[str]) -> tuple[Cell, ...]:
-        """Return all cells of the columns, or those of the listed rows."""
+    def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return all cells of the column, or those of the listed rows."""
         compared = self.named() if self.against else dict.fromkeys((*self.rows, *rows))
-        return tuple((row, column) for row in compared for column in self.columns)
+        return tuple((row, part) for row in compared)
 
     def part(self, name: str, means: Means) -> tuple[bool, str]:
         """Look for the best row in one column."""
@@ -230,6 +235,10 @@ class Trend(Check):
         """Return the rows: each is one part."""
         return self.rows
 
+    def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return the row's cells in all columns."""
+        return tuple((part, column) for column in self.columns)
+
     def part(self, name: str, means: Means) -> tuple[bool, str]:
         """Follow one row."""
         sign = -1 if self.kind == "falls" else 1
@@ -258,9 +267,9 @@ class GainLargestIn(Check):
         """Return the row and what it gains over."""
         return (self.row,) if self.over is None else (self.row, self.over)
 
-    def needs(self, rows: Sequence[str]) -> tuple[Cell, ...]:
-        """Return the cells of both groups of columns."""
-        return tuple((row, column) for row in self.named() for column in (*self.columns, *self.than))
+    def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return the cells of the column and of those that it is compared with."""
+        return tuple((row, column) for row in self.named() for column in (part, *self.than))
 
     def gain(self, column: str, means: Means) -> float:
         """Return the gain in one column."""

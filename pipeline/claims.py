@@ -98,16 +98,17 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
     """
     own = frame[(frame["paper"] == claim.paper) & (frame["target"] == claim.target)]
     cells = dict(_cells(own))
-    needed = claim.check.needs(tuple(dict.fromkeys(row for row, _ in cells)))
-    short = {cell: _lacking(cells.get(cell), claim.runs) for cell in needed}
-    missing = {cell: why for cell, why in short.items() if why}
-    tested = scale in claim.scales
-    if missing:
-        status: Status = "not enough runs" if tested else "not tested at this scale"
-        return Verdict(status, _missing(missing, len(short)))
-    finding = claim.check.judge({cell: float(cells[cell]["mean"]) for cell in needed})
-    if not tested:
-        return Verdict("not tested at this scale", f"at {scale} scale {finding.detail}")
+    rows = tuple(dict.fromkeys(row for row, _ in cells))
+    needed = dict.fromkeys(cell for part in claim.check.parts() for cell in claim.check.needs(part, rows))
+    missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs))}
+    means = {cell: float(cells[cell]["mean"]) for cell in needed if cell not in missing}
+    finding = claim.check.judge(means, rows)
+    open_ = finding.holds is None
+    if scale not in claim.scales:
+        told = _missing(missing, len(needed)) if open_ else f"at {scale} scale {finding.detail}"
+        return Verdict("not tested at this scale", told)
+    if open_:
+        return Verdict("not enough runs", _missing(missing, len(needed)))
     return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
 
 

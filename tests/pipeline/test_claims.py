@@ -185,6 +185,36 @@ def test_missing_cells_are_told(frame: pd.DataFrame, why: str) -> None:
     assert why in found.detail
 
 
+@pytest.mark.parametrize(
+    ("keys", "without", "status", "detail"),
+    [
+        ({}, "z", "not reproduced", "true in 1 of 3 (1 without a number): not where y 80 against b 80"),
+        ({}, "y", "not enough runs", "1 of 6 cells can't be used, such as b/y: no such cell"),
+        ({"in_share": 0.6}, "y", "reproduced", "true in 2 of 3 (1 without a number), asked for 60%: x 90"),
+        ({"in_share": 0.6}, "z", "not enough runs", "such as b/z: no such cell"),
+        (
+            {"in_share": 0.3},
+            "z",
+            "reproduced",
+            "true in 1 of 3 (1 without a number), asked for 30%",
+        ),
+    ],
+)
+def test_what_is_missing_may_not_matter(keys: dict[str, Any], without: str, status: str, detail: str) -> None:
+    frame = results().query(f"row != 'b' or column != '{without}'")
+    check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y", "z"], **keys}
+    found = verdict(check, frame)
+    assert found.status == status
+    assert detail in found.detail
+
+
+def test_a_row_whose_trend_is_known_settles_a_claim_about_two() -> None:
+    frame = results().query("row != 'b' or column != 'y'")
+    check = {"kind": "falls", "rows": ["a", "b"], "columns": ["x", "y", "z"]}
+    assert verdict(check, frame).status == "not enough runs"
+    assert verdict({**check, "kind": "rises"}, frame).status == "not reproduced"
+
+
 def test_a_claim_can_ask_for_more_runs_than_the_table() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": "x"}
     assert evaluate(claim(check, runs=3), results(), "paper").status == "reproduced"
