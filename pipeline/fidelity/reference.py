@@ -93,8 +93,12 @@ def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run]) -> s
     needed = catalogue.needed(paper, target)
     if needed and not made:
         return "no run of it was made"
-    if len(made) < len(needed) and not isinstance(catalogue.target(paper, target), Table):
+    if len(made) < len(needed) and isinstance(catalogue.target(paper, target), Drawing):
         return f"a figure needs all of its {len(needed)} runs, {len(made)} are here"
+    if isinstance(catalogue.target(paper, target), Curves):
+        cells, here = catalogue.cells(paper, target).values(), {run.folder for run in made}
+        drawn = sum(any(run.folder in here for run in cell) for cell in cells)
+        return "" if drawn == len(cells) else f"{len(cells) - drawn} of {len(cells)} curves have no run"
     return ""
 
 
@@ -102,10 +106,10 @@ def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: P
     """Write a report unless its numbers are those that are kept: captions name a commit, which changes."""
     kind, kept = type(catalogue.target(paper, target)), folder / paper / f"{target}.csv"
     build, endings, forms = BUILDERS[kind]
-    also = {"earlier": kept} if kind is Table else {}
+    also: Mapping[type, dict[str, Any]] = {Table: {"earlier": kept}, Curves: {"finished": True}}
     with TemporaryDirectory() as place:
         outputs = {ending: Path(place) / f"{target}.{ending}" for ending in endings}
-        build(catalogue, paper, target, outputs, root, **also)
+        build(catalogue, paper, target, outputs, root, **also.get(kind, {}))
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in forms}
     if kept.exists() and kept.read_text(encoding="utf-8") == texts["csv"]:
         return []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedcore.errors import DataError
+from fedcore.integrity import SUMMARY
 from pipeline.catalogue import Run
 from pipeline.report.collect import history_of, notes_of, one_kind
 from pipeline.targets import Curves
@@ -21,23 +22,27 @@ def tidy(
     figure: Curves,
     cells: Mapping[tuple[str, str], Sequence[Run]],
     root: Path = Path(),
+    finished: bool = False,
 ) -> pd.DataFrame:
     """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
 
     Args:
         paper, target: names of what is collected.
         figure: which column of the histories, in what unit.
-        cells: the runs of each (algorithm, panel).
+        cells: the runs of each (algorithm, panel); ``seeds`` of a line is how many.
         root: the folder that holds results/.
+        finished: leave out runs that are not made yet.
 
     Raises:
         DataError: a run is missing, foreign or damaged, or the runs are of several scales or variants.
     """
-    runs = [(cell, run) for cell, found in cells.items() for run in found]
+    asked = [(cell, run) for cell, found in cells.items() for run in found]
+    runs = [(cell, run) for cell, run in asked if not finished or made(run, root)]
     one_kind([run for _, run in runs])
     long = pd.concat([_history(cell, run, figure, root) for cell, run in runs], ignore_index=True)
     grouped = long.groupby(KEYS, sort=False)
     lines = grouped["value"].agg(mean="mean", std="std", n="count").reset_index()
+    lines["seeds"] = [len(cells[cell]) for cell in zip(lines["row"], lines["column"], strict=True)]
     notes = grouped[["data_state", "data"]].first().reset_index(drop=True)
     lines.insert(0, "target", target)
     lines.insert(0, "paper", paper)
@@ -46,6 +51,11 @@ def tidy(
         scale=first.scale, variant=first.spec["variant"], data=notes["data"], data_state=notes["data_state"]
     )
     return lines[lines["n"] > 0].reset_index(drop=True)
+
+
+def made(run: Run, root: Path) -> bool:
+    """Return whether a run has ended."""
+    return (root / run.folder / SUMMARY).exists()
 
 
 def _history(cell: tuple[str, str], run: Run, figure: Curves, root: Path) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ def build(config: Mapping[str, Any], paper: str, target: str, outputs: Mapping[s
         DataError: a run that the target needs can't be used.
     """
     catalogue = Catalogue(load(config))
-    builders = {
+    builders: Mapping[type, Callable[..., None]] = {
         Table: build_table.build,
         Curves: build_curves.build,
         Drawing: build_drawing.build,

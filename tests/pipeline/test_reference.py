@@ -119,16 +119,28 @@ def test_what_has_no_run_is_left_out_with_the_reason(made: Catalogue, tmp_path: 
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_figure_needs_all_its_runs(made: Catalogue, tmp_path: Path) -> None:
-    runs = made.needed("fedomw", "fig1")
-    for run in runs[1:]:
+def test_a_drawing_needs_all_its_runs(made: Catalogue, tmp_path: Path) -> None:
+    for run in made.needed("fedomw", "fig2")[1:]:
         finish(run, tmp_path, 0.8)
+    (why,) = keep(made, tmp_path, "fedomw/fig2").left.values()
+    assert why.startswith("a figure needs all of its")
+
+
+def test_curves_need_a_run_each_and_say_how_many_there_are(made: Catalogue, tmp_path: Path) -> None:
+    cells = made.cells("fedomw", "fig1")
+    for runs in list(cells.values())[1:]:
+        finish(runs[0], tmp_path, 0.8)
     assert keep(made, tmp_path, "fedomw/fig1").left == {
-        "fedomw/fig1": "a figure needs all of its 9 runs, 8 are here"
+        "fedomw/fig1": f"1 of {len(cells)} curves have no run"
     }
-    finish(runs[0], tmp_path, 0.8)
+    finish(next(iter(cells.values()))[0], tmp_path, 0.8)
     endings = {path.suffix for path in keep(made, tmp_path, "fedomw/fig1").written if path.stem == "fig1"}
     assert endings == {".csv", ".svg"}
+    kept = pd.read_csv(tmp_path / "kept/fedomw/fig1.csv")
+    assert kept[["n", "seeds"]].drop_duplicates().to_numpy().tolist() == [[1, 3]]
+    drawn = (tmp_path / "kept/fedomw/fig1.svg").read_text(encoding="utf-8")
+    said = f"{len(cells)} of {3 * len(cells)} runs are made."
+    assert all(word in drawn for word in said.split())
 
 
 def test_a_report_whose_numbers_are_kept_is_left_as_it_is(made: Catalogue, tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.notes import stopped
 from pipeline.schema import PaperParams
 from pipeline.targets import Column, Curves, Panel, Query, Table, Target
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pipeline.catalogue import Run
 
 DATASETS = {"cifar10": "CIFAR-10"}
@@ -54,12 +53,6 @@ def best_in_all(run: Run, root: Path, column: str) -> float | None:
     return best_so_far(run, root, str(run.spec["training"]["rounds"]))
 
 
-def stopped(frame: pd.DataFrame) -> str:
-    """Return after which of the paper's rounds training stopped, if it stopped early, for the caption."""
-    last = int(frame["round"].max()) if "round" in frame else max(map(int, frame["column"]))
-    return f"Training stopped after {last} of {PRINTED:,} rounds." if last < PRINTED else ""
-
-
 TARGETS: Mapping[str, Target] = {
     "table4": Table(
         title="Test accuracy of the best model so far",
@@ -69,7 +62,7 @@ TARGETS: Mapping[str, Target] = {
         measure=best_so_far,
         decimals=1,
         when="",
-        note=stopped,
+        note=stopped(PRINTED),
     ),
     "fig2": Curves(
         title="Test accuracy of the best model so far on CIFAR-10, by client side",
@@ -78,6 +71,6 @@ TARGETS: Mapping[str, Target] = {
             Panel(key, label, REGIME, DATASET, SPLIT, rows) for key, (label, rows) in CLIENT_SIDES.items()
         ),
         so_far=True,
-        note=stopped,
+        note=stopped(PRINTED),
     ),
 }

@@ -17,6 +17,8 @@ SPLITS = {
     "noniid": "Non-IID",
     "iid": "IID",
 }
+EPOCHS = "cross_silo_epochs"
+CODE = (("variant", "released"),)
 
 
 def columns(params: PaperParams) -> tuple[Column, ...]:
@@ -47,7 +49,7 @@ def released(params: PaperParams) -> tuple[Column, ...]:
 def as_released(algorithm: str, column: str) -> Query:
     """Return the runs of a cell where E counts local epochs and delta is the authors' code's."""
     dataset, split = column.split("-")
-    return Query("cross_silo_epochs", dataset, split, algorithm, (("variant", "released"),))
+    return Query(EPOCHS, dataset, split, algorithm, CODE)
 
 
 TABLES: Mapping[str, Table] = {
