@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -113,9 +114,16 @@ def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: P
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in forms}
     if kept.exists() and kept.read_text(encoding="utf-8") == texts["csv"]:
         return []
+    if kind is Curves and kept.exists() and _measured(kept.read_text("utf-8")) > _measured(texts["csv"]):
+        raise DataError("the figure that is kept is of more runs")
     for form, text in texts.items():
         write_text(folder / paper / f"{target}.{form}", text)
     return [folder / paper / f"{target}.{form}" for form in forms]
+
+
+def _measured(csv: str) -> int:
+    """Return how many numbers of runs the lines of a tidy csv were made of."""
+    return int(pd.read_csv(StringIO(csv))["n"].sum())
 
 
 def _runs(runs: Iterable[Run], root: Path, path: Path) -> Path:

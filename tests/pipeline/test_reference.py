@@ -143,6 +143,18 @@ def test_curves_need_a_run_each_and_say_how_many_there_are(made: Catalogue, tmp_
     assert all(word in drawn for word in said.split())
 
 
+def test_a_figure_of_more_runs_is_kept(made: Catalogue, tmp_path: Path) -> None:
+    for runs in made.cells("fedomw", "fig1").values():
+        finish(runs[0], tmp_path, 0.7)
+        for place, run in enumerate(runs):
+            finish(run, tmp_path / "more", 0.8 + place / 100)
+    reference.keep(made, ["fedomw/fig1"], tmp_path / "more", tmp_path / "kept")
+    before = (tmp_path / "kept/fedomw/fig1.csv").read_text()
+    found = keep(made, tmp_path, "fedomw/fig1")
+    assert found.left == {"fedomw/fig1": "the figure that is kept is of more runs"}
+    assert (tmp_path / "kept/fedomw/fig1.csv").read_text() == before
+
+
 def test_a_report_whose_numbers_are_kept_is_left_as_it_is(made: Catalogue, tmp_path: Path) -> None:
     finish_cell(made, tmp_path, "fedomw", "dna")
     assert "table3_released.md" in {path.name for path in keep(made, tmp_path).written}
