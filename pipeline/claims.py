@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Status = Literal["reproduced", "not reproduced", "not tested at this scale", "not enough runs"]
 LEDGER = "claims.yaml"
+SO_FAR = "so far"
 
 
 class Claim(Options):
@@ -108,7 +109,7 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
         told = _missing(missing, len(needed)) if open_ else f"at {scale} scale {finding.detail}"
         return Verdict("not tested at this scale", told)
     if open_:
-        return Verdict("not enough runs", _missing(missing, len(needed)))
+        return Verdict("not enough runs", _missing(missing, len(needed)) + _so_far(claim, cells, rows))
     return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
 
 
@@ -168,6 +169,17 @@ def _count(line: Mapping[Any, Any], name: str) -> int:
     """Return a count; 0 where a table has none."""
     value = line.get(name, 0)
     return int(value) if value == value else 0
+
+
+def _so_far(claim: Claim, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> str:
+    """Say what the runs at hand would decide, if each cell that counts has one; else nothing."""
+    means = {
+        cell: float(line["mean"]) for cell, line in cells.items() if not _lacking({**line, "seeds": 1}, 1)
+    }
+    finding = claim.check.judge(means, rows)
+    if finding.holds is None:
+        return ""
+    return f"; {SO_FAR} it {'holds' if finding.holds else 'does not'}: {finding.detail}"
 
 
 def _missing(missing: Mapping[Cell, str], needed: int) -> str:

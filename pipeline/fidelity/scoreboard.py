@@ -16,15 +16,16 @@ from pipeline.report.collect import REPRODUCTION
 
 SAME = 1 - 1e-9
 READINGS = ("paper", "released")
-HEADINGS: Mapping[str, str] = {
-    "paper": "Paper",
-    "reading": "Reading",
+KEYS: Mapping[str, str] = {"paper": "Paper", "reading": "Reading"}
+CELLS: Mapping[str, str] = {
     "published": "Published cells",
     "measured": "Measured",
     "near": "Near",
     "in_part": "In part",
     "near_in_part": "Near, in part",
     "mean_difference": "Mean difference",
+}
+ORDER: Mapping[str, str] = {
     "columns": "Columns compared",
     "same_best": "Same best method",
     "same_order": "Same order",
@@ -32,6 +33,7 @@ HEADINGS: Mapping[str, str] = {
     "reproduced": "Reproduced",
     "not_reproduced": "Not reproduced",
 }
+HEADINGS: Mapping[str, str] = {**KEYS, **CELLS, **ORDER}
 
 
 def scoreboard(folder: Path) -> pd.DataFrame:
@@ -110,13 +112,16 @@ def _as_read(claim: Claim, reading: str) -> Claim:
 
 
 def markdown(frame: pd.DataFrame) -> str:
-    """Return the scoreboard as a Markdown table."""
+    """Return the scoreboard as two Markdown tables: of cells, and of orders and claims."""
+    return "\n".join(_table(frame, headings) for headings in (CELLS, ORDER))
+
+
+def _table(frame: pd.DataFrame, headings: Mapping[str, str]) -> str:
     lines = [
-        f"| {' | '.join(HEADINGS.values())} |",
-        "| :-- | :-- |" + " --: |" * (len(HEADINGS) - 2),
+        f"| {' | '.join([*KEYS.values(), *headings.values()])} |",
+        "| :-- | :-- |" + " --: |" * len(headings),
     ]
     for line in frame.to_dict("records"):
-        shown = [f"{line['paper']}", f"{line['reading']}"]
-        shown += [number(line[key], "{:.3g}") for key in list(HEADINGS)[2:]]
+        shown = [*(f"{line[key]}" for key in KEYS), *(number(line[key], "{:.3g}") for key in headings)]
         lines.append(f"| {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+
+from pipeline.claims import SO_FAR
 from pipeline.fidelity.reference import FOLDER
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import papers
@@ -25,27 +29,43 @@ def found(name: str, folder: Path = FOLDER) -> Iterator[str]:
         yield NOTHING
         return
     lines = scoreboard(folder)
-    own = lines[(lines["paper"] == name) & (lines["measured"] > 0)]
-    for line in own.to_dict("records"):
-        yield (
-            f"- {READINGS[line['reading']].capitalize()}: {line['measured']} of {line['published']} "
-            f"published cells are measured, {line['near']} of them near (within a point or two published "
-            f"standard deviations); the best method is the printed one in {line['same_best']} of "
-            f"{line['columns']} columns."
-        )
+    own = lines[(lines["paper"] == name) & (lines["measured"] + lines["in_part"] > 0)]
+    yield from map(_agreement, own.to_dict("records"))
     yield from _claims(name, list(own["reading"]) or ["paper"], folder)
     yield from _reports(name, folder / name)
 
 
+def _agreement(line: Mapping[Hashable, Any]) -> str:
+    """Say how many published cells were measured in one reading, and how many of them agree."""
+    parts = [f"- {READINGS[line['reading']].capitalize()}, of {line['published']} published cells"]
+    if line["measured"]:
+        parts.append(
+            f"{line['measured']} are measured, {line['near']} of them near (within a point or two published "
+            f"standard deviations); the best method is the printed one in {line['same_best']} of "
+            f"{line['columns']} columns."
+        )
+    if line["in_part"]:
+        more = "more " if line["measured"] else ""
+        parts.append(
+            f"{line['in_part']} {more}are measured with fewer seeds than asked for, "
+            f"{line['near_in_part']} of them near."
+        )
+    first, *rest = parts[1:]
+    return " ".join([f"{parts[0]} {first}", *(f"{more[0].upper()}{more[1:]}" for more in rest)])
+
+
 def _claims(name: str, readings: list[str], folder: Path) -> Iterator[str]:
-    rows = [
-        f"| {claim['text']} | {claim['target']} | {claim['verdict']} |"
-        for reading in readings
-        for claim in claims(name, reading, folder).to_dict("records")
-        if claim["verdict"] in {"reproduced", "not reproduced"}
-    ]
-    if rows:
-        yield from ("", "| Claim | Target | |", "|:--|:--|:--|", *dict.fromkeys(rows))
+    judged = pd.concat([claims(name, reading, folder) for reading in readings])
+    judged = judged.drop_duplicates(["target", "id"])
+    settled = judged["verdict"].isin(["reproduced", "not reproduced"])
+    told = judged[settled | judged["detail"].str.contains(f"; {SO_FAR} ", regex=False)]
+    if len(told):
+        yield from ("", "| Claim | Target | Verdict | What was found |", "|:--|:--|:--|:--|")
+    for claim in told.to_dict("records"):
+        yield f"| {claim['text']} | {claim['target']} | {claim['verdict']} | {claim['detail']} |"
+    waiting = len(judged) - len(told)
+    if waiting:
+        yield from ("", f"{waiting} {'claims wait' if waiting > 1 else 'claim waits'} for more runs.")
 
 
 def _reports(name: str, folder: Path) -> Iterator[str]:

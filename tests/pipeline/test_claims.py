@@ -208,6 +208,20 @@ def test_what_is_missing_may_not_matter(keys: dict[str, Any], without: str, stat
     assert detail in found.detail
 
 
+def test_fewer_runs_are_told_but_not_judged() -> None:
+    check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
+    found = verdict(check, results(n=1, seeds=3))
+    assert found.status == "not enough runs"
+    assert found.detail.endswith(
+        "1 of 3 runs; so far it does not: true in 1 of 2: not where y 80 against b 80"
+    )
+    found = verdict({**check, "in_share": 0.5}, results(n=1, seeds=3))
+    assert "; so far it holds: true in 1 of 2, asked for 50%: not where" in found.detail
+    without = results(n=1, seeds=3).query("row != 'b' or column != 'x'")
+    assert "so far it does not: true in 0 of 2 (1 without a number)" in verdict(check, without).detail
+    assert "so far" not in verdict(check, without.query("column == 'z'")).detail
+
+
 def test_a_row_whose_trend_is_known_settles_a_claim_about_two() -> None:
     frame = results().query("row != 'b' or column != 'y'")
     check = {"kind": "falls", "rows": ["a", "b"], "columns": ["x", "y", "z"]}
