@@ -89,17 +89,18 @@ def _file(run: Run, root: Path, partitions: bool) -> Path:
 
 def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run]) -> str:
     """Say why a report is not to be written; empty if it is."""
-    if type(catalogue.target(paper, target)) not in BUILDERS:
+    kind, needed = type(catalogue.target(paper, target)), catalogue.needed(paper, target)
+    if kind not in BUILDERS:
         return "holds no measurement"
-    needed = catalogue.needed(paper, target)
     if needed and not made:
         return "no run of it was made"
-    if len(made) < len(needed) and isinstance(catalogue.target(paper, target), Drawing):
+    if kind is Drawing and len(made) < len(needed):
         return f"a figure needs all of its {len(needed)} runs, {len(made)} are here"
-    if isinstance(catalogue.target(paper, target), Curves):
-        cells, here = catalogue.cells(paper, target).values(), {run.folder for run in made}
-        drawn = sum(any(run.folder in here for run in cell) for cell in cells)
-        return "" if drawn == len(cells) else f"{len(cells) - drawn} of {len(cells)} curves have no run"
+    if kind is Curves:
+        here = {run.folder for run in made}
+        cells = catalogue.cells(paper, target).values()
+        bare = sum(not any(run.folder in here for run in runs) for runs in cells)
+        return f"{bare} of {len(cells)} curves have no run" if bare else ""
     return ""
 
 

@@ -45,9 +45,9 @@ def _agreement(line: Mapping[Hashable, Any]) -> str:
             f"{line['columns']} columns."
         )
     if line["in_part"]:
-        more = "more " if line["measured"] else ""
+        besides = "more " if line["measured"] else ""
         parts.append(
-            f"{line['in_part']} {more}are measured with fewer seeds than asked for, "
+            f"{line['in_part']} {besides}are measured with fewer seeds than asked for, "
             f"{line['near_in_part']} of them near."
         )
     first, *rest = parts[1:]
@@ -65,7 +65,10 @@ def _claims(name: str, readings: list[str], folder: Path) -> Iterator[str]:
         yield f"| {claim['text']} | {claim['target']} | {claim['verdict']} | {claim['detail']} |"
     waiting = len(judged) - len(told)
     if waiting:
-        yield from ("", f"{waiting} {'claims wait' if waiting > 1 else 'claim waits'} for more runs.")
+        yield from (
+            "",
+            f"{waiting} {'claims have' if waiting > 1 else 'claim has'} too few runs to say anything yet.",
+        )
 
 
 def _reports(name: str, folder: Path) -> Iterator[str]:
