@@ -15,13 +15,16 @@ from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints
 
 from fedcore.errors import SpecError
 from fedcore.options import Options, nearest, validate
-from pipeline.checks import CHECKS, Cell, Check
+from pipeline.checks import CHECKS, Cell, Check, Finding
 from pipeline.papers import FOLDER
+from pipeline.stand_ins import stands_in
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Status = Literal["reproduced", "not reproduced", "not tested at this scale", "not enough runs"]
+Status = Literal[
+    "reproduced", "not reproduced", "not tested at this scale", "not enough runs", "on stand-in data"
+]
 LEDGER = "claims.yaml"
 SO_FAR = "so far"
 
@@ -93,8 +96,9 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
     Args:
         claim: what is claimed.
         frame: one line a cell with ``paper``, ``target``, ``row``, ``column``, ``mean`` and ``n``; with
-            ``seeds``, a cell needs that many finished runs. In a figure's lines, which have a ``round``,
-            a cell's column is ``COLUMN@ROUND``, and ``COLUMN@last`` for the last round there is.
+            ``seeds``, a cell needs that many finished runs; with ``data_state``, one on a part of the data
+            decides nothing. In a figure's lines, which have a ``round``, a cell's column is
+            ``COLUMN@ROUND``, and ``COLUMN@last`` for the last round there is.
         scale: the scale at which the results were made.
     """
     own = frame[(frame["paper"] == claim.paper) & (frame["target"] == claim.target)]
@@ -103,14 +107,18 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
     needed = dict.fromkeys(cell for part in claim.check.parts() for cell in claim.check.needs(part, rows))
     missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs))}
     means = {cell: float(cells[cell]["mean"]) for cell in needed if cell not in missing}
-    finding = claim.check.judge(means, rows)
-    open_ = finding.holds is None
+    anywhere = claim.check.judge(means, rows)
     if scale not in claim.scales:
-        told = _missing(missing, len(needed)) if open_ else f"at {scale} scale {finding.detail}"
+        undecided = anywhere.holds is None
+        told = _missing(missing, len(needed)) if undecided else f"at {scale} scale {anywhere.detail}"
         return Verdict("not tested at this scale", told)
-    if open_:
-        return Verdict("not enough runs", _missing(missing, len(needed)) + _so_far(claim, cells, rows))
-    return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
+    full = {cell: mean for cell, mean in means.items() if not _on_stand_in(cells[cell])}
+    finding = claim.check.judge(full, rows)
+    if finding.holds is not None:
+        return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
+    if anywhere.holds is not None:
+        return Verdict("on stand-in data", f"there it {_says(anywhere)}: {anywhere.detail}")
+    return Verdict("not enough runs", _missing(missing, len(needed)) + _so_far(claim, cells, rows))
 
 
 def printed_results(paper: str, path: Path) -> pd.DataFrame:
@@ -174,12 +182,20 @@ def _count(line: Mapping[Any, Any], name: str) -> int:
 def _so_far(claim: Claim, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> str:
     """Say what the runs at hand would decide, if each cell that counts has one; else nothing."""
     means = {
-        cell: float(line["mean"]) for cell, line in cells.items() if not _lacking({**line, "seeds": 1}, 1)
+        cell: float(line["mean"])
+        for cell, line in cells.items()
+        if not _lacking({**line, "seeds": 1}, 1) and not _on_stand_in(line)
     }
     finding = claim.check.judge(means, rows)
-    if finding.holds is None:
-        return ""
-    return f"; {SO_FAR} it {'holds' if finding.holds else 'does not'}: {finding.detail}"
+    return "" if finding.holds is None else f"; {SO_FAR} it {_says(finding)}: {finding.detail}"
+
+
+def _says(finding: Finding) -> str:
+    return "holds" if finding.holds else "does not"
+
+
+def _on_stand_in(line: Mapping[Any, Any]) -> bool:
+    return stands_in(line.get("data_state"), line.get("published_unit"))
 
 
 def _missing(missing: Mapping[Cell, str], needed: int) -> str:

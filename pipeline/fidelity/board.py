@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -18,6 +19,7 @@ from pipeline.claims import Claim, Status, Verdict, evaluate, ledger
 from pipeline.papers import papers, published
 from pipeline.report import agreement
 from pipeline.report.collect import REPRODUCTION
+from pipeline.stand_ins import ON_STAND_IN, stands_in
 
 RELEASED = "_released"
 KEY = ["paper", "target", "row", "column"]
@@ -160,7 +162,7 @@ def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame
 def ours(reports: Reports) -> pd.DataFrame:
     """Return our cells of all tables as one frame, with whether the report itself ventures a comparison."""
     frames = [_tidy(*name, frame) for name, frame in reports.items() if {"mean", "row"} <= {*frame}]
-    columns = [*KEY, *MEASURED, "variant", "comparable"]
+    columns = [*KEY, *MEASURED, "variant", "comparable", "on_stand_in"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
@@ -211,6 +213,7 @@ def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
     plain = target.removesuffix(RELEASED)
     released = own["row"].str.endswith(RELEASED) | (target != plain)
     variant = own.get("variant", pd.Series("paper", own.index)).astype(object)
+    partial = pd.Series(list(map(stands_in, *_told(own, "data_state", "published_unit"))), own.index, bool)
     judges = own["verdict"].notna() if "verdict" in own else pd.Series(True, own.index)
     return pd.DataFrame(
         {
@@ -223,9 +226,15 @@ def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
             "n": own["n"],
             "seeds": own["seeds"] if "seeds" in own else own["n"],
             "variant": variant.mask(released, "released"),
-            "comparable": judges,
+            "comparable": judges & ~partial,
+            "on_stand_in": judges & partial,
         }
     )
+
+
+def _told(own: pd.DataFrame, *names: str) -> tuple[pd.Series[Any], ...]:
+    """Return columns that a table may lack."""
+    return tuple(own.get(name, pd.Series("", own.index)) for name in names)
 
 
 def _verdict(line: Mapping[object, object]) -> str:
@@ -235,6 +244,8 @@ def _verdict(line: Mapping[object, object]) -> str:
         return NO_RUN
     if line["scale"] != REPRODUCTION:
         return f"not tested at {line['scale']} scale"
+    if line["on_stand_in"] is True:
+        return ON_STAND_IN
     if line["n"] != line["seeds"]:
         return SHORT
     if not line["comparable"]:

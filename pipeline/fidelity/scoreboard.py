@@ -13,6 +13,7 @@ from pipeline.fidelity.board import board as board_of
 from pipeline.fidelity.page import number
 from pipeline.papers import papers
 from pipeline.report.collect import REPRODUCTION
+from pipeline.stand_ins import ON_STAND_IN
 
 SAME = 1 - 1e-9
 READINGS = ("paper", "released")
@@ -23,6 +24,7 @@ CELLS: Mapping[str, str] = {
     "near": "Near",
     "in_part": "In part",
     "near_in_part": "Near, in part",
+    "on_stand_in": "On stand-ins",
     "mean_difference": "Mean difference",
 }
 ORDER: Mapping[str, str] = {
@@ -44,11 +46,12 @@ def scoreboard(folder: Path) -> pd.DataFrame:
 
     Returns:
         One line a paper and reading with columns as in ``HEADINGS``. ``measured``: published cells that have
-        all their runs; ``near``: those within a point or two published standard deviations; ``in_part``,
-        ``near_in_part``: the same for cells with fewer seeds than the paper's;
-        ``mean_difference``: mean absolute difference of the measured scores, in points; ``columns``: those
-        with two methods or more; ``same_best``, ``same_order``: of them, where the best method is the
-        published one, and where the whole order is; the claims that could be tested.
+        all their runs on full data; ``near``: those within a point or two published standard deviations;
+        ``in_part``, ``near_in_part``: the same for cells with fewer seeds than the paper's; ``on_stand_in``:
+        cells measured on a part of the data, which are not compared; ``mean_difference``: mean absolute
+        difference of the measured scores, in points; ``columns``: those with two methods or more;
+        ``same_best``, ``same_order``: of them, where the best method is the published one, and where the
+        whole order is; the claims that could be tested.
 
     Raises:
         DataError: a report is of another scale.
@@ -56,9 +59,8 @@ def scoreboard(folder: Path) -> pd.DataFrame:
     board = board_of(REPRODUCTION, folder)
     lines = [_line(board, name, reading, folder) for name in papers() for reading in READINGS]
     frame = pd.DataFrame(lines, columns=list(HEADINGS))
-    return frame[(frame["reading"] == "paper") | (frame["measured"] + frame["in_part"] > 0)].reset_index(
-        drop=True
-    )
+    some = frame[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
+    return frame[(frame["reading"] == "paper") | some].reset_index(drop=True)
 
 
 def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:
@@ -78,6 +80,7 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
         "near": int((done["verdict"] == AGREES).sum()),
         "in_part": len(short),
         "near_in_part": int(short["within_margin"].eq(True).sum()),
+        "on_stand_in": int((cells["verdict"] == ON_STAND_IN).sum()),
         "mean_difference": scores["difference"].abs().mean(),
         "columns": len(columns),
         "same_best": sum(_best(own, "mean") & _best(own, "published_mean") != set() for own in columns),

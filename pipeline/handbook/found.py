@@ -12,6 +12,7 @@ from pipeline.claims import SO_FAR
 from pipeline.fidelity.reference import FOLDER
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import papers
+from pipeline.stand_ins import ON_STAND_IN
 
 READINGS = {"paper": "as the text reads", "released": "as the authors' code reads it"}
 NOTHING = "No run at the paper's own scale has been kept yet."
@@ -29,7 +30,8 @@ def found(name: str, folder: Path = FOLDER) -> Iterator[str]:
         yield NOTHING
         return
     lines = scoreboard(folder)
-    own = lines[(lines["paper"] == name) & (lines["measured"] + lines["in_part"] > 0)]
+    some = lines[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
+    own = lines[(lines["paper"] == name) & some]
     yield from map(_agreement, own.to_dict("records"))
     yield from _claims(name, list(own["reading"]) or ["paper"], folder)
     yield from _reports(name, folder / name)
@@ -50,6 +52,8 @@ def _agreement(line: Mapping[Hashable, Any]) -> str:
             f"{line['in_part']} {besides}are measured with fewer seeds than asked for, "
             f"{line['near_in_part']} of them near."
         )
+    if line["on_stand_in"]:
+        parts.append(f"{line['on_stand_in']} were measured on a part of the data, which is no comparison.")
     first, *rest = parts[1:]
     return " ".join([f"{parts[0]} {first}", *(f"{more[0].upper()}{more[1:]}" for more in rest)])
 
@@ -57,7 +61,7 @@ def _agreement(line: Mapping[Hashable, Any]) -> str:
 def _claims(name: str, readings: list[str], folder: Path) -> Iterator[str]:
     judged = pd.concat([claims(name, reading, folder) for reading in readings])
     judged = judged.drop_duplicates(["target", "id"])
-    settled = judged["verdict"].isin(["reproduced", "not reproduced"])
+    settled = judged["verdict"].isin(["reproduced", "not reproduced", ON_STAND_IN])
     told = judged[settled | judged["detail"].str.contains(f"; {SO_FAR} ", regex=False)]
     if len(told):
         yield from ("", "| Claim | Target | Verdict | What was found |", "|:--|:--|:--|:--|")

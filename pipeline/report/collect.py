@@ -21,6 +21,7 @@ from fedcore.status import cause
 from pipeline.catalogue import Run
 from pipeline.report import agreement, significance
 from pipeline.report.sittings import NOTHING, Earlier, earlier_cells, short_hash, spec_hash, together
+from pipeline.stand_ins import ON_STAND_IN, stands_in
 from pipeline.targets import Column, Table
 
 COLUMNS = (
@@ -298,6 +299,7 @@ def _line(
     std = statistics.stdev(values) if len(values) > 1 else math.nan
     known = known or Published()
     difference = mean - known.mean
+    states = _joined(state for state, _ in notes)
     margin, rule = (math.nan, "") if math.isnan(known.mean) else agreement.margin(*known)
     scale = runs[0].scale
     return (
@@ -315,11 +317,11 @@ def _line(
         difference,
         margin,
         rule,
-        verdict(difference, margin, scale),
+        verdict(difference, margin, scale, stands_in(states, known.unit)),
         scale,
         runs[0].spec["variant"],
         _joined(note for _, note in notes),
-        _joined(state for state, _ in notes),
+        states,
         _joined(specs),
         significance.written(samples),
     )
@@ -361,18 +363,21 @@ def notes_of(run: Run, root: Path) -> tuple[str, str]:
     return found.get("data_state", ""), found.get("data_note", "")
 
 
-def verdict(difference: float, margin: float, scale: str) -> str:
-    """Say whether a cell agrees with the published one, of which only full-scale runs tell.
+def verdict(difference: float, margin: float, scale: str, on_stand_in: bool = False) -> str:
+    """Say whether a cell agrees with the published one, of which only full-scale runs on full data tell.
 
     Args:
         difference: ours less the published mean; NaN where either is missing.
         margin: how far from it counts as near, see ``agreement.margin``.
         scale: the scale of our runs.
+        on_stand_in: whether they saw a part of the data only.
     """
     if math.isnan(difference):
         return ""
     if scale != REPRODUCTION:
         return f"not tested at {scale} scale"
+    if on_stand_in:
+        return ON_STAND_IN
     return "agrees" if abs(difference) <= margin + agreement.ROUNDING else "differs"
 
 

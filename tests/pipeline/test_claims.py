@@ -254,6 +254,42 @@ def test_another_scale_is_told_but_not_judged() -> None:
     assert evaluate(anywhere, results(), "demo").status == "not reproduced"
 
 
+def on_a_part(column: str, unit: str = "percent") -> pd.DataFrame:
+    frame = results()
+    return frame.assign(
+        data_state=["subset" if name == column else "real" for name in frame["column"]],
+        published_unit=unit,
+    )
+
+
+def test_a_part_of_the_data_is_told_but_not_judged() -> None:
+    check = {"kind": "beats", "row": "a", "over": "b", "columns": "y"}
+    found = verdict(check, on_a_part("y"))
+    assert found.status == "on stand-in data"
+    assert found.detail == "there it does not: true in 0 of 1: not where y 80 against b 80"
+    found = verdict({**check, "columns": "x"}, on_a_part("x"))
+    assert (found.status, found.detail[:14]) == ("on stand-in data", "there it holds")
+
+
+def test_what_full_data_settle_needs_no_stand_in() -> None:
+    check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
+    assert verdict(check, on_a_part("x")).status == "not reproduced"
+    assert verdict(check, on_a_part("y")).status == "on stand-in data"
+    assert verdict({**check, "in_share": 0.5}, on_a_part("y")).status == "reproduced"
+
+
+def test_bytes_are_the_same_on_any_data() -> None:
+    check = {"kind": "beats", "row": "a", "over": "b", "columns": "x"}
+    assert verdict(check, on_a_part("x", "bytes")).status == "reproduced"
+
+
+def test_runs_so_far_are_not_those_on_a_part_of_the_data() -> None:
+    check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
+    few = on_a_part("y").assign(n=1, seeds=3)
+    assert "so far" not in verdict(check, few).detail
+    assert "so far it holds" in verdict({**check, "in_share": 0.5}, few).detail
+
+
 def test_another_paper_s_lines_do_not_count() -> None:
     other = results({"a": {"x": 1.0}, "b": {"x": 2.0}}, paper="q")
     frame = pd.concat([other, results(), other])

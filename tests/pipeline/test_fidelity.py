@@ -134,6 +134,17 @@ def test_no_comparison_where_the_report_makes_none(printed: pd.DataFrame) -> Non
     )
 
 
+@pytest.mark.parametrize(("unit", "expected"), [("percent", "on stand-in data"), ("bytes", "agrees")])
+def test_a_cell_on_a_part_of_the_data_is_not_compared(
+    printed: pd.DataFrame, unit: str, expected: str
+) -> None:
+    part = report(("a", "x", 90.0, 1.0, 3, 3), ("b", "x", 85.0, 1.0, 3, 3), published_unit=unit)
+    cells = compare(printed, {("p", "table1"): part.assign(data_state=["subset", "real subset"])}, "paper")
+    found = column_of(cells, "verdict", "table1")
+    assert found == {"a": expected, "b": expected, "c": "no such cell"}
+    assert cells["within_margin"].notna().any() == (expected == "agrees")
+
+
 def test_a_table_has_one_line(printed: pd.DataFrame) -> None:
     tables = by_table(compare(printed, reports(), "paper")).set_index("target")
     assert list(tables.index) == ["table1", "table2", "table3", "table4", "table1_released"]

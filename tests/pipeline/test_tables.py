@@ -223,6 +223,7 @@ def test_reduced_scales_are_watermarked(tmp_path: Path, scale: str, expected: st
 def test_verdicts_know_units(difference: float, mean: float, std: float, unit: str, expected: str) -> None:
     allowed, _ = agreement.margin(mean, std, unit)
     assert verdict(difference, allowed, "paper") == expected
+    assert verdict(difference, allowed, "paper", on_stand_in=True) == (expected and "on stand-in data")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
 from pipeline.schema import PaperParams
 from pipeline.search import ENOUGH
+from pipeline.stand_ins import stands_in
 from pipeline.targets import Column, Query, Table
 
 if TYPE_CHECKING:
@@ -154,13 +155,14 @@ def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     scores = frame[~average].groupby("row", sort=False)["mean"].agg(lambda own: own.mean(skipna=False))
     frame.loc[average, "mean"] = frame.loc[average, "row"].map(scores)
     frame.loc[average, "std"] = math.nan
-    frame.loc[average, ["data", "data_state"]] = ""
+    frame.loc[average, "data"] = ""
     base = frame["column"].map(frame[frame["row"] == "fedavg"].set_index("column")["mean"])
     others = frame["row"] != "fedavg"
     frame.loc[others, "std"] = 100 * frame["std"] / base
     frame.loc[others, "mean"] = 100 * (frame["mean"] / base - 1)
     frame["difference"] = frame["mean"] - frame["published_mean"]
-    frame["verdict"] = [verdict(*line) for line in zip(*(frame[key] for key in COMPARED), strict=True)]
+    compared = zip(*(frame[key] for key in COMPARED), map(stands_in, frame["data_state"]), strict=True)
+    frame["verdict"] = [verdict(*line) for line in compared]
     return frame
 
 
