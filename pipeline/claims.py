@@ -26,7 +26,6 @@ Status = Literal[
     "reproduced", "not reproduced", "not tested at this scale", "not enough runs", "on stand-in data"
 ]
 LEDGER = "claims.yaml"
-SO_FAR = "so far"
 
 
 class Claim(Options):
@@ -57,10 +56,17 @@ class Claim(Options):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim, and the numbers behind it."""
+    """What became of a claim, and the numbers behind it.
+
+    Attributes:
+        status: the verdict.
+        detail: the numbers, or what is missing.
+        told: whether the numbers say anything of the claim, be it only how it stands so far.
+    """
 
     status: Status
     detail: str
+    told: bool = True
 
 
 def ledger(paper: str) -> tuple[Claim, ...]:
@@ -111,14 +117,15 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
     if scale not in claim.scales:
         undecided = anywhere.holds is None
         told = _missing(missing, len(needed)) if undecided else f"at {scale} scale {anywhere.detail}"
-        return Verdict("not tested at this scale", told)
+        return Verdict("not tested at this scale", told, not undecided)
     full = {cell: mean for cell, mean in means.items() if not _on_stand_in(cells[cell])}
     finding = claim.check.judge(full, rows)
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
         return Verdict("on stand-in data", f"there it {_says(anywhere)}: {anywhere.detail}")
-    return Verdict("not enough runs", _missing(missing, len(needed)) + _so_far(claim, cells, rows))
+    so_far = _so_far(claim, cells, rows)
+    return Verdict("not enough runs", _missing(missing, len(needed)) + so_far, bool(so_far))
 
 
 def printed_results(paper: str, path: Path) -> pd.DataFrame:
@@ -187,11 +194,11 @@ def _so_far(claim: Claim, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[s
         if not _lacking({**line, "seeds": 1}, 1) and not _on_stand_in(line)
     }
     finding = claim.check.judge(means, rows)
-    return "" if finding.holds is None else f"; {SO_FAR} it {_says(finding)}: {finding.detail}"
+    return "" if finding.holds is None else f"; so far it {_says(finding)}: {finding.detail}"
 
 
 def _says(finding: Finding) -> str:
-    return "holds" if finding.holds else "does not"
+    return "holds" if finding.holds else "fails"
 
 
 def _on_stand_in(line: Mapping[Any, Any]) -> bool:

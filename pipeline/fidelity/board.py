@@ -44,7 +44,7 @@ CELLS = [
     "verdict",
 ]
 TABLES = ["paper", "target", "variant", "cells", "compared", "within_margin", "within_interval", "tau"]
-CLAIMS = ["paper", "id", "text", "source", "target", "scale", "verdict", "detail", "printed"]
+CLAIMS = ["paper", "id", "text", "source", "target", "scale", "verdict", "detail", "told", "printed"]
 CHANGE = "relative_percent"
 SCORES = frozenset({"percent", "f1_percent", "auc_percent", CHANGE, "score"})
 RANKED = SCORES | {"bytes"}
@@ -197,14 +197,14 @@ def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFram
     for claim in claims:
         found = _judge(claim, reports.get((claim.paper, claim.target)), scale)
         about = (claim.paper, claim.id, claim.text, claim.source, claim.target)
-        lines.append((*about, scale, found.status, found.detail, claim.printed))
+        lines.append((*about, scale, found.status, found.detail, found.told, claim.printed))
     return pd.DataFrame(lines, columns=CLAIMS)
 
 
 def _judge(claim: Claim, report: pd.DataFrame | None, scale: str) -> Verdict:
     if report is None or not {"row", "column", "mean", "n"} <= {*report}:
         status: Status = "not enough runs" if scale in claim.scales else "not tested at this scale"
-        return Verdict(status, f"reports/{claim.paper}/{claim.target}.csv: {NOT_BUILT}")
+        return Verdict(status, f"reports/{claim.paper}/{claim.target}.csv: {NOT_BUILT}", told=False)
     return evaluate(claim, report.assign(paper=claim.paper, target=claim.target), scale)
 
 

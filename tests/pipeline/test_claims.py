@@ -212,13 +212,11 @@ def test_fewer_runs_are_told_but_not_judged() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
     found = verdict(check, results(n=1, seeds=3))
     assert found.status == "not enough runs"
-    assert found.detail.endswith(
-        "1 of 3 runs; so far it does not: true in 1 of 2: not where y 80 against b 80"
-    )
+    assert found.detail.endswith("1 of 3 runs; so far it fails: true in 1 of 2: not where y 80 against b 80")
     found = verdict({**check, "in_share": 0.5}, results(n=1, seeds=3))
     assert "; so far it holds: true in 1 of 2, asked for 50%: not where" in found.detail
     without = results(n=1, seeds=3).query("row != 'b' or column != 'x'")
-    assert "so far it does not: true in 0 of 2 (1 without a number)" in verdict(check, without).detail
+    assert "so far it fails: true in 0 of 2 (1 without a number)" in verdict(check, without).detail
     assert "so far" not in verdict(check, without.query("column == 'z'")).detail
 
 
@@ -266,7 +264,7 @@ def test_a_part_of_the_data_is_told_but_not_judged() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": "y"}
     found = verdict(check, on_a_part("y"))
     assert found.status == "on stand-in data"
-    assert found.detail == "there it does not: true in 0 of 1: not where y 80 against b 80"
+    assert found.detail == "there it fails: true in 0 of 1: not where y 80 against b 80"
     found = verdict({**check, "columns": "x"}, on_a_part("x"))
     assert (found.status, found.detail[:14]) == ("on stand-in data", "there it holds")
 
@@ -286,8 +284,10 @@ def test_bytes_are_the_same_on_any_data() -> None:
 def test_runs_so_far_are_not_those_on_a_part_of_the_data() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
     few = on_a_part("y").assign(n=1, seeds=3)
-    assert "so far" not in verdict(check, few).detail
-    assert "so far it holds" in verdict({**check, "in_share": 0.5}, few).detail
+    assert not verdict(check, few).told
+    found = verdict({**check, "in_share": 0.5}, few)
+    assert found.told
+    assert "so far it holds" in found.detail
 
 
 def test_another_paper_s_lines_do_not_count() -> None:
