@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from fedcore.aggregate.nova import NormalisedMean
+from fedcore.aggregate.nova import Effective, NormalisedMean
 from fedcore.errors import SpecError
 from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe, Term
@@ -18,11 +18,12 @@ from fedcore.spec import Spec
 class FedNovaOptions(AlgorithmOptions):
     """``mu``: weight of a proximal term in the local loss. Local momentum is ``training.momentum``.
 
-    ``tau_eff``: the effective number of steps is the mean ``norm`` ||a_k||_1 or the mean number of ``steps``.
+    ``tau_eff``: the effective number of steps is the mean ``norm`` ||a_k||_1, the mean number of ``steps``,
+    or ``one``, where the mean of the normalised changes is not scaled again.
     """
 
     mu: Annotated[float, Field(ge=0)] = 0.0
-    tau_eff: Literal["norm", "steps"] = "norm"
+    tau_eff: Effective = "norm"
 
 
 def aggregate(options: FedNovaOptions, spec: Spec) -> NormalisedMean:

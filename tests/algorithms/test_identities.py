@@ -122,6 +122,18 @@ def test_nova_with_equal_steps_is_averaging(equal: Spec, momentum: float) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("momentum", "steps", "one"), [(0.0, 1.0, 1 / 3), (0.9, 3 / 5.61, 1 / 5.61)], ids=["sgd", "momentum"]
+)
+def test_what_nova_multiplies_with(whole: Spec, momentum: float, steps: float, one: float) -> None:
+    """Three steps with momentum .9 accumulate 1 + 1.9 + 2.71 gradients; one round moves along one line."""
+    start = trained(whole, FEDAVG, rounds=1, lr=1e-300)
+    moved = trained(whole, FEDAVG, rounds=1, momentum=momentum) - start
+    for tau_eff, share in (("norm", 1.0), ("steps", steps), ("one", one)):
+        found = trained(whole, {"name": "fednova", "tau_eff": tau_eff}, rounds=1, momentum=momentum)
+        same(found - start, share * moved)
+
+
 def test_controls_of_identical_clients_cancel(twins: Spec) -> None:
     plain = trained(twins, FEDAVG)
     for algorithm in (
