@@ -299,7 +299,7 @@ def _line(
     std = statistics.stdev(values) if len(values) > 1 else math.nan
     known = known or Published()
     difference = mean - known.mean
-    states = _joined(state for state, _ in notes)
+    states = _joined(word for state, _ in notes for word in state.split())
     margin, rule = (math.nan, "") if math.isnan(known.mean) else agreement.margin(*known)
     scale = runs[0].scale
     return (
@@ -328,13 +328,13 @@ def _line(
 
 
 def _samples(numbers: Sequence[tuple[Run, float]]) -> dict[str, float]:
-    """Return runs' numbers by pair; runs that share one are told apart."""
+    """Return runs' numbers by pair, as the table states them; runs that share one are told apart."""
     samples: dict[str, float] = {}
     for run, value in numbers:
         pair = pair_of(run)
         same = sum(key.partition("#")[0] == pair for key in samples)
         samples[f"{pair}#{same}" if same else pair] = value
-    return samples
+    return significance.parsed(significance.written(samples))
 
 
 def _made_of(table: Table, run: Run, root: Path) -> Summary | None:

@@ -80,6 +80,20 @@ def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: P
             assert (kept / "fedomw" / path.name).read_bytes() == path.read_bytes()
 
 
+def test_sittings_leave_no_trace_in_the_digits(tmp_path: Path) -> None:
+    """Relative to FedAvg, FedProx's equal numbers are no change, whichever sitting either comes from."""
+    made = catalogue("radfed", "paper")
+    cells = made.cells("radfed", "table3")
+    for row, root in (("fedavg", tmp_path / "a"), ("fedprox", tmp_path / "b")):
+        for place, run in enumerate(cells[row, "mnist_1"]):
+            finish(run, root, 0.9 + 1 / (7 * (place + 100)))
+    for name in ("a", "b", "a", "b"):
+        reference.keep(made, ["radfed/table3"], tmp_path / name, tmp_path / "kept")
+    table = pd.read_csv(tmp_path / "kept/radfed/table3.csv").set_index(["row", "column"])
+    assert table.loc[("fedprox", "mnist_1"), "mean"] == 0
+    assert table.loc[("fedprox", "avg"), "data_state"] == "synthetic"
+
+
 def test_numbers_of_other_specifications_are_not_kept_on(made: Catalogue, tmp_path: Path) -> None:
     finish_cell(made, tmp_path, "fedomw", "dna")
     keep(made, tmp_path)
