@@ -171,7 +171,7 @@ def reference(
 ) -> None:
     """Keep what was measured at paper scale: reports/reference/, and the scoreboard in docs/fidelity.md."""
     from pipeline.explain import catalogue_of
-    from pipeline.fidelity import marks, reference, scoreboard
+    from pipeline.fidelity import marks, picture, reference, scoreboard
 
     catalogue = catalogue_of(PARAMS, "paper", overlay)
     kept = reference.keep(catalogue, names or catalogue.names())
@@ -184,7 +184,7 @@ def reference(
     }
     for page, (name, part) in pages.items():
         marks.renew(page, name, part)
-    for path in (*kept.written, *pages):
+    for path in (*kept.written, *pages, *picture.write(reference.FOLDER)):
         typer.echo(f"wrote {path}")
     for name, reason in kept.left.items():
         if names:

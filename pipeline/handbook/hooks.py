@@ -26,9 +26,8 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and the figures that were made at the papers' own scale."""
-    for figure in (HOME / REFERENCE).rglob("*.svg"):
-        address = f"img/reference/{figure.parent.name}/{figure.name}"
-        files.append(File.generated(config, address, abs_src_path=str(figure)))
+    for figure, address in figures().items():
+        files.append(File.generated(config, address, abs_src_path=str(HOME / figure)))
     for address, text in pages(HOME / "docs" / "img" / "papers").items():
         files.append(File.generated(config, address, content=text))
     return files
@@ -68,7 +67,14 @@ def pages(pictures: Path) -> Mapping[str, str]:
 def sources() -> Mapping[str, str]:
     """Return the page's address of each file outside docs/ that has one."""
     readmes = {f"pipeline/papers/{name}/README.md": address_of(name) for name in papers.names()}
-    return {**COPIED, **readmes, "README.md": "index.md"}
+    return {**COPIED, **readmes, **figures(), "README.md": "index.md"}
+
+
+def figures() -> Mapping[str, str]:
+    """Return the address of each figure that was made at the papers' own scale."""
+    kept = HOME / REFERENCE
+    found = [figure.relative_to(kept).as_posix() for figure in sorted(kept.rglob("*.svg"))]
+    return {f"{REFERENCE.as_posix()}/{name}": f"img/reference/{name}" for name in found}
 
 
 def address_of(paper: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import matplotlib
 import pandas as pd
@@ -70,7 +70,7 @@ def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
         return made
 
 
-def save(made: Figure, paths: Mapping[str, Path]) -> None:
+def save(made: Figure, paths: Mapping[str, Path | IO[bytes]]) -> None:
     """Write a figure as svg, pdf and png, without the time of day in them."""
     dates: Mapping[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
     with matplotlib.rc_context(SETTINGS):

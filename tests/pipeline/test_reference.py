@@ -15,7 +15,7 @@ from fedcore.errors import DataError, SpecError
 from fedcore.files import sha256_file
 from pipeline.catalogue import Catalogue
 from pipeline.explain import catalogue_of, summaries
-from pipeline.fidelity import reference
+from pipeline.fidelity import picture, reference
 from pipeline.fidelity.marks import inserted
 from pipeline.fidelity.scoreboard import markdown, scoreboard
 from pipeline.papers import published
@@ -204,6 +204,17 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
     page = inserted(
         "above\n<!-- x -->\nold\n<!-- end of x -->\nbelow\n", "x", markdown(scoreboard(tmp_path / "kept"))
     )
+    dots = picture.points(tmp_path / "kept")
+    assert dict(dots.groupby("target")["kind"].value_counts()) == {
+        ("table3_released", "near"): 5,
+        ("table3_released", "far"): 1,
+        ("table3_released", "near, fewer seeds"): 1,
+    }
+    numbers, svg = picture.write(tmp_path / "kept")
+    first = svg.read_bytes()
+    picture.write(tmp_path / "kept")
+    assert svg.read_bytes() == first
+    assert len(pd.read_csv(numbers)) == 7
     assert "| fedomw | released |" in page
     assert page.startswith("above\n")
     assert page.endswith("\nbelow\n")
@@ -222,6 +233,12 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
 def test_pages_show_the_reference_that_is_here(path: str, name: str, part: Callable[[Path], str]) -> None:
     page = (HOME / path).read_text(encoding="utf-8")
     assert inserted(page, name, part(HOME / reference.FOLDER)) == page
+
+
+def test_the_picture_shows_the_reference_that_is_here() -> None:
+    kept = HOME / reference.FOLDER
+    assert picture.points(kept).to_csv(index=False) == (kept / f"{picture.NAME}.csv").read_text("utf-8")
+    assert (kept / f"{picture.NAME}.svg").read_text("utf-8").startswith("<?xml")
 
 
 def test_runs_of_some_cells_are_listed() -> None:

@@ -1,0 +1,103 @@
+"""The scoreboard as a picture: how far each measured score lies from the printed one, a row a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from fedcore.files import atomic, write_text
+from pipeline.fidelity.board import AGREES, DIFFERS, RELEASED, SCORES, SHORT, board
+from pipeline.papers import papers
+from pipeline.report.collect import REPRODUCTION
+from pipeline.stand_ins import ON_STAND_IN
+from pipeline.targets import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "agreement"
+KINDS = {
+    "near": ("near", "#009E73", "o", True),
+    "far": ("not near", "#D55E00", "o", True),
+    "near, fewer seeds": ("near, fewer seeds", "#009E73", "o", False),
+    "far, fewer seeds": ("not near, fewer seeds", "#D55E00", "o", False),
+    ON_STAND_IN: (ON_STAND_IN, "#7F7F7F", "x", True),
+}
+TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
+SPREAD, GOLDEN = 0.56, 0.618034
+
+
+def points(folder: Path) -> pd.DataFrame:
+    """Return a line a measured score: ``paper``, ``target``, ``row``, ``column``, ``difference`` in points,
+    and ``kind``, one of ``KINDS``.
+
+    Args:
+        folder: holds ``<paper>/<target>.csv``, of runs at the papers' own scale.
+    """
+    cells = board(REPRODUCTION, folder).cells
+    told = cells["verdict"].isin([AGREES, DIFFERS, SHORT, ON_STAND_IN])
+    cells = cells[told & cells["unit"].isin(SCORES) & cells["difference"].notna()]
+    near = cells["within_margin"].eq(True).map({True: "near", False: "far"})
+    kind = near.where(cells["verdict"] != SHORT, near + ", fewer seeds")
+    kind = kind.where(cells["verdict"] != ON_STAND_IN, ON_STAND_IN)
+    named = cells[["paper", "target", "row", "column"]]
+    return named.assign(difference=cells["difference"].round(6), kind=kind).reset_index(drop=True)
+
+
+def draw(measured: pd.DataFrame) -> Figure:
+    """Draw them: tables from top to bottom, differences from left to right, linear up to a point."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from pipeline.report.plots import SETTINGS
+
+    tables = list(measured.groupby(["paper", "target"], sort=False))
+    with matplotlib.rc_context(SETTINGS):
+        made = Figure(figsize=(6.7, 1.0 + 0.27 * len(tables)), layout="constrained")
+        axes = made.subplots()
+        axes.set_xscale("symlog", linthresh=2, linscale=1.2)
+        axes.axvspan(-1, 1, color="0.92", linewidth=0)
+        axes.axvline(0, color="0.6", linewidth=0.6)
+        for kind, (label, colour, marker, filled) in KINDS.items():
+            x = [x for _, own in tables for x in own.loc[own["kind"] == kind, "difference"]]
+            y = [
+                place + SPREAD * ((order * GOLDEN) % 1 - 0.5)
+                for place, (_, own) in enumerate(tables)
+                for order, found in enumerate(own["kind"])
+                if found == kind
+            ]
+            face = colour if filled else "none"
+            if x and marker == "x":
+                axes.scatter(x, y, s=12, c=colour, marker=marker, linewidths=0.8, label=label)
+            elif x:
+                axes.scatter(x, y, s=12, facecolors=face, edgecolors=colour, linewidths=0.8, label=label)
+        axes.set_yticks(
+            range(len(tables)), [_label(str(paper), str(target)) for (paper, target), _ in tables]
+        )
+        axes.set_ylim(len(tables) - 0.5, -0.5)
+        axes.set_xticks(TICKS, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in TICKS])
+        axes.minorticks_off()
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel("measured less printed, in points; grey: within a point")
+        made.legend(loc="outside upper center", ncols=3)
+        return made
+
+
+def write(folder: Path) -> list[Path]:
+    """Write the picture into the folder of kept results, and its numbers beside it."""
+    from pipeline.report.plots import save
+
+    found = points(folder)
+    numbers, picture = folder / f"{NAME}.csv", folder / f"{NAME}.svg"
+    write_text(numbers, found.to_csv(index=False))
+    with atomic(picture) as handle:
+        save(draw(found), {"svg": handle})
+    return [numbers, picture]
+
+
+def _label(paper: str, target: str) -> str:
+    own = papers()[paper].targets[target.removesuffix(RELEASED)]
+    assert isinstance(own, Table)
+    return f"{paper} {own.published}" + (", released" if target.endswith(RELEASED) else "")
