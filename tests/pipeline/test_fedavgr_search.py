@@ -9,7 +9,7 @@ from pipeline.papers.fedavgr.search import GRIDS
 
 
 @pytest.mark.parametrize(
-    ("name", "rows"), [("search_fedavg", 20), ("search_fedprox", 4), ("search_fedavgr", 12)]
+    ("name", "rows"), [("search_fedavg", 20), ("search_fedprox", 4), ("search_fedavgr", 16)]
 )
 def test_the_grid_is_whole_and_its_runs_hold_rows_out(name: str, rows: int) -> None:
     made = catalogue("fedavgr", "paper")

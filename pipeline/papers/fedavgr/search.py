@@ -34,7 +34,7 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
         "fedavgr",
         "FedAvgR",
         (
-            Option("algorithm.beta", "beta", (0.001, 0.01, 0.1), (0.01, 0.1)),
+            Option("algorithm.beta", "beta", (0.0001, 0.001, 0.01, 0.1), (0.01, 0.1)),
             Option("algorithm.gamma", "gamma", (0.01, 0.1, 1.0, 10.0), (1.0,)),
         ),
     ),
