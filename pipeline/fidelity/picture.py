@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,20 +19,33 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME = "agreement"
-KINDS = {
-    "near": ("near", "#009E73", "o", True),
-    "far": ("not near", "#D55E00", "o", True),
-    "near, fewer seeds": ("near, fewer seeds", "#009E73", "o", False),
-    "far, fewer seeds": ("not near, fewer seeds", "#D55E00", "o", False),
-    ON_STAND_IN: (ON_STAND_IN, "#7F7F7F", "x", True),
-}
+TABLE = ["paper", "target"]
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
 SPREAD, GOLDEN = 0.56, 0.618034
+GREEN, ORANGE, GREY = "#009E73", "#D55E00", "#8A8A8A"
+
+
+@dataclass(frozen=True)
+class Dot:
+    """How a kind of cell looks: its words in the legend, its colour, and whether it is filled."""
+
+    label: str
+    colour: str
+    filled: bool = True
+
+
+DOTS = {
+    "near": Dot("near", GREEN),
+    "far": Dot("not near", ORANGE),
+    "near, fewer seeds": Dot("near, fewer seeds", GREEN, filled=False),
+    "far, fewer seeds": Dot("not near, fewer seeds", ORANGE, filled=False),
+    ON_STAND_IN: Dot(ON_STAND_IN, GREY),
+}
 
 
 def points(folder: Path) -> pd.DataFrame:
     """Return a line a measured score: ``paper``, ``target``, ``row``, ``column``, ``difference`` in points,
-    and ``kind``, one of ``KINDS``.
+    and ``kind``, one of ``DOTS``.
 
     Args:
         folder: holds ``<paper>/<target>.csv``, of runs at the papers' own scale.
@@ -47,40 +61,36 @@ def points(folder: Path) -> pd.DataFrame:
 
 
 def draw(measured: pd.DataFrame) -> Figure:
-    """Draw them: tables from top to bottom, differences from left to right, linear up to a point."""
+    """Draw them: tables from top to bottom, differences from left to right, linear up to two points."""
     import matplotlib
     from matplotlib.figure import Figure
 
     from pipeline.report.plots import SETTINGS
 
-    tables = list(measured.groupby(["paper", "target"], sort=False))
+    tables = measured.groupby(TABLE, sort=False)
+    apart = (tables.cumcount() * GOLDEN) % 1 - 0.5
+    heights = tables.ngroup() + SPREAD * apart
+    labels = [_label(*names) for names in measured[TABLE].drop_duplicates().itertuples(index=False)]
     with matplotlib.rc_context(SETTINGS):
-        made = Figure(figsize=(6.7, 1.0 + 0.27 * len(tables)), layout="constrained")
+        made = Figure(figsize=(6.7, 1.0 + 0.27 * len(labels)), layout="constrained")
         axes = made.subplots()
         axes.set_xscale("symlog", linthresh=2, linscale=1.2)
         axes.axvspan(-1, 1, color="0.92", linewidth=0)
         axes.axvline(0, color="0.6", linewidth=0.6)
-        for kind, (label, colour, marker, filled) in KINDS.items():
-            x = [x for _, own in tables for x in own.loc[own["kind"] == kind, "difference"]]
-            y = [
-                place + SPREAD * ((order * GOLDEN) % 1 - 0.5)
-                for place, (_, own) in enumerate(tables)
-                for order, found in enumerate(own["kind"])
-                if found == kind
-            ]
-            face = colour if filled else "none"
-            if x and marker == "x":
-                axes.scatter(x, y, s=12, c=colour, marker=marker, linewidths=0.8, label=label)
-            elif x:
-                axes.scatter(x, y, s=12, facecolors=face, edgecolors=colour, linewidths=0.8, label=label)
-        axes.set_yticks(
-            range(len(tables)), [_label(str(paper), str(target)) for (paper, target), _ in tables]
-        )
-        axes.set_ylim(len(tables) - 0.5, -0.5)
+        for kind, dot in DOTS.items():
+            own = measured["kind"] == kind
+            if own.any():
+                x, y = measured.loc[own, "difference"], heights[own]
+                face = dot.colour if dot.filled else "none"
+                axes.scatter(
+                    x, y, s=12, facecolors=face, edgecolors=dot.colour, linewidths=0.8, label=dot.label
+                )
+        axes.set_yticks(range(len(labels)), labels)
+        axes.set_ylim(len(labels) - 0.5, -0.5)
         axes.set_xticks(TICKS, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in TICKS])
         axes.minorticks_off()
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel("measured less printed, in points; grey: within a point")
+        axes.set_xlabel("measured less printed, in points; grey band: within a point")
         made.legend(loc="outside upper center", ncols=3)
         return made
 
