@@ -22,6 +22,7 @@ CHEAP = 3
 TRIED = {  # kept as evidence of a value that was tried
     "rfedavg/cross_silo-mnist-sim0/fedavg-e4b3247a",  # single precision
     "fedavgr/mmd-synthetic_one-natural/fedavgr-fbb1c4f9",  # another sigma
+    "fedavgr/table2-mnist-shards/fedavgr-7d53df4e",  # larger beta and gamma
     "radfed/tenth-eicu-hospitals/fedadapt-68476dd0",  # five candidates of FedAdapt's grid
     "radfed/tenth-eicu-hospitals/fedadapt-aec02008",
     "radfed/tenth-eicu-hospitals/fedadapt-baa4d956",

@@ -34,8 +34,9 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
         "fedavgr",
         "FedAvgR",
         (
-            Option("algorithm.beta", "beta", (0.0001, 0.001, 0.01, 0.1), (0.01, 0.1)),
-            Option("algorithm.gamma", "gamma", (0.01, 0.1, 1.0, 10.0), (1.0,)),
+            # values that were tried after the others come last: of equal candidates the first is chosen
+            Option("algorithm.beta", "beta", (0.001, 0.01, 0.1, 0.0001), (0.01, 0.1)),
+            Option("algorithm.gamma", "gamma", (0.1, 1.0, 10.0, 0.01), (1.0,)),
         ),
     ),
 }
