@@ -17,7 +17,7 @@ from fedcore.errors import SpecError
 from fedcore.options import Options, nearest, validate
 from pipeline.checks import CHECKS, Cell, Check, Finding
 from pipeline.papers import FOLDER
-from pipeline.stand_ins import stands_in
+from pipeline.stand_ins import ON_STAND_IN, stands_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +123,7 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
-        return Verdict("on stand-in data", f"there it {_says(anywhere)}: {anywhere.detail}")
+        return Verdict(ON_STAND_IN, f"there it {_says(anywhere)}: {anywhere.detail}")
     so_far = _so_far(claim, cells, rows)
     return Verdict("not enough runs", _missing(missing, len(needed)) + so_far, bool(so_far))
 

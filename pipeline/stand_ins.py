@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 PART = "subset"
 SAME_ON_ANY_DATA = frozenset({"bytes"})
-ON_STAND_IN = "on stand-in data"
+ON_STAND_IN: Final = "on stand-in data"
 
 
 def stands_in(state: object, unit: object = "") -> bool:

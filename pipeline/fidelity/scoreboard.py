@@ -59,8 +59,12 @@ def scoreboard(folder: Path) -> pd.DataFrame:
     board = board_of(REPRODUCTION, folder)
     lines = [_line(board, name, reading, folder) for name in papers() for reading in READINGS]
     frame = pd.DataFrame(lines, columns=list(HEADINGS))
-    some = frame[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
-    return frame[(frame["reading"] == "paper") | some].reset_index(drop=True)
+    return frame[(frame["reading"] == "paper") | begun(frame)].reset_index(drop=True)
+
+
+def begun(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Say of each line of a scoreboard whether any of its cells was measured."""
+    return frame[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
 
 
 def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.fidelity.reference import FOLDER
-from pipeline.fidelity.scoreboard import claims, scoreboard
+from pipeline.fidelity.scoreboard import begun, claims, scoreboard
 from pipeline.papers import papers
 
 READINGS = {"paper": "as the text reads", "released": "as the authors' code reads it"}
@@ -28,8 +28,7 @@ def found(name: str, folder: Path = FOLDER) -> Iterator[str]:
         yield NOTHING
         return
     lines = scoreboard(folder)
-    some = lines[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
-    own = lines[(lines["paper"] == name) & some]
+    own = lines[(lines["paper"] == name) & begun(lines)]
     yield from map(_agreement, own.to_dict("records"))
     yield from _claims(name, list(own["reading"]) or ["paper"], folder)
     yield from _reports(name, folder / name)
