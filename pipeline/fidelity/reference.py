@@ -21,10 +21,10 @@ import pandas as pd
 
 from fedcore.errors import DataError
 from fedcore.files import sha256_file, write_text
-from fedcore.integrity import PROVENANCE, STATISTICS, SUMMARY, TIMING
+from fedcore.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue, Run
 from pipeline.report import build_curves, build_drawing, build_table
-from pipeline.report.collect import refuse_changed, summary_of
+from pipeline.report.collect import made, refuse_changed, summary_of
 from pipeline.report.sittings import earlier_cells
 from pipeline.targets import Curves, Drawing, Table
 
@@ -65,11 +65,11 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     for name in names:
         paper, target = name.split("/")
         partitions = catalogue.target(paper, target).needs == "partitions"
-        made = [run for run in catalogue.needed(paper, target) if _file(run, root, partitions).exists()]
+        ended = [run for run in catalogue.needed(paper, target) if made(run, root, partitions)]
         if not partitions:
-            refuse_changed(made, root)
-            runs.setdefault(paper, {}).update((run.folder, run) for run in made)
-        reason = _reason(catalogue, paper, target, made)
+            refuse_changed(ended, root)
+            runs.setdefault(paper, {}).update((run.folder, run) for run in ended)
+        reason = _reason(catalogue, paper, target, ended)
         try:
             written += [] if reason else _report(catalogue, paper, target, root, folder)
         except DataError as error:
@@ -82,22 +82,17 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     return Kept(tuple(written), left)
 
 
-def _file(run: Run, root: Path, partitions: bool) -> Path:
-    """Return what a run, or its partition where that alone counts, is known to be finished by."""
-    return root / run.partition / STATISTICS if partitions else root / run.folder / SUMMARY
-
-
-def _reason(catalogue: Catalogue, paper: str, target: str, made: list[Run]) -> str:
+def _reason(catalogue: Catalogue, paper: str, target: str, ended: list[Run]) -> str:
     """Say why a report is not to be written; empty if it is."""
     kind, needed = type(catalogue.target(paper, target)), catalogue.needed(paper, target)
     if kind not in BUILDERS:
         return "holds no measurement"
-    if needed and not made:
+    if needed and not ended:
         return "no run of it was made"
-    if kind is Drawing and len(made) < len(needed):
-        return f"a figure needs all of its {len(needed)} runs, {len(made)} are here"
+    if kind is Drawing and len(ended) < len(needed):
+        return f"a figure needs all of its {len(needed)} runs, {len(ended)} are here"
     if kind is Curves:
-        here = {run.folder for run in made}
+        here = {run.folder for run in ended}
         cells = catalogue.cells(paper, target).values()
         bare = sum(not any(run.folder in here for run in runs) for runs in cells)
         return f"{bare} of {len(cells)} curves have no run" if bare else ""

@@ -12,8 +12,8 @@ from fedcore.files import write_text
 from pipeline.catalogue import Catalogue
 from pipeline.report import captions, plots
 from pipeline.report.captions import Caption
-from pipeline.report.collect import UNKNOWN, Origin, origin_of, refuse_changed
-from pipeline.report.curves import made, tidy
+from pipeline.report.collect import UNKNOWN, Origin, made, origin_of, refuse_changed
+from pipeline.report.curves import tidy
 from pipeline.targets import Curves, Paper
 
 BAND = "Line and band: mean and ± one sample standard deviation"

@@ -107,13 +107,18 @@ def _wrong_with(folder: Path, files: tuple[tuple[str, int, int], ...]) -> str:
     return changed(folder) if MADE & {name for name, *_ in files} else ""
 
 
+def made(run: Run, root: Path, partition: bool = False) -> bool:
+    """Return whether a run has ended, or its partition is done where that alone counts."""
+    return (root / run.partition / STATISTICS if partition else root / run.folder / SUMMARY).exists()
+
+
 def summary_of(run: Run, root: Path) -> Summary | None:
     """Read a run's summary; None if there is none.
 
     Raises:
         DataError: the run is changed or damaged, or was made by another specification.
     """
-    path = root / run.folder / "summary.json"
+    path = root / run.folder / SUMMARY
     _refuse(path.parent)
     found = _read(path)
     if found is None:
@@ -130,7 +135,7 @@ def statistics_of(run: Run, root: Path) -> Summary | None:
         DataError: the partition is changed or damaged.
     """
     _refuse(root / run.partition)
-    return _read(root / run.partition / "stats.json")
+    return _read(root / run.partition / STATISTICS)
 
 
 def history_of(run: Run, root: Path) -> pd.DataFrame:

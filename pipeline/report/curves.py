@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from fedcore.errors import DataError
-from fedcore.integrity import SUMMARY
 from pipeline.catalogue import Run
-from pipeline.report.collect import history_of, notes_of, one_kind
+from pipeline.report.collect import history_of, made, notes_of, one_kind
 from pipeline.targets import Curves
 
 KEYS = ["row", "column", "round"]
@@ -51,11 +50,6 @@ def tidy(
         scale=first.scale, variant=first.spec["variant"], data=notes["data"], data_state=notes["data_state"]
     )
     return lines[lines["n"] > 0].reset_index(drop=True)
-
-
-def made(run: Run, root: Path) -> bool:
-    """Return whether a run has ended."""
-    return (root / run.folder / SUMMARY).exists()
 
 
 def _history(cell: tuple[str, str], run: Run, figure: Curves, root: Path) -> pd.DataFrame:
