@@ -124,7 +124,7 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
         return Verdict(ON_STAND_IN, f"there it {_says(anywhere)}: {anywhere.detail}")
-    so_far = _so_far(claim, cells, rows)
+    so_far = _so_far(claim, {cell: cells[cell] for cell in needed if cell in cells}, rows)
     return Verdict("not enough runs", _missing(missing, len(needed)) + so_far, bool(so_far))
 
 
@@ -187,13 +187,18 @@ def _count(line: Mapping[Any, Any], name: str) -> int:
 
 
 def _so_far(claim: Claim, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> str:
-    """Say what the runs at hand would decide, if each cell that counts has one; else nothing."""
-    means = {
-        cell: float(line["mean"])
+    """Say what the runs at hand would decide, if each cell that counts has one; else nothing.
+
+    Cells are compared on the runs that all of a column's have.
+    """
+    from pipeline.report.shared import shared_means
+
+    begun = {
+        cell: line
         for cell, line in cells.items()
         if not _lacking({**line, "seeds": 1}, 1) and not _on_stand_in(line)
     }
-    finding = claim.check.judge(means, rows)
+    finding = claim.check.judge(shared_means(begun), rows)
     return "" if finding.holds is None else f"; so far it {_says(finding)}: {finding.detail}"
 
 

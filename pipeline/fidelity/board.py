@@ -45,8 +45,7 @@ CELLS = [
 ]
 TABLES = ["paper", "target", "variant", "cells", "compared", "within_margin", "within_interval", "tau"]
 CLAIMS = ["paper", "id", "text", "source", "target", "scale", "verdict", "detail", "told", "printed"]
-CHANGE = "relative_percent"
-SCORES = frozenset({"percent", "f1_percent", "auc_percent", CHANGE, "score"})
+SCORES = frozenset({"percent", "f1_percent", "auc_percent", agreement.CHANGE, "score"})
 RANKED = SCORES | {"bytes"}
 NOT_BUILT, NO_CELL, NO_RUN = "not built", "no such cell", "no finished run"
 SHORT, NOT_JUDGED = "not enough runs", "not comparable"
@@ -172,7 +171,7 @@ def order(cells: pd.DataFrame) -> pd.DataFrame:
     Where a column gives changes against one row, that row's own change is nought.
     """
     ranked = cells[cells["unit"].isin(RANKED)].copy()
-    change = ranked["unit"].eq(CHANGE)
+    change = ranked["unit"].eq(agreement.CHANGE)
     among = change.groupby([ranked[key] for key in ("paper", "target", "column")]).transform("any")
     for name in ("mean", "published_mean"):
         ranked[name] = ranked[name].mask(among & ~change & ranked[name].notna(), 0.0)

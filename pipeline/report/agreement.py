@@ -14,7 +14,8 @@ import pandas as pd
 TABLE = ["paper", "target"]
 COLUMN = [*TABLE, "column"]
 POINTS, DEVIATIONS, SHARE, CONFIDENCE = 1.0, 2.0, 0.05, 0.95
-PERCENTAGES = frozenset({"percent", "relative_percent", "auc_percent", "f1_percent", "score"})
+CHANGE = "relative_percent"
+PERCENTAGES = frozenset({"percent", CHANGE, "auc_percent", "f1_percent", "score"})
 ROUNDING = 1e-9
 
 

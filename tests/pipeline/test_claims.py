@@ -220,6 +220,18 @@ def test_fewer_runs_are_told_but_not_judged() -> None:
     assert "so far" not in verdict(check, without.query("column == 'z'")).detail
 
 
+def test_runs_so_far_are_compared_on_the_same_folds_and_seeds() -> None:
+    """a's second run is on an easier fold, which b has not seen yet."""
+    check = {"kind": "beats", "row": "a", "over": "b", "columns": "x"}
+    frame = results({"a": {"x": 85.0}, "b": {"x": 80.0}}, seeds=3)
+    frame = frame.assign(n=[2, 1], values=["p/seed0=75 p/seed1=95", "p/seed0=80"], published_unit="percent")
+    assert "so far it fails: true in 0 of 1: not where x 75 against b 80" in verdict(check, frame).detail
+    frame["values"] = ["p/seed0=75 p/seed1=95", "p/seed2=80"]
+    assert "so far" not in verdict(check, frame).detail
+    frame["values"], frame["published_unit"] = ["p/seed0=75 p/seed1=95", "p/seed0=80"], "relative_percent"
+    assert "so far" not in verdict(check, frame).detail, "a change on other runs can't be taken apart"
+
+
 def test_a_row_whose_trend_is_known_settles_a_claim_about_two() -> None:
     frame = results().query("row != 'b' or column != 'y'")
     check = {"kind": "falls", "rows": ["a", "b"], "columns": ["x", "y", "z"]}

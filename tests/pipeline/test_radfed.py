@@ -142,6 +142,8 @@ def lines(cells: dict[tuple[str, str], float], **more: object) -> pd.DataFrame:
             "margin": 1.0,
             "margin_rule": "1 point",
             "scale": "paper",
+            "values": "",
+            "n": 1,
             **more,
         }
     )
@@ -184,6 +186,21 @@ def test_a_missing_column_leaves_the_average_open() -> None:
     scores = {("fedavg", "mnist_1"): 80.0, ("fedavg", "eicu"): float("nan"), ("fedavg", "avg"): 50.0}
     frame = relative_to_fedavg(lines(scores)).set_index(["row", "column"])
     assert pd.isna(frame.loc[("fedavg", "avg"), "mean"])
+
+
+def test_methods_are_relative_to_fedavg_s_runs_on_the_same_folds() -> None:
+    cells = {(row, column): 80.0 for row in ("fedavg", "radfed") for column in ("mnist_1", "eicu", "avg")}
+    frame = lines(cells, n=2)
+    frame["values"] = ["a/seed0=90 b/seed0=70", "c/seed0=50 d/seed0=60", "", "b/seed0=77", "e/seed0=50", ""]
+    found = relative_to_fedavg(frame).set_index(["row", "column"])
+    assert found.loc[("radfed", "mnist_1"), "mean"] == pytest.approx(10.0), "77 against 70 on fold b"
+    assert found.loc[("radfed", "mnist_1"), "n"] == 1
+    assert pd.isna(found.loc[("radfed", "mnist_1"), "std"])
+    assert found.loc[("fedavg", "mnist_1"), "mean"] == 80.0
+    assert pd.isna(found.loc[("radfed", "eicu"), "mean"]), "no run of FedAvg shares a fold"
+    assert found.loc[("radfed", "eicu"), "n"] == 0
+    assert found.loc[("radfed", "eicu"), "verdict"] == ""
+    assert pd.isna(found.loc[("radfed", "avg"), "mean"])
 
 
 def test_released_draws_stand_beside_the_same_published_numbers() -> None:

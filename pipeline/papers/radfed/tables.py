@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
@@ -145,25 +146,48 @@ def data_of_column(row: str, column: str) -> str:
 def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     """Turn scores of all methods but FedAvg into per cent of change against FedAvg's, column by column.
 
+    Folds differ by more than methods do, so a method counts on the folds and seeds that FedAvg ran as well.
     The average is the mean of the columns' scores, then its change; it has no spread of its own and says
     nothing new about the data. Other deviations are relative to FedAvg's mean as well.
     """
     from pipeline.report.collect import verdict
 
-    frame = frame.copy()
+    frame = shared_runs(frame)
     average = frame["column"] == AVERAGE
-    scores = frame[~average].groupby("row", sort=False)["mean"].agg(lambda own: own.mean(skipna=False))
-    frame.loc[average, "mean"] = frame.loc[average, "row"].map(scores)
+    for name in ("mean", "base"):
+        scores = frame[~average].groupby("row", sort=False)[name].agg(lambda own: own.mean(skipna=False))
+        frame.loc[average, name] = frame.loc[average, "row"].map(scores)
     frame.loc[average, "std"] = math.nan
     frame.loc[average, "data"] = ""
-    base = frame["column"].map(frame[frame["row"] == "fedavg"].set_index("column")["mean"])
     others = frame["row"] != "fedavg"
-    frame.loc[others, "std"] = 100 * frame["std"] / base
-    frame.loc[others, "mean"] = 100 * (frame["mean"] / base - 1)
+    frame.loc[others, "std"] = 100 * frame["std"] / frame["base"]
+    frame.loc[others, "mean"] = 100 * (frame["mean"] / frame["base"] - 1)
     frame["difference"] = frame["mean"] - frame["published_mean"]
     compared = zip(*(frame[key] for key in COMPARED), map(stands_in, frame["data_state"]), strict=True)
     frame["verdict"] = [verdict(*line) for line in compared]
+    return frame.drop(columns="base")
+
+
+def shared_runs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines as far as FedAvg ran the same folds and seeds, with its mean there as ``base``."""
+    from pipeline.report.significance import parsed
+
+    frame = frame.copy()
+    reference = frame[frame["row"] == "fedavg"].set_index("column")
+    frame["base"] = frame["column"].map(reference["mean"])
+    for index, line in frame[frame["column"] != AVERAGE].iterrows():
+        own, fedavg = parsed(line["values"]), parsed(reference.loc[line["column"], "values"])
+        if own.keys() != fedavg.keys():
+            shared = [pair for pair in own if pair in fedavg]
+            frame.loc[index, "n"] = len(shared)
+            frame.loc[index, "mean"] = _mean([own[pair] for pair in shared])
+            frame.loc[index, "std"] = stdev(own[pair] for pair in shared) if len(shared) > 1 else math.nan
+            frame.loc[index, "base"] = _mean([fedavg[pair] for pair in shared])
     return frame
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else math.nan
 
 
 TABLES: Mapping[str, Table] = {
