@@ -35,6 +35,7 @@ from fedcore.metrics import by_client
 from fedcore.options import validate
 from fedcore.partitioning import build as partitioning
 from fedcore.parts import Run, State
+from fedcore.processor import processor
 from fedcore.registry import find
 from fedcore.revision import commit
 from fedcore.rng import Streams
@@ -335,6 +336,7 @@ def _timing(made: Run, began: float, rounds: list[float]) -> dict[str, Any]:
         "device": made.problem.start.device.type,
         "threads": torch.get_num_threads(),
         "machine": platform.machine(),
+        "processor": processor(),
         "processors": os.cpu_count(),
         "python": platform.python_version(),
         "torch": torch.__version__,

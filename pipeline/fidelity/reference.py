@@ -36,7 +36,7 @@ BUILDERS: Mapping[type, tuple[Callable[..., None], tuple[str, ...], tuple[str, .
     Drawing: (build_drawing.build, ("csv", "svg", "pdf", "png"), ("csv", "svg")),
 }
 HASHES = ("spec_sha256", "data_sha256", "partition_sha256")
-MACHINE = ("commit", "machine", "device", "torch", "numpy", "seconds", "finished")
+MACHINE = ("commit", "machine", "processor", "device", "torch", "numpy", "seconds", "finished")
 
 
 @dataclass(frozen=True)
