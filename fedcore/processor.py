@@ -15,9 +15,8 @@ def processor(cpuinfo: Path = CPUINFO) -> str:
         block = cpuinfo.read_text("utf-8").split("\n\n", 1)[0]
     except OSError:
         block = ""
-    told = {
-        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())
-    }
+    pairs = (line.partition(":") for line in block.splitlines())
+    told = {key.strip(): value.strip() for key, _, value in pairs}
     if all(told.get(key) for key in KEYS):
         return " ".join(told[key] for key in KEYS)
     return platform.processor() or platform.machine()
