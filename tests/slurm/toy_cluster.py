@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "sinfo")
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 300.0  # a controller takes half a minute on a free machine to call its node down
 PR_SET_PDEATHSIG = 1
 CONFIGURED = Path("/etc/slurm/slurm.conf")  # the one place where commands look that a job's step starts
 CONFIGURATION = """
