@@ -16,7 +16,13 @@ from pipeline.catalogue import Catalogue, Run, weights
 from pipeline.papers import published
 from pipeline.papers.radfed.figures import draw_partition
 from pipeline.papers.radfed.settings import SETTINGS, metric_of
-from pipeline.papers.radfed.tables import PUBLISHED, beside_released, relative_to_fedavg, score_of
+from pipeline.papers.radfed.tables import (
+    PUBLISHED,
+    beside_released,
+    late_score_of,
+    relative_to_fedavg,
+    score_of,
+)
 from pipeline.params import load
 from pipeline.targets import Found, Table
 
@@ -180,6 +186,25 @@ def test_the_average_takes_each_data_set_by_its_own_metric(tmp_path: Path) -> No
         finish(run, tmp_path, test_accuracy=0.1, test_f1=0.4, test_auc=0.7)
     scores = [score_of(run, tmp_path, "avg") for run in runs]
     assert sorted(scores) == pytest.approx([10] * 8 + [40] * 8 + [70] * 2)  # type: ignore[type-var]
+
+
+def test_late_scores_are_means_over_the_last_sixth_of_a_run(tmp_path: Path) -> None:
+    made = catalogue("demo")
+    run = made.cells("radfed", "table3_late")["fedavg", "eicu"][0]
+    measured = {"round": [0.0, 2, 4, 6, 8, 10, 12], "test_auc": [0.1, 0.9, 0.9, 0.9, 0.9, 0.5, 0.6]}
+    finish(run, tmp_path, measured, test_auc=0.6)
+    assert late_score_of(run, tmp_path, "eicu") == pytest.approx(60), "rounds after the tenth"
+    finish(run, tmp_path, {**measured, "round": [0.0, 1, 2, 9, 10, 11, 12]}, test_auc=0.6)
+    assert late_score_of(run, tmp_path, "eicu") == pytest.approx(55), "by rounds, not by lines"
+    finish(run, tmp_path, measured)
+    assert late_score_of(run, tmp_path, "eicu") is None, "diverged: no final measurements"
+
+
+def test_late_scores_are_of_table_3_s_runs_beside_its_numbers(paper: Catalogue) -> None:
+    assert paper.cells("radfed", "table3_late") == paper.cells("radfed", "table3")
+    late = paper.target("radfed", "table3_late")
+    assert isinstance(late, Table)
+    assert (late.beside, late.measure) == ("table3", late_score_of)
 
 
 def test_a_missing_column_leaves_the_average_open() -> None:
