@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import stdev
 
 import pandas as pd
 import pytest
@@ -158,10 +159,14 @@ def lines(cells: dict[tuple[str, str], float], **more: object) -> pd.DataFrame:
 def test_numbers_are_relative_to_fedavg_and_the_average_is_that_of_scores() -> None:
     scores = {("fedavg", "mnist_1"): 80.0, ("fedavg", "eicu"): 40.0, ("fedavg", "avg"): 0.0}
     scores |= {("radfed", "mnist_1"): 84.0, ("radfed", "eicu"): 44.0, ("radfed", "avg"): 0.0}
-    frame = relative_to_fedavg(lines(scores)).set_index(["row", "column"])
+    frame = lines(scores, n=2)
+    frame["values"] = ["a=70 b=90", "a=30 b=50", "", "a=77 b=91", "a=30 b=58", ""]
+    frame = relative_to_fedavg(frame).set_index(["row", "column"])
     assert frame.loc[("fedavg", "avg"), "mean"] == pytest.approx(60.0)
     assert frame.loc[("radfed", "mnist_1"), "mean"] == pytest.approx(5.0)
-    assert frame.loc[("radfed", "mnist_1"), "std"] == pytest.approx(2.5)
+    assert frame.loc[("radfed", "mnist_1"), "std"] == pytest.approx(stdev([10, 100 / 90]))
+    assert frame.loc[("radfed", "eicu"), "std"] == pytest.approx(stdev([0, 16]))
+    assert frame[["std"]].loc[[("fedavg", "avg"), ("radfed", "avg")], "std"].isna().all()
     assert frame.loc[("radfed", "avg"), "mean"] == pytest.approx(100 * 4 / 60)
     assert frame.loc[("fedavg", "mnist_1"), ["mean", "std"]].tolist() == [80.0, 2.0]
     assert frame.loc[("radfed", "mnist_1"), "verdict"] == "differs"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
@@ -161,9 +160,9 @@ def data_of_column(row: str, column: str) -> str:
 def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     """Turn scores of all methods but FedAvg into per cent of change against FedAvg's, column by column.
 
-    Folds differ by more than methods do, so a method counts on the folds and seeds that FedAvg ran as well.
-    The average is the mean of the columns' scores, then its change; it has no spread of its own and says
-    nothing new about the data. Other deviations are relative to FedAvg's mean as well.
+    Folds differ by more than methods do, so a method counts on the folds and seeds that FedAvg ran as well,
+    and its spread is that of its runs' changes against FedAvg's own there. The average is the mean of the
+    columns' scores, then its change; it has no spread of its own and says nothing new about the data.
     """
     from pipeline.report.collect import verdict
 
@@ -175,7 +174,6 @@ def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     frame.loc[average, "std"] = math.nan
     frame.loc[average, "data"] = ""
     others = frame["row"] != "fedavg"
-    frame.loc[others, "std"] = 100 * frame["std"] / frame["base"]
     frame.loc[others, "mean"] = 100 * (frame["mean"] / frame["base"] - 1)
     frame["difference"] = frame["mean"] - frame["published_mean"]
     compared = zip(*(frame[key] for key in COMPARED), map(stands_in, frame["data_state"]), strict=True)
@@ -184,25 +182,27 @@ def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def shared_runs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines as far as FedAvg ran the same folds and seeds, with its mean there as ``base``."""
+    """Return the lines as far as FedAvg ran the same folds and seeds, with its mean there as ``base``.
+
+    The deviations of all but FedAvg are those of the changes against it, run by run, in per cent.
+    """
+    import pandas as pd
+
     from pipeline.report.significance import parsed
 
     frame = frame.copy()
     reference = frame[frame["row"] == "fedavg"].set_index("column")
     frame["base"] = frame["column"].map(reference["mean"])
-    for index, line in frame[frame["column"] != AVERAGE].iterrows():
-        own, fedavg = parsed(line["values"]), parsed(reference.loc[line["column"], "values"])
-        if own.keys() != fedavg.keys():
-            shared = [pair for pair in own if pair in fedavg]
+    compared = (frame["column"] != AVERAGE) & (frame["row"] != "fedavg")
+    for index, line in frame[compared].iterrows():
+        texts = {"own": line["values"], "fedavg": reference.loc[line["column"], "values"]}
+        runs = pd.DataFrame({name: pd.Series(parsed(text), dtype=float) for name, text in texts.items()})
+        shared = runs.dropna()
+        frame.loc[index, "std"] = (100 * (shared["own"] / shared["fedavg"] - 1)).std()
+        if len(shared) < len(runs):
             frame.loc[index, "n"] = len(shared)
-            frame.loc[index, "mean"] = _mean([own[pair] for pair in shared])
-            frame.loc[index, "std"] = stdev(own[pair] for pair in shared) if len(shared) > 1 else math.nan
-            frame.loc[index, "base"] = _mean([fedavg[pair] for pair in shared])
+            frame.loc[index, ["mean", "base"]] = shared.mean().to_numpy()
     return frame
-
-
-def _mean(values: Sequence[float]) -> float:
-    return fmean(values) if values else math.nan
 
 
 SCORES = Table(
@@ -213,7 +213,8 @@ SCORES = Table(
     measure=score_of,
     relative=relative_to_fedavg,
     dataset=data_of_column,
-    note="AUC: area under the ROC curve. Folds are by client. AVG: mean of the columns' scores.",
+    note="AUC: area under the ROC curve. Folds are by client. AVG: mean of the columns' scores. "
+    "± of a relative number: over runs, each against FedAvg's with its fold and seed.",
     test="wilcoxon",
 )
 TABLES: Mapping[str, Table] = {
