@@ -12,16 +12,16 @@ configfile: "params.yaml"
 
 
 Workflow.collect_seldom()
-flow = Workflow(config, dry_run=lambda: workflow.dryrun)
+flow = Workflow(config, workflow)
 flow.share_process()
-flow.adopt(main=workflow.is_main_process)
 
 if workflow.is_main_process:
     forget_dead()
 
 
 onstart:
-    flow.schedule_on_events(workflow)
+    flow.begin()
+    flow.schedule_on_events()
 
 
 onerror:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 import time
@@ -14,14 +13,21 @@ from typing import Any
 
 from fedcore import failures
 from fedcore.data import Source
-from fedcore.errors import CheckpointError, FedcoreError, SpecError
-from fedcore.files import exclusive, write_text
+from fedcore.errors import CheckpointError, FedcoreError, SpecError, say
+from fedcore.files import exclusive, read_json, write_text
 from fedcore.integrity import CHECKPOINT, finished
+from fedcore.options import shown
 from fedcore.progress import RECORD, repeat, tracked
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 
-ITEM_KEYS = {"spec", "out", "partition", "provenance"}
+ITEM: dict[str, tuple[type, ...]] = {
+    "spec": (dict,),
+    "out": (str,),
+    "partition": (str, type(None)),
+    "provenance": (dict, type(None)),
+}
+WORDS: dict[type, str] = {dict: "an object", str: "a text"}
 
 
 def orders(path: Path) -> list[dict[str, Any]]:
@@ -31,8 +37,8 @@ def orders(path: Path) -> list[dict[str, Any]]:
         SpecError: the file can't be read, or is no list of objects.
     """
     try:
-        items = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        items = read_json(path)
+    except (OSError, ValueError) as error:
         raise SpecError(f"{path}: not a readable batch ({' '.join(str(error).split())})") from None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise SpecError(f"{path}: expected a JSON list of objects {{spec, out, partition?, provenance?}}")
@@ -66,36 +72,39 @@ def execute(
     lines = ["\t".join(("run", "s", "cpu_s", "max_rss_mb"))]
     settings = Settings(None, source, device, threads, stall_seconds=stall)
     for position, item in enumerate(items):
-        out = Path(item.get("out", ""))
+        out = item.get("out", "")
         try:
             began = _used()
-            if _one(item, out, settings, quiet) and benchmark:
+            if _one(item, settings, quiet) and benchmark:
                 lines.append("\t".join((str(out), *_since(began))))
                 write_text(benchmark, "\n".join(lines) + "\n")
         except FedcoreError as error:
             failed += 1
-            print(f"error: {out}: {error}", file=sys.stderr)
+            say(f"error: {out}: {error}", error=True)
         except Exception as error:
             failed += 1
-            said = failures.told(error) or f"\n{traceback.format_exc()}"
-            print(f"error: {out}: {said}", file=sys.stderr)
+            said = failures.told(error)
+            say(f"error: {out}: {said or ''}", error=True)
+            say(*("" if said else traceback.format_exc()).splitlines(), error=True)
             if failures.device_lost(error):
                 failed += len(items) - position - 1
                 break
     if failed:
-        print(f"{failed} of {len(items)} runs failed; to repeat them alone: {repeat()}", file=sys.stderr)
+        say(f"{failed} of {len(items)} runs failed; to repeat them alone: {repeat()}", error=True)
     return failed
 
 
-def _one(item: dict[str, Any], out: Path, settings: Settings, quiet: bool) -> bool:
+def _one(item: dict[str, Any], settings: Settings, quiet: bool) -> bool:
     """Do a run unless it is done already; returns whether it had to be done."""
-    unknown = set(item) - ITEM_KEYS
-    if unknown or "spec" not in item or "out" not in item:
-        raise FedcoreError(f"batch: expected keys {sorted(ITEM_KEYS)}, got {sorted(item)}")
-    spec = parse(item["spec"])
+    if set(item) - set(ITEM) or "spec" not in item or "out" not in item:
+        raise FedcoreError(f"batch: expected keys {sorted(ITEM)}, got {shown(sorted(item))}")
+    for key, kinds in ITEM.items():
+        if not isinstance(item.get(key), kinds):
+            raise SpecError(f"batch: {key}: got {shown(item[key])}, expected {WORDS[kinds[0]]}")
+    out, spec = Path(item["out"]), parse(item["spec"])
     provenance = item.get("provenance") or {}
     partition = Path(item["partition"]) if item.get("partition") else None
-    settings = replace(settings, partition=partition, provenance=provenance)
+    settings = replace(settings, partition=partition, provenance=provenance, force=True)
     with exclusive(out):
         if finished(out, {**provenance, "spec_sha256": spec.sha256()}):
             for left in (CHECKPOINT, RECORD):  # by a process that was killed just before its end
@@ -105,7 +114,7 @@ def _one(item: dict[str, Any], out: Path, settings: Settings, quiet: bool) -> bo
             try:
                 run(spec, out, settings, progress)
             except CheckpointError as error:
-                print(f"{error}; starting anew", file=sys.stderr)
+                say(f"{error}; starting anew", error=True)
                 run(spec, out, replace(settings, resume=False), progress)
     return True
 

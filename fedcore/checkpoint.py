@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedcore.errors import CheckpointError
+from fedcore.errors import CheckpointError, DamagedCheckpoint
 from fedcore.files import atomic
 from fedcore.parts import State
 
@@ -16,11 +19,11 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(path: Path, state: State, identity: dict[str, Any]) -> None:
-    """Write ``state`` and what it belongs to (specification, data and partition hashes)."""
+    """Write ``state``, what it belongs to (specification, data and partition hashes), and a hash of both."""
     header = {
         "format": FORMAT,
         "identity": identity,
@@ -37,9 +40,9 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
         f"clients/{n}/{k}": tensor for n, store in state.clients.items() for k, tensor in store.items()
     }
     stored = {name: tensor.detach().cpu().numpy() for name, tensor in arrays.items()}
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    stored["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with atomic(path) as handle:
-        np.savez(handle, header=text, **stored)  # type: ignore[arg-type]
+        np.savez(handle, sha256=_sha256(stored), **stored)  # type: ignore[arg-type]
 
 
 def made_by(path: Path) -> Any:
@@ -55,15 +58,20 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
     """Read a state back.
 
     Raises:
-        CheckpointError: the file is damaged, or belongs to another specification (the first
-            difference is named).
+        DamagedCheckpoint: the file is damaged, of an older format, or not as it was written.
+        CheckpointError: it belongs to another specification (the first difference is named).
     """
     import torch
 
     try:
         with np.load(path, allow_pickle=False) as stored:
-            header = json.loads(stored["header"].tobytes())
-            arrays = {name: stored[name] for name in stored.files if name != "header"}
+            arrays = {name: stored[name] for name in stored.files}
+        header = json.loads(arrays["header"].tobytes())
+        if header["format"] != FORMAT:
+            raise ValueError("an older format")
+        if not np.array_equal(arrays.pop("sha256"), _sha256(arrays)):
+            raise ValueError("its content is not what was written")
+        del arrays["header"]
         state = State(
             round=header["round"],
             models=torch.from_numpy(arrays.pop("models")).to(device),
@@ -75,18 +83,24 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
         )
         found = header["identity"]
     except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
+        raise DamagedCheckpoint(f"{path}: damaged checkpoint ({said})") from None
+    if difference := first_difference(found, identity):
         raise CheckpointError(
-            f"{path}: damaged checkpoint ({type(error).__name__}: {error}); delete it to start the run anew"
-        ) from None
-    difference = first_difference(found, identity)
-    if header["format"] != FORMAT or difference:
-        raise CheckpointError(
-            f"{path}: checkpoint of another run ({difference or 'older format'}); "
-            "delete it, or pass --no-resume to start anew"
+            f"{path}: checkpoint of another run ({difference}); delete it, or pass --no-resume to start anew"
         )
     for name, array in arrays.items():
         _place(state, name.split("/"), torch.from_numpy(array).to(device))
     return state
+
+
+def _sha256(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    """Return the hash of all arrays with their names, types and shapes."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return np.frombuffer(digest.digest(), np.uint8)
 
 
 def first_difference(found: Any, expected: Any, path: str = "") -> str:

@@ -29,6 +29,27 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Size:
+    """About how large a data set is, known before it is loaded: for guesses of time and memory.
+
+    Attributes:
+        rows: of all uses.
+        inputs: shape of one row.
+        classes: number of classes.
+        clients: natural clients, or how many a partition is likely to have.
+        vocabulary: number of symbols of token indices, else None.
+        vectors: shape of pre-trained token vectors, or None.
+    """
+
+    rows: int
+    inputs: tuple[int, ...]
+    classes: int
+    clients: int = 100
+    vocabulary: int | None = None
+    vectors: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
 class Rows:
     """Rows of one kind of use: ``x`` [n, ...] (float32 or int64), ``y`` [n] int64.
 

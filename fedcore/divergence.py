@@ -7,6 +7,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from fedcore.analysis import divergence_from_centralised, divergence_of_updates
+from fedcore.errors import SpecError
 from fedcore.parts import Job, Part, Plan, Run, State, Upload
 from fedcore.schedule.centralised import train_pooled
 
@@ -26,7 +27,14 @@ class Divergence(Part):
     label: str = "divergence"
 
     def start(self, run: Run, state: State) -> None:
-        """Start the centralised model at w_0."""
+        """Start the centralised model at w_0.
+
+        Raises:
+            SpecError: the algorithm lets no client train, so that no models could drift apart.
+        """
+        if not run.recipe.schedule.federated:
+            name = run.spec.algorithm["name"]
+            raise SpecError(f"evaluation.divergence: true, but '{name}' has no clients' models to compare")
         state.server["centralised"] = state.model.clone()
         state.values["divergence"], state.values["inner"] = [], {"stage": 0, "clients": []}
 

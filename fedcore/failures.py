@@ -13,6 +13,8 @@ DISK = {
     errno.EACCES: "not allowed to write here",
     errno.EPERM: "not allowed to write here",
     errno.EIO: "the disk can't be read or written",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EISDIR: "there is a folder of that name",
 }
 MEMORY = ("out of memory", "can't allocate memory", "unable to allocate", "cannot allocate memory")
 DEVICE = ("CUDA error", "CUDA driver error", "cuDNN error", "CUBLAS_STATUS", "NCCL error", "no CUDA GPUs")

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISDIR
 from typing import IO, Any
 
+from fedcore.errors import DataError, say
+
 PART = ".part"
+NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+
+
+def made(folder: Path) -> None:
+    """Make a folder and those above it, unless it is there.
+
+    Raises:
+        DataError: something that is no folder is in the way, or the name can't be one.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except ValueError as error:
+        raise DataError(f"{folder}: cannot be a folder ({error})") from None
+    except OSError as error:
+        if error.errno not in NO_FOLDER:
+            raise
+        raise DataError(f"{folder}: cannot be a folder ({error.strerror})") from None
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
     """Open ``path`` for writing so that readers see the old file or the whole new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made(path.parent)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
     try:
         with os.fdopen(descriptor, "wb") as handle:
@@ -40,7 +60,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     The system ends the hold when the process ends, however it ends; what a killed one had half written is
     removed. On a file system that can't lock, nobody is kept out.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    made(folder)
     handle = os.open(folder, os.O_RDONLY)
     try:
         if _locked(handle, folder):
@@ -56,11 +76,29 @@ def _locked(handle: int, folder: Path) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        print(f"{folder}: another process works here; waiting for its end", file=sys.stderr, flush=True)
+        say(f"{folder}: another process works here; waiting for its end", error=True)
         fcntl.flock(handle, fcntl.LOCK_EX)
     except OSError:
         return False
     return True
+
+
+def stamps(path: Path) -> tuple[tuple[int, ...], ...]:
+    """Return numbers that change with a file, or with any below a folder: inodes, sizes and times.
+
+    Nothing where there is no such file.
+    """
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    pending = [str(path)]
+    for place in pending:
+        with suppress(OSError, ValueError):
+            stat = os.stat(place)
+            if (stat.st_dev, stat.st_ino) in found:
+                continue
+            found[stat.st_dev, stat.st_ino] = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+            if S_ISDIR(stat.st_mode):
+                pending += [entry.path for entry in os.scandir(place)]
+    return tuple(sorted((*name, *numbers) for name, numbers in found.items()))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -72,6 +110,42 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON with sorted keys, so that equal values are equal bytes."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file says.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: no UTF-8, no JSON (which has no NaN), nested too deep, or a key is given twice.
+    """
+    try:
+        return json.loads(
+            path.read_text(encoding="utf-8"), object_pairs_hook=_each_once, parse_constant=_refused
+        )
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds; raises as ``read_json``, and ValueError for anything else."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object, got {type(value).__name__}")
+    return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise ValueError(f"the key {key[:100]!r} is given twice")
+        made[key] = value
+    return made
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def canonical_json(value: Any) -> str:

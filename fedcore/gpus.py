@@ -1,7 +1,8 @@
 """One GPU, or a share of one, for each process of a machine.
 
-Shares are held by locks on files, which the system takes back when a process ends, however it ends. On a
-cluster the scheduler has chosen the GPU already, and nothing is claimed.
+Shares are held by locks on files, which the system takes back when a process ends, however it ends. GPUs
+that a cluster's scheduler gave to a job are shared by the processes of that job, which number them in their
+own way; all others by the processes of a machine and user.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
+from fedcore.warm import private
+
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 PERCENT_A_SLOT = 5
 SLOTS = 100 // PERCENT_A_SLOT
 WAIT_SECONDS = 0.2
@@ -31,16 +33,19 @@ def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
 
     Args:
         percent: the share of a GPU, 1 to 100.
-        folder: where the locks are; one folder for all processes of a machine and user.
+        folder: where the locks are; the user's own among temporary files unless given.
 
     Yields:
         The GPU as it stands in CUDA_VISIBLE_DEVICES, or None where there is none to claim.
     """
     names = _visible()
-    if not names or any(name in os.environ for name in SCHEDULERS):
+    if not names:
         yield None
         return
-    folder = folder or Path(tempfile.gettempdir(), f"fedcore-{os.getuid()}", "gpus")
+    if folder is None:
+        folder = Path(tempfile.gettempdir(), f"fedcore-{os.getuid()}", "gpus")
+        private(folder.parent)
+    folder /= _file_name(_job())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = os.environ.get(VARIABLE)
     with ExitStack() as held:
@@ -95,6 +100,16 @@ def _free(stem: Path, tried: ExitStack) -> list[IO[str]]:
 
 def _file_name(gpu: str) -> str:
     return gpu.replace("/", "-")
+
+
+def _job() -> str:
+    """Return the job of a cluster, or its step, that was given GPUs; ``shared`` where there is none."""
+    asked = os.environ.get
+    if asked("SLURM_JOB_GPUS") or asked("SLURM_STEP_GPUS"):
+        step = asked("SLURM_STEP_ID", "") if asked("SLURM_STEP_GPUS") else ""
+        return f"{asked('SLURM_JOB_ID', '')}.{step}"
+    job = asked("PBS_JOBID") or asked("LSB_JOBID")
+    return job if job and VARIABLE in os.environ else "shared"
 
 
 def _visible() -> list[str]:

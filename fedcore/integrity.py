@@ -6,18 +6,19 @@ content, so that a changed byte anywhere in a run's folder is found.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcore.files import canonical_json, sha256_file, sha256_text
+from fedcore.errors import SpecError
+from fedcore.files import canonical_json, read_object, sha256_file, sha256_text
 
 SEAL = "sha256"
 SPEC, SUMMARY, CHECKPOINT = "spec.yaml", "summary.json", "checkpoint.npz"
 PROVENANCE, TIMING = "provenance.json", "timing.json"
 PARTITION, STATISTICS = "partition.npz", "stats.json"
+SUPERSEDED = ".superseded"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def unsealed(value: Mapping[str, Any]) -> dict[str, Any]:
 def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
     """Whether a folder holds a finished, unchanged result of the same provenance."""
     try:
-        found = unsealed(_json(folder / PROVENANCE))
+        found = unsealed(read_object(folder / PROVENANCE))
         files = found.pop("files")
         return found == expected and all(sha256_file(folder / name) == was for name, was in files.items())
     except (OSError, ValueError, KeyError, AttributeError):
@@ -78,21 +79,21 @@ def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
 
 def changed(folder: Path) -> str:
     """Say what is wrong with the files of a finished run or a partition; empty if they are as written."""
-    partition = (folder / PARTITION).exists() or (folder / STATISTICS).exists()
-    return next(_partition_changes(folder) if partition else _changes(folder), "")
+    return next(_all_changes(folder), "")
 
 
 def check(root: Path) -> Report:
     """Check every run and partition below a folder."""
     runs, partitions, unfinished = [], [], []
     problems: list[Problem] = []
-    for folder in sorted({path.parent for path in _marks(root)}):
+    marks = below(root, PROVENANCE, SUMMARY, CHECKPOINT, PARTITION, STATISTICS)
+    for folder in sorted({path.parent for path in marks}):
         if (folder / PARTITION).exists() or (folder / STATISTICS).exists():
             partitions.append(folder)
-            problems += [Problem(folder, what) for what in _partition_changes(folder)]
+            problems += [Problem(folder, what) for what in _all_changes(folder)]
         elif (folder / SUMMARY).exists() or (folder / PROVENANCE).exists():
             runs.append(folder)
-            problems += [Problem(folder, what) for what in _changes(folder)]
+            problems += [Problem(folder, what) for what in _all_changes(folder)]
         else:
             unfinished.append(folder)
     problems += _mixed(runs)
@@ -102,14 +103,41 @@ def check(root: Path) -> Report:
 def code_of(folder: Path) -> str:
     """Return the code hash that a run's provenance states; nothing where it states none or is damaged."""
     try:
-        return str(unsealed(_json(folder / PROVENANCE)).get("code", ""))
+        return str(unsealed(read_object(folder / PROVENANCE)).get("code", ""))
     except (OSError, ValueError, AttributeError):
         return ""
 
 
+def file_changes(folder: Path, files: Mapping[str, str], by: str) -> Iterator[str]:
+    """Say which files are missing, changed or can't be read.
+
+    Args:
+        folder: where they are.
+        files: the SHA-256 of each, by name.
+        by: the file that states these hashes.
+    """
+    for name, was in files.items():
+        try:
+            if not (folder / name).is_file():
+                yield f"{name} is missing"
+            elif sha256_file(folder / name) != was:
+                yield f"{name} is changed (its SHA-256 is not the one in {by})"
+        except OSError as error:
+            yield f"{name} can't be read ({_first_line(error)})"
+
+
+def _all_changes(folder: Path) -> Iterator[str]:
+    """Say what is wrong with a folder; one that can't be checked to its end hides no other."""
+    partition = (folder / PARTITION).exists() or (folder / STATISTICS).exists()
+    try:
+        yield from _partition_changes(folder) if partition else _changes(folder)
+    except Exception as error:
+        yield f"can't be checked further ({type(error).__name__}: {_first_line(error)})"
+
+
 def _changes(folder: Path) -> Iterator[str]:
     try:
-        found = unsealed(_json(folder / PROVENANCE))
+        found = unsealed(read_object(folder / PROVENANCE))
         files: Mapping[str, str] = found["files"]
     except FileNotFoundError:
         yield f"{PROVENANCE} is missing"
@@ -117,12 +145,7 @@ def _changes(folder: Path) -> Iterator[str]:
     except (OSError, ValueError, KeyError, AttributeError) as error:
         yield f"{PROVENANCE} is changed or damaged ({_first_line(error)})"
         return
-    for name, was in files.items():
-        path = folder / name
-        if not path.is_file():
-            yield f"{name} is missing"
-        elif sha256_file(path) != was:
-            yield f"{name} is changed (its SHA-256 is not the one in {PROVENANCE})"
+    yield from file_changes(folder, files, PROVENANCE)
     yield from _inconsistent(folder, str(found.get("spec_sha256", "")))
     for path in sorted(folder.iterdir()):
         if path.name not in {*files, PROVENANCE, TIMING, CHECKPOINT} and not path.name.startswith("."):
@@ -131,31 +154,28 @@ def _changes(folder: Path) -> Iterator[str]:
 
 def _inconsistent(folder: Path, expected: str) -> Iterator[str]:
     """Compare the specification with the hashes that other files state, and check the seal of timing.json."""
-    import yaml
+    from fedcore import core_yaml
 
     try:
-        spec = yaml.safe_load((folder / SPEC).read_text(encoding="utf-8"))
+        spec = core_yaml.parsed((folder / SPEC).read_bytes(), SPEC)
         if sha256_text(canonical_json(spec)) != expected:
             yield f"{SPEC} is not the specification that {PROVENANCE} states"
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError, TypeError, SpecError):
         yield f"{SPEC} is missing or damaged"
     try:
-        unsealed(_json(folder / TIMING))
+        unsealed(read_object(folder / TIMING))
     except (OSError, ValueError, AttributeError):
         yield f"{TIMING} is missing, changed or damaged"
 
 
 def _partition_changes(folder: Path) -> Iterator[str]:
     try:
-        statistics = unsealed(_json(folder / STATISTICS))
+        statistics = unsealed(read_object(folder / STATISTICS))
         was = statistics[f"{PARTITION}_sha256"]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         yield f"{STATISTICS} is missing, changed or damaged ({_first_line(error)})"
         return
-    if not (folder / PARTITION).is_file():
-        yield f"{PARTITION} is missing"
-    elif sha256_file(folder / PARTITION) != was:
-        yield f"{PARTITION} is changed (its SHA-256 is not the one in {STATISTICS})"
+    yield from file_changes(folder, {PARTITION: was}, STATISTICS)
 
 
 def _mixed(runs: list[Path]) -> list[Problem]:
@@ -176,14 +196,10 @@ def _versions(found: Mapping[str, list[str]]) -> Iterator[str]:
         yield f"{', '.join(names)} by {code[:12]}"
 
 
-def _marks(root: Path) -> Iterator[Path]:
-    for name in (PROVENANCE, SUMMARY, CHECKPOINT, PARTITION, STATISTICS):
-        yield from root.rglob(name)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return value
+def below(root: Path, *names: str) -> Iterator[Path]:
+    """Yield the files of these names below a folder, without those that were set aside."""
+    for name in names:
+        yield from (path for path in root.rglob(name) if SUPERSEDED not in path.relative_to(root).parts)
 
 
 def _first_line(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import isfinite, nan
 from typing import TYPE_CHECKING
 
 from fedcore.errors import SpecError
@@ -22,7 +22,8 @@ def check(spec: Spec, problem: Problem) -> None:
     """Make sure that what the specification asks to measure is there.
 
     Raises:
-        SpecError: the area under the ROC curve of other than two classes, or validation without such rows.
+        SpecError: the area under the ROC curve of other than two classes or of rows of one class alone, or
+            validation without such rows.
     """
     if "auc" in spec.evaluation.metrics and problem.classes != 2:
         raise SpecError(f"evaluation.metrics: 'auc' needs two classes, the data have {problem.classes}")
@@ -30,13 +31,24 @@ def check(spec: Spec, problem: Problem) -> None:
         raise SpecError(
             "evaluation.validation: there are no validation rows; give partition.fold or partition.validation"
         )
+    measured = {
+        "test": problem.test,
+        "validation": problem.validation if spec.evaluation.validation else None,
+    }
+    for name, block in measured.items():
+        if "auc" in spec.evaluation.metrics and block is not None and bool((block.y == block.y[0]).all()):
+            raise SpecError(
+                f"evaluation.metrics: 'auc' needs rows of both classes, all {name} rows are of class "
+                f"{int(block.y[0])}"
+            )
 
 
 def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
     """Return train_loss, test_loss, test_accuracy and what else is asked for, after ``state.round``.
 
     ``train_loss`` is the mean loss without regularisers over all clients' training rows (each client
-    weighted by n_k), NaN in rounds where the specification leaves it out.
+    weighted by n_k), NaN in rounds where the specification leaves it out. A model that is not finite, or
+    whose loss on a block is not, has no measurements there: all are NaN.
 
     Raises:
         SpecError: more than loss and accuracy is asked of an algorithm that has a model a cluster.
@@ -48,7 +60,8 @@ def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
         if evaluation.metrics or evaluation.validation:
             raise SpecError("evaluation: 'metrics' and 'validation' need one model, not one a cluster")
         return _clustered(run, state, with_train)
-    row = {"train_loss": mean_loss(run, state.model, run.problem.train) if with_train else nan}
+    train = mean_loss(run, state.model, run.problem.train) if with_train else nan
+    row = _if_finite({"train_loss": train}, state.model, train)
     row |= _quality(run, state.model, run.problem.test, "test_")
     if evaluation.validation and run.problem.validation is not None:
         row |= _quality(run, state.model, run.problem.validation, "validation_")
@@ -98,11 +111,19 @@ def _tested(run: Run, w: Tensor, block: Block) -> tuple[Tensor, Tensor]:
     return forward(run.problem, w, block.x, block.y, run.spec.evaluation.precision)
 
 
+def finite(models: Tensor) -> bool:
+    """Whether every parameter is a finite number."""
+    import torch
+
+    return bool(torch.isfinite(models).all())
+
+
 def by_client(run: Run, state: State) -> list[dict[str, float]]:
     """Return each client's samples, test_loss and test_accuracy on its own view of the test rows.
 
     A client's view is all test rows, weighted so that their labels are distributed as in its training data,
-    under the model that serves it (its cluster's, where there are several).
+    under the model that serves it (its cluster's, where there are several). A client has no score (NaN) if no
+    test row has one of its labels, or if its model is not finite.
     """
     problem = run.problem
     serving: list[int] = state.values.get("clusters", [0] * len(problem.clients))
@@ -112,6 +133,7 @@ def by_client(run: Run, state: State) -> list[dict[str, float]]:
         weights = _label_weights(problem, client)
         losses, correct = (values.double() for values in tested[serving[client]])
         measured = {"test_loss": float(weights @ losses), "test_accuracy": float(weights @ correct)}
+        measured = _if_finite(measured, state.models[serving[client]], measured["test_loss"])
         rows.append({"client": client, "samples": problem.sizes[client], **measured})
     return rows
 
@@ -135,7 +157,7 @@ def _clustered(run: Run, state: State, with_train: bool) -> dict[str, float]:
     for client in problem.active if with_train else ():
         loss_of_client = mean_loss(run, state.models[clusters[client]], problem.clients[client])
         train += problem.sizes[client] / total * loss_of_client
-    return _row(train, loss, accuracy)
+    return _if_finite(_row(train, loss, accuracy), state.models, loss)
 
 
 def _label_weights(problem: Problem, client: int) -> Tensor:
@@ -160,7 +182,15 @@ def _quality(run: Run, w: Tensor, block: Block, of: str) -> dict[str, float]:
             row[f"{of}f1"] = f1(scores.argmax(dim=-1), block.y, problem.classes)
         if "auc" in asked:
             row[f"{of}auc"] = auc((scores[:, 1] - scores[:, 0]).double(), block.y)
-    return row
+    return _if_finite(row, w, row[f"{of}loss"])
+
+
+def _if_finite(measured: dict[str, float], models: Tensor, loss: float) -> dict[str, float]:
+    """Return measurements of models; NaN for all of them if a model or the loss is not finite.
+
+    Outputs that are NaN would count as class 0, and give an accuracy that means nothing.
+    """
+    return measured if isfinite(loss) and finite(models) else dict.fromkeys(measured, nan)
 
 
 def _row(train_loss: float, test_loss: float, test_accuracy: float) -> dict[str, float]:

@@ -36,7 +36,8 @@ class ModelOptions(Options):
 class Shape:
     """What a model must know of the data: one input's shape, classes, and token vocabulary if any.
 
-    ``source`` is where a model finds pre-trained weights.
+    ``source`` is where a model finds pre-trained weights; ``scaling`` names how the inputs were scaled, empty
+    where the data do not say.
     """
 
     inputs: tuple[int, ...]
@@ -44,6 +45,7 @@ class Shape:
     vocabulary: int | None = None
     embeddings: NDArray[np.float32] | None = None
     source: Source = field(default_factory=Source)
+    scaling: str = ""
 
 
 class Model(Protocol):
@@ -150,6 +152,8 @@ def _read(path: Path, known: set[str]) -> dict[str, NDArray[np.floating]]:
             f"model.init: {path} holds '{unknown[0]}', expected parameters {', '.join(sorted(known))}"
         )
     for name, array in arrays.items():
-        if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
+        with np.errstate(over="ignore"):
+            arrays[name] = array.astype(np.float64) if array.dtype.kind == "f" else np.array(np.nan)
+        if not np.isfinite(arrays[name]).all():
             raise SpecError(f"model.init: '{name}' in {path} is not finite floating-point numbers")
     return arrays

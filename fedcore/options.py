@@ -3,21 +3,78 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Any, TypeVar, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from fedcore.errors import SpecError
 
 T = TypeVar("T", bound=BaseModel)
 SHOWN = 200
+NEITHER = frozenset({int, float, str, type(None)})
+FLOAT, INTEGER = 3.4028234663852886e38, 2**31 - 1
 
 
 class Options(BaseModel):
-    """A frozen set of named options. Unknown keys are refused."""
+    """A frozen set of named options. Refuses unknown keys, booleans for numbers, and numbers beyond use."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _numbers(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        made = handler(values)
+        for own, field in cls.model_fields.items():
+            if own != "seed" and _beyond(held := getattr(made, own)):
+                error = PydanticCustomError("beyond", "a number below 3.4e+38, a whole one below 2**31")
+                raise ValidationError.from_exception_data(
+                    cls.__name__, [InitErrorDetails(type=error, loc=(field.alias or own,), input=held)]
+                )
+        for key, given in values.items() if isinstance(values, dict) else ():
+            if type(given) in NEITHER:
+                continue
+            name = next(
+                (name for name, field in cls.model_fields.items() if key in (name, field.alias)), None
+            )
+            if name and _counted(given, getattr(made, name)):
+                error = PydanticCustomError("boolean", "a number, not a boolean")
+                raise ValidationError.from_exception_data(
+                    cls.__name__, [InitErrorDetails(type=error, loc=(key,), input=given)]
+                )
+        return made
+
+
+def _counted(given: Any, made: Any) -> bool:
+    """Whether a boolean, also one inside of lists and mappings, was taken for a number."""
+    if type(given) in NEITHER:
+        return False
+    if isinstance(given, bool):
+        return type(made) in (int, float)
+    if isinstance(given, dict) and isinstance(made, dict):
+        given, made = ([*one, *one.values()] for one in (given, made))
+    if isinstance(given, list | tuple) and isinstance(made, list | tuple):
+        return any(map(_counted, given, made))
+    return False
+
+
+def _beyond(made: Any) -> bool:
+    """Whether a number, also one inside of lists and mappings, is beyond float32's range or 32 bits."""
+    if isinstance(made, Mapping):
+        made = [*made, *(own for key, own in made.items() if key != "seed")]
+    if isinstance(made, list | tuple):
+        return any(map(_beyond, made))
+    limit = FLOAT if isinstance(made, float) else INTEGER
+    return isinstance(made, int | float) and abs(made) > limit
 
 
 def left_out(default: Any) -> Any:
@@ -39,10 +96,39 @@ def keys_of(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
+def differences(found: Any, expected: Any, path: str = "") -> list[tuple[str, Any, Any]]:
+    """Return the keys at which two nested values differ, with what each has there (None for nothing)."""
+    if not (isinstance(found, dict) and isinstance(expected, dict)):
+        return [] if found == expected else [(path, found, expected)]
+    keys = [*expected, *(key for key in found if key not in expected)]
+    inner = [differences(found.get(key), expected.get(key), f"{path}.{key}".strip(".")) for key in keys]
+    return [one for own in inner for one in own]
+
+
 def shown(value: Any) -> str:
-    """Return a wrong value as an error shows it: the beginning of a long one."""
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    """Return a wrong value as an error shows it: the beginning of a long one, without making the rest."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > SHOWN:
+            return f"{text[:SHOWN]}..."
+    return text
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """Yield the parts of ``repr(value)``, in order."""
+    if isinstance(value, dict | list) and value:
+        keyed = isinstance(value, dict)
+        for place, item in enumerate(value):
+            yield ", " if place else "{" if keyed else "["
+            if keyed:
+                yield from (*_pieces(item), ": ")
+            yield from _pieces(value[item] if keyed else item)
+        yield "}" if keyed else "]"
+    elif isinstance(value, int) and value.bit_length() > 4 * SHOWN:
+        yield f"an integer of some {round(value.bit_length() * 0.30103)} digits"
+    else:
+        yield repr(value[: SHOWN + 1] if isinstance(value, str | bytes) else value)
 
 
 def validate(model: type[T], values: Any, where: str) -> T:
@@ -51,7 +137,7 @@ def validate(model: type[T], values: Any, where: str) -> T:
     Raises:
         SpecError: one line naming the key (``where.key``), what was found and what was expected.
     """
-    if not isinstance(values, dict):
+    if not isinstance(values, Mapping):
         raise SpecError(f"{where}: expected keys and values, got {shown(values)}")
     try:
         return model.model_validate(values)
@@ -60,34 +146,43 @@ def validate(model: type[T], values: Any, where: str) -> T:
 
 
 def describe(error: ValidationError, model: type[BaseModel], where: str = "") -> str:
-    """Put the first problem of a pydantic error on one line, with a count of the rest."""
+    """Put one problem of a pydantic error on one line, an unknown key first, with a count of the rest."""
     problems = error.errors()
-    first = problems[0]
-    path = ".".join([where, *map(str, first["loc"])]).strip(".")
+    first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
+    path = ".".join(
+        [where, *(part if len(part) <= SHOWN else shown(part) for part in map(str, first["loc"]))]
+    )
+    path = path.strip(".")
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if first["type"] == "extra_forbidden":
-        key = str(first["loc"][-1])
-        known = keys_of(_nested(model, first["loc"][:-1]))
-        hint = nearest(key, known) or f"; known keys: {', '.join(known) or 'none'}"
+        known = _keys_at(model, first["loc"][:-1])
+        hint = nearest(str(first["loc"][-1]), known) or f"; known keys: {', '.join(known) or 'none'}"
         text = f"{path}: unknown key{hint}"
     elif first["type"] == "missing":
         text = f"{path}: missing, but required"
+    elif first["loc"][-1:] == ("[key]",):
+        expected = "a-z, 0-9 and _" if first["type"] == "string_pattern_mismatch" else message
+        text = f"{path.removesuffix('.[key]')}: got the name {shown(first['input'])}, expected {expected}"
+    elif first["type"] in {"value_error", "assertion_error"}:
+        text = f"{path}: {message}"
     else:
-        message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-        if first["type"] in {"value_error", "assertion_error"}:
-            text = f"{path}: {message}"
-        else:
-            text = f"{path}: got {shown(first['input'])}, expected {message}"
+        text = f"{path}: got {shown(first['input'])}, expected {message}"
     more = len(problems) - 1
     return text + (f" (and {more} more)" if more else "")
 
 
-def _nested(model: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
-    """Follow a path of keys to the innermost option class on it."""
+def _keys_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that may stand at a place of the tree, found by walking the annotations."""
+    here: Any = model
     for step in path:
-        field = model.model_fields.get(str(step))
-        inner = [t for t in (field.annotation, *get_args(field.annotation)) if _is_model(t)] if field else []
-        model = inner[0] if inner else model
-    return model
+        if _is_model(here):
+            named = {field.alias or name: field for name, field in here.model_fields.items()}
+            here = named[str(step)].annotation
+        elif get_args(here):
+            here = get_args(here)[-1]
+        while get_origin(here) in {Annotated, Union, UnionType}:
+            here = get_args(here)[0]
+    return keys_of(here) if _is_model(here) else []
 
 
 def _is_model(candidate: Any) -> bool:

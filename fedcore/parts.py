@@ -262,6 +262,10 @@ class Schedule(Part):
 
     federated: ClassVar[bool] = True
 
+    def trainings(self, cohort: int) -> int:
+        """Return how often clients train in a round, where a synchronous round has ``cohort`` clients."""
+        return cohort
+
     def plan(self, run: Run, state: State) -> Plan:
         """Return the coming round's plan."""
         raise TypeError(f"{type(self).__name__} does not say how it plans a round")

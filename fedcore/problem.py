@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,15 +56,15 @@ class Problem:
     validation: Block | None
     classes: int
 
-    @property
+    @cached_property
     def sizes(self) -> list[int]:
         """Rows of each client, n_k."""
         return [len(block) for block in self.clients]
 
-    @property
+    @cached_property
     def active(self) -> list[int]:
         """Ids of the clients that hold data."""
-        return [client for client, block in enumerate(self.clients) if len(block)]
+        return [client for client, size in enumerate(self.sizes) if size]
 
     @property
     def bytes_per_number(self) -> int:

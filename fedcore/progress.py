@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shlex
@@ -15,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedcore import failures
-from fedcore.files import write_json
+from fedcore.errors import plain, say
+from fedcore.files import read_object, write_json
 
 RECORD = ".progress.json"
 LINE_SECONDS = 10.0
@@ -70,7 +71,7 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
         try:
             yield note
         except Exception as error:
-            said = failures.told(error) or f"{type(error).__name__}: {error}"
+            said = plain(failures.told(error) or f"{type(error).__name__}: {error}")
             with suppress(OSError):
                 record(state="failed", error=said, log=_log(), command=repeat())
             raise
@@ -86,16 +87,16 @@ def lost(folders: Iterable[Path], began: float, error: str) -> None:
         error: what ended it.
     """
     for folder in folders:
-        with suppress(OSError, ValueError, KeyError):
-            state = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            state = read_object(folder / RECORD)
             if state["state"] == "running" and state["began"] >= began:
                 changes = {"state": "failed", "error": error, "log": _log(), "command": repeat()}
                 write_json(folder / RECORD, state | changes)
 
 
 def repeat() -> str:
-    """Return the command line of this process, for repeating it by hand."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """Return the command line of this process, for repeating it by hand, without an address's password."""
+    return plain(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))
 
 
 def _log() -> str | None:
@@ -121,7 +122,7 @@ def reporter(name: str, rounds: int, quiet: bool) -> Iterator[Note | None]:
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(name, total=rounds, accuracy="-")
+            task = bar.add_task(escape(plain(name)), total=rounds, accuracy="-")
 
             def show(done: int, total: int, row: Mapping[str, float]) -> None:
                 bar.update(task, completed=done, total=total, accuracy=_percent(row))
@@ -143,11 +144,7 @@ def _lines(name: str) -> Note:
             return
         last = now
         left = (now - began) / max(1, done - first) * (total - done)
-        print(
-            f"{name}: round {done}/{total}, accuracy {_percent(row)}, {left:.0f} s left",
-            file=sys.stderr,
-            flush=True,
-        )
+        say(f"{name}: round {done}/{total}, accuracy {_percent(row)}, {left:.0f} s left", error=True)
 
     return show
 

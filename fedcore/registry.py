@@ -21,7 +21,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from fedcore.errors import SpecError
-from fedcore.options import Options, nearest
+from fedcore.options import Options, nearest, shown
 
 PACKAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -45,6 +45,10 @@ class Plugin:
         summary: one sentence for ``fedcore list``.
         source: where it is defined: paper, section or equation.
         released: how the authors' released code differs, where ``variant: released`` is known.
+        clients: of data that name their clients: given the options, how many there are; None where only the
+            files tell.
+        size: of data sets: their ``fedcore.data.Size`` by their options, for guesses of time and memory.
+        label: its name in tables and figures; the name unless given.
     """
 
     name: str
@@ -53,6 +57,9 @@ class Plugin:
     summary: str
     source: str
     released: str = ""
+    clients: Callable[[Any], int | None] | None = None
+    size: Callable[[Any], Any] | None = None
+    label: str = ""
 
 
 @cache
@@ -76,8 +83,8 @@ def find(kind: str, name: object, where: str | None = None) -> Plugin:
     """
     known = plugins(kind)
     if not isinstance(name, str) or name not in known:
-        hint = nearest(str(name), known) or f"; known: {', '.join(sorted(known))}"
-        raise SpecError(f"{where or kind + '.name'}: no {kind} named {name!r}{hint}")
+        hint = nearest(shown(name), known) or f"; known: {', '.join(sorted(known))}"
+        raise SpecError(f"{where or kind + '.name'}: no {kind} named {shown(name)}{hint}")
     return known[name]
 
 

@@ -8,9 +8,11 @@ import json
 import math
 import os
 import platform
+import re
 import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -19,20 +21,28 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from numpy.typing import NDArray
 
-from fedcore import __version__, checkpoint, metrics
+from fedcore import __version__, checkpoint, core_yaml, metrics
 from fedcore import model as models
 from fedcore import problem as problems
 from fedcore.data import Dataset, Partition, Source
 from fedcore.divergence import Divergence
-from fedcore.errors import SpecError
-from fedcore.files import atomic, canonical_json, sha256_file, sha256_text, write_json, write_text
-from fedcore.integrity import CHECKPOINT, sealed
+from fedcore.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError
+from fedcore.files import (
+    atomic,
+    canonical_json,
+    read_object,
+    sha256_file,
+    sha256_text,
+    stamps,
+    write_json,
+    write_text,
+)
+from fedcore.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
 from fedcore.local import engines, fixed
 from fedcore.metrics import by_client
-from fedcore.options import validate
+from fedcore.options import differences, shown, validate
 from fedcore.partitioning import build as partitioning
 from fedcore.parts import Run, State
 from fedcore.processor import processor
@@ -44,6 +54,7 @@ from fedcore.spec import Spec, parse
 from fedcore.standardise import standardise_by_client
 from fedcore.watchdog import watched
 
+MOST_THREADS = 1024
 Progress = Callable[[int, int, Mapping[str, float]], None]
 
 
@@ -72,18 +83,23 @@ class Result:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is executed; nothing here changes its numbers.
+    """How a run is executed: nothing that is part of its specification.
+
+    Only ``device`` and ``threads`` can change its numbers, about as much as another kind of processor does:
+    sums are then taken in another order. timing.json states both. One thread, on one kind of processor, gives
+    the same bytes each time.
 
     Attributes:
         partition: a partition file made before, or None to make the partition now.
         source: where data come from.
         device: ``cpu``, ``cuda`` or ``auto``.
-        threads: threads of one run.
+        threads: threads of one run, 1 to ``MOST_THREADS``.
         resume: go on from a checkpoint in the output folder.
         save_model: write model.npz.
         checkpoint_seconds: least time between two checkpoints.
         stall_seconds: longest time without a finished round, before the process ends itself; 0 for any.
         provenance: values of the caller's, such as a code hash, kept in provenance.json.
+        force: replace the finished result of another specification in the output folder.
     """
 
     partition: Path | None = None
@@ -95,6 +111,7 @@ class Settings:
     checkpoint_seconds: float = 30.0
     stall_seconds: float = 0.0
     provenance: Mapping[str, Any] | None = None
+    force: bool = False
 
 
 def run(
@@ -112,7 +129,8 @@ def run(
         progress: called after each measured round with (round, rounds, record).
 
     Raises:
-        SpecError: the specification is wrong, or does not fit the data. Nothing is written then.
+        SpecError: the specification is wrong, or does not fit the data, or ``out`` holds the result
+            of another one. Nothing is written then.
         DataError: the data can't be had or are damaged. Nothing is written then.
         CheckpointError: ``out`` holds a checkpoint of another specification.
     """
@@ -121,6 +139,10 @@ def run(
     folder = None if out is None else Path(out)
     with _threads(settings.threads), watched(settings.stall_seconds) as alive:
         began = time.perf_counter()
+        if folder and os.path.lexists(folder) and not folder.is_dir():
+            raise DataError(f"{folder}: cannot be a folder (something else is there)")
+        if folder and not settings.force:
+            _refuse_another_result(folder, spec)
         made, identity, notes = prepare(spec, settings)
         state = _first_state(made, folder, identity, settings)
         saved = time.perf_counter()
@@ -134,6 +156,8 @@ def run(
                 saved = time.perf_counter()
         timing = _timing(made, began, rounds)
         clients = by_client(made, state) if spec.evaluation.clients else []
+        if unscored := sum(math.isnan(row["test_accuracy"]) for row in clients):
+            notes["clients_without_score"] = unscored
         summary = summarise(made, state, identity, notes)
         parts = list(made.recipe.parts())
         tables = {name: rows for part in parts for name, rows in part.tables(state).items()}
@@ -157,7 +181,8 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     _refuse_pooled(spec, partition)
     dataset = _standardised(dataset, partition)
     model_plugin, model_options = spec.plugin("model")
-    shape = replace(problems.shape_of(dataset), source=settings.source)
+    scaling = str(spec.data.get("scaling", ""))
+    shape = replace(problems.shape_of(dataset), source=settings.source, scaling=scaling)
     model = model_plugin.build(model_options, shape)
     start, buffers = models.start(model, model_options.init, streams.get("model"), _dtype(spec))
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
@@ -182,9 +207,18 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     return made, identity, notes
 
 
-@lru_cache(maxsize=2)
 def load_data(section: str, source: Source) -> tuple[Dataset, str]:
-    """Load the data of a specification's section (canonical JSON) and hash them."""
+    """Load the data of a specification's section (canonical JSON) and hash them.
+
+    The last two are kept, until a file or folder that the section names, as a path of its own or below the
+    data folder, has changed.
+    """
+    named = sorted({json.loads(text) for text in re.findall(r'"(?:[^"\\]|\\.)+"', section)})
+    return _loaded(section, source, tuple((stamps(Path(one)), stamps(source.root / one)) for one in named))
+
+
+@lru_cache(maxsize=2)
+def _loaded(section: str, source: Source, files: Hashable) -> tuple[Dataset, str]:
     values = json.loads(section)
     plugin = find("data", values.pop("name"), "data.name")
     dataset: Dataset = plugin.build(validate(plugin.options, values, "data"), source)
@@ -228,7 +262,7 @@ def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
     if settings.save_model:
         with atomic(folder / "model.npz") as handle:
             np.savez(handle, **result.parameters)  # type: ignore[arg-type]
-    write_text(folder / "spec.yaml", yaml.safe_dump(spec.resolved(), sort_keys=False))
+    write_text(folder / "spec.yaml", core_yaml.written(spec.resolved()))
     tables = {"history": result.history, "clients": result.clients, **result.tables}
     written = [f"{name}.csv" for name, rows in tables.items() if rows]
     for name in written:
@@ -241,9 +275,39 @@ def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
     write_json(folder / "summary.json", result.summary)
     model = ("model.npz",) if settings.save_model else ()
     files = {name: sha256_file(folder / name) for name in ("spec.yaml", *written, "summary.json", *model)}
+    for name in _listed(folder) - set(files):
+        (folder / name).unlink(missing_ok=True)
     given = dict(settings.provenance or {})
     write_json(folder / "provenance.json", sealed({**given, "spec_sha256": spec.sha256(), "files": files}))
     (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _refuse_another_result(folder: Path, spec: Spec) -> None:
+    """Refuse to write over the finished result of another specification, and say where the two differ."""
+    if not (folder / PROVENANCE).is_file():
+        return
+    try:
+        states = read_object(folder / PROVENANCE).get("spec_sha256")
+        if states == spec.sha256():
+            return
+        found = core_yaml.read(folder / SPEC)
+    except (OSError, ValueError, SpecError):
+        what = "that can't be read"
+    else:
+        first, *more = differences(found, spec.resolved()) or [("seal", states, spec.sha256())]
+        what = f"of another specification: {first[0]} is {shown(first[1])} there, {shown(first[2])} here"
+        what += f" (and {len(more)} more)" if more else ""
+    raise SpecError(f"{folder}: holds a result {what}; take another folder, or --force to replace it")
+
+
+def _listed(folder: Path) -> set[str]:
+    """Return the tables and arrays that a result here lists; nothing that is not in this very folder."""
+    try:
+        files = set(unsealed(read_object(folder / PROVENANCE))["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    names = {name for name in files if isinstance(name, str) and name.endswith((".csv", ".npz"))}
+    return {name for name in names if Path(name).name == name and (folder / name).is_file()}
 
 
 def rows_csv(rows: list[dict[str, float]]) -> str:
@@ -258,16 +322,20 @@ def rows_csv(rows: list[dict[str, float]]) -> str:
 
 
 def _first_state(made: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:
-    """Return the state to go on from; a checkpoint of other provenance, such as older code, is left alone."""
+    """Return the state to go on from; a checkpoint of other provenance, such as older code, is left alone.
+
+    A damaged one is left alone too, and standard error says so.
+    """
     start = made.problem.start
     found = None if folder is None else folder / CHECKPOINT
-    if (
-        found
-        and settings.resume
-        and found.exists()
-        and checkpoint.made_by(found) in (None, identity["provenance"])
-    ):
-        return checkpoint.load(found, identity, start.device)
+    if found and settings.resume and found.exists():
+        try:
+            return checkpoint.load(found, identity, start.device)
+        except DamagedCheckpoint as error:
+            print(f"{error}; starting anew", file=sys.stderr)
+        except CheckpointError:
+            if checkpoint.made_by(found) == identity["provenance"]:
+                raise
     return State(round=0, models=start.clone().unsqueeze(0))
 
 
@@ -278,6 +346,7 @@ def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str)
         return partitioning.make(plugin, options, dataset, spec.seed)
     partition, found = partitioning.load(settings.partition)
     partitioning.refuse_other(settings.partition, found, expected)
+    partitioning.check(partition, len(dataset.train), str(settings.partition))
     return partition
 
 
@@ -318,6 +387,8 @@ def _device(name: str) -> torch.device:
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
     """Compute with ``count`` threads and restore the former number afterwards."""
+    if not 1 <= count <= MOST_THREADS:
+        raise SpecError(f"threads: got {shown(count)}, expected 1 to {MOST_THREADS}")
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

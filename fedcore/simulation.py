@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fedcore.metrics import measure
+from fedcore.local.train import make_task
+from fedcore.metrics import finite, measure
 from fedcore.parts import Job, Plan, Run, State, Traffic, Upload
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iter
         seconds: gets the wall-clock time of each round, without measuring.
     """
     rounds = run.spec.training.rounds
+    counted = Traffic(*(sum(int(row[key]) for row in state.history) for key in ("bytes_down", "bytes_up")))
     if not state.history:
         for part in run.recipe.parts():
             part.start(run, state)
-        record(run, state)
+        counted = record(run, state, counted)
         yield
     while state.round < rounds and not diverged(state):
         began = time.perf_counter()
@@ -36,7 +38,7 @@ def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iter
         if seconds is not None:
             seconds.append(time.perf_counter() - began)
         if state.round % run.spec.evaluation.every == 0 or state.round == rounds or broken:
-            record(run, state)
+            counted = record(run, state, counted)
         yield
 
 
@@ -61,7 +63,8 @@ def train(run: Run, state: State, plan: Plan) -> tuple[list[Upload], list[int]]:
     trained: list[int] = []
     for stage, pairs in enumerate(plan.stages):
         jobs = [Job(client, slot, stage, newest[slot]) for slot, client in pairs]
-        for job, upload in zip(jobs, run.engine.train(run, state, jobs), strict=True):
+        tasks = (make_task(run, state, job) for job in jobs)
+        for job, upload in zip(jobs, run.engine.train(tasks), strict=True):
             for part in run.recipe.parts():
                 part.uploaded(run, state, job, upload)
             newest[job.slot] = upload.model
@@ -93,25 +96,26 @@ def account(run: Run, state: State, plan: Plan, trained: list[int]) -> None:
     state.bytes_up += total.up
 
 
-def record(run: Run, state: State) -> None:
-    """Measure the models and append a row to the history."""
-    total = {key: sum(row[key] for row in state.history) for key in ("bytes_down", "bytes_up")}
+def record(run: Run, state: State, counted: Traffic) -> Traffic:
+    """Measure the models and append a row to the history.
+
+    Args:
+        run, state: as for ``simulate``.
+        counted: the traffic that the rows so far count.
+
+    Returns:
+        The traffic that they count with the new row, which is the run's so far.
+    """
     row: dict[str, float] = {"round": state.round}
     row |= measure(run, state, final=state.round == run.spec.training.rounds)
     row |= {
-        "bytes_down": state.bytes_down - total["bytes_down"],
-        "bytes_up": state.bytes_up - total["bytes_up"],
+        "bytes_down": state.bytes_down - counted.down,
+        "bytes_up": state.bytes_up - counted.up,
     }
     for part in run.recipe.parts():
         row |= part.columns(state)
     state.history.append(row)
-
-
-def finite(models: Tensor) -> bool:
-    """Whether every parameter is a finite number."""
-    import torch
-
-    return bool(torch.isfinite(models).all())
+    return Traffic(state.bytes_down, state.bytes_up)
 
 
 def diverged(state: State) -> bool:

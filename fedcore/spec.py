@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
+from fedcore import core_yaml
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, sha256_text
-from fedcore.options import Options, left_out, validate
+from fedcore.options import Options, left_out, shown, validate
 from fedcore.registry import Plugin, find
 
 SECTIONS = {"data": "data", "partition": "partition", "model": "model", "algorithm": "algorithm"}
@@ -28,7 +28,7 @@ class LrSchedule(Options):
     t of the run, eta_t = lr / (1 + t / offset), the O(1/t) law of convergence theorems.
     """
 
-    name: Literal["constant", "milestones", "inverse_time"] = "constant"
+    name: Literal["constant", "milestones", "inverse_time"]
     milestones: dict[PositiveInt, PositiveFloat] = Field(default_factory=dict)
     offset: PositiveFloat = 1.0
 
@@ -48,7 +48,7 @@ class Training(Options):
     optimizer: Literal["sgd", "momentum", "rmsprop"] = "sgd"
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
     weight_decay: NonNegativeFloat = 0.0
-    lr_schedule: LrSchedule = LrSchedule()
+    lr_schedule: LrSchedule = LrSchedule(name="constant")
     drop_last: bool = False
 
     @model_validator(mode="before")
@@ -62,8 +62,6 @@ class Training(Options):
                 values["momentum"] = 0.9 if values.get("optimizer") == "momentum" else 0.0
             if values.get("optimizer", "sgd") == "sgd" and values["momentum"]:
                 values["optimizer"] = "momentum"
-            if isinstance(values.get("batch_size"), bool):
-                raise ValueError("batch_size: got a boolean, expected a number of samples or 'full'")
         return values
 
     @model_validator(mode="after")
@@ -166,9 +164,9 @@ def parse(values: Any) -> Spec:
     if not isinstance(values, dict):
         raise SpecError(f"specification: expected keys and values, got {type(values).__name__}")
     values = {"partition": {"name": "given"}} | _replayed(values)
+    if not SECTIONS.keys() <= values.keys():
+        validate(Spec, values, "")  # says which is missing, or unknown
     for section, kind in SECTIONS.items():
-        if section not in values:
-            raise SpecError(f"{section}: missing, but required")
         values[section] = _resolve(section, kind, values[section])
     if isinstance(values.get("evaluation"), dict) and "observe" in values["evaluation"]:
         observe = _observed(values["evaluation"]["observe"])
@@ -183,26 +181,13 @@ def load(path: Path) -> Spec:
     """Read and validate a specification file.
 
     Raises:
-        SpecError: the file is missing, is no YAML, or a key is wrong.
+        SpecError: the file can't be read, is no YAML of the core types, or a key is wrong.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: cannot read the specification ({_reason(error)})") from None
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise SpecError(f"{path}{where}: not valid YAML ({getattr(error, 'problem', error)})") from None
+    values = core_yaml.read(path, "specification")
     try:
         return parse(values)
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
 
 
 def _replayed(values: dict[str, Any]) -> dict[str, Any]:
@@ -222,7 +207,7 @@ def _replayed(values: dict[str, Any]) -> dict[str, Any]:
 def _resolve(section: str, kind: str, given: Any) -> dict[str, Any]:
     """Fill a plug-in section's defaults in and check its keys."""
     if not isinstance(given, dict) or "name" not in given:
-        raise SpecError(f"{section}: expected keys and values with a 'name', got {given!r}")
+        raise SpecError(f"{section}: expected keys and values with a 'name', got {shown(given)}")
     options = dict(given)
     plugin = find(kind, options.pop("name"), f"{section}.name")
     checked = validate(plugin.options, options, section)
@@ -232,7 +217,9 @@ def _resolve(section: str, kind: str, given: Any) -> dict[str, Any]:
 def _observed(given: Any) -> dict[str, Any]:
     """Fill the observers' defaults in and check their keys; no value at all stands for no options."""
     if not isinstance(given, dict):
-        raise SpecError(f"evaluation.observe: expected observers' names with their options, got {given!r}")
+        raise SpecError(
+            f"evaluation.observe: expected observers' names with their options, got {shown(given)}"
+        )
     found = {}
     for name, own in given.items():
         plugin = find("observer", name, "evaluation.observe")

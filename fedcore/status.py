@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -13,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from fedcore.integrity import CHECKPOINT, PROVENANCE, SUMMARY, TIMING
+from fedcore.files import read_object
+from fedcore.integrity import CHECKPOINT, PROVENANCE, SUMMARY, TIMING, below
 from fedcore.progress import RECORD
 
 State = Literal["done", "diverged", "running", "waiting", "failed", "interrupted", "stale"]
@@ -21,6 +21,8 @@ STATES: tuple[State, ...] = ("done", "diverged", "running", "waiting", "failed",
 FINISHED = ("done", "diverged")
 MEMORY = "out of memory"
 SILENT_SECONDS = 300.0
+LARGEST = 1e12
+NUMBERS, TEXTS = ("round", "rounds", "began", "updated", "process"), ("state", "machine")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def survey(results: Path, planned: Mapping[str, Mapping[str, str]] | None = None
     if planned is not None:
         inside = (Path(folder) for folder in planned if Path(folder).is_relative_to(results))
         return [_status(folder, planned[str(folder)]) for folder in inside]
-    marks = (path for name in (PROVENANCE, RECORD, CHECKPOINT) for path in results.rglob(name))
+    marks = below(results, PROVENANCE, RECORD, CHECKPOINT)
     return [_status(folder, {}) for folder in sorted({path.parent for path in marks})]
 
 
@@ -104,18 +106,20 @@ def seconds_left(statuses: Iterable[Status]) -> float | None:
 
 def _status(folder: Path, expected: Mapping[str, str]) -> Status:
     record = _json(folder / RECORD)
-    if record:
+    numbers = all(_number(record.get(key)) is not None for key in NUMBERS)
+    if numbers and all(isinstance(record.get(key), str) for key in TEXTS):
         return _unfinished(folder, record)
     stamp = _stamp(folder / PROVENANCE)
     if stamp is None:
         return Status(folder, "interrupted" if (folder / CHECKPOINT).exists() else "waiting")
     provenance, summary, timing = _finished(folder, stamp)
-    final = summary.get("final") or {}
+    final = summary.get("final")
+    accuracy = _number(final.get("test_accuracy")) if isinstance(final, dict) else None
     state: State = "diverged" if summary.get("status") == "diverged" else "done"
     if any(provenance.get(key) != value for key, value in expected.items()):
         state = "stale"
-    rounds = summary.get("rounds", 0)
-    return Status(folder, state, rounds, rounds, final.get("test_accuracy"), timing.get("seconds", 0.0))
+    rounds = int(_number(summary.get("rounds")) or 0)
+    return Status(folder, state, rounds, rounds, accuracy, _number(timing.get("seconds")) or 0.0)
 
 
 def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
@@ -125,13 +129,13 @@ def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
     return Status(
         folder,
         state,
-        record["round"],
-        record["rounds"],
-        record["accuracy"],
+        int(record["round"]),
+        int(record["rounds"]),
+        _number(record.get("accuracy")),
         record["updated"] - record["began"],
-        Path(record["log"]) if record.get("log") else None,
-        record.get("command", ""),
-        record.get("error", ""),
+        Path(str(record["log"])) if record.get("log") else None,
+        str(record.get("command", "")),
+        str(record.get("error", "")),
     )
 
 
@@ -140,8 +144,8 @@ def _alive(record: Mapping[str, Any]) -> bool:
     if record["machine"] != socket.gethostname():
         return time.time() - record["updated"] < SILENT_SECONDS
     try:
-        os.kill(record["process"], 0)
-    except ProcessLookupError:
+        os.kill(int(record["process"]), 0)
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True
@@ -163,7 +167,13 @@ def _stamp(path: Path) -> int | None:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return read_object(path)
     except (OSError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> float | None:
+    """Return a number of a size that counts and times have; None for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST:
+        return value
+    return None

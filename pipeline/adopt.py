@@ -2,47 +2,59 @@
 
 Snakemake decides by its own records and by times. In a fresh clone there are no records, and times are
 arbitrary. Here hashes decide: a partition, a run or a report is believed if it is unchanged and states the
-specification, the code and the inputs that params.yaml and the code describe now. Believed files all get the
-time of now, and the others are made to look old, so that Snakemake does what is to be done and nothing else.
+specification, the code and the inputs that params.yaml and the code describe now. ``inspect`` only looks.
+``apply`` is called when work begins: believed files get the time of now, the others are moved out of the way.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedcore.files import canonical_json, sha256_file, sha256_text, write_json
-from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, finished, sealed, unsealed
+from fedcore.files import canonical_json, read_object, sha256_file, sha256_text, write_json
+from fedcore.integrity import (
+    CHECKPOINT,
+    PARTITION,
+    PROVENANCE,
+    STATISTICS,
+    SUMMARY,
+    SUPERSEDED,
+    finished,
+    sealed,
+    unsealed,
+)
 from pipeline import metrics
-from pipeline.catalogue import Catalogue, Division
+from pipeline.catalogue import RESULTS, Catalogue, Division
 from pipeline.plan import stated
 from pipeline.targets import Table
 
 REPORTS = Path("reports")
 RECORDS = Path(".snakemake")
-DECISIVE = (PARTITION, SUMMARY)
-LONG_AGO = 1_000_000.0
 
 
 @dataclass(frozen=True)
-class Adopted:
-    """What was found: how many files' owners are believed, and those that are not."""
+class Decision:
+    """The files of each partition, run and report: of those that are believed, and of the others."""
 
-    believed: int
-    stale: tuple[str, ...]
+    believed: dict[str, list[Path]] = field(default_factory=dict)
+    stale: dict[str, list[Path]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return it as one line."""
         if not self.stale:
-            return f"{self.believed} results from elsewhere are what params.yaml and the code describe"
-        first = ", ".join(self.stale[:3]) + (", ..." if len(self.stale) > 3 else "")
-        return f"{self.believed} results from elsewhere are believed; {len(self.stale)} are not: {first}"
+            return f"{len(self.believed)} results from elsewhere are what params.yaml and the code describe"
+        first = ", ".join([*self.stale][:3]) + (", ..." if len(self.stale) > 3 else "")
+        return f"{len(self.believed)} results from elsewhere are believed; {len(self.stale)} are not: {first}"
+
+    def judge(self, name: str, files: list[Path], good: bool, made_of: Iterable[str] = ()) -> None:
+        """Note whether a result is believed, which it is only if all that it was made of may be."""
+        if files:
+            (self.believed if good and self.stale.keys().isdisjoint(made_of) else self.stale)[name] = files
 
 
 def unrecorded(root: Path = Path()) -> bool:
@@ -59,62 +71,50 @@ def forget(root: Path = Path()) -> None:
     (root / RECORDS / "metadata.db").unlink(missing_ok=True)
 
 
-def adopt(catalogue: Catalogue, root: Path = Path()) -> Adopted:
-    """Check all partitions, runs and reports that are here, and let Snakemake see which are believed.
-
-    A partition has no input that could be newer, so one that isn't believed is deleted, and with it the
-    summaries and numbers that were made of it.
-    """
-    marks = _Marks(time.time(), [], {}, set())
+def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
+    """Check all partitions, finished runs and reports that are here; changes nothing."""
+    found = Decision()
     for folder, division in catalogue.divisions.items():
-        marks.mark(folder, _files(root / folder), _sound_partition(root / folder, division), ())
+        found.judge(folder, _files(root / folder), _sound_partition(root / folder, division))
     for folder, run in catalogue.index.items():
-        marks.mark(folder, _files(root / folder), finished(root / folder, stated(run)), (run.partition,))
+        files = _files(root / folder) if (root / folder / SUMMARY).exists() else []
+        found.judge(folder, files, finished(root / folder, stated(run)), [run.partition])
     for name in catalogue.names():
         paper, target = name.split("/")
         files = [path for path in (root / REPORTS / paper).glob(f"{target}.*") if path.is_file()]
         good = _sound_report(catalogue, paper, target, root)
-        marks.mark(f"reports/{name}", files, good, _owners(catalogue, paper, target))
+        found.judge(f"reports/{name}", files, good, _owners(catalogue, paper, target))
     for paper, about in catalogue.papers.items():
         tables = [name for name, target in about.targets.items() if isinstance(target, Table)]
         path = root / REPORTS / paper / metrics.FILE
         reports = [f"reports/{paper}/{name}" for name in tables]
         files = [path] if path.is_file() else []
-        marks.mark(f"reports/{paper}/{metrics.FILE}", files, _sound_metrics(path, tables), reports)
-    return Adopted(len(marks.believed), tuple(marks.stale))
+        found.judge(f"reports/{paper}/{metrics.FILE}", files, _sound_metrics(path, tables), reports)
+    return found
 
 
-@dataclass(frozen=True)
-class _Marks:
-    """What was found so far: names of what is believed, what is not, and what was deleted."""
+def apply(decision: Decision, root: Path = Path()) -> str:
+    """Give believed files the time of now, and set the others aside.
 
-    now: float
-    believed: list[str]
-    stale: dict[str, None]
-    deleted: set[str]
-
-    def mark(self, name: str, files: list[Path], good: bool, made_of: Iterable[str]) -> None:
-        """Give the files of a partition, run or report the time that says whether it is believed."""
-        made_of = tuple(made_of)
-        good = good and not any(owner in self.stale for owner in made_of)
-        if not files:
-            return
-        if good:
-            self.believed.append(name)
-        else:
-            self.stale[name] = None
-        for path in files:
-            when = self.now if good else self.now - LONG_AGO
-            os.utime(path, (when, when))
-        if not good and (not made_of or not self.deleted.isdisjoint(made_of)):
-            self.deleted.add(name)
-            for path in files:
-                if path.name in DECISIVE or path.suffix == ".csv":
-                    path.unlink()
+    Returns:
+        One line that says where these are and how to get them back; empty if all are believed.
+    """
+    now = time.time()
+    for path in (path for files in decision.believed.values() for path in files):
+        os.utime(path, (now, now))
+    if not decision.stale:
+        return ""
+    aside = Path(RESULTS, SUPERSEDED, time.strftime("%Y%m%dT%H%M%S", time.gmtime(now)))
+    for path in (path for files in decision.stale.values() for path in files):
+        target = root / aside / path.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, target)
+    return f"{len(decision.stale)} results are set aside in {aside}; `cp -a {aside}/. .` brings them back"
 
 
 def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("*") if path.is_file()]
+    """Return the files of a result; a checkpoint knows itself what it may be used for."""
+    return [path for path in folder.glob("*") if path.is_file() and path.name != CHECKPOINT]
 
 
 def _owners(catalogue: Catalogue, paper: str, target: str) -> list[str]:
@@ -142,7 +142,7 @@ def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) 
     if catalogue.target(paper, target).needs == "partitions":
         found: Any = {run.partition: sha256_file(root / run.partition / STATISTICS) for run in runs}
     else:
-        found = {run.folder: _object(root / run.folder / PROVENANCE)["files"] for run in runs}
+        found = {run.folder: read_object(root / run.folder / PROVENANCE)["files"] for run in runs}
     return sha256_text(canonical_json(found))
 
 
@@ -157,7 +157,7 @@ def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
 
 def _sound_partition(folder: Path, division: Division) -> bool:
     try:
-        found = unsealed(_object(folder / STATISTICS))
+        found = unsealed(read_object(folder / STATISTICS))
         digest = sha256_file(folder / PARTITION)
     except (OSError, ValueError):
         return False
@@ -168,16 +168,9 @@ def _sound_report(catalogue: Catalogue, paper: str, target: str, root: Path) -> 
     """Whether a report is unchanged and its plan and all that it was made of are those of now."""
     folder = root / REPORTS / paper
     try:
-        found = unsealed(_object(folder / f"{target}.{PROVENANCE}"))
+        found = unsealed(read_object(folder / f"{target}.{PROVENANCE}"))
         same = all(sha256_file(folder / name) == was for name, was in found["files"].items())
         now = made_of(catalogue, paper, target, root)
     except (OSError, ValueError, KeyError, AttributeError):
         return False
     return same and found["plan"] == catalogue.plan(paper, target) and found["made_of"] == now
-
-
-def _object(path: Path) -> Mapping[str, Any]:
-    value = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: expected an object")
-    return value

@@ -9,6 +9,7 @@ is validated once for all its seeds.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +24,9 @@ from fedcore.spec import parse
 from pipeline import codehash
 from pipeline.papers import FOLDER, papers, published
 from pipeline.params import Scaled, overlay
-from pipeline.schema import PaperParams, PluginSection, TrainingParams
+from pipeline.schema import PaperParams, PerParams, PluginSection, TrainingParams
 from pipeline.targets import Curves, Drawing, Listing, Needs, Paper, Query, Table, Target
+from pipeline.trainings import equal_rounds
 
 RESULTS = "results"
 STAGES = {
@@ -112,12 +114,20 @@ class Catalogue:
             SpecError: no such paper or target; the known ones are listed.
         """
         if paper not in self.papers or name not in self.papers[paper].targets:
-            raise SpecError(f"reports/{paper}/{name}: no such target; known: {', '.join(self.names())}")
+            raise SpecError(f"reports/{paper}/{name}: no such report; {self.nearest(f'{paper}/{name}')}")
         return self.papers[paper].targets[name]
 
     def names(self) -> list[str]:
         """Return all targets as ``<paper>/<target>``."""
         return [f"{paper}/{name}" for paper, about in self.papers.items() for name in about.targets]
+
+    def nearest(self, name: str) -> str:
+        """Return the reports that are most like a name, as they are asked for, and where all are listed."""
+        name = name if "/" in name else f"{self.params.primary}/{name}"
+        same = [known for known in self.names() if known.partition("/")[2] == name.partition("/")[2]]
+        close = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.5)
+        near = ", ".join(f"reports/{known}" for known in dict.fromkeys([*same, *close]))
+        return f"{f'the nearest: {near}; ' if near else ''}`python -m pipeline targets` lists all"
 
     def of_kind(self, kind: type) -> list[str]:
         """Return the names of all targets that are tables, or figures."""
@@ -217,7 +227,7 @@ class Catalogue:
         cells = [
             [*cell, [run.folder for run in runs]] for cell, runs in sorted(self.cells(paper, target).items())
         ]
-        code = codehash.of_modules(STAGES[type(self.target(paper, target))], f"pipeline.papers.{paper}")
+        code = codehash.of_code(STAGES[type(self.target(paper, target))], f"pipeline.papers.{paper}")
         files = [sha256_file(path) for path in (published(paper), *sorted(TEMPLATES.iterdir()))]
         return sha256_text(canonical_json([cells, code, files]))[:16]
 
@@ -233,7 +243,7 @@ def board_plan() -> str:
     """Return a hash of the published numbers, the claims and the code that compares them, for rerunning."""
     said = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
     templates = sorted((Path(__file__).parent / "fidelity" / "templates").iterdir())
-    code = codehash.of_modules("pipeline.fidelity.board", "pipeline.fidelity.page")
+    code = codehash.of_code("pipeline.fidelity.board", "pipeline.fidelity.page")
     return sha256_text(canonical_json([code, [sha256_file(path) for path in (*said, *templates)]]))[:16]
 
 
@@ -247,17 +257,20 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     dataset = _entry(params.datasets, "datasets", query.dataset)
     split = _entry(dataset.splits, f"datasets.{query.dataset}.splits", query.split)
     algorithm = _entry(params.algorithms, "algorithms", query.algorithm)
-    _check_per(params, query.algorithm)
-    cases = [case for key, case in algorithm.per.items() if key in {query.regime, query.dataset, query.split}]
-    options = dict(algorithm.model_extra or {})
-    for case in cases:
-        options |= case.model_extra or {}
+    name = algorithm.name or query.algorithm
+    known = keys_of(find("algorithm", name, f"algorithms.{query.algorithm}.name").options)
+    options: dict[str, Any] = {}
+    for other in algorithm.options_of:
+        taken = _options(params, _lender(params, query.algorithm, other), query)
+        options |= {key: value for key, value in taken.items() if key in known}
+    options |= _options(params, query.algorithm, query)
+    cases = _cases(params, query.algorithm, query)
     layers = (regime.training, dataset.training, algorithm.training, *(case.training for case in cases))
     values = {
         "data": _section(dataset.data),
         "partition": _with_clients(_section(split), regime.clients),
         "model": _section(dataset.model),
-        "algorithm": {"name": algorithm.name or query.algorithm, **options},
+        "algorithm": {"name": name, **options},
         "training": _training(layers),
         "participation": {"fraction": regime.fraction},
         "evaluation": regime.evaluation.model_dump(exclude_none=True),
@@ -265,7 +278,35 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     }
     for key, value in query.changes:
         values = overlay(values, _nested(key.split("."), value))
+    if params.equal_trainings and "training.rounds" not in dict(query.changes):
+        values["training"]["rounds"] = equal_rounds(values)
     return values
+
+
+def _cases(params: PaperParams, algorithm: str, query: Query) -> list[PerParams]:
+    """Return what an algorithm changes for a query's regime, data set and split, in the order written."""
+    _check_per(params, algorithm)
+    here = {query.regime, query.dataset, query.split}
+    return [case for key, case in params.algorithms[algorithm].per.items() if key in here]
+
+
+def _options(params: PaperParams, algorithm: str, query: Query) -> dict[str, Any]:
+    """Return the options that an entry itself gives for a query."""
+    options = dict(params.algorithms[algorithm].model_extra or {})
+    for case in _cases(params, algorithm, query):
+        options |= case.model_extra or {}
+    return options
+
+
+def _lender(params: PaperParams, algorithm: str, other: str) -> str:
+    """Return an entry that another one names in ``options_of``, once it is known to give its own options."""
+    where = f"algorithms.{algorithm}.options_of"
+    if other not in params.algorithms:
+        hint = nearest(other, params.algorithms) or f"; known: {', '.join(params.algorithms)}"
+        raise SpecError(f"{where}: got '{other}', which is not defined{hint}")
+    if params.algorithms[other].options_of:
+        raise SpecError(f"{where}: got '{other}', which takes options itself; name the entries that it takes")
+    return other
 
 
 def _nested(path: list[str], value: Any) -> dict[str, Any]:

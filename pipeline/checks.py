@@ -84,31 +84,38 @@ class Check(Options):
 
 
 class Beats(Check):
-    """``row`` lies above every row of ``over``, by at least ``by_at_least`` if that is given."""
+    """Each of ``row`` lies above every row of ``over``, by at least ``by_at_least`` if that is given."""
 
     kind: Literal["beats"]
-    row: str
+    row: Names
     over: Names
     by_at_least: NonNegativeFloat = 0.0
 
     def named(self) -> tuple[str, ...]:
-        """Return the winner and the beaten."""
-        return (self.row, *self.over)
+        """Return the winners and the beaten."""
+        return (*self.row, *self.over)
 
     def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Compare with the best of the beaten rows in one column."""
+        """Compare the worst of the winners with the best of the beaten rows in one column."""
+        worst = min(self.row, key=lambda row: means[row, name])
         other = max(self.over, key=lambda row: means[row, name])
-        mine, theirs = means[self.row, name], means[other, name]
-        return _exceeds(mine - theirs, self.by_at_least), f"{name} {mine:.6g} against {other} {theirs:.6g}"
+        mine, theirs = means[worst, name], means[other, name]
+        who = "" if len(self.row) == 1 else f"{worst} "
+        text = f"{name} {who}{mine:.6g} against {other} {theirs:.6g}"
+        return _exceeds(mine - theirs, self.by_at_least), text
 
 
 class Best(Check):
-    """The best of ``rows`` is at least as good as every row of ``against`` (all other rows unless given)."""
+    """The best of ``rows`` is at least as good as every row of ``against`` (all other rows unless given).
+
+    ``base``: a number that it has to reach as well, such as 0 where cells are changes against a row left out.
+    """
 
     kind: Literal["best"]
     rows: Names
     against: Names | None = None
     smallest: bool = False
+    base: float | None = None
 
     def named(self) -> tuple[str, ...]:
         """Return the candidates and, where they are listed, their rivals."""
@@ -129,7 +136,8 @@ class Best(Check):
         if not rivals:
             return True, f"{name} {mine} {value:.6g}, alone"
         other = max(rivals, key=lambda row: sign * means[row, name])
-        ahead = sign * (value - means[other, name]) >= -ROUNDING
+        goals = [means[other, name], *([] if self.base is None else [self.base])]
+        ahead = all(sign * (value - goal) >= -ROUNDING for goal in goals)
         return ahead, f"{name} {mine} {value:.6g}, best other {other} {means[other, name]:.6g}"
 
 
@@ -170,23 +178,56 @@ class DifferenceAbout(Check):
 
 
 class RatioAbout(Check):
-    """``row`` divided by ``over`` lies within ``within`` of ``value``."""
+    """``row`` divided by ``over``, or by itself in ``over_column``, lies within ``within`` of ``value``."""
 
     kind: Literal["ratio_about"]
     row: str
-    over: str
+    over: str | None = None
+    over_column: str | None = None
     value: PositiveFloat
     within: PositiveFloat
 
+    @model_validator(mode="after")
+    def _divided(self) -> RatioAbout:
+        if self.over is None and self.over_column is None:
+            raise ValueError("neither over nor over_column is given, expected one of them or both")
+        return self
+
     def named(self) -> tuple[str, ...]:
         """Return both rows."""
-        return (self.row, self.over)
+        return (self.row, self.over or self.row)
+
+    def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return the cell that is divided and the one that divides it."""
+        return ((self.row, part), (self.over or self.row, self.over_column or part))
 
     def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Divide in one column."""
-        below = means[self.over, name]
+        """Divide one cell by the other."""
+        below = means[self.over or self.row, self.over_column or name]
         ratio = means[self.row, name] / below if below else math.nan
         return abs(ratio - self.value) <= self.within + ROUNDING, f"{name} {ratio:.4g}"
+
+
+class Close(Check):
+    """The largest and the smallest of ``rows``, and of ``base`` if given, are at most ``within`` apart.
+
+    ``base``: a number that counts as one more row, such as 0 where cells are changes against a row left out.
+    """
+
+    kind: Literal["close"]
+    rows: Names
+    within: PositiveFloat
+    base: float | None = None
+
+    def named(self) -> tuple[str, ...]:
+        """Return the rows."""
+        return self.rows
+
+    def part(self, name: str, means: Means) -> tuple[bool, str]:
+        """Compare the ends in one column."""
+        values = [means[row, name] for row in self.rows] + ([] if self.base is None else [self.base])
+        low, high = min(values), max(values)
+        return high - low <= self.within + ROUNDING, f"{name} from {low:.6g} to {high:.6g}"
 
 
 class Between(Check):
@@ -219,6 +260,7 @@ class Trend(Check):
     """Each of ``rows`` goes down (``falls``) or up (``rises``) along ``columns`` in the order written.
 
     ``by_at_least``: how far from the first column to the last. ``ends``: the columns between don't count.
+    ``changes_from``: the row of which the others' cells are changes in per cent; they are turned back.
     """
 
     kind: Literal["falls", "rises"]
@@ -226,6 +268,7 @@ class Trend(Check):
     columns: Annotated[Names, Field(min_length=2)]
     by_at_least: NonNegativeFloat = 0.0
     ends: bool = False
+    changes_from: str | None = None
 
     def named(self) -> tuple[str, ...]:
         """Return the rows."""
@@ -236,13 +279,17 @@ class Trend(Check):
         return self.rows
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
-        """Return the row's cells in all columns."""
-        return tuple((part, column) for column in self.columns)
+        """Return the cells in all columns of the row, and of the one that it is a change of."""
+        named = dict.fromkeys((part, self.changes_from or part))
+        return tuple((row, column) for row in named for column in self.columns)
 
     def part(self, name: str, means: Means) -> tuple[bool, str]:
         """Follow one row."""
         sign = -1 if self.kind == "falls" else 1
         values = [means[name, column] for column in self.columns]
+        if self.changes_from not in {None, name}:
+            bases = (means[str(self.changes_from), column] for column in self.columns)
+            values = [base * (1 + value / 100) for base, value in zip(bases, values, strict=True)]
         steps = [] if self.ends else [sign * (after - before) for before, after in pairwise(values)]
         moved = sign * (values[-1] - values[0])
         return _exceeds(moved, self.by_at_least) and all(step > ROUNDING for step in steps), (
@@ -296,6 +343,7 @@ CHECKS: Mapping[str, type[Check]] = {
     "order": Order,
     "difference_about": DifferenceAbout,
     "ratio_about": RatioAbout,
+    "close": Close,
     "between": Between,
     "falls": Trend,
     "rises": Trend,

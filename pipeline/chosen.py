@@ -11,7 +11,8 @@ import pandas as pd
 from fedcore.errors import DataError
 from pipeline.catalogue import Catalogue
 from pipeline.params import overlay
-from pipeline.targets import Cell, Column, Query, Table
+from pipeline.search import best
+from pipeline.targets import Cell, Query, Table
 
 OWN = "algorithm."
 Changes = Sequence[tuple[str, Any]]
@@ -41,7 +42,7 @@ def chosen(catalogue: Catalogue, report: Path) -> dict[str, Any]:
     asked = table.cells(params)
     found: dict[str, Any] = {}
     for column in table.columns(params):
-        row = best(frame[frame["column"] == column.key], column, table)
+        row = best(frame[frame["column"] == column.key], column.best or table.best)
         queries = {own: every for (own, key), every in asked.items() if key == column.key}
         if row is not None and set(queries) == set(frame["row"]):
             for query, changes in told_apart(queries, row):
@@ -58,15 +59,6 @@ def _read(report: Path, scale: str) -> pd.DataFrame:
     if other := {*frame["scale"]} - {scale}:
         raise DataError(f"{report}: made at {min(other)} scale, expected {scale}; say --scale {min(other)}")
     return frame
-
-
-def best(cells: pd.DataFrame, column: Column, table: Table) -> str | None:
-    """Return the row with the best mean; None if the column has no best or a candidate is missing."""
-    wanted = column.best or table.best
-    means = cells.set_index("row")["mean"].dropna()
-    if wanted == "none" or means.empty or (cells["n"] + cells["diverged"] < cells["seeds"]).any():
-        return None
-    return str(means.idxmax() if wanted == "largest" else means.idxmin())
 
 
 def told_apart(queries: Mapping[str, Sequence[Query]], row: str) -> list[tuple[Query, Changes]]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints
 
+from fedcore import core_yaml
 from fedcore.errors import SpecError
 from fedcore.options import Options, nearest, validate
 from pipeline.checks import CHECKS, Cell, Check, Finding
@@ -81,10 +81,7 @@ def load(path: Path, paper: str) -> tuple[Claim, ...]:
     Raises:
         SpecError: one line that names the file, the claim and the key, what was found and what was expected.
     """
-    try:
-        written = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise SpecError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    written = core_yaml.read(path, "ledger")
     if not isinstance(written, list):
         raise SpecError(f"{path}: expected a list of claims, got {type(written).__name__}")
     claims = tuple(_claim(values, f"{path}[{place}]", paper) for place, values in enumerate(written))

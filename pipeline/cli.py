@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedcore.errors import FedcoreError
+from fedcore.errors import FedcoreError, say
 from fedcore.files import write_text
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 PARAMS = Path("params.yaml")
+Params = Annotated[Path, typer.Option(help="Parameters with all that was laid over them.")]
 Overlay = Annotated[
     Path | None, typer.Option(help="A file laid over params.yaml, as Snakemake's --configfile would.")
 ]
@@ -30,7 +31,7 @@ def schema() -> None:
 
     for path, text in FILES.items():
         write_text(Path(path), text())
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")
 
 
 @app.command()
@@ -39,7 +40,7 @@ def dvc() -> None:
     from pipeline.dvcfile import text
 
     write_text(Path("dvc.yaml"), text(PARAMS))
-    typer.echo("wrote dvc.yaml")
+    say("wrote dvc.yaml")
 
 
 @app.command()
@@ -47,7 +48,7 @@ def targets() -> None:
     """List the reports that can be asked for, with the number of runs that each needs."""
     from pipeline.explain import listing
 
-    typer.echo(listing(PARAMS))
+    say(*listing(PARAMS).split("\n"))
 
 
 @app.command()
@@ -59,7 +60,21 @@ def explain(
     """Say which runs a cell was made of: folders, seeds, hashes of spec, data and partition, commit, time."""
     from pipeline.explain import catalogue_of, cell_facts, text
 
-    typer.echo(text(cell_facts(catalogue_of(PARAMS), report, row, column)))
+    say(*text(cell_facts(catalogue_of(PARAMS), report, row, column)).split("\n"))
+
+
+@app.command()
+def report(
+    report: Annotated[str, typer.Argument(help="A report's path, such as reports/rfedavg/table1.csv.")],
+    params: Params = PARAMS,
+) -> None:
+    """Write a report in all its forms from finished runs; `snakemake` calls this once they are there."""
+    from pipeline.explain import catalogue_of, named
+    from pipeline.report.stage import build
+
+    catalogue = catalogue_of(params)
+    for path in build(catalogue, *named(catalogue, report)):
+        say(f"wrote {path}")
 
 
 @app.command()
@@ -72,7 +87,7 @@ def partial(
 
     catalogue = catalogue_of(PARAMS)
     for path in write(catalogue, *named(catalogue, report)):
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")
 
 
 @app.command()
@@ -84,21 +99,23 @@ def prune(
 
     found = orphans(PARAMS, Path("results"))
     for folder in found:
-        typer.echo(folder)
+        say(folder)
     if delete:
         remove(found)
-    typer.echo(f"{len(found)} {'deleted' if delete else 'not needed; --delete removes them'}", err=True)
+    say(f"{len(found)} {'deleted' if delete else 'not needed; --delete removes them'}", error=True)
 
 
 @app.command()
 def adopt() -> None:
     """After `dvc checkout` or `dvc pull` into a used folder: let hashes decide which files are up to date."""
-    from pipeline.adopt import adopt, forget
+    from pipeline.adopt import apply, forget, inspect
     from pipeline.explain import catalogue_of
 
-    catalogue = catalogue_of(PARAMS)
+    decision = inspect(catalogue_of(PARAMS))
     forget()
-    typer.echo(adopt(catalogue))
+    say(decision)
+    if moved := apply(decision):
+        say(moved)
 
 
 @app.command()
@@ -117,7 +134,7 @@ def fidelity(
     beside = {*made.cells[["paper", "beside"]].itertuples(index=False, name=None)}
     known = {name: labels(catalogue, *name) for name in beside if "/".join(name) in catalogue.names()}
     for path in write(made, names=known):
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")
 
 
 @app.command()
@@ -141,7 +158,7 @@ def runs(
     catalogue = catalogue_of(PARAMS, scale, overlay)
     kept = reference.FOLDER if missing else None
     for path in summaries(catalogue, report, row or (), column or (), seed or (), kept):
-        typer.echo(path)
+        say(path)
 
 
 @app.command()
@@ -159,7 +176,7 @@ def chosen(
     from pipeline.explain import catalogue_of
 
     found = chosen(catalogue_of(PARAMS, scale, overlay), report)
-    typer.echo(yaml.safe_dump(found, sort_keys=False), nl=False)
+    say(*yaml.safe_dump(found, sort_keys=False).splitlines())
 
 
 @app.command()
@@ -185,10 +202,10 @@ def reference(
     for page, (name, part) in pages.items():
         marks.renew(page, name, part)
     for path in (*kept.written, *pages, *picture.write(reference.FOLDER)):
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")
     for name, reason in kept.left.items():
         if names:
-            typer.echo(f"left out {name}: {reason}", err=True)
+            say(f"left out {name}: {reason}", error=True)
 
 
 @app.command()
@@ -207,7 +224,7 @@ def rulegraph() -> None:
     """Draw docs/img/rulegraph.svg: the rules between the data and the site. Needs Graphviz."""
     from pipeline.rulegraph import draw
 
-    typer.echo(f"wrote {draw(Path('docs/img/rulegraph.svg'))}")
+    say(f"wrote {draw(Path('docs/img/rulegraph.svg'))}")
 
 
 @app.command()
@@ -225,8 +242,8 @@ def audit(
     service = ("--vulnerability-service", "osv", "--osv-url", osv) if osv else ()
     asked, found = auditing.audit(Path("pyproject.toml"), service)
     for line in found:
-        typer.echo(line)
-    typer.echo(f"{asked} pins, {len(found) or 'no'} known weaknesses", err=True)
+        say(line)
+    say(f"{asked} pins, {len(found) or 'no'} known weaknesses", error=True)
     if found:
         raise typer.Exit(1)
 
@@ -235,15 +252,29 @@ def audit(
 def pictures(
     reports: Annotated[Path, typer.Option(help="The folder of reports.")] = Path("reports"),
     scale: Annotated[str, typer.Option(help="Their scale, which the pages name.")] = "demo",
+    front: Annotated[
+        bool, typer.Option("--front", help="README's picture of the first table alone.")
+    ] = False,
 ) -> None:
-    """Write docs/img/papers/: small pictures of the reports for the papers' pages. Needs pdftoppm."""
+    """Write docs/img/papers/: small pictures of the reports for the papers' pages. Needs pdftoppm.
+
+    With ``--front``: docs/img/table1.png alone, which README shows, from reports/<primary paper>/table1.pdf.
+    """
     from datetime import UTC, datetime
 
     from fedcore.revision import commit
-    from pipeline.handbook.pictures import make
+    from pipeline.explain import configuration
+    from pipeline.handbook import pictures
 
-    made = make(reports, Path("docs/img/papers"), scale, commit()[:10], f"{datetime.now(UTC):%Y-%m-%d}")
-    typer.echo(f"wrote {len(made)} pictures below docs/img/papers")
+    if front:
+        target = Path("docs/img/table1.png")
+        pictures.front(reports, configuration(PARAMS)["primary_paper"], target)
+        typer.echo(f"wrote {target}")
+        return
+    made = pictures.make(
+        reports, Path("docs/img/papers"), scale, commit()[:10], f"{datetime.now(UTC):%Y-%m-%d}"
+    )
+    say(f"wrote {len(made)} pictures below docs/img/papers")
 
 
 @app.command()
@@ -255,12 +286,12 @@ def pdf(source: Path, target: Path) -> None:
 
 
 @app.command()
-def site() -> None:
+def site(params: Params = PARAMS) -> None:
     """Build reports/site/ from the reports and runs that exist; missing ones are shown as missing."""
     from pipeline.explain import configuration
     from pipeline.site.build import build
 
-    typer.echo(f"wrote {build(configuration(PARAMS))}")
+    say(f"wrote {build(configuration(params))}")
 
 
 def main() -> None:
@@ -268,5 +299,5 @@ def main() -> None:
     try:
         app()
     except FedcoreError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}", error=True)
         sys.exit(2)

@@ -1,7 +1,10 @@
-"""A hash of the code that a result depends on: by import graph, of the normalised syntax tree.
+"""A hash of the code that a result depends on: of the definitions that are reached by name.
 
-Comments, docstrings, blank lines and quotes change nothing; a change of meaning changes the hash of every
-result whose code imports it, and of no other. Nothing is imported to find out.
+A definition is a function, a class or a constant at the top of a module. From the definitions that begin a
+job, names lead to others, through imports and attributes of modules, to all that the job can execute. What
+is hashed is the syntax of these definitions without docstrings, comments, imports and the annotations of
+functions. So a definition may move to another module, and an edit of one that a job does not use
+changes nothing; an edit of one that it does use changes the hash. Nothing is imported to find out.
 """
 
 from __future__ import annotations
@@ -9,17 +12,24 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
 from fedcore.registry import find
 
 HOME = Path(__file__).parent.parent
-OURS = ("fedcore.", "pipeline.")
+OURS = ("fedcore", "pipeline")
 CONTRIBUTED = "fedcore_plugins."
-RUN = ("fedcore.runner",)
-PARTITION = ("fedcore.partitioning.build", "fedcore.partitioning.stats")
+RUN = ("fedcore.runner:run",)
+PARTITION = (
+    "fedcore.partitioning.build:make",
+    "fedcore.partitioning.build:identity",
+    "fedcore.partitioning.stats",
+)
+UNSEEN = frozenset({"ctx", "returns", "type_comment", "kind", "type_ignores", "simple"})
+Definition = tuple[str, str]
 
 
 @cache
@@ -27,107 +37,183 @@ def of_run(algorithm: str, data: str, model: str, partition: str, observers: tup
     """Return the hash of what a run with these plug-ins executes."""
     named = {"algorithm": algorithm, "data": data, "partition": partition, "model": model}
     plugins = (*named.items(), *(("observer", name) for name in observers))
-    return of_modules(*RUN, *(_plugin(kind, name) for kind, name in plugins))
+    return of_code(*RUN, *(_plugin(kind, name) for kind, name in plugins))
 
 
 @cache
 def of_partition(data: str, partition: str) -> str:
     """Return the hash of what making a partition executes."""
-    return of_modules(*PARTITION, _plugin("data", data), _plugin("partition", partition))
+    return of_code(*PARTITION, _plugin("data", data), _plugin("partition", partition))
 
 
 @cache
-def of_modules(*names: str) -> str:
-    """Return the hash of modules and all of this project's modules that they import."""
-    digest = hashlib.sha256()
-    for module in sorted(reached(names)):
-        digest.update(_digest(module))
-    return digest.hexdigest()[:16]
+def of_code(*starts: str) -> str:
+    """Return the hash of ``module:name`` definitions, or whole modules, and of all that they reach."""
+    digests = sorted(_digest(module, name) for module, name in reached(starts))
+    return hashlib.sha256(b"".join(digests)).hexdigest()[:16]
 
 
-def reached(names: Iterable[str]) -> set[str]:
-    """Return the modules and, transitively, the project's modules that they import.
-
-    Packages above a module count, but for the two at the top, which only hand names on.
-    """
-    return set().union(*(_reached(name) for name in names))
+def reached(starts: Iterable[str]) -> frozenset[Definition]:
+    """Return the definitions, as (module, name), that ``module:name`` definitions or modules lead to."""
+    return frozenset().union(*(_reached(start) for start in starts))
 
 
 @cache
-def _reached(name: str) -> frozenset[str]:
-    found: set[str] = set()
-    waiting = [name]
+def _reached(start: str) -> frozenset[Definition]:
+    module, _, name = start.partition(":")
+    waiting = list(_resolved(module, name) if name else _whole(module))
+    if not waiting:
+        raise LookupError(f"{start}: no such definition under {HOME}")
+    found: set[Definition] = set()
     while waiting:
-        module = waiting.pop()
-        if module in found:
-            continue
-        found.add(module)
-        waiting += imports(module)
-        parent = module.rpartition(".")[0]
-        waiting += [parent] if "." in parent and _path(parent) else []
+        definition = waiting.pop()
+        if definition not in found:
+            found.add(definition)
+            waiting += _led_to(*definition)
     return frozenset(found)
 
 
 @cache
-def _digest(module: str) -> bytes:
-    return hashlib.sha256(f"{module}\n{normalised(module)}".encode()).digest()
+def _led_to(module: str, name: str) -> frozenset[Definition]:
+    """Return the definitions that one definition names."""
+    home = _module(module)
+    found: set[Definition] = set()
+    for node in home.definitions[name]:
+        local = dict(_imported(ast.walk(node)))
+        for path in _paths(node):
+            found |= _followed(module, path, local)
+    return frozenset(found)
+
+
+def _followed(module: str, path: tuple[str, ...], local: Mapping[str, str]) -> frozenset[Definition]:
+    """Return what a name with its attributes, such as ``files.write_text``, stands for."""
+    first, *rest = path
+    target = local.get(first)
+    if target is None:
+        return _resolved(module, first, tuple(rest))
+    return _target(target, tuple(rest))
 
 
 @cache
-def imports(module: str) -> tuple[str, ...]:
-    """Return the project's modules that a module imports anywhere but for annotations alone."""
-    names: set[str] = set()
-    for node in _walk(_tree(module)):
+def _resolved(module: str, name: str, rest: tuple[str, ...] = ()) -> frozenset[Definition]:
+    """Return what a name in a module stands for: a definition there, or what an import brings."""
+    home = _module(module)
+    if name in home.definitions:
+        return frozenset({(module, name)})
+    return _target(home.imports[name], rest) if name in home.imports else frozenset()
+
+
+def _target(target: str, rest: tuple[str, ...]) -> frozenset[Definition]:
+    """Return what an imported ``module`` or ``module:name``, with attributes, stands for."""
+    module, _, name = target.partition(":")
+    if name and _path(f"{module}.{name}") and name not in _module(module).definitions:
+        module, name = f"{module}.{name}", ""
+    if name:
+        return _resolved(module, name, rest) if _path(module) else frozenset()
+    if not _path(module):
+        return frozenset()
+    if not rest:
+        return _whole(module)
+    return _target(f"{module}:{rest[0]}", rest[1:])
+
+
+def _whole(module: str) -> frozenset[Definition]:
+    return frozenset((module, name) for name in _module(module).definitions)
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A module's syntax: its definitions by name, and what its imports bring, by name."""
+
+    tree: ast.Module
+
+    @cached_property
+    def definitions(self) -> Mapping[str, list[ast.stmt]]:
+        """The statements that define each name; those that define none stand under the empty name."""
+        found: dict[str, list[ast.stmt]] = {}
+        for node in self.tree.body:
+            if not (isinstance(node, ast.Import | ast.ImportFrom) or _silent(node) or _for_types(node)):
+                for name in _defined(node):
+                    found.setdefault(name, []).append(node)
+        return found
+
+    @cached_property
+    def imports(self) -> Mapping[str, str]:
+        """Imported names, each as ``module`` or ``module:name``."""
+        return dict(_imported(self.tree.body))
+
+
+@cache
+def _digest(module: str, name: str) -> bytes:
+    """Return the hash of a definition's syntax."""
+    text = "\n".join(_text(node) for node in _module(module).definitions[name])
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return names or [""]
+
+
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Yield the names that imports bind, with what they stand for."""
+    for node in nodes:
         if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
+            for alias in node.names:
+                first = alias.name.partition(".")[0]
+                yield (alias.asname, alias.name) if alias.asname else (first, first)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.update([node.module, *(f"{node.module}.{alias.name}" for alias in node.names)])
-    return tuple(sorted(name for name in names if name.startswith(OURS) and _path(name)))
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}:{alias.name}"
 
 
-@cache
-def normalised(module: str) -> str:
-    """Return a module's syntax tree as text, without docstrings and positions."""
-    tree = _tree(module)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [item for item in body if not _silent(item)]  # type: ignore[attr-defined]
-    return ast.dump(tree, annotate_fields=False)
+def _paths(node: ast.AST) -> Iterator[tuple[str, ...]]:
+    """Yield each name that is read, with the attributes taken of it, but for annotations of functions."""
+    if isinstance(node, ast.Name):
+        yield (node.id,)
+    elif isinstance(node, ast.Attribute):
+        attributes: list[str] = []
+        inner: ast.AST = node
+        while isinstance(inner, ast.Attribute):
+            attributes.append(inner.attr)
+            inner = inner.value
+        if isinstance(inner, ast.Name):
+            yield (inner.id, *reversed(attributes))
+        else:
+            yield from _paths(inner)
+    else:
+        for _, value in _seen(node):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from _paths(child)
 
 
-def _plugin(kind: str, name: str) -> str:
-    return find(kind, name).build.__module__
+def _text(node: object) -> str:
+    """Return a node's syntax in a form that no version of Python changes."""
+    if isinstance(node, ast.AST):
+        return f"{type(node).__name__}({','.join(f'{field}={_text(value)}' for field, value in _seen(node))})"
+    if isinstance(node, list):
+        return f"[{','.join(map(_text, node))}]"
+    return repr(node)
 
 
-@cache
-def _tree(module: str) -> ast.Module:
-    path = _path(module)
-    if path is None:
-        raise FileNotFoundError(f"{module}: no such module under {HOME}")
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@cache
-def _path(module: str) -> Path | None:
-    if module.startswith(CONTRIBUTED) and module in sys.modules:
-        return Path(str(sys.modules[module].__file__))
-    base = HOME.joinpath(*module.split("."))
-    candidates = (base.with_suffix(".py"), base / "__init__.py")
-    return next((path for path in candidates if path.is_file()), None)
-
-
-def _walk(node: ast.AST) -> Iterable[ast.AST]:
-    """Walk a tree, leaving out ``if TYPE_CHECKING`` blocks."""
-    for child in ast.iter_child_nodes(node):
-        if (
-            isinstance(child, ast.If)
-            and isinstance(child.test, ast.Name)
-            and child.test.id == "TYPE_CHECKING"
-        ):
+def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:
+    """Yield the fields of a node that decide what it does."""
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if value is None or value == [] or field in UNSEEN:
             continue
-        yield child
-        yield from _walk(child)
+        if field == "annotation" and isinstance(node, ast.arg):
+            continue
+        if isinstance(value, list):
+            value = [item for item in value if not _unseen(item)]
+        yield field, value
+
+
+def _unseen(item: object) -> bool:
+    return isinstance(item, ast.Import | ast.ImportFrom) or (isinstance(item, ast.stmt) and _silent(item))
 
 
 def _silent(node: ast.stmt) -> bool:
@@ -137,3 +223,30 @@ def _silent(node: ast.stmt) -> bool:
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     )
+
+
+def _for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _plugin(kind: str, name: str) -> str:
+    return find(kind, name).build.__module__
+
+
+@cache
+def _module(name: str) -> _Module:
+    path = _path(name)
+    if path is None:
+        raise FileNotFoundError(f"{name}: no such module under {HOME}")
+    return _Module(ast.parse(path.read_text(encoding="utf-8")))
+
+
+@cache
+def _path(module: str) -> Path | None:
+    if not module.startswith(OURS):
+        return None
+    if module.startswith(CONTRIBUTED):
+        return Path(str(sys.modules[module].__file__)) if module in sys.modules else None
+    base = HOME.joinpath(*module.split("."))
+    candidates = (base.with_suffix(".py"), base / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from fedcore import core_yaml
 from fedcore.errors import DataError, SpecError
-from fedcore.files import canonical_json, sha256_text
+from fedcore.files import canonical_json, read_object, sha256_text
 from fedcore.options import nearest
 from pipeline.catalogue import Catalogue, Run
 from pipeline.params import load, overlay
 from pipeline.report import style
-from pipeline.targets import Curves, Table
+from pipeline.targets import Curves, Drawing, Table
 
 MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
 TIMED = ("seconds", "finished", "device", "commit")
@@ -29,10 +27,7 @@ def configuration(params: Path) -> dict[str, Any]:
     Raises:
         SpecError: the file can't be read or holds no keys and values.
     """
-    try:
-        config = yaml.safe_load(params.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise SpecError(f"{params}: cannot be read ({' '.join(str(error).split())})") from None
+    config = core_yaml.read(params, "configuration")
     if not isinstance(config, dict):
         raise SpecError(f"{params}: expected keys and values")
     return config
@@ -167,10 +162,11 @@ def labels(catalogue: Catalogue, paper: str, target: str) -> Labels:
     about, params = catalogue.target(paper, target), catalogue.params.papers[paper]
     cells = catalogue.cells(paper, target)
     rows = {row: style.label(row) for row, _ in cells}
-    columns = {column: column for _, column in cells}
-    if isinstance(about, Table):
+    columns = {column: catalogue.papers[paper].datasets.get(column, column) for _, column in cells}
+    if isinstance(about, Table | Drawing):
         own = {} if about.rows is None else about.rows(params)
         rows |= {row: label for row, label in own.items() if label}
+    if isinstance(about, Table):
         columns |= {c.key: f"{c.group} {c.label}".strip() for c in about.columns(params)}
     elif isinstance(about, Curves):
         columns |= {panel.key: panel.label for panel in about.panels}
@@ -235,10 +231,9 @@ def _json(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise DataError(f"{path}: not valid JSON; delete the folder and build it again") from None
-    return found
+        return read_object(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: not valid JSON ({error}); delete the folder and build it again") from None
 
 
 def _some(values: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

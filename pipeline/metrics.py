@@ -11,7 +11,7 @@ FILE = "metrics.json"
 
 
 def text(tables: Iterable[Path]) -> str:
-    """Return the means of tables as JSON; null where a cell diverged.
+    """Return the means of tables as JSON; null where a run of the cell diverged.
 
     Args:
         tables: their .csv files.
@@ -21,5 +21,7 @@ def text(tables: Iterable[Path]) -> str:
         with path.open(encoding="utf-8", newline="") as lines:
             for cell in csv.DictReader(lines):
                 row = found.setdefault(path.stem, {}).setdefault(cell["row"], {})
-                row[cell["column"]] = float(cell["mean"]) if cell["mean"] else None
+                row[cell["column"]] = (
+                    None if not cell["mean"] or float(cell.get("diverged") or 0) else float(cell["mean"])
+                )
     return json.dumps(found, indent=2) + "\n"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
 from fedcore.errors import SpecError
-from fedcore.options import keys_of, nearest, shown
+from fedcore.options import nearest, validate
 from pipeline.contributed import joined
 from pipeline.schema import CommonParams, PaperParams, Params, ScaleParams
 
@@ -44,7 +40,7 @@ def load(config: Mapping[str, Any]) -> Scaled:
         SpecError: one line with the path of the key, what was found and what was expected.
     """
     config = joined(config)
-    params = check(Params, config)
+    params = validate(Params, config, "")
     _known("primary_paper", params.primary_paper, params.papers)
     _known("scale", params.scale, params.scales)
     scale = params.scales[params.scale]
@@ -53,7 +49,7 @@ def load(config: Mapping[str, Any]) -> Scaled:
         raise SpecError(f"{where}.seeds: missing, but required where one_process is true")
     for paper in scale.papers:
         _known(f"{where}.papers", paper, params.papers)
-    common = check(
+    common = validate(
         CommonParams, overlay(params.common.model_dump(exclude_unset=True), scale.common), f"{where}.common"
     )
     papers = {name: _reduced(config["papers"][name], scale, where, name) for name in params.papers}
@@ -86,25 +82,11 @@ def _renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return "name" in old and "name" in new and old["name"] != new["name"]
 
 
-def check(model: type[BaseModel], values: Any, where: str = "") -> Any:
-    """Validate ``values``, naming the whole path of the first key that is wrong.
-
-    Raises:
-        SpecError: one line.
-    """
-    if not isinstance(values, Mapping):
-        raise SpecError(f"{where}: expected keys and values, got {shown(values)}")
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise SpecError(_one_line(error, model, where)) from None
-
-
 def _reduced(base: Mapping[str, Any], scale: ScaleParams, where: str, paper: str) -> PaperParams:
     changes = dict(scale.papers.get(paper, {}))
     if scale.seeds is not None:
         changes.setdefault("seeds", list(scale.seeds))
-    reduced: PaperParams = check(PaperParams, overlay(base, changes), f"{where}.papers.{paper}")
+    reduced = validate(PaperParams, overlay(base, changes), f"{where}.papers.{paper}")
     if scale.one_process and reduced.seeds != scale.seeds:
         raise SpecError(f"{where}.papers.{paper}.seeds: set, but one_process needs the same seeds everywhere")
     _only_known_names(base, changes, f"{where}.papers.{paper}")
@@ -122,40 +104,3 @@ def _known(where: str, name: str, known: Mapping[str, Any]) -> None:
     if name not in known:
         hint = nearest(name, known) or f"; known: {', '.join(known)}"
         raise SpecError(f"{where}: got '{name}', which is not defined{hint}")
-
-
-def _one_line(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    problems = error.errors()
-    first = problems[0]
-    path = ".".join([where, *map(str, first["loc"])]).strip(".")
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    if first["type"] == "extra_forbidden":
-        known = _keys_at(model, first["loc"][:-1])
-        hint = nearest(str(first["loc"][-1]), known) or f"; known keys: {', '.join(known)}"
-        return f"{path}: unknown key{hint}{more}"
-    if first["type"] == "missing":
-        return f"{path}: missing, but required{more}"
-    if first["loc"][-1] == "[key]":
-        path = path.removesuffix(".[key]")
-        return f"{path}: got the name {shown(first['input'])}, expected a-z, 0-9 and _{more}"
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return f"{path}: got {shown(first['input'])}, expected {message}{more}"
-
-
-def _keys_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that may stand at a place of the tree, found by walking the annotations."""
-    here: Any = model
-    for step in path:
-        if isinstance(here, type) and issubclass(here, BaseModel):
-            here = here.model_fields[str(step)].annotation
-        else:
-            here = typing.get_args(here)[-1]
-        here = _model_of(here)
-    return keys_of(here) if isinstance(here, type) and issubclass(here, BaseModel) else []
-
-
-def _model_of(annotation: Any) -> Any:
-    """Look through ``Annotated`` and ``X | None`` to what they hold."""
-    while typing.get_origin(annotation) in {typing.Annotated, typing.Union, types.UnionType}:
-        annotation = typing.get_args(annotation)[0]
-    return annotation

@@ -5,14 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import yaml
-
-from pipeline.explain import catalogue_of
+from pipeline.explain import catalogue_of, configuration
 
 
 def orphans(params: Path, results: Path) -> list[Path]:
     """Return the seed folders below ``results`` that belong to no target at any scale of ``params``."""
-    scales = yaml.safe_load(params.read_text(encoding="utf-8"))["scales"]
+    scales = configuration(params)["scales"]
     catalogues = [catalogue_of(params, scale) for scale in scales]
     needed = {folder for made in catalogues for folder in (*made.index, *made.divisions)}
     found = (path for path in results.glob("*/*/*/*/seed*") if path.is_dir())

@@ -110,6 +110,11 @@ class AlgorithmParams(PerParams):
     """An algorithm with its hyperparameters, which are the keys that the algorithm itself defines."""
 
     name: str | None = Field(default=None, description="Registered name; the entry's own key unless set.")
+    options_of: tuple[Key, ...] = Field(
+        default=(),
+        description="Entries whose options hold here too, their `per` included, as far as this algorithm has "
+        "such options; of two entries the later counts, and what is written here goes first.",
+    )
     per: dict[Key, PerParams] = Field(
         default={}, description="Changes by data set, split or regime name, applied in the order written."
     )
@@ -122,6 +127,11 @@ class PaperParams(Options):
     variant: Literal["paper", "released"] = Field(
         default="paper",
         description="`paper` follows the text; `released` the authors' code where it is known to differ.",
+    )
+    equal_trainings: bool = Field(
+        default=False,
+        description="Clients train equally often under all algorithms: `rounds` counts synchronous rounds, "
+        "and an algorithm in whose round clients train more or less often gets fewer or more rounds.",
     )
     regimes: dict[Key, RegimeParams] = Field(min_length=1, description="Regimes by name.")
     datasets: dict[Key, DatasetParams] = Field(min_length=1, description="Data sets by name.")

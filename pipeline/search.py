@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pipeline.catalogue import Run
     from pipeline.schema import PaperParams
+    from pipeline.targets import Best
 
 LONG = 100
 ENOUGH = 3
@@ -68,9 +71,25 @@ def shown(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
+def best(cells: pd.DataFrame, wanted: Best) -> str | None:
+    """Return the row that a search chooses in one column, of those without a diverged run.
+
+    Args:
+        cells: the column's lines of the search's tidy table.
+        wanted: which mean is best.
+
+    Returns:
+        The first of equal ones; None if the column has no best, or a candidate is missing.
+    """
+    means = cells[cells["diverged"] == 0].set_index("row")["mean"].dropna()
+    if wanted == "none" or means.empty or (cells["n"] + cells["diverged"] < cells["seeds"]).any():
+        return None
+    return str(means.idxmax() if wanted == "largest" else means.idxmin())
+
+
 def validation_score(run: Run, root: Path, metric: str = "accuracy") -> float | None:
     """Return a run's last score on validation rows in per cent; None if it diverged."""
-    from pipeline.report.collect import summary_of
+    from pipeline.report.collect import final_of
 
-    summary = summary_of(run, root)
-    return 100 * summary["final"][f"validation_{metric}"] if summary and summary["final"] else None
+    final = final_of(run, root)
+    return 100 * final[f"validation_{metric}"] if final else None

@@ -19,6 +19,8 @@ Cell = tuple[str, str]
 Needs = Literal["runs", "partitions"]
 Best = Literal["largest", "smallest", "none"]
 Test = Literal["t", "wilcoxon", "none"]
+TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
+FIGURE_FILES = ("csv", "svg", "pdf", "png")
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,7 @@ class Drawing:
         published: the figure's name in the paper.
         queries: the runs of each (row, column), of one setting or of several, given the paper's parameters.
         draw: returns the tidy numbers and the picture that was drawn from them.
+        rows: label of each row by key, where they are no algorithms.
         needs: what it is made of: finished runs, or partitions only.
     """
 
@@ -224,6 +227,7 @@ class Drawing:
     published: str
     queries: Callable[[PaperParams], Mapping[Cell, Query | tuple[Query, ...]]]
     draw: Callable[[Found], tuple[pd.DataFrame, Figure]]
+    rows: Callable[[PaperParams], Mapping[str, str]] | None = None
     needs: Needs = "runs"
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:

@@ -1,23 +1,24 @@
-"""Results against params.yaml: runs that it doesn't describe, other code, another partition."""
+"""Results against params.yaml: runs it does not describe, other code, another partition. Changed reports."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedcore.errors import DataError
-from fedcore.files import canonical_json, sha256_text
-from fedcore.integrity import PARTITION, SUMMARY, Problem, Report, code_of
+from fedcore.errors import DataError, SpecError
+from fedcore.files import canonical_json, read_object, sha256_text
+from fedcore.integrity import PARTITION, PROVENANCE, SUMMARY, Problem, Report, code_of, file_changes, unsealed
 from fedcore.partitioning.file import load
 from pipeline.catalogue import RESULTS, Catalogue, Run
 from pipeline.explain import catalogue_of
 
+REPORTS = "reports"
+
 
 def check(found: Report, params: Path) -> list[Problem]:
-    """Compare runs with what params.yaml describes at their scale.
+    """Compare runs with what params.yaml describes at their scale, and reports with what was written.
 
     Args:
         found: what a tree of results holds.
@@ -32,10 +33,28 @@ def check(found: Report, params: Path) -> list[Problem]:
             continue
         scale = parts[2]
         if scale not in catalogues:
-            catalogues[scale] = _index(params, scale)
+            try:
+                catalogues[scale] = _index(params, scale)
+            except SpecError:
+                catalogues[scale] = {}
         run = catalogues[scale].get("/".join(parts))
         problems += [Problem(folder, what) for what in _differences(folder, run, home, params, scale)]
+    for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
+        problems += [Problem(path.parent, what) for what in report_changes(path)]
     return problems
+
+
+def report_changes(path: Path) -> list[str]:
+    """Say which files of a report are not as its provenance states.
+
+    Args:
+        path: the report's ``.provenance.json``.
+    """
+    try:
+        files = unsealed(read_object(path))["files"]
+        return list(file_changes(path.parent, files, path.name))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return [f"{path.name} is changed or damaged"]
 
 
 def _place(folder: Path, home: Path) -> tuple[str, ...] | None:
@@ -68,10 +87,9 @@ def _differences(folder: Path, run: Run | None, home: Path, params: Path, scale:
 
 def _summary(folder: Path) -> Mapping[str, Any]:
     try:
-        value: Mapping[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        return read_object(folder / SUMMARY)
     except (OSError, ValueError):
         return {}
-    return value
 
 
 @cache

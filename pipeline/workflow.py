@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, reduce, wraps
 from inspect import signature
+from itertools import chain
 from operator import add
 from pathlib import Path
 from types import MethodType
 from typing import Any, TypeVar, cast
 
-from fedcore import warm
-from fedcore.errors import SpecError
+import yaml
+from snakemake_interface_storage_plugins.io import Mtime
+
+from fedcore import core_yaml, warm
+from fedcore.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.files import canonical_json, write_text
 from pipeline import metrics
+from pipeline.adopt import Decision, apply, inspect, unrecorded
 from pipeline.catalogue import RESULTS, Catalogue, Division, Run, board_plan, weights
-from pipeline.estimate import Cost, estimate
+from pipeline.estimate import Cost, duration, estimate
 from pipeline.params import load
-from pipeline.targets import Curves, Drawing, Listing, Table
+from pipeline.targets import FIGURE_FILES, TABLE_FILES, Curves, Drawing, Listing, Table
 
-TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
-FIGURE_FILES = ("csv", "svg", "pdf", "png")
 WHAT_NOW = """What failed, and of what: fedcore status. The same command goes on from the checkpoints.
 A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
 SHORT_SECONDS = 120.0
@@ -42,24 +47,33 @@ def one_of(names: Iterable[str]) -> str:
 
 
 class Order(str):
-    """What a ``fedcore`` command is told, as JSON: a job is a function of it.
+    """What a job is a function of, and a file that tells its command what to do.
 
-    It is written to a file when a job's command names that file, which Snakemake asks for only of jobs that
-    it is about to do. The file stays beside the log, so that its command can be repeated by hand.
+    The file is written when a job's command names it, which Snakemake asks for only of jobs that it is about
+    to do. It stays beside the log, so that the command can be repeated by hand.
 
     Attributes:
         path: where that file goes.
-        pretended: whether this is a dry run, which writes nothing.
+        text: what it holds.
+        real: whether jobs are really done; in a dry run nothing is written.
     """
 
     path: Path
-    pretended: bool
+    text: str
+    real: bool
+
+    @classmethod
+    def of(cls, value: str, path: Path, text: str, real: bool) -> Order:
+        """Return an order for a job that is a function of ``value``."""
+        order = cls(value)
+        order.path, order.text, order.real = path, text, real
+        return order
 
     @property
     def file(self) -> Path:
         """The path of the file, written."""
-        if not self.pretended:
-            write_text(self.path, f"{self}\n")
+        if self.real:
+            write_text(self.path, f"{self.text}\n")
         return self.path
 
 
@@ -69,6 +83,7 @@ def asked(method: Asked) -> Asked:
     def bound(flow: Workflow) -> Callable[..., Any]:
         @wraps(method)
         def answer(*given: Any, **named: Any) -> Any:
+            flow.foresee()
             return method(flow, *given, **named)
 
         answer.__signature__ = signature(MethodType(method, flow))  # type: ignore[attr-defined]
@@ -87,14 +102,26 @@ class Workflow:
 
     Args:
         config: the merged configuration: params.yaml and what ``--config`` changed.
-        dry_run: whether this is one.
+        snakemake: its workflow, which says whether jobs are really done, and which files the configuration
+            comes from; these are held to stricter rules than Snakemake's.
 
     Raises:
         SystemExit: the configuration is wrong; the message is one line.
     """
 
-    def __init__(self, config: Mapping[str, Any], dry_run: Callable[[], bool] = lambda: False) -> None:
-        self.dry_run = dry_run
+    def __init__(self, config: Mapping[str, Any], snakemake: Any = None) -> None:
+        self.config = config
+        self.snakemake = snakemake
+        self.decision: Decision | None = None
+        main = snakemake is not None and snakemake.is_main_process
+        self.unrecorded = main and unrecorded()
+        if main:
+            atexit.register(self._foretell)
+        try:
+            for file in snakemake.configfiles if main else ():
+                core_yaml.read(Path(file), "configuration")
+        except SpecError as error:
+            raise SystemExit(str(error)) from None
         try:
             self.catalogue = Catalogue(load(config))
             self.catalogue.index  # noqa: B018 - every specification is checked before anything runs
@@ -109,7 +136,6 @@ class Workflow:
         self.tables = one_of([*self.catalogue.of_kind(Table), *self.catalogue.of_kind(Listing)])
         self.figures = one_of([*self.catalogue.of_kind(Curves), *self.catalogue.of_kind(Drawing)])
         self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
-        self.reports = one_of(path for paper in self.catalogue.papers for path in self.reports_of(paper))
         self.top = one_of(path.removeprefix(f"{self.primary}/") for path in self.reports_of(self.primary))
         self._costs: dict[str, Cost] = {}
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
@@ -136,31 +162,65 @@ class Workflow:
         """Let the jobs share one process that has imported torch; see ``fedcore.warm``."""
         warm.share()
 
-    @staticmethod
-    def schedule_on_events(snakemake: Any) -> None:
+    def schedule_on_events(self) -> None:
         """Let Snakemake look for ready jobs when a job ends, and at no other time.
 
         Its limit on the jobs of a second starts a timer at each look, and each timer ends in another look:
         after some hundred jobs, the looking takes a processor of its own.
-
-        Args:
-            snakemake: its workflow, once that has a scheduler.
         """
-        snakemake.scheduler.job_rate_limiter = None
+        self.snakemake.scheduler.job_rate_limiter = None
 
     @staticmethod
     def say_what_now() -> None:
         """Say where to look after a job has failed."""
         print(WHAT_NOW, file=sys.stderr)
 
-    def adopt(self, main: bool) -> None:
-        """Let hashes decide about files that came from elsewhere; see ``pipeline.adopt``."""
-        from pipeline.adopt import adopt, unrecorded
+    def real(self) -> bool:
+        """Whether Snakemake does jobs, and doesn't only list or count them."""
+        return bool(self.snakemake and self.snakemake.executor_plugin and not self.snakemake.dryrun)
 
-        if main and Path(RESULTS).is_dir() and unrecorded():
-            adopted = adopt(self.catalogue)
-            if adopted.believed or adopted.stale:
-                print(adopted, file=sys.stderr)
+    def foresee(self) -> None:
+        """Let hashes decide about files that came from elsewhere, and let Snakemake plan accordingly.
+
+        It is called while jobs are made, before Snakemake compares times. Nothing changes but its plan, so
+        that a dry run and a real run have the same one: believed files count as made now, and what makes the
+        others has to be done.
+        """
+        if not self.unrecorded or self.decision is not None or self.snakemake.touch:
+            return
+        self.decision = inspect(self.catalogue)
+        now = Mtime(local=time.time())
+        for path in chain.from_iterable(self.decision.believed.values()):
+            self.snakemake.iocache.mtime[path.as_posix()] = now
+        self.snakemake.dag.forcefiles.update(
+            path.as_posix() for path in chain.from_iterable(self.decision.stale.values())
+        )
+        if self.decision.believed or self.decision.stale:
+            later = "; they are set aside once work begins" if self.decision.stale else ""
+            say(f"{self.decision}{later}", error=True)
+
+    def begin(self) -> None:
+        """Do what was foreseen, now that work begins, and say how long it may take."""
+        if self.decision is not None and (moved := apply(self.decision)):
+            say(moved, error=True)
+        self.say_how_long()
+
+    def say_how_long(self) -> None:
+        """Say about how long the runs take that are to be done, if there are any."""
+        jobs = [
+            job for job in self.snakemake.dag.needrun_jobs(exclude_finished=False) if job.rule.name == "train"
+        ]
+        seconds = sum(self._cost(job.wildcards).seconds for job in jobs)
+        if jobs:
+            say(
+                f"{len(jobs)} jobs train for about {duration(seconds)} on one core in all, by a guess that is"
+                " often wrong by a factor of 2; `runtime` is in minutes, with a margin",
+                error=True,
+            )
+
+    def _foretell(self) -> None:
+        if self.snakemake.dryrun and self.snakemake.dag is not None:
+            self.say_how_long()
 
     def reports_of(self, paper: str) -> list[str]:
         """Return the files of a paper's targets below reports/; tables as PDF where there is a TeX."""
@@ -170,6 +230,33 @@ class Workflow:
             for name, target in self.catalogue.papers[paper].targets.items()
             for ending in (table_files if isinstance(target, Table | Listing) else FIGURE_FILES)
         ]
+
+    @property
+    def environment(self) -> str | Callable[[Any], str]:
+        """The environment of jobs for conda. Snakemake formats the path, so braces in it are doubled."""
+        path = str(Path(__file__).with_name("envs") / "fedrepro.yaml")
+        doubled = path.replace("{", "{{").replace("}", "}}")
+        return path if path == doubled else lambda wildcards: doubled
+
+    @cached_property
+    def named(self) -> Mapping[str, list[str]]:
+        """The files of each paper, and of each report, by the name that stands for all of them."""
+        found = {f"reports/{paper}": self.all_of(paper) for paper in self.catalogue.papers}
+        for paper in self.catalogue.papers:
+            for path in self.reports_of(paper):
+                name, _, ending = path.partition(".")
+                found.setdefault(f"reports/{name}", []).append(f"reports/{path}")
+                if paper == self.primary:
+                    top = name.removeprefix(f"{paper}/")
+                    found.setdefault(f"reports/{top}", []).append(f"reports/{top}.{ending}")
+        return found
+
+    @property
+    def known(self) -> str:
+        """The files below reports/ that a rule can make, as a wildcard constraint."""
+        own = (path.removeprefix("reports/") for files in self.named.values() for path in files)
+        beside = (f"{name}.{form}" for name in self.catalogue.names() for form in ("pdf", "provenance.json"))
+        return one_of({*own, *beside})
 
     def all_of(self, paper: str) -> list[str]:
         """Return the paths of a paper's reports, and of its numbers for DVC."""
@@ -202,11 +289,17 @@ class Workflow:
 
     @asked
     def unknown(self, wildcards: Any) -> list[str]:
-        """Refuse a report that doesn't exist, listing those that do."""
-        known = ", ".join(self.catalogue.names())
-        raise SystemExit(
-            f"reports/{wildcards.report}: no such report; known (as csv, md, html, tex, pdf): {known}"
-        )
+        """Refuse a report that doesn't exist, with the names of those that are most like it."""
+        raise SystemExit(plain(self._refusal(wildcards.report)))
+
+    def _refusal(self, report: str) -> str:
+        name, dot, _ = report.partition(".")
+        files = self.named.get(f"reports/{name}")
+        if not files:
+            return f"reports/{report}: no such report; {self.catalogue.nearest(name)}"
+        if not dot:
+            return f"reports/{report}: got a slash at its end, expected reports/{report}"
+        return f"reports/{report}: no such form; there are {', '.join(files)}"
 
     @asked
     def summaries(self, wildcards: Any) -> list[str]:
@@ -225,9 +318,22 @@ class Workflow:
         return [f"{run.folder}/history.csv" for run in runs]
 
     @asked
-    def plan(self, wildcards: Any) -> str:
-        """Return what a report is a function of: its runs and its code, as a hash."""
-        return self.catalogue.plan(wildcards.paper, self._target(wildcards))
+    def report(self, wildcards: Any) -> Order:
+        """Return the order for a report: a function of its runs and its code, as a hash."""
+        paper, target = wildcards.paper, self._target(wildcards)
+        path = Path("logs", "reports", paper, f"{target}.params.yaml")
+        return Order.of(self.catalogue.plan(paper, target), path, self.merged, self.real())
+
+    @asked
+    def site(self, wildcards: Any) -> Order:
+        """Return the order for the site."""
+        del wildcards
+        return Order.of("site", Path("logs", "reports", "site.params.yaml"), self.merged, self.real())
+
+    @cached_property
+    def merged(self) -> str:
+        """The configuration as YAML, without the mirror, whose address may hold a password."""
+        return yaml.safe_dump({**self.config, "data": {}}, sort_keys=False)
 
     @asked
     def data(self, wildcards: Any) -> list[str]:
@@ -244,8 +350,13 @@ class Workflow:
 
     @property
     def mirror(self) -> str:
-        """The mirror of data files as an option of ``fedcore``; empty if there is none."""
-        mirror = self.params.mirror or os.environ.get("FEDCORE_MIRROR")
+        """The mirror of data files as an option of ``fedcore``; empty if there is none.
+
+        An address with a password is left to the environment, since Snakemake shows and logs commands.
+        """
+        mirror = self.params.mirror or os.environ.get("FEDCORE_MIRROR", "")
+        if CREDENTIALS.search(mirror):
+            os.environ["FEDCORE_MIRROR"], mirror = mirror, ""
         return f"--mirror {shlex.quote(mirror)}" if mirror else ""
 
     def all_data(self) -> list[str]:
@@ -323,10 +434,9 @@ class Workflow:
         return self._costs[job]
 
     def _order(self, told: Any, folder: str, rule: str) -> Order:
-        order = Order(canonical_json(told))
-        order.path = Path("logs", rule, f"{Path(folder).relative_to(RESULTS)}.order.json")
-        order.pretended = self.dry_run()
-        return order
+        text = canonical_json(told)
+        path = Path("logs", rule, f"{Path(folder).relative_to(RESULTS)}.order.json")
+        return Order.of(text, path, text, self.real())
 
     def _needed(self, wildcards: Any) -> list[Run]:
         return self.catalogue.needed(wildcards.paper, self._target(wildcards))
@@ -334,8 +444,7 @@ class Workflow:
     def _target(self, wildcards: Any) -> str:
         name = wildcards.get("table") or wildcards.get("figure")
         if name not in self.catalogue.papers[wildcards.paper].targets:
-            wildcards.report = f"{wildcards.paper}/{name}"
-            self.unknown(wildcards)
+            raise SystemExit(self._refusal(f"{wildcards.paper}/{name}"))
         return str(name)
 
     def _group(self, wildcards: Any) -> list[Run]:
@@ -355,5 +464,7 @@ class Workflow:
     @staticmethod
     def _known(found: Mapping[str, Any], folder: str) -> Any:
         if folder not in found:
-            raise SystemExit(f"{folder}: no such run in params.yaml; it may belong to other parameters")
+            raise SystemExit(
+                plain(f"{folder}: no such run in params.yaml; it may belong to other parameters")
+            )
         return found[folder]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from fedcore.options import FLOAT
 from fedcore.parts import Aggregation, Run, State, Upload
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ def weighted_sum(vectors: Iterable[Tensor], weights: Sequence[float]) -> Tensor:
     """Return sum_k weights_k vectors_k [d], added in the order given."""
     total: Tensor | None = None
     for vector, weight in zip(vectors, weights, strict=True):
+        if abs(weight) > FLOAT:  # torch refuses a scalar that float32 can't hold
+            weight = math.copysign(math.inf, weight)
         total = vector * weight if total is None else total.add_(vector, alpha=weight)
     if total is None:
         raise ValueError("a sum over no clients")

@@ -35,7 +35,7 @@ class StaleMixing(Aggregation):
 
 
 def staleness_weight(decay: Decay, staleness: int, a: float, b: float) -> float:
-    """Return s(d): 1, (d + 1)^-a, or 1 up to d = b and 1 / (a (d - b) + 1) beyond. FedAsync, Section 5.2."""
+    """Return FedAsync's s(d): 1, (d + 1)^-a, or 1 up to d = b and 1 / (a (d - b) + 1) beyond."""
     if decay == "polynomial":
         return float((staleness + 1) ** -a)
     if decay == "hinge" and staleness > b:

@@ -14,12 +14,13 @@ from fedcore.algorithms.fednova import aggregate as nova_aggregate
 from fedcore.algorithms.fednova import objective as nova_objective
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
 from fedcore.objective.proximal import Proximal
+from fedcore.options import left_out
 from fedcore.parts import Recipe, UpdateRule
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.registry import Plugin
 from fedcore.server.adaptive import Kind
 from fedcore.spec import Spec
-from fedcore.update.control_variates import Averaging, ControlVariates, model_weights
+from fedcore.update.control_variates import Averaging, Divisor, controls, model_weights
 
 
 class ProxOptions(AlgorithmOptions):
@@ -30,11 +31,12 @@ class ProxOptions(AlgorithmOptions):
 
 class ScafOptions(AlgorithmOptions):
     """``option``: how c_k is renewed (1 or 2). ``averaging``: ``nk`` weighs models and controls by sample
-    counts, ``mixed`` models only, ``uniform`` neither.
+    counts, ``mixed`` models only, ``uniform`` neither. ``divisor``: as SCAFFOLD's.
     """
 
     option: Literal[1, 2] = 1
     averaging: Averaging = "nk"
+    divisor: Divisor = left_out("steps")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def prox(options: ProxOptions, spec: Spec) -> dict[str, Any]:
 def scaf(options: ScafOptions, spec: Spec) -> dict[str, Any]:
     """Return SCAFFOLD's local update."""
     return {
-        "update": ControlVariates(options.option, options.averaging),
+        "update": controls(options.option, options.averaging, options.divisor, spec.training.optimizer),
         "aggregate": averaging(model_weights(options.averaging)),
     }
 

@@ -26,5 +26,5 @@ PLUGIN = Plugin(
     FedAdaptOptions,
     build,
     "an adaptive server optimizer of a chosen kind",
-    "Reddi et al., Algorithm 2; RADFed, Section IV-D",
+    "Reddi et al., Algorithm 2; RADFed, Section IV-E",
 )

@@ -38,6 +38,6 @@ PLUGIN = Plugin(
     FedProxOptions,
     build,
     "a proximal term keeps local models near the global one",
-    "Li et al., eq. (2); rFedAvg, Section VI-A",
+    "Li et al. (FedProx), eq. (2); rFedAvg, Section VI-A",
     released="rFedAvg's code adds mu ||w - w_t||^2, without the 1/2 (FedOMW's is norm: plain, chained: true)",
 )

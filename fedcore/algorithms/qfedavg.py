@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from fedcore.aggregate.fair import Fair
+from fedcore.options import left_out
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.registry import Plugin
@@ -14,15 +15,19 @@ from fedcore.spec import Spec
 
 
 class QFedAvgOptions(AlgorithmOptions):
-    """``q``: how much a larger loss counts; 0 is the plain mean. ``weights``: plain or n_k-weighted sums."""
+    """``q``: how much a larger loss counts; 0 is the plain mean. ``weights``: plain or n_k-weighted sums.
+
+    ``lipschitz``: L; 1 / learning rate unless given.
+    """
 
     q: Annotated[float, Field(ge=0)] = 1.0
     weights: Literal["uniform", "nk"] = "uniform"
+    lipschitz: PositiveFloat | None = left_out(None)
 
 
 def build(options: QFedAvgOptions, spec: Spec) -> Recipe:
     """FedAvg's local steps, merged by q-FFL's rule."""
-    return recipe(aggregate=Fair(options.q, options.weights, squared=spec.variant == "paper"))
+    return recipe(aggregate=Fair(options.q, options.weights, options.lipschitz, spec.variant == "released"))
 
 
 PLUGIN = Plugin(
@@ -30,6 +35,7 @@ PLUGIN = Plugin(
     QFedAvgOptions,
     build,
     "fair aggregation by powers of the clients' losses",
-    "Li et al., Algorithm 2; rFedAvg, Section VI-A",
-    released="rFedAvg's code takes the norm in h_k unsquared",
+    "Li et al. (q-FFL), Algorithm 2; rFedAvg, Section VI-A",
+    released="in rFedAvg's code h_k has the squared norm of the change scaled by F_k^q, and L is a value of "
+    "its own (lipschitz)",
 )

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedcore.aggregate.mean import PlainMean, WeightedMean
-from fedcore.exchange.feature_means import FeatureMeans
+from fedcore.aggregate.mean import PlainMean
+from fedcore.exchange.feature_means import BatchMeans, Deltas, FeatureMeans
 from fedcore.objective.mmd import MmdToOthers
 from fedcore.options import left_out
 from fedcore.parts import Recipe
@@ -22,6 +22,7 @@ class RFedAvgOptions(AlgorithmOptions):
     ``noise_sigma`` and ``clip`` (C_0): Gaussian noise of standard deviation noise_sigma * clip / L on
     each delta, L the batch size. ``delta_start``: the first deltas come from the initial ``model`` or are
     ``zero``. ``delta_precision: bf16`` computes the features that a delta is the mean of in bfloat16.
+    ``deltas_of``: the others are ``all`` clients with their last deltas, or those of the round's ``cohort``.
     """
 
     lam: Annotated[float, Field(alias="lambda", ge=0)] = 1e-4
@@ -29,6 +30,7 @@ class RFedAvgOptions(AlgorithmOptions):
     clip: Annotated[float, Field(gt=0)] = 1.0
     delta_start: Literal["model", "zero"] = "model"
     delta_precision: Literal["fp32", "bf16"] = left_out("fp32")
+    deltas_of: Literal["all", "cohort"] = left_out("all")
 
 
 class PairwiseOptions(RFedAvgOptions):
@@ -48,40 +50,36 @@ class PlusOptions(RFedAvgOptions):
 
 def build_rfedavg(options: PairwiseOptions, spec: Spec) -> Recipe:
     """FedAvg plus lambda/(N-1) sum_{j != k} ||delta_k - delta_j||^2, delta_j from local models."""
-    released = spec.variant == "released"
-    return recipe(
-        objective=(MmdToOthers(options.lam, pairwise=True, summed=options.distances == "sum"),),
-        exchange=(
-            FeatureMeans(
-                "local",
-                options.noise_sigma * options.clip,
-                one_batch=released,
-                at_start=options.delta_model == "received",
-                zero=options.delta_start == "zero",
-                precision=options.delta_precision,
-            ),
-        ),
-        aggregate=PlainMean() if released else WeightedMean(),
-    )
+    term = MmdToOthers(options.lam, pairwise=True, summed=options.distances == "sum")
+    return _recipe("local", options, spec, term, at_start=options.delta_model == "received")
 
 
 def build_plus(options: PlusOptions, spec: Spec) -> Recipe:
     """FedAvg plus lambda ||delta_k - mean_{j != k} delta_j||^2, delta_j from the new global model."""
-    released = spec.variant == "released"
-    include = options.include_self or released
-    return recipe(
-        objective=(MmdToOthers(options.lam, pairwise=False, include_self=include),),
-        exchange=(
-            FeatureMeans(
-                "global",
-                options.noise_sigma * options.clip,
-                one_batch=released,
-                zero=options.delta_start == "zero",
-                precision=options.delta_precision,
-            ),
-        ),
-        aggregate=PlainMean() if released else WeightedMean(),
+    include = options.include_self or spec.variant == "released"
+    return _recipe("global", options, spec, MmdToOthers(options.lam, pairwise=False, include_self=include))
+
+
+def _recipe(
+    when: Literal["local", "global"],
+    options: RFedAvgOptions,
+    spec: Spec,
+    term: MmdToOthers,
+    at_start: bool = False,
+) -> Recipe:
+    noise, precision = options.noise_sigma * options.clip, options.delta_precision
+    if spec.variant == "released":
+        exchange: Deltas = BatchMeans(when, noise, precision)
+        return recipe(objective=(term,), exchange=(exchange,), aggregate=PlainMean())
+    exchange = FeatureMeans(
+        when,
+        noise,
+        precision,
+        at_start=at_start,
+        zero=options.delta_start == "zero",
+        cohort_only=options.deltas_of == "cohort",
     )
+    return recipe(objective=(term,), exchange=(exchange,))
 
 
 PLUGINS = (
@@ -91,7 +89,9 @@ PLUGINS = (
         build_rfedavg,
         "MMD regulariser on mean features of all local models",
         "rFedAvg, Algorithm 1",
-        released="delta comes from one batch under an old model; models are averaged plainly",
+        released="before a round each client of the cohort computes delta on one batch under its own model "
+        "of its last round (a random start of its own in its first); the others are those of the cohort; "
+        "models are averaged plainly",
     ),
     Plugin(
         "rfedavg_plus",
@@ -99,7 +99,7 @@ PLUGINS = (
         build_plus,
         "MMD regulariser on mean features of the global model, sent in a second synchronisation",
         "rFedAvg, Algorithm 2",
-        released="delta comes from one batch under an old model, the average includes the client itself; "
-        "models are averaged plainly",
+        released="before a round each client of the cohort computes delta on one batch under the global "
+        "model; the target is the cohort's mean, the client's own included; models are averaged plainly",
     ),
 )

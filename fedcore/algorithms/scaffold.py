@@ -7,24 +7,28 @@ from typing import Literal
 from pydantic import PositiveFloat
 
 from fedcore.aggregate.mean import PlainMean, averaging
+from fedcore.options import left_out
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.registry import Plugin
 from fedcore.server.sgd import ServerSgd
 from fedcore.spec import Spec
-from fedcore.update.control_variates import Averaging, ControlVariates, model_weights
+from fedcore.update.control_variates import Averaging, Divisor, controls, model_weights
 
 
 class ScaffoldOptions(AlgorithmOptions):
     """``option``: how c_k is renewed (1 or 2); ``server_lr``: eta_g.
 
     ``averaging``: ``uniform`` takes plain means of models and controls (the SCAFFOLD paper), ``nk``
-    weighs both by sample counts (ComFed), ``mixed`` weighs models only.
+    weighs both by sample counts (ComFed), ``mixed`` weighs models only. ``divisor``: option 2 divides a
+    client's change by eta times its number of ``steps``, or by eta times the ``norm`` ||a_k||_1 that its
+    local momentum gives them.
     """
 
     option: Literal[1, 2] = 1
     server_lr: PositiveFloat = 1.0
     averaging: Averaging = "uniform"
+    divisor: Divisor = left_out("steps")
 
 
 def build(options: ScaffoldOptions, spec: Spec) -> Recipe:
@@ -32,7 +36,7 @@ def build(options: ScaffoldOptions, spec: Spec) -> Recipe:
     if spec.variant == "released":
         return recipe(aggregate=PlainMean())
     return recipe(
-        update=ControlVariates(options.option, options.averaging),
+        update=controls(options.option, options.averaging, options.divisor, spec.training.optimizer),
         aggregate=averaging(model_weights(options.averaging)),
         server=ServerSgd(options.server_lr),
     )

@@ -13,7 +13,7 @@ from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
 from fedcore.download import fetch, inventory
 from fedcore.download.declaration import Edition
-from fedcore.errors import DataError
+from fedcore.errors import DataError, say
 
 app = typer.Typer(
     help="Data sets: what there is, where it comes from, and whether it is intact.", no_args_is_help=True
@@ -37,7 +37,7 @@ def list_() -> None:
 def info(name: Name) -> None:
     """Say everything that is declared about a data set."""
     known = inventory.entry(name).declaration
-    typer.echo(f"{known.name}: {known.title}")
+    say(f"{known.name}: {known.title}")
     facts = {
         "papers": ", ".join(known.papers),
         "cite": known.citation,
@@ -48,7 +48,7 @@ def info(name: Name) -> None:
         "classes": str(known.classes or "-"),
     }
     for key, value in facts.items():
-        typer.echo(f"  {key}: {value}")
+        say(f"  {key}: {value}")
     for edition_name, edition in known.editions.items():
         _describe(edition_name, edition)
 
@@ -73,10 +73,10 @@ def fetch_(
         fetch.accept_terms(known, source)
     wanted = known.edition(edition)
     if not wanted.files:
-        typer.echo(f"{name} ({edition}): nothing to fetch; {wanted.how or 'it ships with the code'}")
+        say(f"{name} ({edition}): nothing to fetch; {wanted.how or 'it ships with the code'}")
         return
     for path in fetch.obtain(known, edition, source, progress=sys.stderr.isatty()).values():
-        typer.echo(f"{path}: {path.stat().st_size:,} bytes, verified")
+        say(f"{path}: {path.stat().st_size:,} bytes, verified")
 
 
 @app.command()
@@ -103,29 +103,29 @@ def verify(
     _table(rows)
     present = sum(found.status == "ok" for found in findings)
     wrong = sum(found.status == "wrong" for found in findings)
-    typer.echo(f"{present} editions here and right, {wrong} wrong, {len(findings) - present - wrong} absent")
+    say(f"{present} editions here and right, {wrong} wrong, {len(findings) - present - wrong} absent")
     if everything and mirror and not mirror.startswith("http"):
-        typer.echo(f"in the mirror but not declared: {', '.join(inventory.unclaimed(mirror)) or 'nothing'}")
+        say(f"in the mirror but not declared: {', '.join(inventory.unclaimed(mirror)) or 'nothing'}")
     if wrong:
         raise typer.Exit(1)
 
 
 def _describe(name: str, edition: Edition) -> None:
     counts = ", ".join(f"{key} {value:,}" for key, value in edition.counts.items())
-    typer.echo(f"  edition {name}: {edition.state}; {edition.note}" + (f" ({counts})" if counts else ""))
+    say(f"  edition {name}: {edition.state}; {edition.note}" + (f" ({counts})" if counts else ""))
     for label, text in (("terms", edition.terms), ("how to get it", edition.how)):
         if text:
-            typer.echo(f"    {label}: {text}")
+            say(f"    {label}: {text}")
     for file in (*edition.files, *edition.extras)[:SHOWN]:
-        typer.echo(f"    {file.path}: sha256 {file.sha256 or 'of the plain content not known'}")
+        say(f"    {file.path}: sha256 {file.sha256 or 'of the plain content not known'}")
         for form in file.forms:
             parts = [form.digest, f"member {form.member}" if form.member else "", *form.urls]
-            typer.echo(f"      as {form.name} " + " ".join(filter(None, parts)))
+            say(f"      as {form.name} " + " ".join(filter(None, parts)))
     if len(edition.files) > SHOWN:
-        typer.echo(f"    and {len(edition.files) - SHOWN} more files")
+        say(f"    and {len(edition.files) - SHOWN} more files")
 
 
 def _table(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedcore.errors import SpecError
+from fedcore.errors import SpecError, say
 
 
 class Format(StrEnum):
@@ -30,9 +30,9 @@ def list_plugins(
     from fedcore.describe import KINDS, listing
 
     if kind is not None:
-        typer.echo(listing(kind))
+        say(*listing(kind).split("\n"))
         return
-    typer.echo("\n\n".join(f"{kind.capitalize()}\n{listing(kind)}" for kind in KINDS))
+    say(*"\n\n".join(f"{kind.capitalize()}\n{listing(kind)}" for kind in KINDS).split("\n"))
 
 
 def describe(
@@ -47,13 +47,13 @@ def describe(
     Examples: fedcore describe scaffold; fedcore describe --taxonomy 1 --format latex
     """
     if taxonomy:
-        typer.echo("\n\n".join(_tables(name, format)))
+        say(*"\n\n".join(_tables(name, format)).split("\n"))
         return
     if name is None:
         raise SpecError("describe: expected a name from 'fedcore list', or --taxonomy")
     from fedcore import describe as described
 
-    typer.echo(described.describe(name))
+    say(*described.describe(name).split("\n"))
 
 
 def _tables(number: str | None, format: Format) -> list[str]:

@@ -20,7 +20,7 @@ from fedcore.cli.prove import prove
 from fedcore.cli.status import status
 from fedcore.cli.verify import verify
 from fedcore.data import Source
-from fedcore.errors import FedcoreError
+from fedcore.errors import FedcoreError, say
 from fedcore.files import exclusive
 
 app = typer.Typer(
@@ -40,7 +40,9 @@ app.command("test")(prove)
 app.add_typer(data.app, name="data")
 
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
-Threads = Annotated[int, typer.Option(min=1, help="Threads of one run.")]
+Threads = Annotated[
+    int, typer.Option(min=1, help="Threads of one run; more than one change its last digits.")
+]
 Stall = Annotated[
     float,
     typer.Option(min=0, help="Seconds without a finished round after which the process ends; 0 for never."),
@@ -62,6 +64,9 @@ def run(
     resume: Annotated[bool, typer.Option(help="Go on from a checkpoint in the folder.")] = True,
     checkpoint_every: Annotated[float, typer.Option(help="Least seconds between checkpoints.")] = 30.0,
     stall_after: Stall = 3600.0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the result of another specification.")
+    ] = False,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
 ) -> None:
     """Do one run: a specification in, its history and summary out.
@@ -69,6 +74,7 @@ def run(
     Example: fedcore run examples/fedprox.yaml --out out/fedprox
     """
     from fedcore import runner
+    from fedcore.partitioning.stats import warn_of_empty
     from fedcore.progress import reporter
     from fedcore.spec import load
 
@@ -81,12 +87,14 @@ def run(
         save_model,
         checkpoint_every,
         stall_after,
+        force=force,
     )
     checked = load(spec)
     with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet) as progress:
         result = runner.run(checked, out, settings, progress)
     if not quiet:
-        typer.echo(f"{result.summary['status']}: {_headline(result.summary)} -> {out}", err=True)
+        say(f"{result.summary['status']}: {_headline(result.summary)} -> {out}", error=True)
+        warn_of_empty(len(result.summary["empty_clients"]), result.summary["clients"])
 
 
 @app.command("run-batch")
@@ -108,7 +116,8 @@ def run_batch(
     """Do several runs in one process; the same bytes as one by one, without the start-up of each.
 
     A run whose folder holds the finished result of the same specification and provenance is left as it
-    is. A run that fails does not stop the others; the command then ends with exit code 2.
+    is; another result there is replaced. A run that fails does not stop the others; the command then ends
+    with exit code 2.
     """
     from fedcore.batch import execute, orders
     from fedcore.gpus import claimed
@@ -145,13 +154,13 @@ def main() -> None:
     try:
         command()()
     except FedcoreError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}", error=True)
         sys.exit(2)
     except Exception as error:
         said = failures.told(error)
         if said is None:
             raise
-        print(f"error: {said}", file=sys.stderr)
+        say(f"error: {said}", error=True)
         sys.exit(2)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
+from fedcore.errors import say
 from fedcore.files import sha256_file, write_json
 from fedcore.integrity import sealed
 
@@ -26,7 +27,7 @@ def partition(
     Example: fedcore partition examples/fedavg.yaml --out out/partition
     """
     from fedcore.partitioning import build as partitioning
-    from fedcore.partitioning.stats import label_counts, of_data, statistics
+    from fedcore.partitioning.stats import label_counts, of_data, statistics, warn_of_empty
     from fedcore.spec import load
 
     checked = load(spec)
@@ -46,8 +47,9 @@ def partition(
         subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"
         write(draw(counts, made.note, subtitle), out / "partition")
     sizes = described["sizes"]
-    typer.echo(
+    say(
         f"{described['clients']} clients of {sizes['min']} to {sizes['max']} rows, "
         f"C-score {described['c_score']:.3f} -> {out}",
-        err=True,
+        error=True,
     )
+    warn_of_empty(len(described["empty_clients"]), described["clients"])

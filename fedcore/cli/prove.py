@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from fedcore.cli.options import Mirror, Root
-from fedcore.errors import SpecError
+from fedcore.errors import SpecError, say
 
 if TYPE_CHECKING:
     from fedcore.data import Source
@@ -45,13 +44,13 @@ def prove(
     with tempfile.TemporaryDirectory() as name:
         kind, plugins = register(file, Path(name, "plugins"))
         for plugin in plugins:
-            typer.echo(f"{kind} '{plugin.name}'")
+            say(f"{kind} '{plugin.name}'")
             place = Path(name, plugin.name)
             for found in findings(_checks(kind, plugin, options, place, Source(root, mirror), file)):
-                typer.echo(f"  {found}")
+                say(f"  {found}")
                 failed += bool(found.wrong)
     if failed:
-        typer.echo(f"{failed} failed", err=True)
+        say(f"{failed} failed", error=True)
         raise typer.Exit(1)
 
 
@@ -73,7 +72,9 @@ def _checks(
 
 def _option(text: str) -> tuple[str, Any]:
     """Split key=value; the value is read as YAML."""
+    from fedcore.core_yaml import parsed
+
     key, sign, value = text.partition("=")
     if not sign:
         raise SpecError(f"--set: got {text!r}, expected key=value")
-    return key, yaml.safe_load(value)
+    return key, parsed(value, f"--set {key}")

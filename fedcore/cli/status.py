@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcore.cli.extensions import extensions
+from fedcore.errors import plain, say
 from fedcore.status import FINISHED, Status, counts, seconds_left, survey
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 PLANS = "fedcore.plan"
 SHOWN = 12
 LOG_LINES = 5
+LOG_BYTES = 1 << 14
 LINE_SECONDS = 30.0
 COLOURS = {"done": "green", "running": "cyan", "failed": "red", "diverged": "yellow", "stale": "magenta"}
 
@@ -47,7 +49,7 @@ def status(
 
     found = _watched(look, every) if watch else look()
     if not watch or not sys.stdout.isatty():
-        typer.echo("\n".join(lines(found)))
+        say(*lines(found))
     if any(run.state == "failed" for run in found):
         raise typer.Exit(1)
 
@@ -83,8 +85,12 @@ def progress(run: Status) -> str:
 
 def tail(log: Path | None) -> list[str]:
     """Return the last lines of a log."""
+    if log is None or not log.is_file():
+        return []
     try:
-        return log.read_text(errors="replace").splitlines()[-LOG_LINES:] if log else []
+        with log.open("rb") as handle:
+            handle.seek(max(0, log.stat().st_size - LOG_BYTES))
+            return handle.read(LOG_BYTES).decode(errors="replace").splitlines()[-LOG_LINES:]
     except OSError:
         return []
 
@@ -101,23 +107,26 @@ def view(found: list[Status]) -> RenderableType:
     from rich.console import Group
     from rich.markup import escape
     from rich.progress_bar import ProgressBar
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     ended = sum(run.state in FINISHED for run in found)
     numbers = [f"[{COLOURS.get(s, 'white')}]{n} {s}[/]" for s, n in counts(found).items()]
     head = Text.from_markup(f"{ended} of {len(found)} runs: " + ", ".join([*numbers, *_left(found)]))
-    table = Table("run", "round", "", "accuracy", "left", box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        Column("run", overflow="fold"), "round", "", "accuracy", "left", box=None, padding=(0, 2, 0, 0)
+    )
     running = [run for run in found if run.state == "running"]
     for run in running[:SHOWN]:
         accuracy = "-" if run.accuracy is None else f"{100 * run.accuracy:.2f}%"
         left = "-" if run.left is None else clock(run.left)
         bar = ProgressBar(total=max(1, run.rounds), completed=run.round, width=20)
-        table.add_row("/".join(run.folder.parts[-4:]), f"{run.round}/{run.rounds}", bar, accuracy, left)
+        name = Text(plain("/".join(run.folder.parts[-4:])))
+        table.add_row(name, f"{run.round}/{run.rounds}", bar, accuracy, left)
     failed = [
-        Text.from_markup(f"[red]failed[/] {escape(line.removeprefix('  failed   '))}")
+        Text.from_markup(f"[red]failed[/] {escape(plain(line.removeprefix('  failed   ')))}")
         if line.startswith("  failed")
-        else Text(line)
+        else Text(plain(line))
         for run in found
         if run.state == "failed"
         for line in list(lines([run]))[1:]
@@ -141,7 +150,7 @@ def _watched(look: Callable[[], list[Status]], every: float) -> list[Status]:
     told = float("-inf")
     while not _over(found):
         if time.monotonic() - told >= LINE_SECONDS:
-            typer.echo(summary(found))
+            say(summary(found))
             told = time.monotonic()
         time.sleep(every)
         found = look()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcore.cli.extensions import extensions
+from fedcore.errors import DataError, say
 
 CHECKS = "fedcore.verify"
 
@@ -28,7 +29,6 @@ def verify(
 
     Example: fedcore verify results/rfedavg
     """
-    from fedcore.errors import DataError
     from fedcore.integrity import check
 
     if not results.is_dir():
@@ -39,9 +39,8 @@ def verify(
     if params or beside.is_file():
         for compare in extensions(CHECKS):
             problems += compare(found, beside)
-    for problem in problems:
-        typer.echo(problem)
+    say(*problems)
     counts = f"{len(found.runs)} runs, {len(found.partitions)} partitions, {len(found.unfinished)} unfinished"
-    typer.echo(f"{counts}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", err=True)
+    say(f"{counts}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", error=True)
     if problems:
         raise typer.Exit(1)

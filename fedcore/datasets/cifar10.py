@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.data import Dataset, Rows, Source
-from fedcore.datasets.images import Scaling, scale_pixels
+from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.datasets.images import IMAGENET_MEAN, IMAGENET_STD, Scaling, scale_pixels
 from fedcore.datasets.pooling import pooled
 from fedcore.download import fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
@@ -99,10 +99,14 @@ DECLARATION = Declaration(
 
 
 class Cifar10Options(Options):
-    """``scaling``: see ``scale_pixels``; ``pool``: train rows are all rows, for a split by client."""
+    """Keys of CIFAR-10.
+
+    ``scaling``: see ``scale_pixels``; ``imagenet`` is ``standard`` with ImageNet's means and deviations.
+    ``pool``: train rows are all rows, for a split by client.
+    """
 
     edition: Literal["full", "demo"] = "full"
-    scaling: Scaling = "standard"
+    scaling: Scaling | Literal["imagenet"] = "standard"
     pool: bool = False
 
 
@@ -133,6 +137,10 @@ def build(options: Cifar10Options, source: Source) -> Dataset:
     edition = DECLARATION.edition(options.edition)
 
     def rows(images: NDArray[np.uint8], labels: NDArray[np.uint8]) -> Rows:
+        if options.scaling == "imagenet":
+            return Rows(
+                scale_pixels(images, "standard", IMAGENET_MEAN, IMAGENET_STD), labels.astype(np.int64)
+            )
         return Rows(scale_pixels(images, options.scaling, MEAN, STD), labels.astype(np.int64))
 
     train, test = rows(train_x, train_y), rows(test_x, test_y)
@@ -141,5 +149,12 @@ def build(options: Cifar10Options, source: Source) -> Dataset:
     return Dataset("cifar10", train, test, 10, edition.state, edition.note)
 
 
-PLUGIN = Plugin("cifar10", Cifar10Options, build, "32 x 32 colour images, 10 classes", "Krizhevsky 2009")
+PLUGIN = Plugin(
+    "cifar10",
+    Cifar10Options,
+    build,
+    "32 x 32 colour images, 10 classes",
+    "Krizhevsky 2009",
+    size=lambda options: Size(900 if options.edition == "demo" else 60_000, (3, 32, 32), 10),
+)
 ENTRY = Entry(DECLARATION, counts)

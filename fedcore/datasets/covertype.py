@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.download import cache, fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.options import Options
@@ -195,5 +195,8 @@ PLUGIN = Plugin(
     build,
     "forest cover from 54 cartographic variables, 2 or 7 classes",
     "Blackard 1998; RADFed, section IV-B",
+    size=lambda options: Size(
+        DECLARATION.editions[options.edition].counts["rows"], (54,), 2 if options.task == "binary" else 7
+    ),
 )
 ENTRY = Entry(DECLARATION, counts)

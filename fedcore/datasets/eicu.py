@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets import eicu_tables
 from fedcore.datasets.eicu_tables import Stays
 from fedcore.download import cache, fetch
@@ -23,6 +23,7 @@ from fedcore.standardise import minmax, standardise
 CREDENTIALED = ("patient.csv", "apacheApsVar.csv", "apachePredVar.csv")
 RULES = {"full": (100, 0.2)}
 TEST_SHARE = 0.2
+HOSPITALS = 164  # in all data under the rules above: RADFed, section IV-B
 ODBL = "Open Database License 1.0: eICU Collaborative Research Database Demo 2.0.1, attribution, share alike"
 
 
@@ -141,6 +142,12 @@ def stays(edition: str, source: Source) -> Stays:
     return Stays(kept["x"], kept["died"], kept["place"], tuple(map(str, kept["names"])))
 
 
+def size(options: EicuOptions) -> Size:
+    """Return how large an edition is; of the full one, which is not handed on, about."""
+    stays = DECLARATION.editions[options.edition].counts.get("stays", 136_000)
+    return Size(stays, (45,), 2, clients(options) or 100)
+
+
 def counts(edition: str, source: Source) -> dict[str, int]:
     """Return the numbers of stays, deaths and, where they are known, hospitals."""
     found = stays(edition, source)
@@ -205,11 +212,21 @@ def scaled(x: NDArray[np.float64], train: NDArray[np.bool_], scaling: str) -> ND
     return (standardise if scaling == "standard" else minmax)(filled[train], filled)[1]
 
 
+def clients(options: EicuOptions) -> int | None:
+    """Return the number of hospitals or blocks: RADFed's 164 of all data; None under rules of one's own."""
+    if (options.min_admissions, options.max_mortality) != (None, None):
+        return None
+    known = DECLARATION.edition(options.edition).counts
+    return known.get("hospitals") or (-(-known["stays"] // options.block) if known else HOSPITALS)
+
+
 PLUGIN = Plugin(
     "eicu",
     EicuOptions,
     build,
     "death in hospital from APACHE variables, by hospital",
     "Pollard et al. 2018; RADFed, IV-B",
+    clients=clients,
+    size=size,
 )
 ENTRY = Entry(DECLARATION, counts)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedcore.errors import DataError
 from fedcore.readers.csv import read_table
+from fedcore.readers.npz import whole
 from fedcore.readers.parquet import read_parquet
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def first_day(paths: Mapping[str, Path]) -> Stays:
     )
     columns = [name for name in joined.columns if name not in {"stay_id", "sex", "label"}]
     x = _numbers(joined, columns).to_numpy(np.float32)
-    died = joined.label.to_numpy().astype(np.int64)
+    died = whole(paths["yaib_mortality24_outc.parquet"], joined.label.to_numpy())
     return Stays(x, died, np.arange(len(died)), ())
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets.images import Scaling, scale_pixels
 from fedcore.download import cache, fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
@@ -131,6 +131,12 @@ def _labels(path: Path, values: list[Any]) -> NDArray[np.uint8]:
     return y.astype(np.uint8)
 
 
+def size(options: FemnistOptions) -> Size:
+    """Return how large an edition is; of LEAF's whole set, about."""
+    known = DECLARATION.editions[options.edition].counts
+    return Size(known["train"] + known["test"] if known else 800_000, (1, 28, 28), 62)
+
+
 def counts(edition: str, source: Source) -> dict[str, int]:
     """Return the numbers of images and of writers with training and with test images."""
     data = pixels(edition, source)
@@ -167,5 +173,6 @@ PLUGIN = Plugin(
     build,
     "handwritten characters by writer, 62 classes",
     "Caldas et al. 2018 (LEAF)",
+    size=size,
 )
 ENTRY = Entry(DECLARATION, counts)

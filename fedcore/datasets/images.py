@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Scaling = Literal["raw", "unit", "symmetric", "standard"]
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def scale_pixels(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets.libsvm_files import DECLARATIONS, FEATURES
 from fedcore.download import fetch
 from fedcore.download.declaration import Declaration, Entry
@@ -114,8 +114,12 @@ def _plugin(declaration: Declaration) -> Plugin:
     def build(options: LibsvmOptions, source: Source) -> Dataset:
         return load(declaration, options, source)
 
+    def size(options: LibsvmOptions) -> Size:
+        rows = sum(declaration.editions[options.edition].counts.values())
+        return Size(rows, (FEATURES[declaration.name],), declaration.classes)
+
     summary = f"{FEATURES[declaration.name]} features, {declaration.classes} classes: {declaration.title}"
-    return Plugin(declaration.name, options, build, summary, declaration.citation)
+    return Plugin(declaration.name, options, build, summary, declaration.citation, size=size)
 
 
 def _entry(declaration: Declaration) -> Entry:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets.images import Scaling, scale_pixels
 from fedcore.datasets.pooling import pooled
 from fedcore.download import fetch
@@ -125,6 +125,11 @@ def build(options: MnistOptions, source: Source) -> Dataset:
 
 
 PLUGIN = Plugin(
-    "mnist", MnistOptions, build, "28 x 28 images of handwritten digits, 10 classes", "LeCun et al. 1998"
+    "mnist",
+    MnistOptions,
+    build,
+    "28 x 28 images of handwritten digits, 10 classes",
+    "LeCun et al. 1998",
+    size=lambda options: Size(3_000 if options.edition == "demo" else 70_000, (1, 28, 28), 10),
 )
 ENTRY = Entry(DECLARATION, counts)

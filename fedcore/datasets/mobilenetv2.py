@@ -55,6 +55,9 @@ DECLARATION = Declaration(
     },
 )
 
+SCALINGS = {"full": "imagenet", "tflite": "symmetric"}
+"""How pixels were scaled when the weights of an edition were trained; see ``scale_pixels``."""
+
 
 def weights(edition: str, source: Source) -> dict[str, NDArray[np.float32]]:
     """Return weights by torchvision's names; ``num_batches_tracked`` may be absent.

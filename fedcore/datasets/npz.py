@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.errors import DataError
 from fedcore.options import Options
-from fedcore.readers.npz import read_npz
+from fedcore.readers.npz import read_npz, whole
 from fedcore.registry import Plugin
 
 MOST = 1_000_000
@@ -45,7 +45,7 @@ def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
             or no integer.
     """
     x, y = read_npz(path, "x", "y")
-    if x.ndim < 2 or y.ndim != 1 or len(x) != len(y):
+    if x.ndim < 2 or 0 in x.shape[1:] or y.ndim != 1 or len(x) != len(y):
         raise DataError(f"{path}: expected x [n, ...] and y [n], got x {list(x.shape)} and y {list(y.shape)}")
     return _features(path, x), _labels(path, y)
 
@@ -125,13 +125,15 @@ def _check_tokens(folder: Path, x: NDArray[np.generic], vocabulary: int | None) 
 
 def _features(path: Path, x: NDArray[np.generic]) -> NDArray[np.generic]:
     if x.dtype.kind in "iub":
-        return x.astype(np.int64)
+        return whole(path, x)
     if x.dtype.kind != "f":
         raise DataError(f"{path}: x is {x.dtype}, expected numbers")
+    with np.errstate(over="ignore"):
+        x = x.astype(np.float64 if x.dtype.itemsize >= 8 else np.float32)
     bad = np.flatnonzero(~np.isfinite(x.reshape(len(x), math.prod(x.shape[1:]))).all(axis=1))
     if len(bad):
         raise DataError(f"{path}: x has nan or inf (first in row {bad[0]})")
-    return x.astype(np.float64 if x.dtype.itemsize >= 8 else np.float32)
+    return x
 
 
 def _labels(path: Path, y: NDArray[Any]) -> NDArray[np.int64]:
@@ -145,10 +147,19 @@ def _labels(path: Path, y: NDArray[Any]) -> NDArray[np.int64]:
     return y.astype(np.int64)
 
 
+def size(options: NpzOptions) -> Size:
+    """Return about how large the folder is: as if each client had as many rows as the first."""
+    files = client_files(Path(options.path))
+    x, y = read_rows(files[0]) if files else (np.zeros((0, 1)), np.zeros(0, np.int64))
+    rows = 2 * len(files) * len(y)
+    return Size(rows, x.shape[1:], int(y.max(initial=1)) + 1, len(files), vocabulary=options.vocabulary)
+
+
 PLUGIN = Plugin(
     "npz",
     NpzOptions,
     build,
     "your own data: clients/<id>.npz, test.npz, validation.npz",
     "docs/add-a-dataset.md",
+    size=size,
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.options import Options
 from fedcore.registry import Plugin
 
@@ -51,4 +51,5 @@ PLUGIN = Plugin(
     build,
     "one quadratic function of one parameter a client, for exact checks of algorithms",
     "Li et al. 2020 (FedProx), Wang et al. 2020 (FedNova): quadratic examples of objective inconsistency",
+    size=lambda options: Size(len(options.centres), (1,), 1, len(options.centres)),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets import glove, sent140_demo
 from fedcore.download import cache, fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
@@ -142,6 +142,13 @@ def _leaf(path: Path) -> tuple[list[str], NDArray[np.int64], NDArray[Any]]:
     return texts, np.array([y for *_, y in rows], np.int64), np.array([name for name, *_ in rows], object)
 
 
+def size(options: Sent140Options) -> Size:
+    """Return how large an edition is."""
+    rows = DECLARATION.editions[options.edition].counts.get("messages", options.users * options.messages)
+    words = 40_000 if options.vectors == "top40000" else 400_000
+    return Size(rows, (options.length,), 2, vocabulary=words, vectors=(words, 50))
+
+
 def counts(edition: str, source: Source) -> dict[str, int]:
     """Return the numbers of messages (without neutral ones) and of users."""
     if edition == "demo":
@@ -235,6 +242,11 @@ def _split(data: dict[str, NDArray[Any]], options: Sent140Options) -> tuple[Rows
 
 
 PLUGIN = Plugin(
-    "sent140", Sent140Options, build, "sentiment of short messages by user, 2 classes", "Go et al. 2009"
+    "sent140",
+    Sent140Options,
+    build,
+    "sentiment of short messages by user, 2 classes",
+    "Go et al. 2009",
+    size=size,
 )
 ENTRY = Entry(DECLARATION, counts)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets.pooling import pooled
 from fedcore.download import fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
@@ -287,11 +287,25 @@ def _rows(parts: list[Samples]) -> Rows:
     return Rows(x, y, np.repeat(np.arange(len(parts)), [len(y) for _, y in parts]))
 
 
+def clients(options: ShakespeareOptions) -> int | None:
+    """Return the number of roles that are drawn: all of the edition's where it has fewer."""
+    known = DECLARATION.edition(options.edition).counts.get("roles")
+    return min((number for number in (options.roles, known) if number is not None), default=None)
+
+
 PLUGIN = Plugin(
     "shakespeare",
     ShakespeareOptions,
     build,
     "next character after 80, by speaking role",
     "Caldas et al. 2018 (LEAF); RADFed, section IV-B",
+    clients=clients,
+    size=lambda options: Size(
+        (20_000 if options.edition == "demo" else 600_000) // options.stride,
+        (options.length,),
+        90,
+        clients(options) or 100,
+        vocabulary=90,
+    ),
 )
 ENTRY = Entry(DECLARATION, counts)

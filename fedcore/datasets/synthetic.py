@@ -5,13 +5,14 @@ u moves the clients' models apart, v their features; sizes follow a power law (a
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.options import Options
 from fedcore.registry import Plugin
 from fedcore.rng import Streams
@@ -91,10 +92,18 @@ def build(options: SyntheticOptions, source: Source) -> Dataset:
     )
 
 
+def size(options: SyntheticOptions) -> Size:
+    """Return how large the data are likely to be: sizes are drawn from a log-normal distribution."""
+    mean = math.exp(min(options.size_mean + options.size_sigma**2 / 2, 20.0))
+    rows = min(max(mean, options.smallest), options.largest)
+    return Size(int(options.clients * rows), (options.dimension,), options.classes, options.clients)
+
+
 PLUGIN = Plugin(
     "synthetic",
     SyntheticOptions,
     build,
     "synthetic(u, v): clients that differ in model (u) and features (v), power-law sizes",
     "Li et al. 2020 (FedProx), section 5.1 and appendix C.1",
+    size=size,
 )

@@ -6,7 +6,6 @@ A file whose size or time differs from its marker is hashed again, so a changed 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from fedcore.data import Source
 from fedcore.download.declaration import File
 from fedcore.download.unpack import DAMAGE, opened, rows_sha256
 from fedcore.errors import DataError
-from fedcore.files import atomic, sha256_file, sha256_text, write_json
+from fedcore.files import atomic, read_object, sha256_file, sha256_text, write_json
 
 
 def inside(folder: Path, relative: str) -> Path:
@@ -81,10 +80,9 @@ def _facts(path: Path, file: File, found: str) -> dict[str, object]:
 
 def _recorded(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(_marker(path).read_text(encoding="utf-8"))
+        return read_object(_marker(path))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _marker(path: Path) -> Path:

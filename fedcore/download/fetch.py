@@ -6,7 +6,6 @@ Files appear in the cache by rename only and under a lock, so parallel jobs may 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from fedcore.download.declaration import Declaration, File, Form
 from fedcore.download.transfer import NotThere, Policy, Unreachable, download
 from fedcore.download.unpack import DAMAGE, SUFFIXES, opened, reason
 from fedcore.errors import DataError
-from fedcore.files import atomic, sha256_file, write_json
+from fedcore.files import atomic, read_json, sha256_file, write_json
 
 SLACK = 1.1
 ACCEPT = "FEDCORE_ACCEPT_TERMS"
@@ -86,9 +85,11 @@ def demo_file(source: Source, relative: str) -> Path:
     folder = source.root / "demo"
     path = cache.inside(folder, relative)
     try:
-        listed = json.loads((folder / "MANIFEST.json").read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, KeyError):
-        raise DataError(f"{folder}: no demo data there (MANIFEST.json is missing); check data.root") from None
+        listed = read_json(folder / "MANIFEST.json")["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(
+            f"{folder}: no demo data there (MANIFEST.json is missing); name the data folder by --root"
+        ) from None
     if relative not in listed or not path.is_file():
         raise DataError(f"{path}: demo file is missing; restore it from the repository")
     if sha256_file(path) != listed[relative]["sha256"]:

@@ -3,41 +3,96 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING, Literal
 
 from fedcore.local.engine import features
+from fedcore.model import start
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True)
-class FeatureMeans(Exchange):
-    """delta_k = (1/n_k) sum_i phi(w, x_ki), first from w_0, then renewed by each round's cohort.
+SHARED = "delta_of"
 
-    ``when="local"``: from the client's model after its local steps; every client receives all N vectors
-    (rFedAvg, Algorithm 1). ``when="global"``: from the new global model in a second synchronisation; a
-    client receives one vector, the mean of the others' (rFedAvg+, Algorithm 2).
+
+@dataclass(frozen=True)
+class Deltas(Exchange):
+    """Mean features of clients: how one is computed, and what travels.
+
+    ``when="local"``: from a client's own model; a client receives the vectors of all that share theirs.
+    ``when="global"``: from the global model; a client receives one vector, their mean.
     ``noise`` is sigma C_0: Gaussian noise of standard deviation noise / L is added to each delta before
-    it leaves the client, L the batch size (Section VI-B.8).
-    ``at_start`` takes the local delta under the model received instead, as line 10 of Algorithm 1 is
-    printed; ``zero`` starts from zero vectors, and nothing is sent before the first round.
-    ``one_batch`` takes delta from one batch under the model received, as the released code does.
+    it leaves the client, L the batch size (rFedAvg, Section VI-B8).
     ``precision="bf16"`` computes phi in bfloat16; the mean is taken in the model's own type.
     """
 
     when: Literal["local", "global"]
     noise: float = 0.0
-    one_batch: bool = False
-    at_start: bool = False
-    zero: bool = False
     precision: Literal["fp32", "bf16"] = "fp32"
     label: str = "mean features"
 
+    def cargo(self) -> Cargo:
+        """Name the mean feature vectors."""
+        down = {"local": f"mean features delta_j of {self._sharing()}", "global": "the others' mean feature"}
+        return Cargo(down=(down[self.when],), up=("mean feature delta_k",))
+
+    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+        """The vectors of all that share theirs, or their mean, down, and one vector up."""
+        clients, width = state.server["delta"].shape
+        cohort, size = len(plan.cohort), run.problem.bytes_per_number
+        vectors = len(state.values.get(SHARED, range(clients))) if self.when == "local" else 1
+        return Traffic(down=cohort * vectors * width * size, up=cohort * width * size)
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Report the mean distance of a client's delta to the mean of all."""
+        delta = state.server["delta"]
+        return {"delta_spread": float((delta - delta.mean(dim=0)).norm(dim=1).double().mean())}
+
+    def _sharing(self) -> str:
+        return "the round's clients"
+
+    def _width(self, run: Run, state: State) -> int:
+        return int(features(run.problem, state.model, run.problem.test.x[:1]).shape[1])
+
+    def _delta(self, run: Run, model: Tensor, client: int, round: int, one_batch: bool = False) -> Tensor:
+        """Return a client's delta under a model, over all its rows or those of one shuffled batch."""
+        import torch
+
+        x = run.problem.clients[client].x
+        given = run.spec.training.batch_size
+        size = len(x) if given == "full" else min(given, len(x))
+        if one_batch and size < len(x):
+            rows = run.streams.get("delta batch", round, client).permutation(len(x))[:size]
+            x = x[torch.from_numpy(rows).to(x.device)]
+        delta = features(run.problem, model, x, self.precision).mean(dim=0)
+        if self.noise:
+            drawn = run.streams.get("delta noise", round, client).standard_normal(len(delta))
+            delta = delta + torch.as_tensor(drawn, dtype=delta.dtype, device=delta.device) * (
+                self.noise / size
+            )
+        return delta
+
+
+@dataclass(frozen=True)
+class FeatureMeans(Deltas):
+    """delta_k = (1/n_k) sum_i phi(w, x_ki), first from w_0, then renewed by each round's cohort.
+
+    ``when="local"``: from the client's model after its local steps (rFedAvg, Algorithm 1).
+    ``when="global"``: from the new global model in a second synchronisation (rFedAvg+, Algorithm 2).
+    ``at_start`` takes the local delta under the model received instead, as Algorithm 1, line 10, is
+    printed; ``zero`` starts from zero vectors, and nothing is sent before the first round.
+    ``cohort_only`` shares the vectors of the round's clients alone, and not of all N.
+    """
+
+    at_start: bool = False
+    zero: bool = False
+    cohort_only: bool = False
+
     def start(self, run: Run, state: State) -> None:
         """Let every client with data send delta from w_0, and count that, unless deltas start at zero."""
-        width = features(run.problem, state.model, run.problem.test.x[:1]).shape[1]
+        width = self._width(run, state)
         delta = state.model.new_zeros(len(run.problem.clients), width)
         state.server["delta"] = delta
         if self.zero:
@@ -49,10 +104,15 @@ class FeatureMeans(Exchange):
         state.bytes_up += active * width * run.problem.bytes_per_number
         state.values["holders"] = list(run.problem.active)
 
+    def before(self, run: Run, state: State, plan: Plan) -> None:
+        """Note whose vectors the round's clients share, unless they are all clients'."""
+        if self.cohort_only:
+            state.values[SHARED] = list(plan.cohort)
+
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Compute delta_k from the local model (``when="local"``)."""
         if self.when == "local":
-            model = job.received if self.one_batch or self.at_start else upload.model
+            model = job.received if self.at_start else upload.model
             upload.extras["delta"] = self._delta(run, model, job.client, state.round)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
@@ -62,45 +122,64 @@ class FeatureMeans(Exchange):
             if self.when == "local":
                 delta[upload.client] = upload.extras["delta"]
             else:
-                model = before[0] if self.one_batch else state.model
-                delta[upload.client] = self._delta(run, model, upload.client, state.round)
+                delta[upload.client] = self._delta(run, state.model, upload.client, state.round)
         state.server["delta"] = delta
         if self.when == "global":
             state.values["next_holders"] = list(plan.cohort)
 
     def cargo(self) -> Cargo:
         """Mean feature vectors; with ``when="global"`` the new model travels down a second time."""
-        if self.when == "local":
-            return Cargo(down=("mean features delta_j of all N clients",), up=("mean feature delta_k",))
-        down = ("the others' mean feature", "the new model, for the second synchronisation")
-        return Cargo(down=down, up=("mean feature delta_k",))
+        cargo = super().cargo()
+        again = ("the new model, for the second synchronisation",) if self.when == "global" else ()
+        return Cargo(down=(*cargo.down, *again), up=cargo.up)
+
+    def _sharing(self) -> str:
+        return super()._sharing() if self.cohort_only else "all N clients"
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
-        """N vectors (rFedAvg) or one (rFedAvg+) down and one up; rFedAvg+ sends the new model too."""
-        clients, width = state.server["delta"].shape
-        cohort, size = len(plan.cohort), run.problem.bytes_per_number
+        """Vectors; rFedAvg+ sends the new model too."""
+        model = len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number
+        return super().traffic(run, state, plan) + Traffic(down=model if self.when == "global" else 0)
+
+
+@dataclass(frozen=True)
+class BatchMeans(Deltas):
+    """The mean features of one shuffled batch of each client of the round's cohort, before it trains.
+
+    ``when="local"``: under the client's own model as it left it when it last took part, in its first round
+    under a random start of its own. ``when="global"``: under the global model. Nothing is kept for later
+    rounds, and other clients don't count. The authors' released code of rFedAvg and rFedAvg+.
+    """
+
+    def start(self, run: Run, state: State) -> None:
+        """Start without any vector."""
+        state.server["delta"] = state.model.new_zeros(len(run.problem.clients), self._width(run, state))
+        state.clients["own_model"] = {}
+
+    def before(self, run: Run, state: State, plan: Plan) -> None:
+        """Compute and share the cohort's vectors."""
+        delta = state.server["delta"].new_zeros(state.server["delta"].shape)
+        for client in plan.cohort:
+            model = self._own(run, state, client) if self.when == "local" else state.model
+            delta[client] = self._delta(run, model, client, state.round, one_batch=True)
+        state.server["delta"], state.values[SHARED] = delta, list(plan.cohort)
+
+    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """Let the client keep its trained model."""
         if self.when == "local":
-            return Traffic(down=cohort * clients * width * size, up=cohort * width * size)
-        return Traffic(down=cohort * (width + state.model.numel()) * size, up=cohort * width * size)
+            state.clients["own_model"][job.client] = upload.model
 
     def columns(self, state: State) -> dict[str, float]:
-        """Report the mean distance of a client's delta to the mean of all."""
-        delta = state.server["delta"]
-        return {"delta_spread": float((delta - delta.mean(dim=0)).norm(dim=1).double().mean())}
+        """Report the mean distance of the deltas of the round's cohort to their mean."""
+        shared = state.values.get(SHARED, [])
+        delta = state.server["delta"][shared]
+        spread = (delta - delta.mean(dim=0)).norm(dim=1).double().mean()
+        return {"delta_spread": float(spread) if shared else nan}
 
-    def _delta(self, run: Run, model: Tensor, client: int, round: int) -> Tensor:
-        import torch
-
-        x = run.problem.clients[client].x
-        given = run.spec.training.batch_size
-        size = len(x) if given == "full" else min(given, len(x))
-        if self.one_batch and size < len(x):
-            rows = run.streams.get("delta batch", round, client).permutation(len(x))[:size]
-            x = x[torch.from_numpy(rows).to(x.device)]
-        delta = features(run.problem, model, x, self.precision).mean(dim=0)
-        if self.noise:
-            drawn = run.streams.get("delta noise", round, client).standard_normal(len(delta))
-            delta = delta + torch.as_tensor(drawn, dtype=delta.dtype, device=delta.device) * (
-                self.noise / size
-            )
-        return delta
+    def _own(self, run: Run, state: State, client: int) -> Tensor:
+        kept = state.clients["own_model"].get(client)
+        if kept is not None:
+            return kept
+        rng = run.streams.get("own start", client=client)
+        drawn, _ = start(run.problem.model, run.spec.model["init"], rng, state.model.dtype)
+        return drawn.to(state.model.device)

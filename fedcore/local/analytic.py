@@ -6,18 +6,18 @@ themselves, so that the step costs no pass over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fedcore.local import convolution, dense
 from fedcore.local.engine import Gradient
-from fedcore.local.train import train_client
+from fedcore.local.train import Task, train_client
 from fedcore.models.cnn import Cnn
 from fedcore.models.linear import Linear
 from fedcore.models.mlp import Mlp
 from fedcore.models.rff import RffLinear
-from fedcore.parts import BoundTerm, Job, Run, State, Upload
+from fedcore.parts import BoundTerm, Upload
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,9 +58,9 @@ class Analytic:
         bind = BACKWARD[type(model)]
         return bind(model, {**views, **self.problem.buffers}, into, on_features, self.scratch)
 
-    def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
+    def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients one after another."""
-        return [train_client(self, run, state, job) for job in jobs]
+        return [train_client(self, task) for task in tasks]
 
 
 def feature_gradient(term: BoundTerm) -> dense.FeatureGradient:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedcore.local.engine import Gradient, arithmetic
-from fedcore.local.train import train_client
-from fedcore.parts import Batch, BoundTerm, Job, Run, State, Upload
+from fedcore.local.train import Task, train_client
+from fedcore.parts import Batch, BoundTerm, Upload
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,6 +51,6 @@ class Autograd:
 
         return gradient
 
-    def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
+    def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients one after another."""
-        return [train_client(self, run, state, job) for job in jobs]
+        return [train_client(self, task) for task in tasks]

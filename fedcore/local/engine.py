@@ -5,17 +5,17 @@ Engines differ in how they compute, never in what: they agree within floating-po
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fedcore.parts import BoundTerm, Job, Upload
+from fedcore.parts import BoundTerm, Upload
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fedcore.parts import Run, State
-    from fedcore.problem import Problem
+    from fedcore.local.train import Task
+    from fedcore.problem import Block, Problem
 
 CHUNK, CHUNK_OF_IMAGES = 1024, 128
 
@@ -42,8 +42,8 @@ class Engine(Protocol):
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
         """Return the gradient at ``w`` [d] into ``out`` [d]."""
 
-    def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
-        """Do the local steps of some clients, in the order of ``jobs``."""
+    def train(self, tasks: Iterable[Task]) -> list[Upload]:
+        """Do the local steps of some clients; return what they send back, in the order of ``tasks``."""
 
 
 def chunks(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -110,13 +110,12 @@ def mean_loss(problem: Problem, w: Tensor, client: int, precision: str = "fp32")
     return float(forward(problem, w, block.x, block.y, precision)[0].double().mean())
 
 
-def full_gradient(run: Run, w: Tensor, client: int) -> Tensor:
-    """Return the gradient [d] of a client's mean loss over all of its rows, without other terms."""
+def full_gradient(engine: Engine, w: Tensor, block: Block) -> Tensor:
+    """Return the gradient [d] of the mean loss over all rows of a block, without other terms."""
     import torch
 
-    block = run.problem.clients[client]
     total = torch.zeros_like(w)
-    gradient = run.engine.bind(w, total, ())
+    gradient = engine.bind(w, total, ())
     with torch.no_grad():
         for x, y in chunks(block.x, block.y):
             gradient(x, y, 1.0, len(y) / len(block))

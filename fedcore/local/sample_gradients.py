@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fedcore.local import recurrent_gradients
 from fedcore.local.batches import batches, steps_per_pass
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
+    from fedcore.local.engine import Engine
     from fedcore.model import Parameters
-    from fedcore.parts import Run
     from fedcore.problem import Block, Problem
 
 LARGEST = 1 << 24
@@ -46,13 +46,14 @@ def squared_norms(problem: Problem, w: Tensor, block: Block) -> Tensor:
     return torch.cat([of(problem, p, x, y) for x, y in parts])
 
 
-def batch_norms(run: Run, w: Tensor, block: Block, rng: np.random.Generator) -> Tensor:
-    """Return the squared norms [batches] of the mean gradients of one pass of mini-batches."""
+def batch_norms(
+    engine: Engine, w: Tensor, block: Block, size: int | Literal["full"], rng: np.random.Generator
+) -> Tensor:
+    """Return the squared norms [batches] of the mean gradients of one pass of batches of ``size`` rows."""
     import torch
 
-    size = run.spec.training.batch_size
     out = torch.empty_like(w)
-    gradient = run.engine.bind(w, out, ())
+    gradient = engine.bind(w, out, ())
     found = []
     for x, y in islice(batches(block, size, False, rng), steps_per_pass(len(block), size, False)):
         gradient(x, y)

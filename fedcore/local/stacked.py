@@ -7,7 +7,7 @@ aside while the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING
@@ -19,14 +19,14 @@ from fedcore.local.autograd import Autograd
 from fedcore.local.batches import passes
 from fedcore.local.engine import Gradient
 from fedcore.local.optimizer import stepper
-from fedcore.local.train import Task, prepare
-from fedcore.parts import Batch, BoundTerm, Job, Run, State, Upload
+from fedcore.local.train import Task
+from fedcore.parts import Batch, BoundTerm, Upload
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fedcore.problem import Problem
-    from fedcore.spec import Spec, Training
+    from fedcore.spec import Spec
 
 GROUP_BYTES = 1 << 30
 COPIES = 8
@@ -64,17 +64,17 @@ class Stacked:
         """Return the reference engine's gradient of one model."""
         return Autograd(self.problem).bind(w, out, terms)
 
-    def train(self, run: Run, state: State, jobs: Sequence[Job]) -> list[Upload]:
+    def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients in groups that fit in memory, those with as many steps together."""
         start = self.problem.start
         size = max(1, GROUP_BYTES // (COPIES * start.numel() * start.element_size()))
-        tasks = [prepare(run, state, job) for job in jobs]
-        order = sorted(range(len(tasks)), key=lambda i: -len(tasks[i].rates))
+        bound = list(tasks)
+        order = sorted(range(len(bound)), key=lambda i: -len(bound[i].rates))
         uploads: dict[int, Upload] = {}
         for low in range(0, len(order), size):
             group = order[low : low + size]
-            uploads |= zip(group, train_together(run, [tasks[i] for i in group]), strict=True)
-        return [uploads[i] for i in range(len(jobs))]
+            uploads |= zip(group, train_together(self.problem, [bound[i] for i in group]), strict=True)
+        return [uploads[i] for i in range(len(bound))]
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,10 @@ class Stack:
     sizes: list[int]
 
 
-def train_together(run: Run, tasks: Sequence[Task]) -> list[Upload]:
+def train_together(problem: Problem, tasks: Sequence[Task]) -> list[Upload]:
     """Do all steps of some clients."""
     import torch
 
-    problem, training = run.problem, run.spec.training
     received = torch.stack([task.job.received for task in tasks])
     w, g = received.clone(), torch.empty_like(received)
     gradient = _bind(problem, w, g, [task.terms for task in tasks])
@@ -102,11 +101,11 @@ def train_together(run: Run, tasks: Sequence[Task]) -> list[Upload]:
     adders = [
         (k, term.add_gradient) for k, task in enumerate(tasks) for term in task.terms if term.add_gradient
     ]
-    step = stepper(training, w)
+    step = stepper(tasks[0].training, w)
     longest = max((task.rates for task in tasks), key=len)
     done: dict[int, Tensor] = {}
 
-    for t, batches in enumerate(zip_longest(*(_rows(training, task) for task in tasks), fillvalue=NONE)):
+    for t, batches in enumerate(zip_longest(*map(_rows, tasks), fillvalue=NONE)):
         stack = _gather(problem, tasks, batches)
         gradient(stack)
         with torch.no_grad():
@@ -174,8 +173,9 @@ def _directions(tasks: Sequence[Task], g: Tensor) -> tuple[Tensor, Tensor]:
     return scales, offsets
 
 
-def _rows(training: Training, task: Task) -> Iterator[NDArray[np.int64]]:
+def _rows(task: Task) -> Iterator[NDArray[np.int64]]:
     """Yield the row indices of each of a client's batches."""
+    training = task.training
     drawn = passes(len(task.block), training.batch_size, training.drop_last, task.rng)
     for batch in islice(drawn, len(task.rates)):
         yield np.arange(len(task.block)) if batch is None else batch.numpy()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fedcore.local.engine import Engine
     from fedcore.problem import Block
+    from fedcore.spec import Training
 
 
 def number_of_steps(run: Run, client: int) -> int:
@@ -57,6 +58,7 @@ class Task:
 
     Attributes:
         block: the client's rows.
+        training: the run's settings of local training.
         rates: the learning rate of each gradient step.
         rng: the stream that batches are drawn from.
         terms, direction: the objective's terms and the update rule, bound to the client.
@@ -64,6 +66,7 @@ class Task:
 
     job: Job
     block: Block
+    training: Training
     rates: list[float]
     rng: np.random.Generator
     terms: list[BoundTerm]
@@ -75,12 +78,13 @@ class Task:
         return Upload(job.client, job.slot, len(self.block), job.received, w, len(self.rates), self.rates[0])
 
 
-def prepare(run: Run, state: State, job: Job) -> Task:
+def make_task(run: Run, state: State, job: Job) -> Task:
     """Bind a job to its client's data, random stream, terms and update rule."""
     purpose = f"batches/{job.stage}" if job.stage else "batches"
     return Task(
         job,
         run.problem.clients[job.client],
+        run.spec.training,
         learning_rates(run, state, job.client),
         run.streams.get(purpose, state.round, job.client),
         [term.bind(run, state, job) for term in run.recipe.objective],
@@ -88,18 +92,16 @@ def prepare(run: Run, state: State, job: Job) -> Task:
     )
 
 
-def train_client(engine: Engine, run: Run, state: State, job: Job) -> Upload:
+def train_client(engine: Engine, task: Task) -> Upload:
     """Train one client from the model it received."""
     import torch
 
-    training = run.spec.training
-    task = prepare(run, state, job)
-    direction = task.direction
+    training, direction = task.training, task.direction
     adders = [term.add_gradient for term in task.terms if term.add_gradient]
     plain = training.optimizer == "sgd" and not adders and not direction.anchored
     drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
     steps = zip(task.rates, drawn, strict=False)
-    w = job.received.clone()
+    w = task.job.received.clone()
     with torch.no_grad():
         if plain and engine.in_place:
             descend = engine.bind(w, w, task.terms)
@@ -110,7 +112,7 @@ def train_client(engine: Engine, run: Run, state: State, job: Job) -> Upload:
         else:
             g = torch.empty_like(w)
             gradient = engine.bind(w, g, task.terms)
-            anchor = engine.bind(job.received, g, ()) if direction.anchored else None
+            anchor = engine.bind(task.job.received, g, ()) if direction.anchored else None
             step = stepper(training, w)
             for lr, (x, y) in steps:
                 gradient(x, y)

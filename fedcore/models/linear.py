@@ -62,6 +62,10 @@ def build(options: LinearOptions, shape: Shape) -> Linear:
 PLUGINS = (
     Plugin("linear", LinearOptions, build, "softmax regression", "convex case of all five papers"),
     Plugin(
-        "logistic", LinearOptions, build, "logistic regression (softmax over the classes)", "RADFed, eICU"
+        "logistic",
+        LinearOptions,
+        build,
+        "logistic regression (softmax over the classes)",
+        "RADFed, Section IV-B (eICU)",
     ),
 )

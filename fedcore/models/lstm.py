@@ -11,6 +11,7 @@ from pydantic import PositiveInt
 
 from fedcore.errors import SpecError
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer, uniform
+from fedcore.options import left_out
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 class LstmOptions(ModelOptions):
     """Keys of the LSTM: width of its state, number of layers, width of a trained embedding.
 
+    ``dense`` is the width of a dense ReLU layer before the head, whose output is the feature then; None for
+    no such layer.
+
     ``embedding`` is for data without token vectors of their own; where the data bring pre-trained
     vectors, those are used and stay fixed.
     """
@@ -28,16 +32,20 @@ class LstmOptions(ModelOptions):
     hidden: PositiveInt = 256
     layers: PositiveInt = 2
     embedding: PositiveInt = 8
+    dense: PositiveInt | None = left_out(None)
 
 
 @dataclass(frozen=True, eq=False)
 class Lstm(Classifier):
-    """Token embedding, stacked LSTM layers, linear head; the features are the last layer's last output.
+    """Token embedding, stacked LSTM layers, a dense ReLU layer if asked for, linear head.
+
+    The features are what feeds the head: the dense layer's activations, or the last LSTM output.
 
     Attributes:
         vocabulary: number of tokens.
         width: numbers a token vector has.
         vectors: fixed token vectors [vocabulary, width], or None if they are trained.
+        dense: width of the dense layer, or None.
     """
 
     vocabulary: int
@@ -46,14 +54,16 @@ class Lstm(Classifier):
     hidden: int = 256
     layers: int = 2
     vectors: NDArray[np.float32] | None = None
+    dense: int | None = None
     head: str = "fc.weight"
 
     @property
     def trainable(self) -> Layout:
         """``embedding.weight`` if trained, ``lstm.*_l0``, ``lstm.*_l1``, ..., ``fc.weight``, ``fc.bias``."""
         embedding = {"embedding.weight": (self.vocabulary, self.width)} if self.vectors is None else {}
-        head = {"fc.weight": (self.classes, self.hidden), "fc.bias": (self.classes,)}
-        return Layout({**embedding, **self._cells(), **head})
+        head = {"fc.weight": (self.classes, self.dense or self.hidden), "fc.bias": (self.classes,)}
+        dense = {"dense.weight": (self.dense, self.hidden), "dense.bias": (self.dense,)} if self.dense else {}
+        return Layout({**embedding, **self._cells(), **dense, **head})
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Draw the embedding from N(0, 1), cells from U(+-1/sqrt(hidden)), the head from U(+-1/sqrt(fan in)).
@@ -64,19 +74,20 @@ class Lstm(Classifier):
         embedding = rng.standard_normal((self.vocabulary, self.width)) if drawn else self.vectors
         bound = 1.0 / float(np.sqrt(self.hidden))
         cells = {name: uniform(rng, shape, bound) for name, shape in self._cells().items()}
-        head = layer(rng, "fc.", (self.classes, self.hidden))
-        return {"embedding.weight": np.asarray(embedding), **cells, **head}
+        dense = layer(rng, "dense.", (self.dense, self.hidden)) if self.dense else {}
+        head = layer(rng, "fc.", (self.classes, self.dense or self.hidden))
+        return {"embedding.weight": np.asarray(embedding), **cells, **dense, **head}
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
-        """Return the last layer's output at the last token [batch, hidden] for tokens [batch, length]."""
+        """Return the features [batch, hidden or dense] at the last token, for tokens [batch, length]."""
         from torch import _VF
-        from torch.nn.functional import embedding
+        from torch.nn.functional import embedding, linear
 
         steps = embedding(x.T, p["embedding.weight"])
         zeros = steps.new_zeros(self.layers, len(x), self.hidden)
         weights = [p[name] for name in self._cells()]
         out, _, _ = _VF.lstm(steps, (zeros, zeros), weights, True, self.layers, 0.0, False, False, False)
-        return out[-1]
+        return linear(out[-1], p["dense.weight"], p["dense.bias"]).relu() if self.dense else out[-1]
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Apply the output layer [batch, classes]."""
@@ -107,7 +118,8 @@ def build(options: LstmOptions, shape: Shape) -> Lstm:
     if shape.vocabulary is None or len(shape.inputs) != 1:
         raise SpecError(f"model.name: 'lstm' takes sequences of tokens, the data are numbers {shape.inputs}")
     width = options.embedding if shape.embeddings is None else shape.embeddings.shape[1]
-    return Lstm(shape.vocabulary, shape.classes, width, options.hidden, options.layers, shape.embeddings)
+    sizes = (width, options.hidden, options.layers)
+    return Lstm(shape.vocabulary, shape.classes, *sizes, shape.embeddings, options.dense)
 
 
 PLUGIN = Plugin(
@@ -115,5 +127,5 @@ PLUGIN = Plugin(
     LstmOptions,
     build,
     "token embedding, two LSTM layers of 256, linear head",
-    "rFedAvg, Section VI-A (Sent140); RADFed, Section V (Shakespeare)",
+    "rFedAvg, Section VI-A (Sent140); RADFed, Section IV-B (Shakespeare)",
 )

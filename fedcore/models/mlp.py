@@ -75,4 +75,4 @@ def build(options: MlpOptions, shape: Shape) -> Mlp:
     return Mlp((prod(shape.inputs), *options.hidden, shape.classes), options.activation)
 
 
-PLUGIN = Plugin("mlp", MlpOptions, build, "multi-layer perceptron", "RADFed, Section V (64-64, 200-200)")
+PLUGIN = Plugin("mlp", MlpOptions, build, "multi-layer perceptron", "RADFed, Section IV-B (64-64, 200-200)")

@@ -43,8 +43,8 @@ class MobileNetOptions(ModelOptions):
 
     ``weights``: an edition of the pre-trained weights (``tflite``, ``full``), the path of an .npz file with
     torchvision's names, or ``random`` for a trunk without training. ``resize``: side in pixels to which
-    images are enlarged first, 0 for none; the paper does not say. Give the data the scaling that the
-    weights were trained with.
+    images are enlarged first, 0 for none; the paper does not say. Data of another scaling than the edition
+    was trained with (``tflite`` symmetric, ``full`` imagenet) are refused.
     """
 
     weights: str = "tflite"
@@ -226,12 +226,18 @@ def build(options: MobileNetOptions, shape: Shape) -> MobileNetV2:
     """Make the network for colour images.
 
     Raises:
-        SpecError: the data are no colour images, or the weights do not fit.
+        SpecError: the data are no colour images or scaled otherwise, or the weights do not fit.
         DataError: the weights can't be had.
     """
     if len(shape.inputs) != 3 or shape.inputs[0] != 3:
         raise SpecError(
             f"model.name: 'mobilenetv2_head' takes images [3, height, width], the data are {shape.inputs}"
+        )
+    expected = mobilenetv2.SCALINGS.get(options.weights, shape.scaling)
+    if shape.scaling not in {"", expected}:
+        raise SpecError(
+            f"data.scaling: got '{shape.scaling}', expected '{expected}', with which the weights "
+            f"'{options.weights}' of model.weights were trained"
         )
     weights, note = _weights(options.weights, shape.source)
     return MobileNetV2(shape.classes, weights=weights, resize=options.resize, note=note)
@@ -257,5 +263,5 @@ PLUGIN = Plugin(
     MobileNetOptions,
     build,
     "MobileNetV2 with a fixed trunk; last block, last convolution and classifier are trained",
-    "RADFed, Section V-A (CIFAR-10)",
+    "RADFed, Section IV-B (CIFAR-10)",
 )

@@ -88,5 +88,5 @@ PLUGIN = Plugin(
     RffOptions,
     build,
     "random Fourier features and a linear head",
-    "DL-opt / FedOMW, Section V; FedAvgR, Section 4",
+    "DL-opt / FedOMW, Section 5.1; FedAvgR, Section 5",
 )

@@ -18,7 +18,8 @@ class MmdToOthers(Term):
     ``pairwise``: 1/(N-1) sum_{j != k} ||delta_k - delta_j||^2 (rFedAvg, eq. 5); else ||delta_k - mean_{j
     != k} delta_j||^2 (rFedAvg+, Section IV-C). Both have the gradient 2 (delta_k - mean_{j != k} delta_j)
     in delta_k. delta_k is the batch's mean feature under the model being trained; the others are held
-    fixed. ``include_self`` counts client k among the others.
+    fixed. The others are all N clients or, where the exchange shares no more, those of the round's cohort.
+    ``include_self`` counts client k among them.
     """
 
     lam: float
@@ -28,10 +29,12 @@ class MmdToOthers(Term):
     label: str = "MMD"
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
-        """Bind to the mean of the other clients' features."""
-        if self.lam == 0 or len(state.server["delta"]) < 2:
+        """Bind to the mean of the other clients' features; to nothing where there is no other."""
+        delta = state.server["delta"]
+        shared = state.values.get("delta_of", range(len(delta)))
+        if self.lam == 0 or len(shared) < 2:
             return BoundTerm()
-        others = others_of(state.server["delta"], job.client, self.include_self)
+        others = delta[[client for client in shared if self.include_self or client != job.client]]
         target = others.mean(dim=0)
         spread = (others - target).square().sum(dim=1).mean() if self.pairwise else None
         lam = self.lam * len(others) if self.summed else self.lam
@@ -44,10 +47,3 @@ class MmdToOthers(Term):
             return batch.weights[:, None] * (batch.weights @ phi - target) * (2 * lam)
 
         return BoundTerm(feature_loss=loss, feature_gradient=gradient)
-
-
-def others_of(delta: Tensor, client: int, include_self: bool) -> Tensor:
-    """Return the mean features [N-1, d] of all clients but one (or of all)."""
-    import torch
-
-    return delta if include_self else torch.cat([delta[:client], delta[client + 1 :]])

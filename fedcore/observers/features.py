@@ -48,9 +48,9 @@ class ClientFeatures(Part):
     def arrays(self, state: State) -> dict[str, dict[str, NDArray[np.generic]]]:
         """Return ``client`` [n], ``label`` [n] and ``features`` [n, d], clients in the order of their ids.
 
-        Nothing, where the run diverged before its last round.
+        Nothing, where the run diverged before its last round, or no client trains.
         """
-        if "features" not in state.clients:
+        if not state.clients.get("features"):
             return {}
         kept = {client: rows.cpu().numpy() for client, rows in sorted(state.clients["features"].items())}
         labels = state.clients["labels"]

@@ -52,7 +52,7 @@ class MixtureFeatures(Part):
         found = {
             "round": np.array(state.values["mixture"], dtype=np.int64),
             "client": state.server["mixture_clients"].cpu().numpy(),
-            "features": state.server["mixture"].cpu().numpy(),
+            "features": state.server["mixture_features"].cpu().numpy(),
         }
         return {"mixture": found}
 
@@ -67,8 +67,8 @@ class MixtureFeatures(Part):
         rows = {k: self._drawn(run, k) for k in problem.active}
         parts = [features(problem, state.model, problem.clients[k].x[own]) for k, own in rows.items()]
         kept = torch.cat(parts)[None]
-        before = state.server.get("mixture")
-        state.server["mixture"] = kept if before is None else torch.cat([before, kept])
+        before = state.server.get("mixture_features")
+        state.server["mixture_features"] = kept if before is None else torch.cat([before, kept])
         clients = [k for k, own in rows.items() for _ in own]
         state.server["mixture_clients"] = torch.tensor(clients)
         state.values["mixture"] = [*state.values["mixture"], done]

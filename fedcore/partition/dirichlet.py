@@ -105,6 +105,6 @@ PLUGIN = Plugin(
     options=Options,
     build=build,
     summary="Dirichlet skew by one of six named conventions.",
-    source="Hsu et al. 2019; NIID-Bench; RADFed, section IV-A; ComFed, section IV-A; FedOMW, section V-A",
+    source="Hsu et al. 2019; NIID-Bench; RADFed, section IV-A; ComFed, section V; FedOMW, section 5.1",
     released="fedomw: shuffled with legacy_seed 2020, so that labels are IID and sizes alone are skewed",
 )

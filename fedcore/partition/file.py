@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ from pydantic import NonNegativeInt, model_validator
 
 from fedcore.data import Dataset, Partition
 from fedcore.errors import DataError, SpecError
-from fedcore.files import sha256_file
+from fedcore.files import read_json, sha256_file
 from fedcore.partitioning.base import PartitionOptions
 from fedcore.partitioning.file import load
 from fedcore.registry import Plugin
@@ -75,7 +74,7 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     if path.suffix == ".npz":
         return load(path)[0]
     try:
-        lists = json.loads(path.read_text(encoding="utf-8"))
+        lists = read_json(path)
     except (ValueError, OSError):
         raise DataError(f"{path}: not a JSON file of row lists") from None
     return from_lists(lists, total, options.drop_rest, str(path))

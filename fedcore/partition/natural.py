@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
+from pydantic import PositiveInt, model_validator
 
 from fedcore.data import Dataset, Partition
 from fedcore.errors import SpecError
+from fedcore.options import left_out
 from fedcore.partition.iid import iid
 from fedcore.partitioning.base import PartitionOptions, Rows
 from fedcore.registry import Plugin
@@ -18,14 +21,31 @@ class Options(PartitionOptions):
 
     Attributes:
         clients: how many to sample; None takes all.
-        min_rows: how many rows a client needs to be taken.
+        users: how many natural clients to sample and to group at random, in equal numbers but for one, into
+            ``clients`` clients; None makes each natural client one of its own.
+        min_rows: how many rows a natural client needs to be taken.
         shuffled: shuffle the rows of the chosen clients and deal them out evenly to as many clients, the
             IID counterpart of a natural split.
     """
 
     clients: PositiveInt | None = None
+    users: PositiveInt | None = left_out(None)
     min_rows: PositiveInt = 1
     shuffled: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_user_each(cls, values: Any) -> Any:
+        """Leave ``users`` out where it equals ``clients``, which is one natural client each."""
+        if isinstance(values, dict) and values.get("users") == values.get("clients"):
+            return {key: value for key, value in values.items() if key != "users"}
+        return values
+
+    @model_validator(mode="after")
+    def _enough_users(self) -> Options:
+        if self.users is not None and (self.clients is None or self.users < self.clients):
+            raise ValueError(f"users: got {self.users}, expected clients, and no fewer users than clients")
+        return self
 
 
 def by_group(groups: NDArray[np.int64], count: int) -> list[Rows]:
@@ -36,7 +56,12 @@ def by_group(groups: NDArray[np.int64], count: int) -> list[Rows]:
 
 
 def natural(
-    groups: NDArray[np.int64], count: int, clients: int | None, min_rows: int, rng: np.random.Generator
+    groups: NDArray[np.int64],
+    count: int,
+    clients: int | None,
+    min_rows: int,
+    rng: np.random.Generator,
+    key: str = "clients",
 ) -> list[Rows]:
     """Return the rows of the natural clients, or of ``clients`` sampled ones, in order of their ids.
 
@@ -46,6 +71,7 @@ def natural(
         clients: how many to sample without replacement among the eligible, or None for all of them.
         min_rows: how many rows a client needs to be eligible.
         rng: used for the sampling alone.
+        key: the option that asks for so many.
 
     Source: rFedAvg, section VI-A (users of Sent140, writers of FEMNIST); RADFed, section IV-B (speaking
     roles, hospitals).
@@ -59,12 +85,20 @@ def natural(
         chosen = list(range(len(eligible)))
     elif clients > len(eligible):
         raise SpecError(
-            f"partition.clients: got {clients}, expected at most {len(eligible)} "
+            f"partition.{key}: got {clients}, expected at most {len(eligible)} "
             f"(natural clients with {min_rows} or more rows)"
         )
     else:
         chosen = sorted(rng.choice(len(eligible), clients, replace=False).tolist())
     return [eligible[i] for i in chosen]
+
+
+def grouped(users: list[Rows], clients: int, rng: np.random.Generator) -> list[Rows]:
+    """Deal users out at random to clients, so that numbers of users differ by one at most.
+
+    Source: rFedAvg, section VI-A: 500 users of Sent140, 20 clients in the cross-silo setting.
+    """
+    return [np.concatenate([users[i] for i in own]) for own in iid(len(users), clients, rng)]
 
 
 def groups_of(dataset: Dataset, name: str) -> tuple[NDArray[np.int64], int]:
@@ -84,14 +118,19 @@ def groups_of(dataset: Dataset, name: str) -> tuple[NDArray[np.int64], int]:
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Give each natural client its rows; rows of clients left out are dropped."""
     groups, count = groups_of(dataset, "natural")
-    clients = natural(groups, count, options.clients, options.min_rows, rng)
+    wanted, key = (options.users, "users") if options.users else (options.clients, "clients")
+    clients = natural(groups, count, wanted, options.min_rows, rng, key)
     if not clients:
         raise SpecError(f"partition.min_rows: no natural client has {options.min_rows} rows")
+    note = f"{len(clients)} natural clients"
+    if options.users and options.clients:
+        clients = grouped(clients, options.clients, rng)
+        note += f" grouped into {options.clients}"
     held = np.concatenate(clients)
     if options.shuffled:
         clients = [held[rows] for rows in iid(len(held), len(clients), rng)]
     dropped = np.setdiff1d(np.arange(len(groups)), held)
-    note = f"{len(clients)} natural clients" + (", rows shuffled between them" if options.shuffled else "")
+    note += ", rows shuffled between them" if options.shuffled else ""
     if len(dropped):
         note += f"; {len(dropped)} rows of clients left out"
     return Partition(clients=tuple(clients), dropped=dropped, note=note)

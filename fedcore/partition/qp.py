@@ -36,7 +36,7 @@ REDRAWS = 1000
 
 
 class Options(PartitionOptions):
-    """Concentrations, features and Algorithm 3's numbers, with the values of RADFed's section IV-D.
+    """Concentrations, features and Algorithm 3's numbers, with the values of RADFed's sections IV-B and IV-D.
 
     Attributes:
         clients: how many.

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcore.data import Dataset, Partition
 from fedcore.data import Rows as DataRows
@@ -39,7 +40,7 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
         partition = _after_pool(plugin, options, dataset, streams)
     else:
         partition = plugin.build(options, dataset, streams.get("partition"))
-    check(partition, len(dataset.train), plugin.name)
+    check(partition, len(dataset.train), f"partition '{plugin.name}'")
     if options.fold is not None:
         partition = _by_client(partition, options.fold, streams)
     elif options.validation > 0 and options.validation_from == "clients":
@@ -47,20 +48,48 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
     return _tidy(partition)
 
 
-def check(partition: Partition, rows: int, name: str) -> None:
-    """Make sure that each of ``rows`` rows is held once or dropped.
+def check(partition: Partition, rows: int, where: str) -> None:
+    """Make sure that each of ``rows`` rows is held once or dropped, and a held-out client's is held out.
+
+    Args:
+        partition: what is checked.
+        rows: how many rows the data have.
+        where: the file or the plug-in that it comes from.
 
     Raises:
-        SpecError: a row is out of range, held twice, or missing.
+        SpecError: a row is out of range, held twice, or missing; the line names who holds it.
     """
-    held = np.concatenate([*partition.clients, *_others(partition)])
-    if held.size and (held.min() < 0 or held.max() >= rows):
-        raise SpecError(f"partition '{name}': row {held.max()} is out of range, the data have {rows} rows")
+    clients = [(f"client {client}", own) for client, own in enumerate(partition.clients)]
+    times = _times([*clients, *_others(partition)], rows, where)
+    if (times == 0).any():
+        row = int(np.argmin(times))
+        raise SpecError(f"{where}: row {row} is neither held nor dropped, expected each of {rows} rows once")
+    apart = [(f"held-out client {client}", own) for client, own in enumerate(partition.held_out)]
+    served = np.isin(np.arange(rows), _joined(own for name, own in _others(partition) if name != "dropped"))
+    if (lost := (_times(apart, rows, where) > 0) & ~served).any():
+        row = int(np.argmax(lost))
+        who = next(name for name, own in apart if row in own)
+        raise SpecError(f"{where}: {who}: row {row} is neither a validation nor a test row")
+
+
+def _times(parts: list[tuple[str, Rows]], rows: int, where: str) -> NDArray[np.int64]:
+    """Return how often each of ``rows`` rows is held, [rows], 0 or 1; refuse any other."""
+    held = _joined(own for _, own in parts)
+    owner = np.repeat(np.arange(len(parts)), np.array([len(own) for _, own in parts], np.int64))
+    outside = (held < 0) | (held >= rows)
+    if outside.any():
+        place = int(np.argmax(outside))
+        raise SpecError(
+            f"{where}: {parts[owner[place]][0]}: row {held[place]} is out of range, the data have {rows} rows"
+        )
     times = np.bincount(held, minlength=rows)
     if (times > 1).any():
-        raise SpecError(f"partition '{name}': row {int(np.argmax(times > 1))} is held more than once")
-    if (times == 0).any():
-        raise SpecError(f"partition '{name}': row {int(np.argmin(times))} is neither held nor dropped")
+        row = int(np.argmax(times > 1))
+        first, second = (parts[owner[place]][0] for place in np.flatnonzero(held == row)[:2])
+        raise SpecError(
+            f"{where}: row {row} is held more than once, by {first} and {second}, expected each row once"
+        )
+    return times
 
 
 def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows, Rows, Rows]:
@@ -99,7 +128,7 @@ def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, str
         client_features={key: column[kept] for key, column in dataset.client_features.items()},
     )
     inner = plugin.build(options, rest, streams.get("partition"))
-    check(inner, len(kept), plugin.name)
+    check(inner, len(kept), f"partition '{plugin.name}'")
     return Partition(
         clients=tuple(kept[rows] for rows in inner.clients),
         validation=np.concatenate([taken, kept[inner.validation]]),
@@ -153,9 +182,9 @@ def _tidy(partition: Partition) -> Partition:
     )
 
 
-def _others(partition: Partition) -> list[Rows]:
-    test = [] if partition.test is None else [partition.test]
-    return [partition.validation, partition.dropped, *test]
+def _others(partition: Partition) -> list[tuple[str, Rows]]:
+    test = [] if partition.test is None else [("test", partition.test)]
+    return [("validation", partition.validation), ("dropped", partition.dropped), *test]
 
 
 def _joined(arrays: Iterable[Rows]) -> Rows:

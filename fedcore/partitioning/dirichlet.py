@@ -71,7 +71,7 @@ def by_class_min(
 ) -> list[Rows]:
     """Repeat ``by_class`` until the smallest client has ``min_rows`` rows.
 
-    Source: NIID-Bench (Li et al. 2022).
+    Source: NIID-Bench (Li et al. 2022); ComFed, section V.
 
     Raises:
         SpecError: no draw in ``retries`` had that many.
@@ -125,9 +125,9 @@ def by_client(
 
     At each turn a client at random draws a label of its own proportions and takes a row of that label,
     if one is left. So each row of label c goes to client t with probability p_tc / sum_s p_sc, which is
-    how it is done here. Sizes and labels are skewed.
+    how it is done here. Labels are skewed, sizes nearly equal.
 
-    Source: ComFed, section IV-A.
+    Source: a second reading of ComFed, section V.
     """
     proportions = dirichlet(alpha, clients, _classes(labels), rng)
     pieces: list[list[Rows]] = [[] for _ in range(clients)]
@@ -161,7 +161,7 @@ def fedomw(
         shuffled: map the indices through a random permutation of the rows.
         legacy_seed: take the draws (not the permutation) from numpy's legacy generator with this seed.
 
-    Source: FedOMW, section V-A, and its released code.
+    Source: FedOMW, section 5.1, and its released code.
     """
     source: Random = rng if legacy_seed is None else np.random.RandomState(legacy_seed)
     drawn = by_class_min(

@@ -73,17 +73,21 @@ def load(path: Path) -> tuple[Partition, dict[str, Any]]:
     } - set(found)
     if missing:
         raise DataError(f"{path}: not a partition file ('{min(missing)}' is missing)")
-    if int(found["format"]) != FORMAT:
-        raise DataError(f"{path}: partition format {int(found['format'])}, expected {FORMAT}")
+    if found["format"].tolist() != FORMAT:
+        raise DataError(f"{path}: partition format {found['format'].tolist()}, expected {FORMAT}")
+    try:
+        note, origin = found["note"].tobytes().decode(), json.loads(found["identity"].tobytes())
+    except ValueError:
+        raise DataError(f"{path}: damaged ('note' or 'identity' is no text)") from None
     partition = Partition(
-        clients=_unpacked(path, found, ""),
-        validation=found["validation"].astype(np.int64),
-        test=found["test"].astype(np.int64) if "test" in found else None,
-        dropped=found["dropped"].astype(np.int64),
-        note=found["note"].tobytes().decode(),
-        held_out=_unpacked(path, found, "held_out_"),
+        clients=_unpacked(path, found, "", "client"),
+        validation=_rows(path, found, "validation"),
+        test=_rows(path, found, "test") if "test" in found else None,
+        dropped=_rows(path, found, "dropped"),
+        note=note,
+        held_out=_unpacked(path, found, "held_out_", "held-out client"),
     )
-    return partition, json.loads(found["identity"].tobytes())
+    return partition, origin
 
 
 def _packed(prefix: str, clients: tuple[NDArray[np.int64], ...]) -> dict[str, NDArray[Any]]:
@@ -93,11 +97,32 @@ def _packed(prefix: str, clients: tuple[NDArray[np.int64], ...]) -> dict[str, ND
     }
 
 
-def _unpacked(path: Path, found: dict[str, NDArray[Any]], prefix: str) -> tuple[NDArray[np.int64], ...]:
-    sizes, rows = found[f"{prefix}sizes"], found[f"{prefix}rows"].astype(np.int64)
+def _unpacked(
+    path: Path, found: dict[str, NDArray[Any]], prefix: str, who: str
+) -> tuple[NDArray[np.int64], ...]:
+    sizes = _rows(path, found, f"{prefix}sizes")
+    if (sizes < 0).any():
+        client = int(np.argmax(sizes < 0))
+        raise DataError(f"{path}: {who} {client}: size {sizes[client]}, expected 0 or more")
+    rows = _rows(path, found, f"{prefix}rows", who, sizes)
     if int(sizes.sum()) != len(rows):
         raise DataError(f"{path}: damaged ({len(rows)} rows, expected {int(sizes.sum())})")
     return tuple(np.split(rows, np.cumsum(sizes)[:-1])) if len(sizes) else ()
+
+
+def _rows(
+    path: Path, found: dict[str, NDArray[Any]], name: str, who: str = "", sizes: Any = ()
+) -> NDArray[np.int64]:
+    """Return a list of whole numbers; one that is none is refused, with the client that has it, if any."""
+    array = found[name]
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    numbers = array.ravel() if array.dtype.kind == "f" else np.zeros(0)
+    place = int(np.argmax(numbers % 1 != 0)) if len(numbers) else 0
+    client = int(np.searchsorted(np.cumsum(sizes), place, side="right")) if len(sizes) else None
+    whose = name if client is None else f"{who} {client}"
+    what = f"{numbers[place]:g}" if len(numbers) else f"{array.dtype} of shape {array.shape}"
+    raise DataError(f"{path}: {whose}: got {what} in a list of {array.dtype}, expected whole numbers")
 
 
 def identity(partition: dict[str, Any], data: dict[str, Any], seed: int, data_sha256: str) -> dict[str, Any]:

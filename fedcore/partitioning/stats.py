@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,12 @@ from fedcore.data import Dataset, Partition
 
 MOST_COMPARED = 2000
 MOST_LISTED = 10_000
+
+
+def warn_of_empty(empty: int, clients: int) -> None:
+    """Say on standard error that clients hold no row, if any does; these never train."""
+    if empty:
+        print(f"warning: {empty:,} of {clients:,} clients hold no row and never train", file=sys.stderr)
 
 
 def label_counts(

@@ -31,6 +31,6 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
                 known = found.setdefault(str(user), ([], []))
                 known[0].extend(x)
                 known[1].extend(y)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(f"{path}: not LEAF json ({type(error).__name__}: {reason(error)})") from None
     return found

@@ -20,6 +20,8 @@ def read_libsvm(path: Path, features: int) -> tuple[NDArray[np.float64], NDArray
         lines = path.read_text(encoding="ascii").splitlines()
     except UnicodeDecodeError:
         raise DataError(f"{path}: not LIBSVM text (bytes outside ASCII)") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
     numbered = [(number, line.split()) for number, line in enumerate(lines, 1)]
     rows = [(number, tokens) for number, tokens in numbered if tokens]
     if not rows:

@@ -52,3 +52,18 @@ def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
         raise DataError(f"{path}: no such file") from None
     except UNREADABLE as error:
         raise DataError(f"{path}: not a readable npz archive ({reason(error)})") from None
+
+
+def whole(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return numbers that were read from a file as int64.
+
+    Raises:
+        DataError: one is no whole number, or too large for int64.
+    """
+    with np.errstate(invalid="ignore"):
+        made = values.astype(np.int64)
+    bad = np.argwhere((made != values) | ((made < 0) != (values < 0)))
+    if len(bad):
+        found = values[tuple(bad[0])]
+        raise DataError(f"{path}: {found} in row {bad[0][0]}, expected whole numbers from -2^63 to 2^63 - 1")
+    return made

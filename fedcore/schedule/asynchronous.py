@@ -24,6 +24,10 @@ class Asynchronous(Schedule):
     max_staleness: int
     label: str = "asynchronous"
 
+    def trainings(self, cohort: int) -> int:
+        """Return one, whatever the cohort is."""
+        return 1
+
     def start(self, run: Run, state: State) -> None:
         """Check events that are given; keep the first version."""
         events = run.spec.participation.events or ()

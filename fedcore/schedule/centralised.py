@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fedcore.local import engines
+from fedcore.local.train import make_task
 from fedcore.parts import Aggregation, Job, Plan, Run, Schedule, State, UpdateRule, Upload
 from fedcore.problem import Block
 
@@ -47,7 +48,7 @@ def train_pooled(run: Run, state: State, model: Tensor, cohort: tuple[int, ...],
     engine = engines.choose(run.spec, problem)
     plain = replace(run.recipe, objective=(), update=UpdateRule(), exchange=())
     alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=run.steps[:1])
-    (upload,) = engine.train(alone, state, [Job(client=0, slot=0, stage=stage, received=model)])
+    (upload,) = engine.train([make_task(alone, state, Job(client=0, slot=0, stage=stage, received=model))])
     return upload.model
 
 

@@ -29,6 +29,10 @@ class Redistribution(Schedule):
             groups=tuple(0 for _ in first),
         )
 
+    def trainings(self, cohort: int) -> int:
+        """Return S times the cohort."""
+        return cohort * self.select.redistributions
+
     def columns(self, state: State) -> dict[str, float]:
         """Report the inner rounds done, which other algorithms' rounds compare with."""
         return {"inner_rounds": state.round * self.select.redistributions}

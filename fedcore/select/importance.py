@@ -82,4 +82,5 @@ class Importance(Assignments):
         block = run.problem.clients[client]
         if self.score == "sample":
             return squared_norms(run.problem, model, block).double().mean()
-        return batch_norms(run, model, block, run.streams.get(purpose, round, client)).double().mean()
+        rng = run.streams.get(purpose, round, client)
+        return batch_norms(run.engine, model, block, run.spec.training.batch_size, rng).double().mean()

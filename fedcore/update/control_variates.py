@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fedcore.aggregate.mean import Weights
+from fedcore.errors import SpecError
+from fedcore.local.accumulation import norm
 from fedcore.local.engine import full_gradient
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Averaging = Literal["uniform", "mixed", "nk"]
+Divisor = Literal["steps", "norm"]
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,15 @@ class ControlVariates(UpdateRule):
     Option 1: c_k+ is the client's full gradient at the server's model. Option 2: c_k+ = c_k - c +
     (w - w_k) / (tau_k eta). The server adds (S/N) mean(c_k+ - c_k) to c, or with averaging ``nk``
     sum_k (n_k/n) (c_k+ - c_k) over the cohort. Karimireddy et al., Algorithm 1.
+
+    With local momentum (w - w_k) / (tau_k eta) is no gradient: 2.26 for a gradient of 1, momentum .9 and
+    four steps. ``divisor="norm"`` takes (w - w_k) / (||a_k||_1 eta), a mean of the gradients on the way, with
+    a_k of FedNova (``fedcore.local.accumulation``).
     """
 
     option: Literal[1, 2] = 1
     averaging: Averaging = "uniform"
+    divisor: Divisor = "steps"
     label: str = "corrected SGD"
 
     def start(self, run: Run, state: State) -> None:
@@ -40,9 +48,12 @@ class ControlVariates(UpdateRule):
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Compute c_k+ on the client."""
         if self.option == 1:
-            upload.extras["control"] = full_gradient(run, job.received, job.client)
+            upload.extras["control"] = full_gradient(
+                run.engine, job.received, run.problem.clients[job.client]
+            )
         else:
-            drift = (upload.received - upload.model) / (upload.steps * upload.lr)
+            length = upload.steps if self.divisor == "steps" else norm(run, state, job.client)
+            drift = (upload.received - upload.model) / (length * upload.lr)
             upload.extras["control"] = _own(state, job.client) - state.server["control"] + drift
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
@@ -64,6 +75,20 @@ class ControlVariates(UpdateRule):
         """c down and the change of c_k up, for each client of the cohort."""
         control = len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number
         return Traffic(down=control, up=control)
+
+
+def controls(
+    option: Literal[1, 2], averaging: Averaging, divisor: Divisor, optimizer: str
+) -> ControlVariates:
+    """Return the control variates that an algorithm's options ask for.
+
+    Raises:
+        SpecError: ``divisor="norm"`` with option 1, or with an optimizer that isn't linear in the gradients.
+    """
+    if divisor == "norm" and (option == 1 or optimizer == "rmsprop"):
+        found = "option 1" if option == 1 else f"training.optimizer '{optimizer}'"
+        raise SpecError(f"algorithm.divisor: got 'norm' with {found}, expected option 2 and sgd or momentum")
+    return ControlVariates(option, averaging, divisor)
 
 
 def model_weights(averaging: Averaging) -> Weights:

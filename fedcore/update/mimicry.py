@@ -37,7 +37,9 @@ class Mimicry(UpdateRule):
     def before(self, run: Run, state: State, plan: Plan) -> None:
         """Collect the cohort's full gradients at the server's model."""
         sizes = [len(run.problem.clients[k]) if self.weights == "nk" else 1 for k in plan.cohort]
-        gradients = (full_gradient(run, state.model, client) for client in plan.cohort)
+        gradients = (
+            full_gradient(run.engine, state.model, run.problem.clients[client]) for client in plan.cohort
+        )
         state.server["gradient"] = weighted_sum(gradients, [size / sum(sizes) for size in sizes])
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:

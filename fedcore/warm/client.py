@@ -10,7 +10,8 @@ import socket
 import sys
 import time
 
-from fedcore.warm import VARIABLE, place
+from fedcore.errors import FedcoreError, say
+from fedcore.warm import VARIABLE, VARIABLES, place, private, refuse_others
 
 KILLED = 137
 DECLINED = b"declined"
@@ -25,13 +26,16 @@ def delegate(arguments: list[str]) -> int | None:
     """
     path, _, rest = os.environ.get(VARIABLE, "").partition("|")
     owner, _, where = rest.partition("|")
-    if not owner or where != place():
+    if not owner or where != place() or sys.platform != "linux":
         return None
     began, kills = time.time(), memory_kills()
     try:
         connection = _connection(path, owner)
         _send(connection, arguments)
         reply = b"".join(iter(lambda: connection.recv(64), b""))
+    except FedcoreError as error:
+        say(f"{path}: not used as the shared process: {error}", error=True)
+        return None
     except OSError:
         return None
     if reply == DECLINED:
@@ -56,7 +60,7 @@ def _tell(arguments: list[str], began: float, memory: bool) -> None:
 
     why = "out of memory: the system killed the process" if memory else "the process was killed"
     hint = "" if memory else " (out of memory?)"
-    print(f"error: {why}{hint}; repeat the command to go on from the checkpoint", file=sys.stderr)
+    say(f"error: {why}{hint}; repeat the command to go on from the checkpoint", error=True)
     if arguments[0] == "run-batch":
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             with open(arguments[1]) as batch:
@@ -67,8 +71,8 @@ def _tell(arguments: list[str], began: float, memory: bool) -> None:
 def begin() -> None:
     """Start the warm process before there is a command for it: for commands of one thread, as runs are."""
     path, _, rest = os.environ[VARIABLE].partition("|")
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, FedcoreError):
+        private(os.path.dirname(path))
         _start(path, rest.partition("|")[0], **dict.fromkeys(THREADS, "1"))
 
 
@@ -82,8 +86,7 @@ def _send(connection: socket.socket, arguments: list[str]) -> None:
     request = {
         "arguments": arguments,
         "decisive": decisive(),
-        "environment": dict(os.environ),
-        "folder": os.getcwd(),
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
     payload = json.dumps(request).encode()
     for stream in (sys.stdout, sys.stderr):
@@ -93,14 +96,16 @@ def _send(connection: socket.socket, arguments: list[str]) -> None:
 
 
 def _connection(path: str, owner: str) -> socket.socket:
-    """Connect to the warm process, and start it if this is the first command."""
+    """Connect to the warm process, and start it if this is the first command.
+
+    Raises:
+        FedcoreError: the socket's folder, or the process that listens, is not this user's alone.
+    """
+    private(os.path.dirname(path))
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path)
     except (FileNotFoundError, ConnectionRefusedError):
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        if os.stat(os.path.dirname(path)).st_uid != os.getuid():
-            raise
         with open(f"{path}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
@@ -108,6 +113,7 @@ def _connection(path: str, owner: str) -> socket.socket:
             except (FileNotFoundError, ConnectionRefusedError):
                 _start(path, owner)
                 connection.connect(path)
+    refuse_others(connection)
     return connection
 
 

@@ -12,6 +12,9 @@ import sys
 import threading
 import traceback
 
+from fedcore.errors import FedcoreError
+from fedcore.warm import VARIABLES, refuse_others
+
 OWNER_SECONDS = 1.0
 
 
@@ -22,12 +25,13 @@ def serve(listening: socket.socket, owner: int, path: str) -> None:
     while _alive(owner):
         if select.select([listening], [], [], OWNER_SECONDS)[0]:
             connection, _ = listening.accept()
-            if os.fork() == 0:
-                listening.close()
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _child(connection)
-            connection.close()
+            with connection, contextlib.suppress(FedcoreError):
+                refuse_others(connection)
+                if os.fork() == 0:
+                    listening.close()
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    _child(connection)
     for name in (path, f"{path}.lock"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
@@ -49,9 +53,9 @@ def _child(connection: socket.socket) -> None:
             os.dup2(stream, number)
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", 1, closefd=False)
-        os.environ.clear()
+        for name in VARIABLES:
+            os.environ.pop(name, None)
         os.environ.update(request["environment"])
-        os.chdir(request["folder"])
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         code = _execute(request["arguments"])
     except BaseException:

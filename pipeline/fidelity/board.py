@@ -1,7 +1,7 @@
 """Published cells beside ours, the order of the methods, and the claims: reports in, frames out.
 
-A report whose name ends in ``_released`` is another reading of the paper's own table, and so is such a row of
-a table: both are compared with the same published cells, as a table of their own.
+A report whose name ends in one of ``READINGS``, like ``table1_released``, is another reading of the paper's
+own table, and so is such a row: both are compared with the same published cells, as a table of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipeline.report import agreement
 from pipeline.report.collect import REPRODUCTION
 from pipeline.stand_ins import ON_STAND_IN, stands_in
 
-RELEASED = "_released"
+READINGS = ("released", "by_client", "cohort")
 KEY = ["paper", "target", "row", "column"]
 MEASURED = ["mean", "std", "n", "seeds"]
 CELLS = [
@@ -45,11 +45,9 @@ CELLS = [
 ]
 TABLES = ["paper", "target", "variant", "cells", "compared", "within_margin", "within_interval", "tau"]
 CLAIMS = ["paper", "id", "text", "source", "target", "scale", "verdict", "detail", "told", "printed"]
-SCORES = frozenset({"percent", "f1_percent", "auc_percent", agreement.CHANGE, "score"})
-RANKED = SCORES | {"bytes"}
+RANKED = agreement.PERCENTAGES | {"bytes"}
 NOT_BUILT, NO_CELL, NO_RUN = "not built", "no such cell", "no finished run"
 SHORT, NOT_JUDGED = "not enough runs", "not comparable"
-AGREES, DIFFERS = "agrees", "differs"
 Reports = Mapping[tuple[str, str], pd.DataFrame]
 
 
@@ -85,7 +83,7 @@ def board(scale: str, folder: Path = Path("reports")) -> Board:
     claims = [claim for paper in names for claim in ledger(paper)]
     printed = pd.concat([printed_cells(paper, published(paper)) for paper in names], ignore_index=True)
     wanted = {*printed[["paper", "target"]].itertuples(index=False, name=None)}
-    wanted |= {(paper, target + RELEASED) for paper, target in wanted}
+    wanted |= {(paper, f"{target}_{reading}") for paper, target in wanted for reading in READINGS}
     wanted |= {(claim.paper, claim.target) for claim in claims}
     reports = read(sorted(wanted), folder, scale)
     cells = compare(printed, reports, scale)
@@ -112,20 +110,11 @@ def read(names: Iterable[tuple[str, str]], folder: Path, scale: str) -> Reports:
 
 
 def printed_cells(paper: str, path: Path) -> pd.DataFrame:
-    """Return a paper's published cells, with the ``margin`` that agreement allows at least.
-
-    A score may be a point off; any other number half a unit of its last printed digit.
-    """
-    frame = pd.read_csv(path, dtype={"row": str, "column": str, "mean": str})
-    decimals = frame["mean"].str.partition(".")[2].str.len()
-    return pd.DataFrame(
-        {
-            **frame[["target", "row", "column", "unit"]],
-            "paper": paper,
-            "published_mean": frame["mean"].astype(float),
-            "published_std": frame["std"].astype(float),
-            "margin": (0.5 * 10.0**-decimals).where(~frame["unit"].isin(SCORES), agreement.POINTS),
-        }
+    """Return a paper's published cells."""
+    frame = pd.read_csv(path, dtype={"row": str, "column": str, "mean": float, "std": float})
+    named = {"mean": "published_mean", "std": "published_std"}
+    return frame.rename(columns=named)[["target", "row", "column", "unit", *named.values()]].assign(
+        paper=paper
     )
 
 
@@ -139,18 +128,16 @@ def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame
     """
     own = ours(reports)
     first = printed.assign(beside=printed["target"])
-    again = first.assign(target=first["target"] + RELEASED)
-    again = again.merge(own[KEY], on=KEY)
-    both = pd.concat([first, again]).sort_values("paper", kind="stable")
+    again = [
+        first.assign(target=first["target"] + f"_{reading}").merge(own[KEY], on=KEY) for reading in READINGS
+    ]
+    both = pd.concat([first, *again]).sort_values("paper", kind="stable")
     frame = both.merge(own, on=KEY, how="left").astype(dict.fromkeys(MEASURED, "float64"))
     frame["variant"] = frame["variant"].fillna("")
     frame["difference"] = frame["mean"] - frame["published_mean"]
-    allowed = [
-        agreement.within_margin(cells, points=float(str(margin)))
-        for margin, cells in frame.groupby("margin", sort=False)
-    ]
     comparable = frame["comparable"].eq(True)
-    frame["within_margin"] = pd.concat(allowed).reindex(frame.index).where(comparable)
+    near = agreement.within_margin(frame.rename(columns={"unit": "published_unit"}))
+    frame["within_margin"] = near.where(comparable)
     frame["within_interval"] = agreement.within_interval(frame).where(comparable)
     frame["built"] = (frame["paper"] + "/" + frame["beside"]).isin(map("/".join, reports))
     frame["scale"] = scale
@@ -207,24 +194,31 @@ def _judge(claim: Claim, report: pd.DataFrame | None, scale: str) -> Verdict:
     return evaluate(claim, report.assign(paper=claim.paper, target=claim.target), scale)
 
 
+def split_reading(name: str) -> tuple[str, str]:
+    """Return the name of a report or row in the text's reading, and which of ``READINGS`` it is, or ""."""
+    reading = next((reading for reading in READINGS if name.endswith(f"_{reading}")), "")
+    return (name.removesuffix(f"_{reading}"), reading) if reading else (name, "")
+
+
 def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
     own = frame if "round" not in frame else frame.iloc[:0]
-    plain = target.removesuffix(RELEASED)
-    released = own["row"].str.endswith(RELEASED) | (target != plain)
+    plain, whole = split_reading(target)
+    rows = [split_reading(row) for row in own["row"]]
+    reading = pd.Series([whole or part for _, part in rows], own.index, object)
     variant = own.get("variant", pd.Series("paper", own.index)).astype(object)
     partial = pd.Series(list(map(stands_in, *_told(own, "data_state", "published_unit"))), own.index, bool)
     judges = own["verdict"].notna() if "verdict" in own else pd.Series(True, own.index)
     return pd.DataFrame(
         {
             "paper": paper,
-            "target": pd.Series(plain, own.index).mask(released, plain + RELEASED),
-            "row": own["row"].str.removesuffix(RELEASED),
+            "target": (plain + "_" + reading).where(reading != "", plain),
+            "row": pd.Series([row for row, _ in rows], own.index, object),
             "column": own["column"],
             "mean": own["mean"].astype(float),
             "std": own["std"].astype(float) if "std" in own else math.nan,
             "n": own["n"],
             "seeds": own["seeds"] if "seeds" in own else own["n"],
-            "variant": variant.mask(released, "released"),
+            "variant": variant.mask(reading != "", reading),
             "comparable": judges & ~partial,
             "on_stand_in": judges & partial,
         }
@@ -249,4 +243,4 @@ def _verdict(line: Mapping[object, object]) -> str:
         return SHORT
     if not line["comparable"]:
         return NOT_JUDGED
-    return AGREES if line["within_margin"] else DIFFERS
+    return agreement.AGREES if line["within_margin"] else agreement.DIFFERS

@@ -89,8 +89,7 @@ def _context(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
             for paper, own in _each(cells, "paper")
         ],
         "verdicts": sorted({*board.cells["verdict"], *board.claims["verdict"]}),
-        "points": agreement.POINTS,
-        "deviations": agreement.DEVIATIONS,
+        "rule": agreement.RULE,
         "confidence": agreement.CONFIDENCE,
     }
 

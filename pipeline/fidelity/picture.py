@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from fedcore.files import atomic, write_text
-from pipeline.fidelity.board import AGREES, DIFFERS, RELEASED, SCORES, SHORT, board
+from pipeline.fidelity.board import SHORT, board, split_reading
 from pipeline.papers import papers
+from pipeline.report.agreement import AGREES, DIFFERS, PERCENTAGES, POINTS
 from pipeline.report.collect import REPRODUCTION
 from pipeline.stand_ins import ON_STAND_IN
 from pipeline.targets import Table
@@ -52,7 +53,7 @@ def points(folder: Path) -> pd.DataFrame:
     """
     cells = board(REPRODUCTION, folder).cells
     told = cells["verdict"].isin([AGREES, DIFFERS, SHORT, ON_STAND_IN])
-    cells = cells[told & cells["unit"].isin(SCORES) & cells["difference"].notna()]
+    cells = cells[told & cells["unit"].isin(PERCENTAGES) & cells["difference"].notna()]
     near = cells["within_margin"].eq(True).map({True: "near", False: "far"})
     kind = near.where(cells["verdict"] != SHORT, near + ", fewer seeds")
     kind = kind.where(cells["verdict"] != ON_STAND_IN, ON_STAND_IN)
@@ -75,7 +76,7 @@ def draw(measured: pd.DataFrame) -> Figure:
         made = Figure(figsize=(6.7, 1.0 + 0.27 * len(labels)), layout="constrained")
         axes = made.subplots()
         axes.set_xscale("symlog", linthresh=2, linscale=1.2)
-        axes.axvspan(-1, 1, color="0.92", linewidth=0)
+        axes.axvspan(-POINTS, POINTS, color="0.92", linewidth=0)
         axes.axvline(0, color="0.6", linewidth=0.6)
         for kind, dot in DOTS.items():
             own = measured["kind"] == kind
@@ -108,6 +109,7 @@ def write(folder: Path) -> list[Path]:
 
 
 def _label(paper: str, target: str) -> str:
-    own = papers()[paper].targets[target.removesuffix(RELEASED)]
+    plain, reading = split_reading(target)
+    own = papers()[paper].targets[plain]
     assert isinstance(own, Table)
-    return f"{paper} {own.published}" + (", released" if target.endswith(RELEASED) else "")
+    return f"{paper} {own.published}" + (f", {reading.replace('_', ' ')}" if reading else "")

@@ -8,15 +8,15 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.claims import Claim, ledger
-from pipeline.fidelity.board import AGREES, DIFFERS, RELEASED, SCORES, SHORT, Board, judged, read
+from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
 from pipeline.fidelity.page import number
 from pipeline.papers import papers
+from pipeline.report.agreement import AGREES, DIFFERS, PERCENTAGES
 from pipeline.report.collect import REPRODUCTION
 from pipeline.stand_ins import ON_STAND_IN
 
 SAME = 1 - 1e-9
-READINGS = ("paper", "released")
 KEYS: Mapping[str, str] = {"paper": "Paper", "reading": "Reading"}
 CELLS: Mapping[str, str] = {
     "published": "Published cells",
@@ -46,7 +46,7 @@ def scoreboard(folder: Path) -> pd.DataFrame:
 
     Returns:
         One line a paper and reading with columns as in ``HEADINGS``. ``measured``: published cells that have
-        all their runs on full data; ``near``: those within a point or two published standard deviations;
+        all their runs on full data; ``near``: those that agree, see ``agreement.RULE``;
         ``in_part``, ``near_in_part``: the same for cells with fewer seeds than the paper's; ``on_stand_in``:
         cells measured on a part of the data, which are not compared; ``mean_difference``: mean absolute
         difference of the measured scores, in points; ``columns``: those with two methods or more;
@@ -57,7 +57,7 @@ def scoreboard(folder: Path) -> pd.DataFrame:
         DataError: a report is of another scale.
     """
     board = board_of(REPRODUCTION, folder)
-    lines = [_line(board, name, reading, folder) for name in papers() for reading in READINGS]
+    lines = [_line(board, name, reading, folder) for name in papers() for reading in ("paper", *READINGS)]
     frame = pd.DataFrame(lines, columns=list(HEADINGS))
     return frame[(frame["reading"] == "paper") | begun(frame)].reset_index(drop=True)
 
@@ -69,11 +69,11 @@ def begun(frame: pd.DataFrame) -> pd.Series[bool]:
 
 def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:
     cells = board.cells[board.cells["paper"] == paper]
-    again = cells["target"] != cells["beside"]
-    cells = cells[again if reading == RELEASED[1:] else ~again]
+    read_as = [split_reading(target)[1] or "paper" for target in cells["target"]]
+    cells = cells[[own == reading for own in read_as]]
     done = cells[cells["verdict"].isin([AGREES, DIFFERS])]
     short = cells[cells["verdict"] == SHORT]
-    scores = done[done["unit"].isin(SCORES)]
+    scores = done[done["unit"].isin(PERCENTAGES)]
     columns = [own for _, own in done.groupby(["target", "column"]) if own["tau"].notna().any()]
     verdicts = claims(paper, reading, folder)["verdict"]
     return {
@@ -113,9 +113,9 @@ def claims(paper: str, reading: str, folder: Path) -> pd.DataFrame:
 
 
 def _as_read(claim: Claim, reading: str) -> Claim:
-    if reading == "paper" or claim.target.endswith(RELEASED):
+    if reading == "paper" or split_reading(claim.target)[1] == reading:
         return claim
-    return claim.model_copy(update={"target": claim.target + RELEASED})
+    return claim.model_copy(update={"target": f"{claim.target}_{reading}"})
 
 
 def markdown(frame: pd.DataFrame) -> str:

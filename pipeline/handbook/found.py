@@ -11,8 +11,13 @@ import pandas as pd
 from pipeline.fidelity.reference import FOLDER
 from pipeline.fidelity.scoreboard import begun, claims, scoreboard
 from pipeline.papers import papers
+from pipeline.report.agreement import RULE
 
-READINGS = {"paper": "as the text reads", "released": "as the authors' code reads it"}
+READINGS = {
+    "paper": "as the text reads",
+    "released": "as the authors' code reads it",
+    "by_client": "with a Dirichlet draw per client",
+}
 NOTHING = "No run at the paper's own scale has been kept yet."
 ADDRESS = "../img/reference"
 
@@ -39,9 +44,8 @@ def _agreement(line: Mapping[Hashable, Any]) -> str:
     parts = [f"- {READINGS[line['reading']].capitalize()}, of {line['published']} published cells"]
     if line["measured"]:
         parts.append(
-            f"{line['measured']} are measured, {line['near']} of them near (within a point or two published "
-            f"standard deviations); the best method is the printed one in {line['same_best']} of "
-            f"{line['columns']} columns."
+            f"{line['measured']} are measured, {line['near']} of them near ({RULE}); the best method is the "
+            f"printed one in {line['same_best']} of {line['columns']} columns."
         )
     if line["in_part"]:
         besides = "more " if line["measured"] else ""

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedcore.errors import DataError
-from fedcore.files import atomic, write_json
+from fedcore.files import atomic, sha256_text, write_json
 from pipeline.handbook.papers import MADE
 from pipeline.papers import papers
 
 WIDTH, QUALITY = 760, 50
+FRONT, FRONT_WIDTH, NUMBERS = "table1", 1100, "numbers_sha256"
+SHOWN = ["row", "column", "mean", "std", "n", "seeds"]
 TOOL = "pdftoppm"
 
 
@@ -33,6 +35,36 @@ def make(reports: Path, out: Path, scale: str, commit: str, date: str) -> list[P
         raise DataError(f"{reports}: no figures or tables as png or pdf")
     write_json(out / MADE, {"scale": scale, "commit": commit, "date": date})
     return made
+
+
+def front(reports: Path, paper: str, target: Path) -> None:
+    """Draw the table that README shows, with a hash of its numbers in the picture's own texts.
+
+    Args:
+        reports: the folder of reports.
+        paper: whose first table it is.
+        target: the png file.
+
+    Raises:
+        DataError: the table's csv or pdf is missing, or there is no ``pdftoppm``.
+    """
+    from PIL import Image, PngImagePlugin
+
+    source = reports / paper / f"{FRONT}.pdf"
+    if not source.exists():
+        raise DataError(f"{source}: missing; build it with snakemake --cores 2 {source}")
+    said = PngImagePlugin.PngInfo()
+    said.add_text(NUMBERS, numbers(source.with_suffix(".csv")))
+    with tempfile.TemporaryDirectory() as folder, atomic(target) as handle:
+        drawn = Image.open(_raster(source, Path(folder), FRONT_WIDTH))
+        drawn.convert("RGB").quantize(64).save(handle, "PNG", pnginfo=said, optimize=True)
+
+
+def numbers(table: Path) -> str:
+    """Return a hash of what a table's csv measured, apart from what it is compared with."""
+    import pandas as pd
+
+    return sha256_text(pd.read_csv(table, dtype=str)[SHOWN].to_csv(index=False, lineterminator="\n"))
 
 
 def _sources(reports: Path) -> Iterator[tuple[str, str, Path]]:
@@ -55,10 +87,10 @@ def _small(source: Path, target: Path) -> Path:
     return target
 
 
-def _raster(source: Path, folder: Path) -> Path:
+def _raster(source: Path, folder: Path, width: int = WIDTH) -> Path:
     if shutil.which(TOOL) is None:
         raise DataError(f"{TOOL}: not found; it draws tables (Debian: poppler-utils)")
-    size = ["-scale-to-x", str(WIDTH), "-scale-to-y", "-1"]
+    size = ["-scale-to-x", str(width), "-scale-to-y", "-1"]
     command = [TOOL, "-png", "-singlefile", *size, str(source), str(folder / "page")]
     subprocess.run(command, check=True)
     return folder / "page.png"

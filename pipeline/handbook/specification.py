@@ -16,6 +16,9 @@ HEAD = """# A run's specification
 One YAML file says everything that decides a run's numbers, and nothing else: no paths of results, no
 devices, no cores. `fedcore run spec.yaml` checks it before anything is loaded; an error names the key, what
 was found and what was expected. Defaults are filled in before hashing, so equal meaning is an equal hash.
+The file is YAML 1.2 with its core types: `true` and `false` alone are booleans, which are no numbers; `yes`,
+`on` and dates are text. Anchors and merge keys work. A key given twice is an error, and so is a file of
+more than 1 MB.
 
 ```yaml title="spec.yaml"
 data: {name: mnist, edition: demo}

@@ -1,15 +1,19 @@
 """How far results agree with published numbers: cell by cell, and in the order of the methods.
 
-All functions are pure and take a tidy table: one line a cell with ``paper``, ``target``, ``row``, ``column``,
+``Agreement`` holds the one rule of what is near; tables, the fidelity board and the site all ask it. The
+functions are pure and take a tidy table: one line a cell with ``paper``, ``target``, ``row``, ``column``,
 ``mean``, ``std``, ``n``, ``published_mean`` and ``published_std``.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+
+from pipeline.report.significance import FEWEST
 
 TABLE = ["paper", "target"]
 COLUMN = [*TABLE, "column"]
@@ -17,45 +21,90 @@ POINTS, DEVIATIONS, SHARE, CONFIDENCE = 1.0, 2.0, 0.05, 0.95
 CHANGE = "relative_percent"
 PERCENTAGES = frozenset({"percent", CHANGE, "auc_percent", "f1_percent", "score"})
 ROUNDING = 1e-9
+AGREES, DIFFERS = "agrees", "differs"
+RULE = (
+    f"within {POINTS:g} percentage point or {DEVIATIONS:g} published standard deviations, whichever is more; "
+    f"in other units {DEVIATIONS:g} published standard deviations, or {SHARE:.0%} of the published mean "
+    "where no deviation is printed"
+)
 
 
-def margin(
-    mean: float, std: float, unit: str = "percent", points: float = POINTS, deviations: float = DEVIATIONS
-) -> tuple[float, str]:
-    """Return how far from a published mean counts as near, and by which rule.
+@dataclass(frozen=True)
+class Agreement:
+    """How a measured number stands to a published one. ``RULE`` says in words what is near.
 
-    For percentages ``points`` or ``deviations`` published standard deviations, the larger of the two; a point
-    means nothing in other units, so there it is the deviations, or 5% of the mean where none is published.
+    Attributes:
+        mean: ours; NaN if there is none.
+        published: the published mean; NaN if there is none.
+        std: the published standard deviation; NaN if there is none.
+        unit: the unit of both. A point is a margin for percentages only.
     """
-    spread = 0.0 if math.isnan(std) else deviations * std
-    if unit in PERCENTAGES and spread <= points:
-        return points, f"{points:g} point" + ("" if points == 1 else "s")
-    if spread > 0:
-        return spread, f"{deviations:g} published sd"
-    return SHARE * abs(mean), f"{SHARE:.0%} of the published mean"
+
+    mean: float
+    published: float
+    std: float = math.nan
+    unit: str = "percent"
+
+    @property
+    def difference(self) -> float:
+        """Ours less the published mean; NaN where either is missing."""
+        return self.mean - self.published
+
+    @property
+    def margin(self) -> float:
+        """How far from the published mean counts as near, in the number's unit; NaN without one."""
+        return self._rule[0]
+
+    @property
+    def rule(self) -> str:
+        """Which part of the rule gives the margin; empty where nothing is published."""
+        return self._rule[1]
+
+    @property
+    def near(self) -> bool | None:
+        """Whether ours lies within the margin; None where either number is missing."""
+        return self.within(1)
+
+    @property
+    def verdict(self) -> str:
+        """``AGREES`` or ``DIFFERS``; empty where either number is missing."""
+        return "" if self.near is None else AGREES if self.near else DIFFERS
+
+    def within(self, margins: float) -> bool | None:
+        """Say whether ours lies within so many margins; None where either number is missing."""
+        if math.isnan(self.difference):
+            return None
+        return abs(self.difference) <= margins * self.margin + ROUNDING
+
+    @property
+    def _rule(self) -> tuple[float, str]:
+        if math.isnan(self.published):
+            return math.nan, ""
+        spread = 0.0 if math.isnan(self.std) else DEVIATIONS * self.std
+        if self.unit in PERCENTAGES and spread <= POINTS:
+            return POINTS, f"{POINTS:g} point"
+        if spread > 0:
+            return spread, f"{DEVIATIONS:g} published sd"
+        return SHARE * abs(self.published), f"{SHARE:.0%} of the published mean"
 
 
-def within_margin(
-    frame: pd.DataFrame, points: float = POINTS, deviations: float = DEVIATIONS
-) -> pd.Series[bool]:
-    """Say of each cell whether it lies near the published mean; missing where either is missing.
+def agreements(frame: pd.DataFrame) -> list[Agreement]:
+    """Return each cell's agreement; cells are percentages unless the frame has a ``published_unit``."""
+    units = frame.get("published_unit", pd.Series("percent", frame.index))
+    cells = zip(frame["mean"], frame["published_mean"], frame["published_std"], units, strict=True)
+    return [Agreement(*cell) for cell in cells]
 
-    What is near, ``margin`` says; cells are percentages unless the frame has a ``published_unit``.
-    """
-    units = frame["published_unit"] if "published_unit" in frame else ["percent"] * len(frame)
-    lines = zip(frame["published_mean"], frame["published_std"], units, strict=True)
-    allowed = pd.Series(
-        [margin(*line, points, deviations)[0] for line in lines], index=frame.index, dtype=float
-    )
-    difference = frame["mean"] - frame["published_mean"]
-    return _known(difference.abs() <= allowed + ROUNDING, difference.notna())
+
+def within_margin(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Say of each cell whether it lies near the published mean; missing where either is missing."""
+    return pd.Series([found.near for found in agreements(frame)], frame.index, dtype="boolean")
 
 
 def interval(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
-    """Return ``low`` and ``high`` of each cell's t-interval over seeds; missing for fewer than two runs."""
+    """Return ``low`` and ``high`` of each cell's t-interval over seeds; missing for fewer than five runs."""
     from scipy import stats
 
-    runs = frame["n"].where(frame["n"] >= 2)
+    runs = frame["n"].where(frame["n"] >= FEWEST)
     half = stats.t.ppf((1 + confidence) / 2, runs - 1) * frame["std"] / np.sqrt(runs)
     return pd.DataFrame({"low": frame["mean"] - half, "high": frame["mean"] + half}, index=frame.index)
 
@@ -80,12 +129,7 @@ def ordering(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=[*COLUMN, "methods", "tau"])
 
 
-def summary(
-    frame: pd.DataFrame,
-    points: float = POINTS,
-    deviations: float = DEVIATIONS,
-    confidence: float = CONFIDENCE,
-) -> pd.DataFrame:
+def summary(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
     """Return one line a table: how much of it agrees with what was published.
 
     Returns:
@@ -94,7 +138,7 @@ def summary(
         none), and ``tau``, the mean over columns.
     """
     marked = frame.assign(
-        margin=within_margin(frame, points, deviations).astype(float),
+        margin=within_margin(frame).astype(float),
         inside=within_interval(frame, confidence).astype(float),
         both=(frame["mean"] - frame["published_mean"]).notna(),
     )

@@ -10,14 +10,15 @@ import pandas as pd
 from fedcore.errors import DataError
 from fedcore.files import write_text
 from pipeline.catalogue import Catalogue
-from pipeline.report import captions, plots
+from pipeline.explain import labels
+from pipeline.report import captions, plots, style
 from pipeline.report.captions import Caption
-from pipeline.report.collect import UNKNOWN, Origin, made, origin_of, refuse_changed
+from pipeline.report.collect import UNKNOWN, Origin, has_diverged, lost, made, origin_of, refuse_changed
 from pipeline.report.curves import tidy
 from pipeline.targets import Curves, Paper
 
 BAND = "Line and band: mean and ± one sample standard deviation"
-FEWER = "At some rounds fewer runs were measured, as some diverged."
+SINCE = " from the round on in which they end"
 
 
 def build(
@@ -47,10 +48,14 @@ def build(
     asked = catalogue.needed(paper, target)
     runs = [run for run in asked if not finished or made(run, root)]
     refuse_changed(runs, root)
-    frame = tidy(paper, target, figure, catalogue.cells(paper, target), root, finished)
+    cells = catalogue.cells(paper, target)
+    frame = tidy(paper, target, figure, cells, root, finished)
+    gone = lost(cells, lambda run: has_diverged(run, root))
+    told = captions.diverged(gone, labels(catalogue, paper, target), cells, SINCE)
     lacking = f"{len(runs)} of {len(asked)} runs are made." if len(runs) < len(asked) else ""
-    said = caption(frame, figure, about, {run.seed for run in runs}, origin_of(runs, root), lacking)
-    drawn = plots.draw(frame, figure, said.text)
+    said = caption(frame, figure, about, {run.seed for run in runs}, told, origin_of(runs, root), lacking)
+    with style.marking(row for row, _ in gone):
+        drawn = plots.draw(frame, figure, said.text)
     plots.save(drawn, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
     write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
 
@@ -60,10 +65,20 @@ def caption(
     figure: Curves,
     paper: Paper,
     seeds: Collection[int],
+    diverged: str,
     origin: Origin = UNKNOWN,
     lacking: str = "",
 ) -> Caption:
-    """Say what the figure shows, from the lines that it was drawn from, and what they lack."""
+    """Say what the figure shows, from the lines that it was drawn from, and what they lack.
+
+    Args:
+        frame: these lines.
+        figure, paper: its declaration, and that of its paper.
+        seeds: the seeds of its runs.
+        diverged: which runs diverged, from ``captions.diverged``.
+        origin: where it comes from.
+        lacking: which runs are still to come.
+    """
     scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
     labels = {panel.key: paper.datasets.get(panel.dataset, panel.dataset) for panel in figure.panels}
     sentences = (
@@ -71,7 +86,7 @@ def caption(
         captions.note(figure, frame),
         captions.spread_of(seeds, int(frame["n"].max()), BAND, "a point"),
         lacking,
-        FEWER if (frame["n"] < frame.groupby(["row", "column"])["n"].transform("max")).any() else "",
+        diverged,
         captions.scale_and_variant(scale, variant),
         captions.data(captions.notes_of(frame, lambda row, column: labels[column])),
         captions.origin(figure.published, paper),

@@ -9,8 +9,18 @@ from pathlib import Path
 from fedcore.errors import DataError
 from fedcore.files import write_text
 from pipeline.catalogue import Catalogue, Run
-from pipeline.report import captions, plots
-from pipeline.report.collect import UNKNOWN, Origin, notes_of, one_kind, origin_of, refuse_changed
+from pipeline.explain import labels
+from pipeline.report import captions, plots, style
+from pipeline.report.collect import (
+    UNKNOWN,
+    Origin,
+    has_diverged,
+    lost,
+    notes_of,
+    one_kind,
+    origin_of,
+    refuse_changed,
+)
 from pipeline.targets import Drawing, Found, Paper
 
 
@@ -35,8 +45,11 @@ def build(
     runs = catalogue.needed(paper, target)
     one_kind(runs)
     refuse_changed(runs, root)
-    said = partial(caption, drawing, catalogue.papers[paper], runs, root, origin=origin_of(runs, root))
-    frame, made = drawing.draw(Found(catalogue.params.papers[paper], cells, root, said))
+    gone = {} if drawing.needs == "partitions" else lost(cells, lambda run: has_diverged(run, root))
+    told = captions.diverged(gone, labels(catalogue, paper, target), cells)
+    said = partial(caption, drawing, catalogue.papers[paper], runs, root, told, origin=origin_of(runs, root))
+    with style.marking(row for row, _ in gone):
+        frame, made = drawing.draw(Found(catalogue.params.papers[paper], cells, root, said))
     scale = catalogue.params.scale
     frame = frame.assign(paper=paper, target=target, scale=scale)
     plots.save(made, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
@@ -44,14 +57,21 @@ def build(
 
 
 def caption(
-    drawing: Drawing, paper: Paper, runs: list[Run], root: Path, *sentences: str, origin: Origin = UNKNOWN
+    drawing: Drawing,
+    paper: Paper,
+    runs: list[Run],
+    root: Path,
+    diverged: str,
+    *sentences: str,
+    origin: Origin = UNKNOWN,
 ) -> str:
-    """Say what the figure shows: its title, its own sentences, scale and data of its runs, and its origin."""
+    """Say what the figure shows: title, its own sentences, diverged runs, scale and data, origin."""
     notes = [(paper.datasets.get(run.dataset, run.dataset), *notes_of(run, root)) for run in runs]
     kind = [captions.scale_and_variant(run.scale, str(run.spec["variant"])) for run in runs[:1]]
     said = (
         f"{drawing.title}.",
         *sentences,
+        diverged,
         *kind,
         captions.data(notes),
         captions.origin(drawing.published, paper),

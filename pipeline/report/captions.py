@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from pipeline.report import significance
+from pipeline.report import significance, style
 from pipeline.report.collect import REPRODUCTION, Origin
 from pipeline.report.significance import ALPHA, Comparison
-from pipeline.targets import Curves, Paper, Table, Test
+from pipeline.targets import Cell, Curves, Paper, Table, Test
 
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 ARITHMETIC: Mapping[str, str] = {
@@ -72,6 +72,31 @@ def failed(cells: Iterable[str]) -> str:
     return f"Runs without a result: {', '.join(reversed(parts))}." if parts else ""
 
 
+def diverged(
+    lost: Mapping[Cell, tuple[int, int]],
+    names: tuple[Mapping[str, str], Mapping[str, str]],
+    cells: Collection[Cell],
+    since: str = "",
+) -> str:
+    """Say which runs diverged, as every table and figure does; empty if none did.
+
+    Args:
+        lost: how many runs of a cell diverged, of how many; see ``collect.lost``.
+        names: the labels of rows, and of columns.
+        cells: all cells of the report.
+        since: from when on a diverged run has no numbers, where it has some before.
+    """
+    rows, columns = names
+    told = [
+        f"{rows[row]}, {columns[column]} ({ours} of {runs} runs)"
+        for (row, column), (ours, runs) in lost.items()
+    ]
+    if len(lost) > LISTED:
+        every, some = (Counter(row for row, _ in found) for found in (cells, lost))
+        told = [f"{rows[row]} (in {number} of {every[row]} cells)" for row, number in some.items()]
+    return f"{style.DIVERGED} Without diverged runs{since}: {'; '.join(told)}." if told else ""
+
+
 def bold(kinds: set[str]) -> list[str]:
     """Say what is set in bold, given which means of columns are."""
     named = sorted(kinds - {"none"})
@@ -92,7 +117,7 @@ def underlined(tests: Mapping[str, Test], found: Mapping[str, Comparison], label
     if not asked:
         return ""
     if not ran:
-        return f"No significance test could run: {'; '.join(dict.fromkeys(failed.values()))}."
+        return f"No test of significance: {'; '.join(dict.fromkeys(failed.values()))}."
     names = " and ".join(dict.fromkeys(TESTS[tests[key]] for key in ran))
     pairs = sorted({n for own in ran.values() for n in own.pairs.values()})
     several = f"{pairs[0]} to {pairs[-1]}" if len(pairs) > 1 else f"{pairs[0]}"
@@ -102,7 +127,7 @@ def underlined(tests: Mapping[str, Test], found: Mapping[str, Comparison], label
     ]
     for why in dict.fromkeys(failed.values()):
         columns = _listed([labels[key] for key, own in failed.items() if own == why], "columns")
-        sentences.append(f"No test could run for {columns}: {why}.")
+        sentences.append(f"No test of significance for {columns}: {why}.")
     level = [row for own in ran.values() for row, why in own.untested.items() if why == significance.LEVEL]
     if level:
         cells = "1 cell whose" if len(level) == 1 else f"{len(level)} cells whose"

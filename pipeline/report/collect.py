@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from fedcore.errors import DataError
+from fedcore.files import read_object
 from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, changed
 from fedcore.revision import commit
 from fedcore.status import cause
@@ -156,12 +156,32 @@ def kept_of(run: Run, root: Path, name: str) -> Path | None:
     Raises:
         DataError: the run or the file is missing, or the run is damaged or another specification's.
     """
-    summary, path = summary_of(run, root), root / run.folder / name
-    if summary is not None and summary["final"] is None:
+    path = root / run.folder / name
+    if has_diverged(run, root):
         return None
-    if summary is None or not path.exists():
+    if summary_of(run, root) is None or not path.exists():
         raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
     return path
+
+
+def final_of(run: Run, root: Path) -> Summary | None:
+    """Return a run's last measurements, by which it is scored; None if it diverged or there is no run."""
+    summary = summary_of(run, root)
+    return summary["final"] if summary else None
+
+
+def lost(
+    cells: Mapping[tuple[str, str], Sequence[Run]], diverged: Callable[[Run], bool]
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return (runs that diverged, runs) of each cell that lacks some: what a report marks and counts."""
+    counted = {cell: (sum(map(diverged, runs)), len(runs)) for cell, runs in cells.items()}
+    return {cell: counts for cell, counts in counted.items() if counts[0]}
+
+
+def has_diverged(run: Run, root: Path) -> bool:
+    """Whether a run ended without finite measurements."""
+    summary = summary_of(run, root)
+    return summary is not None and summary["final"] is None
 
 
 def timing_of(run: Run, root: Path) -> Summary | None:
@@ -183,10 +203,9 @@ def _read(path: Path) -> Summary | None:
     if not path.exists():
         return None
     try:
-        found: Summary = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise DataError(f"{path}: not valid JSON; delete the folder and build it again") from None
-    return found
+        return read_object(path)
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON ({error}); delete the folder and build it again") from None
 
 
 def tidy(
@@ -303,9 +322,8 @@ def _line(
     mean = statistics.fmean(values) if values else math.nan
     std = statistics.stdev(values) if len(values) > 1 else math.nan
     known = known or Published()
-    difference = mean - known.mean
     states = _joined(word for state, _ in notes for word in state.split())
-    margin, rule = (math.nan, "") if math.isnan(known.mean) else agreement.margin(*known)
+    compared = agreement.Agreement(mean, *known)
     scale = runs[0].scale
     return (
         paper,
@@ -319,10 +337,10 @@ def _line(
         causes(runs, root) if len(specs) < len(runs) else "",
         math.nan,
         *known,
-        difference,
-        margin,
-        rule,
-        verdict(difference, margin, scale, stands_in(states, known.unit)),
+        compared.difference,
+        compared.margin,
+        compared.rule,
+        verdict(compared, scale, stands_in(states, known.unit)),
         scale,
         runs[0].spec["variant"],
         _joined(note for _, note in notes),
@@ -350,8 +368,8 @@ def measured(table: Table, run: Run, root: Path, column: str) -> float | None:
     """Return a run's number in the table's unit, None if it diverged."""
     if table.measure is not None:
         return table.measure(run, root, column)
-    summary = summary_of(run, root)
-    return table.factor * summary["final"][table.metric] if summary and summary["final"] else None
+    final = final_of(run, root)
+    return table.factor * final[table.metric] if final else None
 
 
 def causes(runs: Iterable[Run], root: Path) -> str:
@@ -368,22 +386,19 @@ def notes_of(run: Run, root: Path) -> tuple[str, str]:
     return found.get("data_state", ""), found.get("data_note", "")
 
 
-def verdict(difference: float, margin: float, scale: str, on_stand_in: bool = False) -> str:
+def verdict(compared: agreement.Agreement, scale: str, on_stand_in: bool = False) -> str:
     """Say whether a cell agrees with the published one, of which only full-scale runs on full data tell.
 
     Args:
-        difference: ours less the published mean; NaN where either is missing.
-        margin: how far from it counts as near, see ``agreement.margin``.
+        compared: ours beside the published number.
         scale: the scale of our runs.
         on_stand_in: whether they saw a part of the data only.
     """
-    if math.isnan(difference):
+    if not compared.verdict:
         return ""
     if scale != REPRODUCTION:
         return f"not tested at {scale} scale"
-    if on_stand_in:
-        return ON_STAND_IN
-    return "agrees" if abs(difference) <= margin + agreement.ROUNDING else "differs"
+    return ON_STAND_IN if on_stand_in else compared.verdict
 
 
 def _joined(parts: Any) -> str:

@@ -17,9 +17,10 @@ from pipeline.report import captions, significance, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import UNKNOWN, Origin
 from pipeline.report.significance import ALPHA, Comparison
+from pipeline.search import best
 from pipeline.targets import Column, Paper, Table
 
-PARTIAL, DIVERGED = "†", "‡"
+PARTIAL = "†"
 FAILED = "failed"
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 Line = Mapping[Hashable, Any]
@@ -149,10 +150,11 @@ def _cell(line: Line, table: Table, column: Column, best: str | None, found: Com
     finished = n + diverged
     if not n or math.isnan(line["mean"]):
         word = "diverged" if diverged else _word(_failed(line))
-        return Cell(word, published=published, about=_about(line, n, seeds, diverged, None))
+        mark = style.DIVERGED if diverged else ""
+        return Cell(word, mark=mark, published=published, about=_about(line, n, seeds, diverged, None))
     mean = _number(line["mean"], decimals)
     std = _number(line["std"], decimals)
-    mark = (DIVERGED if diverged else "") + (PARTIAL if finished < seeds else "")
+    mark = (style.DIVERGED if diverged else "") + (PARTIAL if finished < seeds else "")
     bold = n == seeds and mean == best
     p = found.p.get(str(line["row"]))
     close = not bold and p is not None and p >= ALPHA
@@ -205,10 +207,12 @@ def _caption(
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
     absent = [label for name, label in names.items() if name not in ran]
     marks = "".join(cell.mark for _, cells in rows for cell in cells)
-    explained = {
-        PARTIAL: f"{PARTIAL} fewer runs than asked for.",
-        DIVERGED: f"{DIVERGED} without diverged runs.",
+    gone = {
+        (line["row"], line["column"]): (int(line["diverged"]), int(line["seeds"]))
+        for line in lines
+        if line["diverged"]
     }
+    headings = {column.key: f"{column.group} {column.label}".strip() for column in columns}
     labels = {column.key: column.group or column.label for column in columns}
     tests = {column.key: column.test or table.test for column in columns}
     title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")
@@ -219,9 +223,11 @@ def _caption(
             for part in SENTENCE.split(captions.note(table, frame))
         ),
         captions.spread(frame[frame["std"].notna() | (frame["n"] == 1)]["values"]),
+        _chosen(frame, table, columns, names) if table.search else "",
         *captions.bold({c.best or table.best for c in columns if compared[c.key].best is not None}),
-        captions.underlined(tests, compared, {c.key: f"{c.group} {c.label}".strip() for c in columns}),
-        *(text for mark, text in explained.items() if mark in marks),
+        captions.underlined(tests, compared, headings),
+        f"{PARTIAL} fewer runs than asked for." if PARTIAL in marks else "",
+        captions.diverged(gone, (names, headings), [(line["row"], line["column"]) for line in lines]),
         captions.failed(filter(None, map(_failed, lines))),
         captions.scale_and_variant(scale, variant),
         captions.data(captions.notes_of(frame, table.dataset or (lambda row, column: labels[column]))),
@@ -229,6 +235,13 @@ def _caption(
         captions.made(origin),
     )
     return Caption(captions.watermark(scale), tuple(filter(None, sentences)))
+
+
+def _chosen(frame: pd.DataFrame, table: Table, columns: tuple[Column, ...], names: Mapping[str, str]) -> str:
+    """Say which candidate a search chooses in each column that is complete."""
+    found = {c.label: best(frame[frame["column"] == c.key], c.best or table.best) for c in columns}
+    parts = [f"{names[row]} ({label})" for label, row in found.items() if row is not None]
+    return f"Chosen: {'; '.join(parts)}." if parts else ""
 
 
 def groups(columns: tuple[Column, ...]) -> tuple[tuple[str, int], ...]:

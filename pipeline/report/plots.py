@@ -116,7 +116,7 @@ def whole_numbers(axis: Axis) -> None:
 
 
 def wrapped(text: str, width: int = 150) -> str:
-    """Break a caption into lines of ``width`` characters; 150 fit a figure of 17 cm."""
+    """Break a caption into lines of ``width`` characters; 150 fit a figure of 17 cm. $ starts no formula."""
     import textwrap
 
-    return "\n".join(textwrap.wrap(text, width))
+    return "\n".join(textwrap.wrap(text, width)).replace("$", r"\$")

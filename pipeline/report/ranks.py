@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pipeline.report.significance import ALPHA, FEWEST
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Drawing, Found, Query, Table
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ALPHA, DIGITS = 0.05, 9
+DIGITS = 9
 FEW = 10
 MEAN, RANK = "mean_rank", "rank"
 SIDE = 0.28
@@ -60,19 +61,20 @@ class Ranking:
         return [tuple(means.index[first : last + 1]) for first, last in spans]
 
 
-def ranking(scores: pd.DataFrame, largest: bool = True) -> Ranking:
+def ranking(scores: pd.DataFrame, largest: bool = True, runs: float = FEWEST) -> Ranking:
     """Rank methods on each data set and test whether they differ.
 
     Args:
         scores: a number for each method (row) and data set (column); data sets with a gap are left out.
         largest: whether large numbers are good.
+        runs: the fewest runs of a number; the ranks of means over a few are too uncertain for a test.
     """
     from scipy import stats
 
     complete = scores.dropna(axis=1)
     ranks = complete.round(DIGITS).rank(ascending=not largest)
     methods, sets = ranks.shape
-    why = _untestable(methods, sets)
+    why = _untestable(methods, sets, runs)
     if why:
         return Ranking(ranks, math.nan, math.nan, math.nan, why)
     spread = ((ranks - (methods + 1) / 2) ** 2).to_numpy().sum()
@@ -136,9 +138,13 @@ def scores_of(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.loc[list(dict.fromkeys(frame["row"])), list(dict.fromkeys(frame["column"]))]
 
 
-def _untestable(methods: int, sets: int) -> str:
-    if sets < 2:
-        return f"{sets or 'no'} data set{'' if sets == 1 else 's'} with all runs of all methods"
+def _untestable(methods: int, sets: int, runs: float) -> str:
+    if sets < FEWEST:
+        return (
+            f"{sets or 'no'} data set{'' if sets == 1 else 's'} with all runs of all methods, fewer than five"
+        )
+    if runs < FEWEST:
+        return "fewer than five runs a cell"
     return f"{methods} methods, Friedman's test needs three" if methods < 3 else ""
 
 
@@ -176,7 +182,8 @@ def _draw(table: Table, found: Found) -> tuple[pd.DataFrame, Figure]:
 
     frame = collected(table, found)
     asked = scores_of(frame)
-    ranked = ranking(asked, largest=table.best != "smallest")
+    runs = frame["n"].where(frame["n"] == frame["seeds"]).min()
+    ranked = ranking(asked, table.best != "smallest", runs)
     labels = {} if table.rows is None else table.rows(found.params)
     with matplotlib.rc_context(plots.SETTINGS):
         lines = math.ceil(len(ranked.means) / 2)
@@ -191,7 +198,7 @@ def _said(table: Table, found: Found, frame: pd.DataFrame, ranked: Ranking, aske
     """Say what was ranked, which test ran, and how far it can be trusted."""
     methods, sets = ranked.ranks.shape
     if not sets:
-        return [f"No test could run: {ranked.why}."]
+        return [f"No test of significance: {ranked.why}."]
     runs = sorted(set(frame.loc[frame["column"].isin(ranked.ranks.columns), "n"]))
     each = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     said = [
@@ -201,7 +208,7 @@ def _said(table: Table, found: Found, frame: pd.DataFrame, ranked: Ranking, aske
     if asked > sets:
         said.append(f"{asked - sets} more left out, as a method lacks runs there.")
     if ranked.why:
-        return [*said, f"No test could run: {ranked.why}."]
+        return [*said, f"No test of significance: {ranked.why}."]
     said.append(
         f"Friedman's test: chi-squared {ranked.statistic:.2f}, p = {ranked.p:.2g} (Iman and Davenport). "
         f"CD: Nemenyi's critical difference at {ALPHA:.0%}; a bar joins methods that it does not tell apart."
@@ -210,8 +217,6 @@ def _said(table: Table, found: Found, frame: pd.DataFrame, ranked: Ranking, aske
         said.append("The methods as a whole do not differ significantly, so no pair may be told apart.")
     if sets <= FEW:
         said.append(f"With {sets} data sets the tests are approximate and find large differences only.")
-    if runs[0] == 1:
-        said.append("Means of single runs: ranks also vary by chance between seeds.")
     return said
 
 

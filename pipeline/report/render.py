@@ -12,7 +12,9 @@ from pipeline.report.grid import Grid
 
 TEMPLATES = Path(__file__).parent / "templates"
 LINE, SHARED = 80, 0.86
+ONE_COLUMN = 8  # cm, of a page in two columns
 PAGE, LETTER, GAP, SMALL = 19, 0.16, 0.35, 0.8  # cm, but the last: the size of a deviation's letters
+GREEK = {"η": "eta", "λ": "lambda", "μ": "mu", "σ": "sigma", "γ": "gamma", "τ": "tau", "ρ": "rho", "χ": "chi"}
 TEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -27,7 +29,15 @@ TEX = {
     "–": "--",
     "†": r"\textsuperscript{\dag}",
     "‡": r"\textsuperscript{\ddag}",
+    "−": "$-$",
+    "≤": r"$\leq$",
+    "→": r"$\to$",
+    "…": r"\dots{}",
+    "’": "'",
+    "`": r"\textasciigrave{}",
+    **{sign: rf"$\{name}$" for sign, name in GREEK.items()},
 }
+MD = {sign: f"\\{sign}" for sign in "\\`*[]|"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def markdown(grid: Grid) -> str:
@@ -41,10 +51,14 @@ def html(grid: Grid) -> str:
 
 
 def latex(grid: Grid) -> str:
-    r"""Return a ``table`` environment to be ``\input``; it needs the booktabs package."""
+    r"""Return a table to be ``\input``; it needs the packages booktabs and graphicx.
+
+    It spans both columns of a page where it is wider than one, and shrinks where it is wider than the text.
+    """
     widths = _widths(grid) if grid.words else ()
     return _template("table.tex.j2").render(
         grid=grid,
+        table="table*" if grid.words or _width(grid) > ONE_COLUMN else "table",
         shape=_shape(grid, widths),
         ragged="\\raggedright " if widths else "",
         end="\\tabularnewline" if widths else "\\\\",
@@ -57,8 +71,18 @@ def standalone(grid: Grid) -> str:
 
 
 def tex(text: str) -> str:
-    """Return a text with TeX's special characters made harmless."""
-    return "".join(TEX.get(sign, sign) for sign in text)
+    """Return a text with TeX's special characters made harmless; ? for those that its fonts lack."""
+    return "".join(TEX.get(sign, sign if sign < "\u0180" else "?") for sign in _line(text))
+
+
+def md(text: str) -> str:
+    """Return a text as Markdown shows it literally, in a line or in a table's cell."""
+    return "".join(MD.get(sign, sign) for sign in _line(text))
+
+
+def _line(text: str) -> str:
+    """Return a text without line breaks and other signs that can't be printed."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def _shape(grid: Grid, widths: tuple[float, ...]) -> str:
@@ -79,14 +103,17 @@ def _widths(grid: Grid) -> tuple[float, ...]:
 
 def _page(grid: Grid) -> int:
     """Return the width in cm that a table of numbers takes: a page's, or more where its columns need more."""
-    if grid.words:
-        return PAGE
+    return PAGE if grid.words else max(PAGE, math.ceil(_width(grid)))
+
+
+def _width(grid: Grid) -> float:
+    """Return about how wide the columns of a table of numbers are, in cm."""
     numbers = [
         max(len(label), *(len(f"{c.mean}{c.mark}") + SMALL * len(f" ± {c.std}" * bool(c.std)) for c in cells))
         for label, *cells in zip(grid.columns, *(cells for _, cells in grid.rows), strict=True)
     ]
     labels = max(len(text) for text in (grid.corner, *(label for label, _ in grid.rows)))
-    return max(PAGE, math.ceil(LETTER * (labels + sum(numbers)) + GAP * (1 + len(numbers))))
+    return LETTER * (labels + sum(numbers)) + GAP * (1 + len(numbers))
 
 
 @cache
@@ -106,5 +133,5 @@ def _template(name: str) -> Template:
         environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=".html" in name)
     environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
     environment.undefined = StrictUndefined
-    environment.filters["tex"] = tex
+    environment.filters |= {"tex": tex, "md": md}
     return environment.get_template(name)

@@ -9,17 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from pipeline.targets import Best, Column, Table, Test
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 ALPHA = 0.05
+FEWEST = 5  # pairs of runs, or data sets: with fewer no test and no interval is given
 DIGITS = 9
 Samples = Mapping[str, float]
 
-FEW = "fewer than two pairs of runs"
+FEW = "fewer than five pairs of runs"
 LEVEL = "differences without spread"
 ALONE = "one complete method"
 UNASKED = "no test is asked for"
@@ -121,7 +125,7 @@ def _differences(mine: Samples, best: Samples) -> np.ndarray:
 
 
 def _untestable(differences: np.ndarray) -> str:
-    if len(differences) < 2:
+    if len(differences) < FEWEST:
         return FEW
     return LEVEL if np.ptp(differences) == 0 else ""
 

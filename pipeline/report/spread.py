@@ -11,15 +11,15 @@ from typing import Any
 import pandas as pd
 
 from pipeline.catalogue import Run
-from pipeline.report.collect import history_of, summary_of
+from pipeline.report.collect import final_of, history_of
 from pipeline.targets import Cell
 
 Values = Sequence[float | None]
 
 
 def line(row: str, column: str, values: Values, **more: Any) -> dict[str, Any]:
-    """Return one tidy line; a run without a number (None or NaN) counts in ``seeds`` and not in ``n``."""
-    known = [value for value in values if value is not None and not math.isnan(value)]
+    """Return one tidy line; a run without a number (None or not finite) counts in ``seeds``, not in ``n``."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
     return {
         "row": row,
         "column": column,
@@ -51,7 +51,7 @@ def accuracy(root: Path) -> Callable[[Run], float | None]:
     """Return the measure of a run's test accuracy after the last round, in per cent; None if it diverged."""
 
     def measured(run: Run) -> float | None:
-        summary = summary_of(run, root)
-        return 100 * summary["final"]["test_accuracy"] if summary and summary["final"] else None
+        final = final_of(run, root)
+        return 100 * final["test_accuracy"] if final else None
 
     return measured

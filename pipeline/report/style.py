@@ -5,9 +5,16 @@ Colours are those of Okabe and Ito, which colour-blind readers can tell apart; m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+
+from fedcore.registry import plugins
+
+DIVERGED = "‡"
+_marked: ContextVar[frozenset[str]] = ContextVar("marked", default=frozenset())
 
 
 @dataclass(frozen=True)
@@ -66,12 +73,29 @@ SPARE = tuple(
 def look(name: str, among: Iterable[str] = ()) -> Look:
     """Return how an algorithm looks; one that is not listed gets a spare look by its place in ``among``."""
     if name in LOOKS:
-        return LOOKS[name]
-    others = sorted({*among, name} - set(LOOKS))
-    spare = SPARE[others.index(name) % len(SPARE)]
-    return Look(name, spare.colour, spare.marker, spare.line)
+        found = LOOKS[name]
+    else:
+        others = sorted({*among, name} - set(LOOKS))
+        found = SPARE[others.index(name) % len(SPARE)]
+    return replace(found, label=label(name))
 
 
 def label(name: str) -> str:
     """Return an algorithm's name in print."""
-    return LOOKS[name].label if name in LOOKS else name
+    known = LOOKS.get(name) or plugins("algorithm").get(name)
+    return ((known.label if known else "") or name) + mark(name)
+
+
+@contextmanager
+def marking(rows: Iterable[str]) -> Iterator[None]:
+    """Let the labels of rows that lack diverged runs end with a sign that the caption explains."""
+    before = _marked.set(frozenset(rows))
+    try:
+        yield
+    finally:
+        _marked.reset(before)
+
+
+def mark(row: str) -> str:
+    """Return the sign of a row that lacks diverged runs, within ``marking``; else nothing."""
+    return DIVERGED if row in _marked.get() else ""

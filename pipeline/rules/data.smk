@@ -17,7 +17,7 @@ rule fetch:
     log:
         "logs/data/{fetched}.log",
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     params:
         what=flow.data_set,
         mirror=flow.mirror,

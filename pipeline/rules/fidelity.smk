@@ -12,7 +12,7 @@ rule fidelity:
     log:
         "logs/reports/fidelity.log",
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     params:
         scale=flow.params.scale,
         plan=flow.board_plan,

@@ -10,7 +10,7 @@ rule partition:
     log:
         "logs/partitions/{paper}/{scale}/{division}/seed{seed}.log",
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     params:
         order=flow.division,
         code=flow.division_code,

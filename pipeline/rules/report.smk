@@ -6,14 +6,14 @@ localrules:
     unknown,
 
 
-for paper in flow.catalogue.papers:
+for name, files in flow.named.items():
 
     rule:
-        """Every table and figure of this paper; `python -m pipeline targets` lists them."""
+        """All of a paper or all forms of a report; `python -m pipeline targets` says which is what."""
         name:
-            f"reports/{paper}"
+            name
         input:
-            flow.all_of(paper),
+            files,
 
 
 rule table:
@@ -39,12 +39,11 @@ rule table:
     log:
         "logs/reports/{paper}/{table}.log",
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     params:
-        target="{table}",
-        plan=flow.plan,
-    script:
-        "../scripts/report.py"
+        order=flow.report,
+    shell:
+        "python -m pipeline report reports/{wildcards.paper}/{wildcards.table} --params {params.order.file} > {log} 2>&1"
 
 
 rule metrics:
@@ -55,7 +54,7 @@ rule metrics:
     log:
         "logs/reports/{paper}/metrics.log",
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     shell:
         "python -m pipeline metrics {input} --out {output} 2> {log}"
 
@@ -68,7 +67,7 @@ rule pdf:
     log:
         "logs/reports/{paper}/{table}.pdf.log",
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     shell:
         "python -m pipeline pdf {input} {output} 2> {log}"
 
@@ -91,12 +90,11 @@ rule figure:
     log:
         "logs/reports/{paper}/{figure}.log",
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     params:
-        target="{figure}",
-        plan=flow.plan,
-    script:
-        "../scripts/report.py"
+        order=flow.report,
+    shell:
+        "python -m pipeline report reports/{wildcards.paper}/{wildcards.figure} --params {params.order.file} > {log} 2>&1"
 
 
 rule primary:
@@ -107,7 +105,7 @@ rule primary:
     log:
         "logs/reports/{top}.log",
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     shell:
         "cp {input} {output} 2> {log}"
 
@@ -120,8 +118,8 @@ rule unknown:
     log:
         "logs/reports/unknown/{report}.log",
     wildcard_constraints:
-        report=rf"(?!site/index\.html$|fidelity(-claims)?\.(csv|md|html)$|({flow.papers})/(({flow.tables}|{flow.figures})\.|metrics\.json$)|({flow.top})$).+",
+        report=rf"(?!site/index\.html$|fidelity(-claims)?\.(csv|md|html)$|({flow.known})$).+",
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     shell:
         "false 2> {log}"

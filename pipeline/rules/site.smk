@@ -11,6 +11,8 @@ rule site:
     log:
         "logs/reports/site.log",
     conda:
-        "../envs/fedrepro.yaml"
-    script:
-        "../scripts/site.py"
+        flow.environment
+    params:
+        order=flow.site,
+    shell:
+        "python -m pipeline site --params {params.order.file} > {log} 2>&1"

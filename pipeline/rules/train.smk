@@ -19,7 +19,7 @@ rule train:
     group:
         flow.batch
     conda:
-        "../envs/fedrepro.yaml"
+        flow.environment
     threads: 1
     resources:
         runtime=flow.minutes,

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report import style
+from pipeline.site.words import SCORES
 from pipeline.targets import Curves
 
 POINTS = 250
@@ -81,7 +82,7 @@ def of_history(path: Path, algorithm: str) -> list[Chart]:
 def _history_chart(
     names: Sequence[str], rounds: Sequence[int], values: dict[str, list[float | None]], look: style.Look
 ) -> Chart:
-    percent = names[0] == "test_accuracy"
+    percent = names[0].endswith(SCORES)
     traces = []
     for place, name in enumerate(names):
         known = [(at, y) for at, y in zip(rounds, values[name], strict=True) if y is not None]
@@ -97,11 +98,9 @@ def _history_chart(
             | {"x": [at for at, _ in points], "mean": [_short(100 * y if percent else y) for _, y in points]}
         )
     title = (
-        _words(names[0])
-        if len(names) == 1
-        else {"train_loss": "loss", "bytes_down": "bytes sent so far"}[names[0]]
+        _words(names[0]) if len(names) == 1 else {"train_loss": "loss", "bytes_down": "bytes sent"}[names[0]]
     )
-    return {"title": title, "y": "test accuracy (%)" if percent else title, "traces": traces}
+    return {"title": title, "y": f"{title} (%)" if percent else title, "traces": traces}
 
 
 def _trace(look: style.Look, line: pd.DataFrame) -> dict[str, Any]:

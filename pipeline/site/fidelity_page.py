@@ -6,8 +6,6 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedcore.errors import DataError
 from pipeline.explain import Labels, labels
 from pipeline.fidelity.board import Board, board
@@ -94,7 +92,7 @@ def _cell(line: Line, known: set[tuple[str, str]], names: Mapping[tuple[str, str
     rows, columns = names.get((str(line["paper"]), str(line["beside"])), ({}, {}))
     row_label, column_label = rows.get(row, style.label(row)), columns.get(column, column)
     unit = UNITS.get(str(line["unit"]), str(line["unit"]))
-    far = _distance(line)
+    far = tables.distance(line, str(line["unit"]))
     return {
         "table": table,
         "link": _link(line["paper"], line["target"], known) or _link(line["paper"], line["beside"], known),
@@ -108,14 +106,3 @@ def _cell(line: Line, known: set[tuple[str, str]], names: Mapping[tuple[str, str
         "verdict": verdict,
         "text": " ".join([table, row, row_label, column, column_label, verdict]).lower(),
     }
-
-
-def _distance(line: Line) -> tables.Distance | None:
-    """Return a cell's distance; it is near exactly where the board says that it is within its margin."""
-    far = tables.distance(line, str(line["unit"]))
-    within = line["within_margin"]
-    if far is None or pd.isna(within):
-        return far
-    if within:
-        return tables.Distance(0, far.text)
-    return far if far.level else tables.Distance(1 if line["mean"] > line["published_mean"] else -1, far.text)

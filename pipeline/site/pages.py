@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from fedcore.revision import commit
 from pipeline.report import captions, style
@@ -182,4 +183,5 @@ def _render(name: str, shared: Mapping[str, Any], **own: Any) -> str:
 def _environment() -> Environment:
     made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     made.trim_blocks = made.lstrip_blocks = True
+    made.filters["breakable"] = lambda text: escape(text).replace("/", Markup("/<wbr>"))
     return made

@@ -11,6 +11,7 @@ from pipeline.catalogue import Run
 from pipeline.explain import Labels, labels
 from pipeline.report import build_curves, build_drawing, captions, style
 from pipeline.report.captions import Caption
+from pipeline.report.collect import lost
 from pipeline.site import charts, tables
 from pipeline.site.survey import MEANING, Evidence, Shown, Survey
 from pipeline.site.words import accuracy, heading, number
@@ -19,6 +20,7 @@ from pipeline.targets import Curves, Drawing, Listing, Table
 SHORT = 12
 LINES = 200
 EXPLAIN = "python -m pipeline explain"
+Lost = Mapping[tuple[str, str], tuple[int, int]]
 
 
 def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -34,7 +36,7 @@ def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dic
     }
     blocks = []
     for shown in own:
-        block = _block(shown, root)
+        block = _block(shown, found, root)
         data["cells"][shown.name] = _cells(shown, places)
         if block["charts"]:
             data["charts"][shown.name] = block["charts"]
@@ -43,14 +45,16 @@ def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dic
     return blocks, data
 
 
-def _block(shown: Shown, root: Path) -> dict[str, Any]:
+def _block(shown: Shown, found: Survey, root: Path) -> dict[str, Any]:
+    gone = lost(shown.cells, found.diverged)
     block: dict[str, Any] = {
         "name": shown.name,
         "heading": heading(shown),
         "title": shown.about.title,
-        "published": shown.about.published,
         "state": shown.state,
         "standing": _standing(shown),
+        "changed": "; ".join(shown.changed),
+        "unknown": _unknown(shown),
         "downloads": [(form, f"files/{shown.paper}/{path.name}") for form, path in shown.files.items()],
         "picture": f"files/{shown.paper}/{shown.name}.svg" if "svg" in shown.files else "",
         "places": {cell: place for place, cell in enumerate(shown.cells)},
@@ -75,13 +79,21 @@ def _block(shown: Shown, root: Path) -> dict[str, Any]:
     if frame is not None and isinstance(shown.about, Listing):
         return block | {"grid": tables.words(shown)}
     if frame is not None and isinstance(shown.about, Curves):
-        drawn = {"charts": charts.of_figure(frame, shown.about), "series": charts.series(frame)}
-        return block | drawn | {"caption": _caption(shown, root)} | _matrix(shown)
+        with style.marking(row for row, _ in gone):
+            drawn = {"charts": charts.of_figure(frame, shown.about), "series": charts.series(frame)}
+        return block | drawn | {"caption": _caption(shown, gone, root)} | _matrix(shown)
     if isinstance(shown.about, Table | Curves | Drawing):
         block |= _matrix(shown)
     if frame is not None:
-        block |= {"numbers": tables.plain(frame, LINES), "caption": _caption(shown, root)}
+        block |= {"numbers": tables.plain(frame, LINES), "caption": _caption(shown, gone, root)}
     return block
+
+
+def _unknown(shown: Shown) -> str:
+    """Return the rows of a report that params.yaml doesn't ask for any more, in print."""
+    if shown.frame is None or "row" not in shown.frame or not shown.cells:
+        return ""
+    return ", ".join(map(style.label, sorted({*shown.frame["row"]} - {row for row, _ in shown.cells})))
 
 
 def _standing(shown: Shown) -> str:
@@ -96,15 +108,17 @@ def _standing(shown: Shown) -> str:
     return f"{said} To build it: snakemake --cores 2 reports/{shown.paper}/{shown.name}.{form}"
 
 
-def _caption(shown: Shown, root: Path) -> Caption:
+def _caption(shown: Shown, gone: Lost, root: Path) -> Caption:
     """Return a figure's caption, made by the code that captioned its picture."""
     paper = shown.declared
     assert shown.frame is not None
     if isinstance(shown.about, Curves):
-        return build_curves.caption(shown.frame, shown.about, paper, {run.seed for run in shown.runs})
+        told = captions.diverged(gone, _labels(shown), shown.cells, build_curves.SINCE)
+        return build_curves.caption(shown.frame, shown.about, paper, {run.seed for run in shown.runs}, told)
     mark = captions.watermark(shown.scale)
     if isinstance(shown.about, Drawing):
-        said = build_drawing.caption(shown.about, paper, list(shown.runs), root)
+        told = captions.diverged(gone, _labels(shown), shown.cells)
+        said = build_drawing.caption(shown.about, paper, list(shown.runs), root, told)
         return Caption(mark, (said.removeprefix(mark).strip(),))
     return Caption(mark, ())
 

@@ -12,10 +12,12 @@ import pandas as pd
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
+from fedcore.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue, Run
 from pipeline.explain import facts
 from pipeline.params import load
 from pipeline.targets import Cell, Curves, Drawing, Listing, Paper, Target
+from pipeline.verify import report_changes
 
 State = Literal["made", "outdated", "partly", "missing"]
 FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv")
@@ -75,6 +77,7 @@ class Shown:
         files: its forms that exist, by ending.
         cells: the runs of each cell, as the parameters ask for them now.
         finished: how many of its runs are finished.
+        changed: what was changed in its files after they were written.
         state: in one word.
     """
 
@@ -86,6 +89,7 @@ class Shown:
     files: Mapping[str, Path]
     cells: Mapping[Cell, tuple[Run, ...]]
     finished: int
+    changed: tuple[str, ...]
     state: State
 
     @property
@@ -137,6 +141,10 @@ class Survey:
     def finished(self) -> list[Evidence]:
         """The runs that have a page."""
         return [one for one in self.evidence.values() if one.finished]
+
+    def diverged(self, run: Run) -> bool:
+        """Whether a run diverged, as far as that is known."""
+        return run.folder in self.evidence and self.evidence[run.folder].facts.get("status") == "diverged"
 
     @property
     def scales(self) -> list[str]:
@@ -217,7 +225,9 @@ def _shown(
     else:
         finished = sum(known[folder].get("status") in {"completed", "diverged"} for folder in runs)
     state = _state(frame, cells, finished, len(runs))
-    return Shown(paper, target, about, home, frame, files, cells, finished, state)
+    provenance = root / "reports" / paper / f"{target}.{PROVENANCE}"
+    changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
+    return Shown(paper, target, about, home, frame, files, cells, finished, changed, state)
 
 
 def _facts(run: Run, root: Path) -> Mapping[str, object]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from pipeline.report import agreement, build_listing
+from pipeline.report import build_listing
+from pipeline.report.agreement import Agreement
 from pipeline.report.captions import Caption
 from pipeline.report.grid import Cell as Printed
 from pipeline.report.grid import Grid, arrange, groups
@@ -108,17 +108,16 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
 
     Args:
         line: ``mean``, ``published_mean`` and ``published_std``.
-        unit: the published numbers' unit, which decides on the margin; see ``agreement.margin``.
+        unit: the published numbers' unit, which decides on the margin; see ``Agreement``.
         decimals: digits in print.
     """
-    published, spread = float(line["published_mean"]), float(line["published_std"])
-    difference = float(line["mean"]) - published
-    if math.isnan(difference):
+    mean, published, spread = (float(line[key]) for key in ("mean", "published_mean", "published_std"))
+    found = Agreement(mean, published, spread, unit)
+    if found.near is None:
         return None
-    margin, _ = agreement.margin(published, spread, unit)
-    size = abs(difference) - agreement.ROUNDING
-    level = 0 if size <= margin else 1 if size <= FAR * margin else 2
-    return Distance(level if difference > 0 else -level, f"{difference:+.{decimals}f}".replace("-", "−"))
+    level = 0 if found.near else 1 if found.within(FAR) else 2
+    text = f"{found.difference:+.{decimals}f}".replace("-", "−")
+    return Distance(level if found.difference > 0 else -level, text)
 
 
 def words(shown: Shown) -> Grid:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedcore import files
+from pipeline.fidelity.board import split_reading
 from pipeline.site.survey import Shown
 
 MOST = 40
+SCORES = ("accuracy", "f1", "auc")
+PREFIXES = "kMGTP"
 
 
 def heading(shown: Shown) -> str:
-    """Return a target's name in its paper, and whose reading it is where that is the authors' code's."""
-    suffix = " (released)" if shown.name.endswith("_released") else ""
-    return f"{shown.about.published}{suffix}"
+    """Return a target's name in its paper, and which reading it is where that is not the text's."""
+    reading = split_reading(shown.name)[1].replace("_", " ")
+    return f"{shown.about.published} ({reading})" if reading else shown.about.published
 
 
 def number(value: float, unit: str = "") -> str:
@@ -34,10 +37,9 @@ def accuracy(facts: Mapping[str, Any]) -> str | None:
 def read_object(path: Path) -> dict[str, Any]:
     """Return a JSON object; nothing where there is no such file or it holds none."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return files.read_object(path)
     except (OSError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -52,5 +54,28 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
                 (name, ", ".join(map(str, value[:MOST])) + (" …" if len(value) > MOST else "") or "none")
             )
         elif value is not None:
-            lines.append((name, f"{value:.6g}" if isinstance(value, float) else str(value)))
-    return lines
+            lines.append((name, _told(key, value)))
+    return [(name.replace("_", " "), text) for name, text in lines]
+
+
+def size(number: float) -> str:
+    """Return a number of bytes with a unit of thousands that suits it."""
+    power = 0
+    while number >= 1000 and power < len(PREFIXES):
+        number, power = number / 1000, power + 1
+    return f"{number:.4g} {PREFIXES[power - 1] if power else ''}B"
+
+
+def _told(key: str, value: Any) -> str:
+    """Return a value as a reader wants it: scores in per cent, traffic in bytes with a unit."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if key.endswith(SCORES):
+        return f"{100 * value:.2f} %"
+    return (
+        size(value)
+        if key.startswith("bytes_")
+        else f"{value:.6g}"
+        if isinstance(value, float)
+        else str(value)
+    )

@@ -43,5 +43,12 @@ def build(options: FedMedianOptions, spec: Spec) -> Recipe:
     return recipe(aggregate=Median(options.weighted_by_size))
 
 
-PLUGIN = Plugin("fedmedian", FedMedianOptions, build, "coordinate-wise median", "Yin et al., ICML 2018")
+PLUGIN = Plugin(
+    "fedmedian",
+    FedMedianOptions,
+    build,
+    "coordinate-wise median",
+    "Yin et al., ICML 2018",
+    label="FedMedian",
+)
 PAPERS = {"rfedavg": {}}

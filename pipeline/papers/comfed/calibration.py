@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, SPLIT, best_in_all
+from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, PARTITIONS, SPLIT, best_in_all
 from pipeline.schema import PaperParams
 from pipeline.search import seeds
 from pipeline.targets import Cell, Column, Query, Table, Target
@@ -34,12 +34,14 @@ class Step:
         label: its name in print.
         title: what is searched.
         candidates: what each row puts in place of the values in use.
+        split: the partition that it runs on.
     """
 
     algorithm: str
     label: str
     title: str
     candidates: Mapping[str, Changes]
+    split: str = SPLIT
 
     def rows(self, params: PaperParams) -> dict[str, str]:
         """Return the rows: the values in params.yaml, and what is tried in their place."""
@@ -53,7 +55,7 @@ class Step:
     def queries(self, params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
         """Return a candidate's runs. Seeds: the first of three."""
         changes = self.candidates.get(row, ())
-        return (Query(REGIME, DATASET, SPLIT, self.algorithm, changes, seeds(params)),)
+        return (Query(REGIME, DATASET, self.split, self.algorithm, changes, seeds(params)),)
 
     def beside(self, row: str, column: str) -> Cell:
         """Return where Table IV prints what every candidate is measured against."""
@@ -101,7 +103,8 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
 
     frame = frame.copy()
     last = frame["column"] == DISTANCE
-    frame.loc[last, "mean"] = frame.loc[last, "difference"].abs()
+    away = frame[~last].set_index("row")["difference"].abs()
+    frame.loc[last, "mean"] = frame.loc[last, "row"].map(away)
     frame.loc[last, ["std", "published_mean", "published_std", "difference"]] = math.nan
     frame.loc[last, "values"] = [
         significance.written(dict.fromkeys(significance.parsed(text), own))
@@ -110,9 +113,10 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(verdict="")
 
 
-def _table(step: Step) -> Table:
+def _table(step: Step, words: str) -> Table:
+    searched = f"Search for the lost hyperparameters, {step.title}{words}"
     return Table(
-        title=f"Search for the lost hyperparameters, {step.title}: test accuracy of the best model so far",
+        title=f"{searched}: test accuracy of the best model so far",
         published=f"The first column (100 rounds) of Table IV, {step.label}",
         columns=step.columns,
         rows=step.rows,
@@ -130,4 +134,8 @@ def _table(step: Step) -> Table:
     )
 
 
-TARGETS: Mapping[str, Target] = {name: _table(step) for name, step in STEPS.items()}
+TARGETS: Mapping[str, Target] = {
+    f"{name}{ending}": _table(replace(step, split=split), words)
+    for ending, (split, words) in PARTITIONS.items()
+    for name, step in STEPS.items()
+}

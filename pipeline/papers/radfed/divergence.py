@@ -132,6 +132,7 @@ def _picture(found: Found, frame: pd.DataFrame, axis: str, said: str) -> Figure:
                     linewidth=0,
                 )
             axes.set_title(SETTINGS[key].label)
+            plots.whole_numbers(axes.xaxis)
             axes.set_xlabel("round of local training")
             axes.set_ylabel(axis)
             axes.grid(alpha=0.25, linewidth=0.5)

@@ -1,4 +1,4 @@
-"""The grid search of Section IV-D: scores of candidates on validation clients, the best one marked."""
+"""The grid searches of Sections IV-D and IV-E: scores on validation clients, the best candidate marked."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 TUNED = ("covcls_g", "covfeat_g", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 DELAYS = (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)
 SMALL = tuple(10.0**-digits for digits in range(2, 13, 2))
+DECAYS = ("polynomial", "hinge", "constant")
+SERVERS = ("adam", "adagrad", "yogi")
 DELAY = Option("algorithm.redistributions", "S", DELAYS, ())
 GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
     "grid_radfed": ("radfed", "RADFed", (DELAY,)),
@@ -35,13 +37,14 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
         (
             Option("algorithm.rho", "rho", SMALL, (1e-4,)),
             Option("algorithm.alpha", "alpha", (0.3, 0.6, 0.9), (0.3, 0.6, 0.9)),
-            Option("algorithm.staleness", "decay", ("polynomial", "hinge"), ("polynomial", "hinge")),
+            Option("algorithm.staleness", "decay", DECAYS, DECAYS),
         ),
     ),
     "grid_fedadapt": (
         "fedadapt",
         "FedAdapt",
         (
+            Option("algorithm.server", "server", SERVERS, SERVERS),
             Option("algorithm.server_lr", "eta", (0.1, 0.01, 0.001, 0.0001), (0.1, 0.01, 0.001)),
             Option("algorithm.tau", "tau", (1e-2, 1e-4, 1e-8), (1e-4,)),
             Option("algorithm.v0", "v0", (0.0, 0.1, 0.01, 0.001), (0.0,)),
@@ -103,7 +106,7 @@ def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
 
     return Table(
         title=f"Grid search of {label}: scores on validation clients",
-        published="Section IV-D",
+        published="Section IV-D" if DELAY in options else "Section IV-E",
         columns=columns,
         rows=rows,
         queries=queries,

@@ -69,11 +69,11 @@ def present(params: PaperParams) -> dict[str, Setting]:
 
 def folds(params: PaperParams, query: Query) -> tuple[Query, ...]:
     """Return the query for each fold of its split: all of them, or the one whose index is set."""
-    query = as_often(params, query)
     fold = (params.datasets[query.dataset].splits[query.split].model_extra or {})["fold"]
     indices = [fold["index"]] if "index" in fold else range(fold["of"])
     return tuple(
-        replace(query, changes=(*query.changes, ("partition.fold.index", index))) for index in indices
+        as_often(params, replace(query, changes=(*query.changes, ("partition.fold.index", index))))
+        for index in indices
     )
 
 

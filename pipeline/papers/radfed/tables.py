@@ -39,7 +39,6 @@ SEARCH: Mapping[str, float] = {"min_size": 0.5, "burn_in": 500_000}
 STATISTICS = {"min": "min rows", "max": "max", "mean": "mean", "std": "sd", "c_score": "C-score"}
 MARK = "_released"
 PUBLISHED = ("published_mean", "published_std", "published_unit", "margin", "margin_rule")
-COMPARED = ("difference", "margin", "scale")
 AVERAGE = "avg"
 LATE = 6
 SMALL = {"cnn": "CNN", "mlp": "MLP"}
@@ -131,10 +130,10 @@ def score_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ..
 
 def score_of(run: Run, root: Path, column: str) -> float | None:
     """Return a run's score on test clients in per cent, by its own metric; None if it diverged."""
-    from pipeline.report.collect import summary_of
+    from pipeline.report.collect import final_of
 
-    summary = summary_of(run, root)
-    return 100 * summary["final"][f"test_{metric_of(run)}"] if summary and summary["final"] else None
+    final = final_of(run, root)
+    return 100 * final[f"test_{metric_of(run)}"] if final else None
 
 
 def late_score_of(run: Run, root: Path, column: str) -> float | None:
@@ -164,6 +163,7 @@ def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     and its spread is that of its runs' changes against FedAvg's own there. The average is the mean of the
     columns' scores, then its change; it has no spread of its own and says nothing new about the data.
     """
+    from pipeline.report.agreement import agreements
     from pipeline.report.collect import verdict
 
     frame = shared_runs(frame)
@@ -176,7 +176,7 @@ def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     others = frame["row"] != "fedavg"
     frame.loc[others, "mean"] = 100 * (frame["mean"] / frame["base"] - 1)
     frame["difference"] = frame["mean"] - frame["published_mean"]
-    compared = zip(*(frame[key] for key in COMPARED), map(stands_in, frame["data_state"]), strict=True)
+    compared = zip(agreements(frame), frame["scale"], map(stands_in, frame["data_state"]), strict=True)
     frame["verdict"] = [verdict(*line) for line in compared]
     return frame.drop(columns="base")
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.papers.radfed.settings import ASYNCHRONOUS, METRICS, SETTINGS, folds, metric_of
+from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
 from pipeline.schema import PaperParams
 from pipeline.targets import Curves, Panel, Query
+from pipeline.trainings import worth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,27 +61,12 @@ def scores(run: Run, root: Path) -> pd.Series[float]:
     from pipeline.report.curves import measured
 
     found = 100 * measured(run, f"validation_{metric_of(run)}", root)
-    return found.set_axis(found.index * local_rounds(run, root))
+    return found.set_axis(found.index * float(worth(run.spec)))
 
 
-def local_rounds(run: Run, root: Path) -> float:
-    """Return how many rounds of local training one of a run's rounds is worth.
-
-    S for RADFed; for FedAsync, whose round is one client's update, one part in the clients that others train
-    in a round.
-    """
-    from pipeline.report.collect import summary_of
-
-    algorithm = run.spec["algorithm"]
-    if algorithm["name"] != ASYNCHRONOUS:
-        return float(algorithm.get("redistributions", 1))
-    summary = summary_of(run, root) or {"clients": 1}
-    return 1 / max(1, int(run.spec["participation"]["fraction"] * summary["clients"] + 0.5))
-
-
-def width(run: Run, root: Path) -> int:
+def width(run: Run) -> int:
     """Return the interval that a curve is smoothed over, in rounds of local training."""
-    total = run.spec["training"]["rounds"] * local_rounds(run, root)
+    total = run.spec["training"]["rounds"] * worth(run.spec)
     return max(1, min(INTERVALS[run.dataset], round(total) // POINTS))
 
 
@@ -88,7 +74,7 @@ def smoothed(run: Run, root: Path) -> pd.Series[float]:
     """Return the means of a run's scores over intervals that follow the start, by their last round."""
     import numpy as np
 
-    found, wide = scores(run, root), width(run, root)
+    found, wide = scores(run, root), width(run)
     ends = (np.ceil(found.index.to_numpy(float) / wide - 1e-9) * wide).astype(int)
     return found.groupby(ends).mean()
 

@@ -42,11 +42,13 @@ def level(found: Found, data: str, share: int) -> float:
     """Return an accuracy to reach, in per cent.
 
     It lies so many per cent of the way from the accuracy of the initial model to the best that FedAvg has in
-    any round, each a mean over seeds; NaN where FedAvg never rises above the initial model.
+    any round, each a mean over seeds; NaN where FedAvg never rises above the initial model, or diverges.
     """
-    from pipeline.report.collect import history_of
+    from pipeline.report.collect import final_of, history_of
 
-    runs = found.cells[BASE, f"{data}-sim0"]
+    runs = [run for run in found.cells[BASE, f"{data}-sim0"] if final_of(run, found.root)]
+    if not runs:
+        return math.nan
     measured = [100 * history_of(run, found.root)["test_accuracy"] for run in runs]
     start = statistics.fmean(own.iloc[0] for own in measured)
     best = statistics.fmean(own.max() for own in measured)
@@ -54,9 +56,11 @@ def level(found: Found, data: str, share: int) -> float:
 
 
 def rounds_to(run: Run, root: Path, accuracy: float) -> float | None:
-    """Return the first round with at least this test accuracy in per cent; None if no round has it."""
-    from pipeline.report.collect import history_of
+    """Return the first round with this test accuracy in per cent; None without one or if it diverged."""
+    from pipeline.report.collect import final_of, history_of
 
+    if not final_of(run, root):
+        return None
     history = history_of(run, root)
     reached = history["round"][100 * history["test_accuracy"] >= accuracy]
     return None if reached.empty else float(reached.iloc[0])

@@ -31,25 +31,32 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 def clients_of(run: Run, root: Path) -> pd.Series[float] | None:
     """Return the accuracy of each client in per cent, by client; None if the run diverged.
 
+    A client none of whose labels is in the test rows has no accuracy (NaN), and counts in no mean.
+
     Raises:
         DataError: the run has no measurements of its clients.
     """
     import pandas as pd
 
     from fedcore.errors import DataError
-    from pipeline.report.collect import summary_of
+    from pipeline.report.collect import final_of, summary_of
 
-    summary = summary_of(run, root)
     path = root / run.folder / "clients.csv"
-    if summary is None or not path.exists():
+    if summary_of(run, root) is None or not path.exists():
         raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
     measured: pd.Series[float] = 100 * pd.read_csv(path).set_index("client")["test_accuracy"]
-    return measured if summary["final"] else None
+    return measured if final_of(run, root) else None
+
+
+def clients_without_score(run: Run, root: Path) -> int:
+    """Return how many clients have no accuracy, though the run did not diverge."""
+    measured = clients_of(run, root)
+    return 0 if measured is None else int(measured.isna().sum())
 
 
 def worst(measured: pd.Series[float]) -> pd.Series[float]:
     """Return the lowest tenth of the clients, at least one."""
-    return measured.nsmallest(max(1, round(WORST * len(measured))))
+    return measured.nsmallest(max(1, round(WORST * measured.count())))
 
 
 def numbers(found: Found) -> pd.DataFrame:
@@ -82,6 +89,8 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
             for place, name in enumerate(METHODS):
                 measured = clients_of(found.cells[name, data][0], found.root)
                 if measured is None:
+                    words = {"ha": "center", "transform": axes.get_xaxis_transform()}
+                    axes.text(place, 0.5, "diverged", **words)
                     continue
                 look, low = style.look(name), worst(measured)
                 order = {client: at for at, client in enumerate(measured.index)}
@@ -102,9 +111,11 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
             axes.set_ylabel("test accuracy of a client (%)")
             axes.grid(alpha=0.25, linewidth=0.5, axis="y")
         first = found.cells["fedavg", "mnist"][0].seed
+        bare = max(clients_without_score(run, found.root) for runs in found.cells.values() for run in runs)
         caption = found.caption(
             f"A dot is a client under the final global model, seed {first}; a line is the mean over clients, "
             "a red ring marks the worst tenth. A client is tested on all test rows, weighted to its labels.",
+            f"Up to {bare} clients of a run have no label that a test row has, so no score." if bare else "",
         )
         made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
     return numbers(found), made

@@ -68,7 +68,7 @@ def released(number: int, name: str, regime: str, dataset: str, printed: int) ->
 
 MNIST = panels("mnist", SIMILARITY)
 CIFAR10 = panels("cifar10", SIMILARITY)
-SENT140 = panels("sent140", USERS)
+SENT140 = tuple(sorted(panels("sent140", USERS), key=lambda panel: panel.regime))
 FEMNIST = tuple(
     Panel(f"{cost}-{split}", f"{clients}, {label}", f"{cost}_cost", "femnist", split)
     for split, clients in WRITERS.items()

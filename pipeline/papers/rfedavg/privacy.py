@@ -37,7 +37,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     import matplotlib
     from matplotlib.figure import Figure
 
-    from pipeline.report import plots, spread
+    from pipeline.report import plots, spread, style
 
     frame = spread.by_round(found.cells, "test_accuracy", 100.0, found.root)
     with matplotlib.rc_context(plots.SETTINGS):
@@ -53,7 +53,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
                 color=colour,
                 marker=marker,
                 markevery=every,
-                label=f"σ = {sigma}",
+                label=f"σ = {sigma}{style.mark(row(sigma))}",
             )
             axes.fill_between(line["round"], low, high, color=colour, alpha=0.15, linewidth=0)
         plots.whole_numbers(axes.xaxis)
@@ -71,4 +71,5 @@ PRIVACY = Drawing(
     published="Fig. 12",
     queries=queries,
     draw=draw,
+    rows=lambda params: {row(sigma): f"σ = {sigma}" for sigma in SIGMAS},
 )

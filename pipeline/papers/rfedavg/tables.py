@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline.papers.rfedavg.traffic import METHODS, TRAFFIC
+from pipeline.papers.rfedavg.traffic import COHORT, METHODS, TRAFFIC
 from pipeline.schema import PaperParams
 from pipeline.targets import Column, Query, Table
 
@@ -31,14 +31,19 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
     )
 
 
-def accuracy(published: str, title: str, regime: str) -> Table:
-    """Return a table of accuracies after the last round in one regime."""
+def accuracy(
+    published: str, title: str, regime: str, changes: tuple[tuple[str, str], ...] = (), beside: str = ""
+) -> Table:
+    """Return a table of accuracies after the last round in one regime.
+
+    ``changes`` hold for rFedAvg and rFedAvg+ alone; ``beside`` names the table whose numbers stand beside.
+    """
 
     def query(algorithm: str, column: str) -> Query:
         dataset, split = column.split("-")
-        return Query(regime, dataset, split, algorithm)
+        return Query(regime, dataset, split, algorithm, changes if algorithm in METHODS else ())
 
-    return Table(title=title, published=published, columns=columns, query=query)
+    return Table(title=title, published=published, columns=columns, query=query, beside=beside)
 
 
 def released(params: PaperParams) -> tuple[Column, ...]:
@@ -55,6 +60,13 @@ def as_released(algorithm: str, column: str) -> Query:
 TABLES: Mapping[str, Table] = {
     "table1": accuracy("Table I", "Test accuracy in the cross-silo setting", "cross_silo"),
     "table2": accuracy("Table II", "Test accuracy in the cross-device setting", "cross_device"),
+    "table2_cohort": accuracy(
+        "Table II",
+        "Test accuracy in the cross-device setting, with deltas of the round's clients alone",
+        "cross_device",
+        COHORT,
+        "table2",
+    ),
     "table3": TRAFFIC,
     "table1_released": Table(
         title="Test accuracy in the cross-silo setting, as the authors' code reads it",

@@ -19,9 +19,11 @@ BYTES = {"float32": 4, "float64": 8}
 NOTE = (
     "What a client's downloads in the last round exceed FedAvg's by (one model a client), less whole models "
     "that a second synchronisation sends. Payload alone is counted; the published 2808 and 1784 bytes hold "
-    "760 bytes of serialisation beside 512 and 256 numbers. rFedAvg sends the vectors of all N clients, as "
-    "its Algorithm 1 says; the published cross-device numbers count those of the 100 clients of a round."
+    "760 bytes of serialisation beside 512 and 256 numbers. Cross-device rFedAvg sends the vectors "
+    "of a round's clients alone (deltas_of: cohort), as the published numbers count them; its Algorithm 1 "
+    "sends those of all N."
 )
+COHORT = (("algorithm.deltas_of", "cohort"),)
 
 
 def columns(params: PaperParams) -> tuple[Column, ...]:
@@ -34,9 +36,13 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
 
 
 def query(algorithm: str, column: str) -> Query:
-    """Return the setting that stands for a regime and kind of model."""
+    """Return the setting that stands for a regime and kind of model.
+
+    Only rFedAvg's bytes depend on whose deltas are sent, and only where not all clients take part.
+    """
     regime, model = column.split("-")
-    return Query(regime, *MODELS[model], algorithm)
+    changes = COHORT if (algorithm, regime) == ("rfedavg", "cross_device") else ()
+    return Query(regime, *MODELS[model], algorithm, changes)
 
 
 def rows(params: PaperParams) -> Mapping[str, str]:
@@ -51,10 +57,10 @@ def received(run: Run, root: Path, column: str) -> float | None:
     beyond FedAvg's traffic there are whole models and the vectors, which are smaller than one model
     together.
     """
-    from pipeline.report.collect import history_of, summary_of
+    from pipeline.report.collect import final_of, history_of, summary_of
 
     summary = summary_of(run, root)
-    if summary is None or summary["final"] is None:
+    if summary is None or not final_of(run, root):
         return None
     history = history_of(run, root)
     since = history["round"].diff().iloc[-1]

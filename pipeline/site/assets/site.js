@@ -115,7 +115,7 @@
     apply();
   }
 
-  // Curves: drawn when they come into view, always on white, in the colours of the printed figures.
+  // Curves: drawn when they come into view, on white in the colours of the printed figures; a style turns both dark.
   const INK = "#1b1f24";
   function traces(chart) {
     const made = [];
@@ -152,7 +152,7 @@
       title: { text: "", font: { size: 14 } }, annotations: notes,
       font: { family: "system-ui, sans-serif", size: 13, color: INK }, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
       margin: { l: 56, r: 12, t: 12, b: 44 }, showlegend: several, legend: { orientation: "h", y: 1.12 },
-      xaxis: { ...axis, title: { text: chart.x || "communication round" } }, yaxis: { ...axis, title: { text: chart.y } },
+      xaxis: { ...axis, ...(Math.max(...chart.traces.flatMap((one) => one.x)) <= 10 ? { dtick: 1 } : {}), title: { text: chart.x || "communication round" } }, yaxis: { ...axis, title: { text: chart.y } },
       hovermode: "closest",
     }, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] });
     place.dataset.drawn = "";

@@ -1,0 +1,73 @@
+"""How often clients train in a run, told from its specification before any data are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+from fedcore.errors import SpecError
+from fedcore.options import validate
+from fedcore.partitioning.base import even
+from fedcore.registry import find
+from fedcore.spec import parse
+
+
+def equal_rounds(values: Mapping[str, Any]) -> int:
+    """Return how many of an algorithm's rounds let clients train as often as synchronous rounds do.
+
+    Args:
+        values: a specification whose ``training.rounds`` counts synchronous rounds.
+
+    Raises:
+        SpecError: they are no whole number of the algorithm's rounds, or it is no valid specification.
+    """
+    one = worth(values)
+    synchronous = values["training"]["rounds"]
+    rounds = synchronous / one
+    if rounds.denominator > 1:
+        raise SpecError(
+            f"training.rounds: got {synchronous} synchronous rounds, expected a multiple of {one}, which one "
+            f"round of '{values['algorithm']['name']}' is worth"
+        )
+    return int(rounds)
+
+
+def worth(values: Mapping[str, Any]) -> Fraction:
+    """Return how many synchronous rounds one round of a run is worth, by the times that clients train in it.
+
+    Raises:
+        SpecError: that takes the number of clients, which only the data's files tell.
+    """
+    spec = parse({**values, "partition": {"name": "given"}})
+    plugin, options = spec.plugin("algorithm")
+    trainings = plugin.build(options, spec).schedule.trainings
+    proportional = trainings(2) == 2 * trainings(1)
+    cohort = 1 if proportional else cohort_size(values)
+    return Fraction(trainings(cohort), cohort)
+
+
+def cohort_size(spec: Mapping[str, Any]) -> int:
+    """Return how many clients take part in a synchronous round, if none of them is empty.
+
+    Raises:
+        SpecError: only the data's files tell how many clients there are.
+    """
+    return max(1, floor(spec["participation"]["fraction"] * training_clients(spec) + 0.5))
+
+
+def training_clients(spec: Mapping[str, Any]) -> int:
+    """Return how many clients train: all, or those that a fold, the first if it isn't said which, leaves."""
+    clients, fold = spec["partition"].get("clients"), spec["partition"].get("fold")
+    if clients is None:
+        options = dict(spec["data"])
+        data = find("data", options.pop("name"), "data.name")
+        clients = data.clients and data.clients(validate(data.options, options, "data"))
+    if clients is None:
+        raise SpecError(f"data: only the files tell how many clients '{spec['data']['name']}' names")
+    if fold is None:
+        return int(clients)
+    first, between = fold.get("index", 0), fold.get("rotation", 1)
+    sets = even(clients, fold["of"])
+    return int(clients - sets[first] - sets[(first + between) % fold["of"]])
