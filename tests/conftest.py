@@ -12,12 +12,17 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ORACLE_DATA = Path(__file__).parent / "oracle" / "data"
 COUNTED: dict[str, dict[str, int | str]] = {}
+COLLECTED: set[str] = set()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--measured", type=Path, metavar="FILE", help="add each test's outcome and trials to a JSON file"
     )
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    COLLECTED.add(item.nodeid)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -31,6 +36,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if path and not hasattr(session.config, "workerinput"):
         before = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps(before | COUNTED, indent=1, sort_keys=True) + "\n")
+
+
+@pytest.fixture(scope="session")
+def collected_here(pytestconfig: pytest.Config) -> frozenset[str]:
+    """All cases of the files that this session collected whole, those that it leaves out included."""
+    return frozenset() if any("::" in argument for argument in pytestconfig.args) else frozenset(COLLECTED)
 
 
 @pytest.fixture(scope="session")

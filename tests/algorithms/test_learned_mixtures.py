@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from fedcore.aggregate.mixture import LearnedMixture, client_scores
 from fedcore.errors import SpecError
+from fedcore.local.train import make_task
 from fedcore.parts import Run, State, Upload
 from fedcore.runner import Result, Settings, prepare, run
 from fedcore.simulation import simulate
@@ -42,7 +43,7 @@ def uploads_of(made: Run, state: State) -> list[Upload]:
     from fedcore.parts import Job
 
     jobs = [Job(client, slot, 0, plan.starts[slot]) for slot, client in stage]
-    return made.engine.train(made, state, jobs)
+    return made.engine.train(make_task(made, state, job) for job in jobs)
 
 
 def prepared(spec: Values) -> tuple[Run, State, LearnedMixture]:

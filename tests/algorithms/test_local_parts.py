@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcore.local.accumulation import coefficients
-from fedcore.local.train import number_of_steps
+from fedcore.local.train import make_task, number_of_steps
 from fedcore.parts import Batch, Job, Run, State
 from fedcore.runner import Settings, prepare
 from fedcore.spec import parse
@@ -110,7 +110,7 @@ def test_blended_momentum_alone_moves_a_client_by_its_share(momentum: float, cli
     """Without gradients a client moves by weight * m, whatever its steps, rate and own momentum."""
     run, state = prepared(FLAT, {"name": "fedadam", "momentum_in_local": 0.3}, momentum=momentum)
     state.slots[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
-    (upload,) = run.engine.train(run, state, [Job(client, 0, 0, state.model)])
+    (upload,) = run.engine.train([make_task(run, state, Job(client, 0, 0, state.model))])
     np.testing.assert_allclose(upload.change.numpy(), 0.3 * 0.7, rtol=1e-9)
 
 
@@ -120,7 +120,7 @@ def test_embedded_momentum_alone_moves_a_client_by_its_share(client: int) -> Non
     run, state = prepared(FLAT, {"name": "fedadc", "beta": 0.8, "beta_local": 0.6})
     state.slots[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
     assert number_of_steps(run, client) == (3, 8)[client]
-    (upload,) = run.engine.train(run, state, [Job(client, 0, 0, state.model)])
+    (upload,) = run.engine.train([make_task(run, state, Job(client, 0, 0, state.model))])
     np.testing.assert_allclose(upload.change.numpy(), -0.05 * 0.6 * 0.7, rtol=1e-9)
 
 

@@ -229,11 +229,11 @@ def test_squared_norms_of_batch_gradients(spec: Values) -> None:
     spec = {**spec, "training": {**spec["training"], "batch_size": "full"}, "dtype": "float64"}
     made, state = started(spec)
     block = made.problem.clients[1]
-    found = sample_gradients.batch_norms(made, state.model, block, np.random.default_rng(0))
-    torch.testing.assert_close(found, full_gradient(made, state.model, 1).square().sum()[None])
-    spec["training"]["batch_size"] = 16
-    made, state = started(spec)
-    assert len(sample_gradients.batch_norms(made, state.model, block, np.random.default_rng(0))) == 4
+    found = sample_gradients.batch_norms(made.engine, state.model, block, "full", np.random.default_rng(0))
+    torch.testing.assert_close(found, full_gradient(made.engine, state.model, block).square().sum()[None])
+    assert (
+        len(sample_gradients.batch_norms(made.engine, state.model, block, 16, np.random.default_rng(0))) == 4
+    )
 
 
 def test_history_reports_the_distance_to_the_mixture(rff: Values) -> None:

@@ -29,11 +29,15 @@ VECTORS = {
 
 
 def ran(
-    spec: dict[str, Any], algorithm: dict[str, Any], dtype: str = "float32", clients: int = CLIENTS
+    spec: dict[str, Any],
+    algorithm: dict[str, Any],
+    dtype: str = "float32",
+    clients: int = CLIENTS,
+    fraction: float = 1.0,
 ) -> Any:
     spec = {**spec, "algorithm": algorithm, "dtype": dtype, "partition": {"name": "iid", "clients": clients}}
     spec["training"] = {**spec["training"], "rounds": ROUNDS}
-    spec["participation"] = {"fraction": 1.0}
+    spec["participation"] = {"fraction": fraction}
     return run(spec)
 
 
@@ -99,6 +103,17 @@ def test_deltas_cost_n_squared_in_rfedavg_and_n_in_its_plus(clients: int, spec: 
     beyond = [bytes_ - clients * model for bytes_ in per_round(plus, "bytes_down")[2:]]
     assert beyond == [clients * delta] * (ROUNDS - 1)
     assert per_round(plus, "bytes_up")[1:] == [clients * (model + delta)] * ROUNDS
+
+
+@pytest.mark.parametrize(("variant", "algorithm"), [("paper", {"deltas_of": "cohort"}), ("released", {})])
+def test_deltas_of_the_rounds_clients_cost_the_cohort_squared(
+    spec: dict[str, Any], variant: str, algorithm: dict[str, str]
+) -> None:
+    """rFedAvg, Table III, cross-device: 100 vectors a client where 100 of 500 clients take part."""
+    own = {**spec, "variant": variant}
+    result = ran(own, {"name": "rfedavg", **algorithm}, clients=8, fraction=0.5)
+    model, delta = result.summary["parameters"] * 4, FEATURES * 4
+    assert per_round(result, "bytes_down")[2:] == [4 * (model + 4 * delta)] * (ROUNDS - 1)
 
 
 def test_deltas_that_start_at_zero_cost_nothing_beforehand(spec: dict[str, Any]) -> None:

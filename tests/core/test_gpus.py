@@ -26,11 +26,10 @@ with claimed(int(sys.argv[1]), Path(sys.argv[2])) as name:
 class Holder:
     """A process that claims a share and holds it."""
 
-    def __init__(self, percent: int, folder: Path, gpus: str = "0,1") -> None:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("SLURM")}
+    def __init__(self, percent: int, folder: Path, gpus: str = "0,1", **job: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", HOLD, str(percent), str(folder)],
-            env=kept | {VARIABLE: gpus},
+            env=os.environ | {VARIABLE: gpus} | job,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -51,8 +50,8 @@ class Holder:
 
 @pytest.fixture(autouse=True)
 def no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith(("SLURM", "PBS", "LSB"))]:
+        monkeypatch.delenv(name)
 
 
 def test_whole_gpus_go_to_one_process_each_and_the_next_waits(tmp_path: Path) -> None:
@@ -100,13 +99,49 @@ def test_the_process_sees_its_gpu_alone_and_all_afterwards(
     assert os.environ[VARIABLE] == "GPU-abc,GPU-def"
 
 
-@pytest.mark.parametrize(("name", "value"), [(VARIABLE, ""), (VARIABLE, "-1"), ("SLURM_JOB_ID", "12")])
-def test_nothing_is_claimed_without_gpus_or_where_a_scheduler_has_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
-    monkeypatch.setenv(VARIABLE, "0")
-    monkeypatch.setenv(name, value)
+@pytest.mark.parametrize("value", ["", "-1"])
+def test_nothing_is_claimed_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(VARIABLE, value)
     with claimed(100, tmp_path / "locks") as gpu:
         assert gpu is None
-        assert os.environ[VARIABLE] == ("0" if name != VARIABLE else value)
+        assert os.environ[VARIABLE] == value
     assert not (tmp_path / "locks").exists()
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"SLURM_JOB_ID": "12"},
+        {"SLURM_JOB_ID": "12", "SLURM_JOB_GPUS": "0,1,2,3"},
+        {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0", "SLURM_STEP_GPUS": "0,1,2,3"},
+        {"PBS_JOBID": "12.server/a"},
+        {"LSB_JOBID": "12"},
+    ],
+    ids=lambda job: "-".join(job),
+)
+def test_runs_inside_an_allocation_spread_over_its_gpus(tmp_path: Path, job: dict[str, str]) -> None:
+    small = [Holder(25, tmp_path, "0,1,2,3", **job) for _ in range(8)]
+    assert Counter(holder.gpu() for holder in small) == {"0": 2, "1": 2, "2": 2, "3": 2}
+    for holder in small:
+        holder.end()
+
+
+def test_jobs_that_were_given_one_gpu_each_do_not_wait_for_one_another(tmp_path: Path) -> None:
+    """Each sees its GPU as number 0."""
+    given = [{"SLURM_JOB_ID": str(job), "SLURM_JOB_GPUS": str(job)} for job in (1, 2)]
+    steps = [{"SLURM_JOB_ID": "3", "SLURM_STEP_GPUS": str(k), "SLURM_STEP_ID": str(k)} for k in (0, 1)]
+    holders = [Holder(100, tmp_path, "0", **job) for job in (*given, *steps)]
+    assert [holder.gpu() for holder in holders] == ["0"] * 4
+    late = Holder(100, tmp_path, "0", **given[0])
+    assert late.waits(), "a second run of the same job does wait"
+    for holder in holders:
+        holder.end()
+    assert late.gpu() == "0"
+    late.end()
+
+
+def test_jobs_that_were_given_no_gpu_of_their_own_share_those_of_the_machine(tmp_path: Path) -> None:
+    first, second = (Holder(100, tmp_path, "0,1", SLURM_JOB_ID=job) for job in "12")
+    assert {first.gpu(), second.gpu()} == {"0", "1"}
+    first.end()
+    second.end()

@@ -194,9 +194,9 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, An
 def test_a_rounds_time_leaves_measuring_out(spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     plain = simulation.record
 
-    def slow(run: Any, state: Any) -> None:
+    def slow(*given: Any) -> Any:
         time.sleep(0.2)
-        plain(run, state)
+        return plain(*given)
 
     monkeypatch.setattr(simulation, "record", slow)
     timing = run(spec).timing

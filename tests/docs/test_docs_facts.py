@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
+import subprocess
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,10 @@ from pipeline.report.collect import COLUMNS
 
 DOCS = ROOT / "docs"
 WRITTEN = [*DOCS.glob("*.md"), *(ROOT / "examples").rglob("*.md"), *ROOT.glob("*.md")]
-OTHERS = [*(ROOT / "pipeline" / "papers").rglob("README.md"), ROOT / "benchmarks" / "README.md"]
+OTHERS = [
+    *(ROOT / "pipeline" / "papers").rglob("README.md"),
+    *(ROOT / name / "README.md" for name in ("benchmarks", "results")),
+]
 PAGES = sorted([*WRITTEN, *OTHERS])
 LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -156,3 +160,10 @@ def test_the_specification_s_page_shows_one_that_is_valid_and_all_keys() -> None
     assert parse(yaml.safe_load(shown)).seed == 3
     keys = {*Spec.model_fields, *(f"training.{key}" for key in Training.model_fields)}
     assert {f"`{key}`" for key in keys} <= set(re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE))
+
+
+def test_a_fresh_clone_has_every_folder_of_the_layout() -> None:
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tops = {line.partition("/")[0] for line in files.splitlines() if "/" in line}
+    assert {"pipeline", "fedcore", "data", "results", "reports", "tests"} <= tops
+    assert [line for line in files.splitlines() if line.startswith("results/")] == ["results/README.md"]

@@ -158,6 +158,7 @@ def test_a_hostile_mirror_is_one_argument(
 def test_rules_put_nothing_into_a_shell_but_paths_of_checked_names() -> None:
     allowed = {"input", "output", "log", "threads", "params.order.file", "params.out", "params.what"}
     allowed |= {"params.code", "params.mirror", "params.scale", "resources.gpu_percent"}
+    allowed |= {"wildcards.paper", "wildcards.table", "wildcards.figure"}
     for path in (ROOT / "pipeline" / "rules").glob("*.smk"):
         for command in re.findall(r'shell:\n\s+"(.*)"', path.read_text()):
             assert set(re.findall(r"\{([^{}]+)\}", command)) <= allowed, (path.name, command)
@@ -286,7 +287,7 @@ def test_declared_addresses_and_names_are_plain(record_property: Record) -> None
 def test_an_order_is_data_and_no_command(tmp_path: Path) -> None:
     from pipeline.workflow import Order
 
-    order = Order(json.dumps([{"out": "$(touch hacked)"}]))
-    order.path, order.pretended = tmp_path / "order.json", False
+    text = json.dumps([{"out": "$(touch hacked)"}])
+    order = Order.of(text, tmp_path / "order.json", text, real=True)
     assert order.file == tmp_path / "order.json"
     assert json.loads(order.path.read_text()) == [{"out": "$(touch hacked)"}]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from partition_toys import equal, split_data, toy_data
+from partition_toys import covers_once, equal, split_data, toy_data
 
 from fedcore.data import Partition
 from fedcore.errors import DataError, SpecError
@@ -32,6 +32,21 @@ def test_read_back_as_written(options: dict[str, Any], tmp_path: Path) -> None:
     equal(found, made)
     assert origin == ORIGIN
     assert (found.test is None) == (made.test is None)
+
+
+def test_dropped_and_test_rows_are_read_back_as_row_numbers(tmp_path: Path) -> None:
+    data = toy_data(np.zeros(30, int), groups=np.repeat(np.arange(7), [1, 2, 3, 4, 5, 7, 8]))
+    made = split_data(data, "natural", min_rows=3, fold={"index": 0, "of": 3})
+    save(made, tmp_path / "a.npz", ORIGIN)
+    found, _ = load(tmp_path / "a.npz")
+    covers_once(found, 30)
+    equal(found, made)
+    assert len(found.dropped) == 3
+    assert {rows.dtype for rows in found.held_out} == {np.dtype(np.int64)}
+    with np.load(tmp_path / "a.npz") as archive:
+        texts = {"note", "identity"}
+        assert {archive[name].dtype.str for name in set(archive.files) - texts} == {"<i8"}
+        assert {archive[name].dtype.str for name in texts} == {"|u1"}
 
 
 def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
@@ -113,6 +128,10 @@ def test_identity_says_what_a_partition_was_made_of(tmp_path: Path) -> None:
         (({**section, "clients": 4}, {"name": "toy"}, 4, "ab"), "partition.clients is 3, expected 4"),
         ((section, {"name": "mnist"}, 4, "ab"), 'data.name is "toy", expected "mnist"'),
         ((section, {"name": "toy"}, 5, "ab"), "seed is 4, expected 5"),
+        (
+            ({**section, "fold": {"of": 5}}, {"name": "toy"}, 4, "ab"),
+            r'partition.fold is null, expected {"of":5}',
+        ),
         ((section, {"name": "toy"}, 4, "cd"), 'data_sha256 is "ab", expected "cd"'),
     ]:
         with pytest.raises(SpecError, match=rf"p.npz: made for another specification: {key}"):
@@ -149,10 +168,23 @@ def test_a_split_by_client_keeps_the_rows_of_every_client(tmp_path: Path) -> Non
 def test_a_broken_plugin_is_found_out(clients: tuple[list[int], ...], message: str) -> None:
     made = Partition(tuple(np.array(rows) for rows in clients))
     with pytest.raises(SpecError, match=f"partition 'mine': .*{message}"):
-        check(made, 3, "mine")
+        check(made, 3, "partition 'mine'")
     plugin = Plugin("mine", find("partition", "given").options, lambda *_: made, "", "")
     with pytest.raises(SpecError, match=message):
         make(plugin, plugin.options.model_validate({}), toy_data([0, 0, 0]), 0)  # type: ignore[arg-type]
+
+
+def test_test_and_validation_rows_of_a_plugin_stay_such_under_a_fold() -> None:
+    rows = [np.array([row]) for row in range(8)]
+    given = Partition(tuple(rows[:4]), validation=rows[4], test=np.array([5, 6]), dropped=rows[7])
+    plugin = Plugin("mine", find("partition", "given").options, lambda *_: given, "", "")
+    options = plugin.options.model_validate({"fold": {"index": 0, "of": 4}})
+    made = make(plugin, options, toy_data(np.zeros(8, int)), 0)  # type: ignore[arg-type]
+    covers_once(made, 8)
+    assert made.test is not None
+    assert {5, 6} < set(made.test)
+    assert 4 in made.validation
+    assert (len(made.clients), len(made.validation), len(made.test), list(made.dropped)) == (2, 2, 3, [7])
 
 
 def test_lists_from_a_file(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def finish(run: Run, root: Path, accuracy: float | None, **columns: list[float])
         "data_state": "synthetic",
     }
     (folder / "summary.json").write_text(json.dumps(summary))
-    history = {"round": [0, 1, 2], "test_accuracy": [0.1, (accuracy or 0) / 2, accuracy], **columns}
+    history = {"round": [0, 1, 2], "test_accuracy": [0.1, (accuracy or 0) / 2, accuracy]} | columns
     pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
     seal(folder, run.spec, code=run.code)
 

@@ -21,6 +21,7 @@ from fedcore.integrity import SEAL, sealed
 HOME = Path(__file__).parents[2]
 SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles")
 FAKE = Path(__file__).with_name("fake_fedcore.py")
+QUICK = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 UNLISTED = {"provenance.json", "timing.json"}
 DATES = re.compile(rb"\d{4}-\d\d-\d\d|(?<=Date \(D:)\d{14}")
 
@@ -61,7 +62,7 @@ def copy_sources(folder: Path) -> None:
 
 def seal(folder: Path, spec: Mapping[str, Any], note: str = "", **provenance: str) -> None:
     """Give a pretended run's files the specification, times and provenance that reports ask for."""
-    (folder / "spec.yaml").write_text(yaml.safe_dump(dict(spec)) + note)
+    (folder / "spec.yaml").write_text(yaml.dump(dict(spec), Dumper=QUICK) + note)
     timing = folder / "timing.json"
     times = json.loads(timing.read_text()) if timing.exists() else {}
     timing.write_text(json.dumps(sealed({key: value for key, value in times.items() if key != SEAL})))

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from project import seal
 
-from pipeline.report.agreement import interval, ordering, summary, within_interval, within_margin
+from fedcore.files import canonical_json, sha256_text
+from pipeline.catalogue import Run
+from pipeline.fidelity import board as board_module
+from pipeline.fidelity import scoreboard as scoreboard_module
+from pipeline.papers import papers
+from pipeline.report.agreement import (
+    RULE,
+    Agreement,
+    interval,
+    ordering,
+    summary,
+    within_interval,
+    within_margin,
+)
+from pipeline.report.collect import tidy
+from pipeline.site import fidelity_page
+from pipeline.targets import Table
 
 NAN = math.nan
 
@@ -34,35 +55,96 @@ def test_the_margin_is_the_larger_of_a_point_and_two_deviations() -> None:
         ("g", "x", 90.0, 0.1, 3, NAN, NAN),
     )
     assert answers(within_margin(frame)) == [True, False, True, False, True, None, None]
-    assert answers(within_margin(frame, points=0.5, deviations=3)) == [
-        False,
-        False,
-        True,
-        True,
-        False,
-        None,
-        None,
-    ]
+
+
+@pytest.mark.parametrize(
+    ("published", "std", "unit", "last", "beyond", "rule"),
+    [
+        (90.0, NAN, "percent", 91.0, 91.001, "1 point"),
+        (90.0, 0.5, "auc_percent", 89.0, 88.999, "1 point"),
+        (2.0, NAN, "relative_percent", 1.0, 0.999, "1 point"),
+        (90.0, 0.51, "percent", 91.02, 91.021, "2 published sd"),
+        (90.0, 3.0, "f1_percent", 84.0, 83.999, "2 published sd"),
+        (100.0, NAN, "bytes", 105.0, 105.001, "5% of the published mean"),
+        (100.0, 0.0, "bytes", 95.0, 94.999, "5% of the published mean"),
+        (-2.0, NAN, "nats", -1.9, -1.899, "5% of the published mean"),
+        (1000.0, 10.0, "bytes", 980.0, 979.999, "2 published sd"),
+        (0.0, NAN, "count", 0.0, 0.001, "5% of the published mean"),
+    ],
+)
+def test_near_ends_exactly_at_the_margin(
+    published: float, std: float, unit: str, last: float, beyond: float, rule: str
+) -> None:
+    near, far = Agreement(last, published, std, unit), Agreement(beyond, published, std, unit)
+    assert (near.near, near.verdict, near.rule) == (True, "agrees", rule)
+    assert (far.near, far.verdict, far.rule) == (False, "differs", rule)
+    assert near.margin == pytest.approx(abs(last - published))
+
+
+def test_a_missing_number_neither_agrees_nor_differs() -> None:
+    for missing in (Agreement(NAN, 90.0), Agreement(90.0, NAN)):
+        assert (missing.near, missing.verdict) == (None, "")
+    assert Agreement(90.0, NAN).rule == ""
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict", "kind"), [(104.0, "agrees", "near"), (106.0, "differs", "above")]
+)
+def test_tables_board_and_site_give_one_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: float, verdict: str, kind: str
+) -> None:
+    """100 bytes are printed: one cell goes from the table's csv to the board, the scoreboard and the site."""
+    printed = tmp_path / "published.csv"
+    printed.write_text("target,row,column,mean,std,unit\ntable3,rfedavg,cnn,100,,bytes\n", encoding="utf-8")
+    table = papers()["rfedavg"].targets["table3"]
+    assert isinstance(table, Table)
+    table = replace(table, measure=lambda run, root, column: ours)
+    run = Run("rfedavg", "paper", "s", "mnist", "rfedavg", "m", 0, {"variant": "paper"}, "code", "p/seed0")
+    (tmp_path / run.folder).mkdir(parents=True)
+    (tmp_path / run.folder / "summary.json").write_text(
+        json.dumps({"spec_sha256": sha256_text(canonical_json(run.spec)), "final": {}})
+    )
+    seal(tmp_path / run.folder, run.spec)
+    frame = tidy("rfedavg", "table3", table, {("rfedavg", "cnn"): [run]}, printed, tmp_path)
+    (tmp_path / "reports" / "rfedavg").mkdir(parents=True)
+    frame.to_csv(tmp_path / "reports" / "rfedavg" / "table3.csv", index=False)
+    for module in (board_module, scoreboard_module):
+        monkeypatch.setattr(module, "papers", lambda: {"rfedavg": papers()["rfedavg"]})
+    monkeypatch.setattr(board_module, "published", lambda paper: printed)
+    shown = SimpleNamespace(scale="paper", papers=["rfedavg"], targets=[])
+    [site_cell] = fidelity_page.page(shown, tmp_path)["cells"]  # type: ignore[arg-type]
+    found = board_module.board("paper", tmp_path / "reports")
+    scores = scoreboard_module.scoreboard(tmp_path / "reports")
+    assert list(frame["verdict"]) == [verdict]
+    assert list(found.cells["verdict"]) == [verdict]
+    assert list(found.cells["within_margin"]) == [verdict == "agrees"]
+    assert (site_cell["verdict"], site_cell["kind"]) == (verdict, kind)
+    assert (scores["measured"].sum(), scores["near"].sum()) == (1, int(verdict == "agrees"))
+
+
+def test_the_handbook_states_the_rule() -> None:
+    text = " ".join(Path("docs/statistics.md").read_text(encoding="utf-8").split())
+    assert f"is *near* the published mean if it lies {RULE}." in text
 
 
 def test_the_interval_is_student_s() -> None:
-    """Three runs: 4.302653 = t(.975, 2), so half the width is 4.302653 / sqrt(3) deviations."""
-    frame = table(("a", "x", 90.0, 1.0, 3, 92.48, NAN), ("a", "y", 90.0, 1.0, 3, 92.49, NAN))
+    """Five runs: 2.776445 = t(.975, 4), so half the width is 2.776445 / sqrt(5) deviations."""
+    frame = table(("a", "x", 90.0, 1.0, 5, 91.24, NAN), ("a", "y", 90.0, 1.0, 5, 91.25, NAN))
     bounds = interval(frame)
-    assert bounds["high"].iloc[0] == pytest.approx(90 + 4.302652730 / math.sqrt(3), abs=1e-8)
-    assert bounds["low"].iloc[0] == pytest.approx(90 - 4.302652730 / math.sqrt(3), abs=1e-8)
+    assert bounds["high"].iloc[0] == pytest.approx(90 + 2.7764451052 / math.sqrt(5), abs=1e-8)
+    assert bounds["low"].iloc[0] == pytest.approx(90 - 2.7764451052 / math.sqrt(5), abs=1e-8)
     assert answers(within_interval(frame)) == [True, False]
     assert answers(within_interval(frame, confidence=0.5)) == [False, False]
 
 
-def test_one_run_has_no_interval() -> None:
-    frame = table(("a", "x", 90.0, NAN, 1, 90.0, 0.1), ("b", "x", NAN, NAN, 0, 90.0, 0.1))
+def test_fewer_than_five_runs_have_no_interval() -> None:
+    frame = table(("a", "x", 90.0, 1.0, 4, 90.0, 0.1), ("b", "x", NAN, NAN, 0, 90.0, 0.1))
     assert interval(frame).isna().all(axis=None)
     assert answers(within_interval(frame)) == [None, None]
 
 
 def test_runs_that_agree_exactly_have_a_point_as_interval() -> None:
-    frame = table(("a", "x", 90.0, 0.0, 3, 90.0, NAN), ("a", "y", 90.0, 0.0, 3, 90.1, NAN))
+    frame = table(("a", "x", 90.0, 0.0, 5, 90.0, NAN), ("a", "y", 90.0, 0.0, 5, 90.1, NAN))
     assert answers(within_interval(frame)) == [True, False]
 
 
@@ -115,9 +197,9 @@ def test_tau_does_not_see_shift_or_scale(means: list[float], scale: float, shift
 
 def test_summary_counts_what_can_be_asked() -> None:
     first = table(
-        ("a", "x", 90.0, 1.0, 3, 90.5, 0.1),  # in both
-        ("b", "x", 80.0, 0.1, 3, 80.8, 0.1),  # margin only: the interval is narrow
-        ("a", "y", 70.0, 5.0, 3, 75.0, 0.1),  # interval only
+        ("a", "x", 90.0, 1.0, 5, 90.5, 0.1),  # in both
+        ("b", "x", 80.0, 0.1, 5, 80.8, 0.1),  # margin only: the interval is narrow
+        ("a", "y", 70.0, 5.0, 5, 75.0, 0.1),  # interval only
         ("b", "y", 60.0, NAN, 1, 65.0, 0.1),  # neither asked nor near
         ("c", "x", NAN, NAN, 0, 50.0, 0.1),  # no run
         ("d", "x", 40.0, 0.1, 3, NAN, NAN),  # not published

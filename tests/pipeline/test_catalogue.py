@@ -145,8 +145,11 @@ def test_a_partition_does_not_depend_on_the_algorithm_that_asks_first(paper: Cat
     assert Catalogue(load(config)).divisions == paper.divisions
 
 
-def test_an_unknown_target_lists_the_known(paper: Catalogue) -> None:
-    with pytest.raises(SpecError, match=r"rfedavg/table9: no such target; known: .*rfedavg/table1"):
+def test_an_unknown_target_names_the_nearest(paper: Catalogue) -> None:
+    with pytest.raises(
+        SpecError,
+        match=r"rfedavg/table9: no such report; the nearest: .*reports/rfedavg/table1.*targets` lists all",
+    ):
         paper.target("rfedavg", "table9")
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from project import HOME
 
+from fedcore.files import canonical_json
+from fedcore.registry import plugins
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
-from pipeline.estimate import DATA, LONGEST_MINUTES, Cost, _model, estimate
+from pipeline.estimate import BASE_MB, LONGEST_MINUTES, Cost, duration, estimate, network_of, size_of
+from pipeline.explain import catalogue_of
 from pipeline.params import load
 
 PARAMS = yaml.safe_load((HOME / "params.yaml").read_text())
@@ -39,6 +49,8 @@ def guess(**sections: Any) -> Cost:
         ("participation", "fraction", 0.5, 0.6),
         ("model", "hidden", 512, 600),
         ("data", "edition", "demo", "full"),
+        ("evaluation", "every", 2, 1),
+        ("evaluation", "observe", {}, {"features": {}}),
     ],
 )
 def test_more_work_takes_longer(section: str, key: str, less: Any, more: Any) -> None:
@@ -56,8 +68,8 @@ def test_algorithms_that_keep_a_state_a_client_need_memory_for_it() -> None:
     kept = estimate(parse({**BASE, **{n: {**BASE.get(n, {}), **v} for n, v in sparse.items()}} | {
         "algorithm": {"name": "scaffold"}
     }).resolved())  # fmt: skip
-    model = _model(parse(BASE).model, DATA["cifar10"])[0] * 4 / 2**20
-    assert kept.memory_mb - plain.memory_mb >= 400 * model
+    model = network_of(canonical_json(parse(BASE).model), size_of(canonical_json(BASE["data"]))).parameters
+    assert kept.memory_mb - plain.memory_mb >= 400 * model * 4 / 2**20
 
 
 def test_later_attempts_ask_for_more_time_up_to_a_day_and_for_more_memory() -> None:
@@ -81,8 +93,75 @@ def test_a_batch_takes_the_sum_of_the_times_and_the_largest_memory() -> None:
     ],
 )
 def test_parameters_are_those_of_the_models(data: str, model: dict[str, Any], parameters: int) -> None:
-    spec = parse({**BASE, "data": {"name": data}, "model": model})
-    assert _model(spec.model, DATA[data])[0] == pytest.approx(parameters, rel=0.01)
+    size = size_of(canonical_json({"name": data, "edition": "full"}))
+    assert network_of(canonical_json(model), size).parameters == parameters
+
+
+@pytest.mark.parametrize("name", sorted({*plugins("data")} - {"npz"}))
+def test_data_sets_say_how_large_they_are(name: str) -> None:
+    plugin = plugins("data")[name]
+    size = plugin.size and plugin.size(plugin.options())
+    assert size
+    assert size.rows > 0
+    assert size.inputs
+
+
+def test_a_folder_of_ones_own_data_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "clients").mkdir()
+    for client in range(3):
+        x, y = np.zeros((100, 13), np.float32), np.arange(100) % 4
+        np.savez(tmp_path / "clients" / f"{client}.npz", x=x, y=y)
+    size = size_of(canonical_json({"name": "npz", "path": str(tmp_path)}))
+    assert (size.inputs, size.classes, size.clients) == ((13,), 4, 3)
+    assert 300 <= size.rows <= 900
+
+
+MINE = """
+from fedcore.data import Size
+from fedcore.options import Options
+from fedcore.registry import Plugin
+
+PLUGIN = Plugin("mine", Options, lambda options, source: None, "300 rows", "here"{size})
+"""
+
+
+@pytest.mark.parametrize("size", ["", ", size=lambda options: Size(300, (13,), 2)"])
+def test_a_small_plug_in_needs_little_memory(tmp_path: Path, size: str) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "mine.py").write_text(MINE.format(size=size))
+    spec = {**BASE, "data": {"name": "mine"}, "model": {"name": "logistic"}}
+    program = (
+        "from fedcore.spec import parse; from pipeline.estimate import estimate;"
+        f"print(estimate(parse({spec!r}).resolved()).memory_mb)"
+    )
+    environment = os.environ | {"FEDCORE_PLUGINS": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert BASE_MB <= int(done.stdout) < BASE_MB + 100
+
+
+def test_guesses_are_near_the_seconds_of_the_kept_runs() -> None:
+    catalogue = catalogue_of(HOME / "params.yaml", "paper", HOME / "data" / "editions.yaml")
+    ratios: dict[str, list[tuple[float, float]]] = {}
+    for path in (HOME / "reports" / "reference").glob("*/runs.csv"):
+        for line in csv.DictReader(path.read_text().splitlines()):
+            run = catalogue.index.get(line["run"])
+            if run and line["seconds"] and line["status"] == "completed" and line["device"] == "cpu":
+                pair = estimate(run.spec).seconds, float(line["seconds"])
+                ratios.setdefault(path.parent.name, []).append(pair)
+    assert len(ratios) == 5
+    every = [guessed / measured for own in ratios.values() for guessed, measured in own]
+    assert len(every) > 2000
+    assert 1 / 1.5 < median(every) < 1.5
+    assert np.mean([1 / 3 < ratio < 3 for ratio in every]) > 0.8
+    for paper, own in ratios.items():
+        assert 1 / 3 < sum(one for one, _ in own) / sum(two for _, two in own) < 3, paper
+
+
+def test_times_are_said_in_a_unit_that_suits_them() -> None:
+    said = [duration(seconds) for seconds in (0.2, 59.0, 600.0, 53_640.0)]
+    assert said == ["1 s", "59 s", "10 minutes", "14.9 hours"]
 
 
 @pytest.mark.parametrize("scale", list(PARAMS["scales"]))

@@ -73,7 +73,7 @@ def test_facts_are_those_of_the_files(catalogue: Catalogue, tmp_path: Path) -> N
     [
         (REPORT, "FedOMV", "letter", "no row 'FedOMV' (did you mean 'FedOMW'?); known: fedavg (FedAvg)"),
         (REPORT, "fedomw", "numbers", "no column 'numbers'"),
-        ("reports/fedomw/table9.csv", "fedomw", "letter", "reports/fedomw/table9: no such target"),
+        ("reports/fedomw/table9.csv", "fedomw", "letter", "reports/fedomw/table9: no such report"),
     ],
 )
 def test_what_is_not_there_is_one_line(

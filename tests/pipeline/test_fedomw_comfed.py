@@ -85,7 +85,7 @@ def test_comfed_trains_as_its_section_v_says(paper: Catalogue) -> None:
     for algorithm in paper.params.papers["comfed"].algorithms:
         found = spec(paper, "comfed", "table4", algorithm, "2000")
         assert (found["partition"]["clients"], found["participation"]["fraction"]) == (100, 0.1)
-        assert (found["partition"]["convention"], found["partition"]["alpha"]) == ("by_client", 0.1)
+        assert (found["partition"]["convention"], found["partition"]["alpha"]) == ("by_class_min", 0.1)
         training = found["training"]
         assert (training["rounds"], training["momentum"], training["weight_decay"]) == (2000, 0.9, 1e-4)
         assert found["algorithm"]["name"] == algorithm

@@ -48,9 +48,9 @@ def printed(tmp_path: Path) -> pd.DataFrame:
 def reports(scale: str = "paper") -> dict[tuple[str, str], pd.DataFrame]:
     return {
         ("p", "table1"): report(
-            ("a", "x", 91.0, 0.1, 3, 3),  # a point off: near, but three runs are sure that it is not 90
-            ("b", "x", 86.1, 5.0, 3, 3),  # just over two published deviations
-            ("c", "x", 70.0, 1.0, 2, 3),
+            ("a", "x", 91.0, 0.1, 5, 5),  # a point off: near, but five runs are sure that it is not 90
+            ("b", "x", 86.1, 5.0, 5, 5),  # just over two published deviations
+            ("c", "x", 70.0, 1.0, 5, 6),
             scale=scale,
         ),
         ("p", "table1_released"): report(
@@ -164,6 +164,25 @@ def claim(**more: object) -> Claim:
 def verdict_of(own: Mapping[tuple[str, str], pd.DataFrame], scale: str = "paper") -> tuple[str, str]:
     line = judged([claim()], own, scale).iloc[0]
     return line["verdict"], line["detail"]
+
+
+def test_a_report_that_names_no_variant_is_the_papers(printed: pd.DataFrame) -> None:
+    bare = report(("a", "x", 90.0, 0.1, 3, 3)).drop(columns="variant")
+    cells = compare(printed, {("p", "table1"): bare}, "paper").set_index(["target", "row", "column"])
+    assert cells.loc[("table1", "a", "x"), "variant"] == "paper"
+    assert cells.loc[("table1", "b", "x"), "variant"] == ""
+
+
+def test_reports_of_another_reading_are_read_too(tmp_path: Path) -> None:
+    cell = pd.read_csv(published("rfedavg"), dtype=str).iloc[0]
+    (tmp_path / "rfedavg").mkdir()
+    own = report((cell["row"], cell["column"], 1.0, NAN, 1, 1))
+    own.to_csv(tmp_path / "rfedavg" / f"{cell['target']}_released.csv", index=False)
+    found = board("paper", tmp_path).cells
+    seen = found[found["mean"].notna()]
+    assert seen[["target", "variant", "beside"]].to_numpy().tolist() == [
+        [f"{cell['target']}_released", "released", cell["target"]]
+    ]
 
 
 def test_a_claim_with_flipped_numbers_is_not_reproduced() -> None:

@@ -116,7 +116,9 @@ def test_a_clock_set_back_leads_to_the_same_reports(fresh: Project, record_prope
     before = (fresh.folder / TARGET).read_bytes()
     later = time.time() + 86400
     for pattern in ("results/*/*/partitions/**/*.npz", "results/**/summary.json"):
-        for path in fresh.folder.glob(pattern):
+        found = list(fresh.folder.glob(pattern))
+        assert found, pattern
+        for path in found:
             os.utime(path, (later, later))
         fresh.make(TARGET)
         assert fresh.executed() == [], "finished runs are known by their content, not by their time"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -152,5 +153,20 @@ def test_what_others_left_is_not_blamed(tmp_path: Path) -> None:
         assert json.loads((tmp_path / RECORD).read_text()) == before
 
 
-def test_the_system_counts_what_it_kills() -> None:
-    assert client.memory_kills() >= 0
+@pytest.mark.parametrize(
+    ("counters", "kills"),
+    [("pgfault 12\noom_kill 3\noom_kill_disable 0\n", 3), ("pgfault 12\n", 0), (None, 0)],
+)
+def test_the_system_counts_what_it_kills(
+    monkeypatch: pytest.MonkeyPatch, counters: str | None, kills: int
+) -> None:
+    """None: a system without such counters."""
+
+    def opened(path: str) -> StringIO:
+        assert path == "/proc/vmstat"
+        if counters is None:
+            raise FileNotFoundError(path)
+        return StringIO(counters)
+
+    monkeypatch.setattr(client, "open", opened, raising=False)
+    assert client.memory_kills() == kills

@@ -63,7 +63,7 @@ def test_long_runs_go_alone_with_time_and_memory_of_their_own(project: Project) 
     text = project.make("--dry-run", "--profile", "profiles/slurm", SHORT, "--config", "scale=paper")
     assert text.count("Group job ") == 2
     assert len({*asked(text, "runtime")}) >= 3
-    assert min(asked(text, "runtime")) > 60
+    assert min(asked(text, "runtime")) > 15
     assert min(asked(text, "mem_mb")) >= 1500
     assert {*asked(text, "runtime", "partition")} == {15}
 

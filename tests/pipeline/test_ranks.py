@@ -24,14 +24,14 @@ def frame(scores: dict[str, list[float]] | dict[str, list[int]]) -> pd.DataFrame
 
 
 def test_a_worked_example() -> None:
-    """Ranks 1 2 3, 1 2 3, 2 1 3, 1.5 1.5 3: sums 5.5, 6.5, 12 about 8; squares about 2 are 2, 2, 2, 1.5."""
-    scores = frame({"a": [9, 9, 8, 7], "b": [8, 8, 9, 7], "c": [7, 7, 7, 6]})
+    """Ranks 1 2 3, 1 2 3, 2 1 3, twice 1.5 1.5 3: sums 7, 8, 15 about 10; squares about 2: 2 or 1.5."""
+    scores = frame({"a": [9, 9, 8, 7, 7], "b": [8, 8, 9, 7, 7], "c": [7, 7, 7, 6, 6]})
     found = ranking(scores)
-    assert found.means.to_dict() == {"a": 1.375, "b": 1.625, "c": 3.0}
-    assert found.statistic == pytest.approx(2 * (2.5**2 + 1.5**2 + 4**2) / (3 * 2 + 1.5))
-    f = 3 * found.statistic / (8 - found.statistic)
-    assert found.p == pytest.approx(stats.f.sf(f, 2, 6))
-    assert found.difference == pytest.approx(2.343 * math.sqrt(12 / 24), abs=0.001)
+    assert found.means.to_dict() == {"a": 1.4, "b": 1.6, "c": 3.0}
+    assert found.statistic == pytest.approx(2 * (3**2 + 2**2 + 5**2) / (3 * 2 + 2 * 1.5))
+    f = 4 * found.statistic / (10 - found.statistic)
+    assert found.p == pytest.approx(stats.f.sf(f, 2, 8))
+    assert found.difference == pytest.approx(2.343 * math.sqrt(12 / 30), abs=0.001)
 
 
 @pytest.mark.parametrize(("methods", "q"), [(2, 1.960), (5, 2.728), (9, 3.102), (10, 3.164)])
@@ -52,15 +52,16 @@ def test_small_numbers_may_be_the_good_ones() -> None:
     scores = frame({"a": [1.0, 2.0], "b": [2.0, 3.0], "c": [3.0, 4.0]})
     assert list(ranking(scores).means.index) == ["c", "b", "a"]
     assert list(ranking(scores, largest=False).means.index) == ["a", "b", "c"]
-    assert ranking(scores).p == 0.0, "the same order on every data set"
+    assert ranking(scores).why == "2 data sets with all runs of all methods, fewer than five"
 
 
 @pytest.mark.parametrize(
     ("scores", "why"),
     [
-        ({"a": [1.0, 2.0], "b": [2.0, 1.0]}, "2 methods"),
+        ({"a": [1.0, 2.0] * 3, "b": [2.0, 1.0] * 3}, "2 methods"),
         ({"a": [1.0, math.nan], "b": [2.0, 1.0], "c": [0.0, 0.0]}, "1 data set with"),
-        ({"a": [1.0, 1.0], "b": [1.0, 1.0], "c": [1.0, 1.0]}, "all methods are equal"),
+        ({"a": [1.0] * 5, "b": [1.0] * 5, "c": [1.0] * 5}, "all methods are equal"),
+        ({"a": [3.0] * 4, "b": [2.0] * 4, "c": [1.0] * 4}, "4 data sets with"),
     ],
 )
 def test_no_test_where_none_is_possible(scores: dict[str, list[float]], why: str) -> None:
@@ -94,7 +95,7 @@ def test_nothing_complete_is_no_picture_of_ranks(tmp_path: Path) -> None:
     said: list[str] = []
     found = Found(made.params.papers["fedomw"], cells, tmp_path, lambda *own: said.extend(own) or "")
     numbers, picture = drawing.draw(found)
-    assert said == ["No test could run: no data sets with all runs of all methods."]
+    assert said == ["No test of significance: no data sets with all runs of all methods, fewer than five."]
     assert numbers["mean"].isna().all()
     assert "no data set" in picture.axes[0].texts[0].get_text()
 
@@ -124,8 +125,15 @@ def test_a_summary_of_real_targets(tmp_path: Path, paper: str, target: str, meth
     means = numbers[numbers["column"] == "mean_rank"].set_index("row")
     assert means["mean"].to_dict() == {row: float(methods - place) for place, row in enumerate(order)}
     assert set(means["n"]) == {sets}
-    assert means["p"].max() == 0
+    assert means["p"].isna().all()
     assert len(numbers) == methods * (sets + 1)
     text = picture.get_supxlabel()
     assert f"{methods} methods on {sets} data sets, by means over 2 runs a cell." in " ".join(text.split())
-    assert "approximate" in text
+    assert "No test of significance: fewer than five runs a cell." in " ".join(text.split())
+
+
+def test_ranks_of_means_over_fewer_than_five_runs_are_not_tested() -> None:
+    scores = frame({"a": [3.0] * 9, "b": [2.0] * 9, "c": [1.0] * 9})
+    assert ranking(scores, runs=4).why == "fewer than five runs a cell"
+    assert math.isnan(ranking(scores, runs=4).p)
+    assert ranking(scores, runs=5).p == 0.0

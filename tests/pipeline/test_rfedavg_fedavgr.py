@@ -20,7 +20,7 @@ from pipeline.papers.fedavgr.figures import farthest, principal
 from pipeline.papers.fedavgr.tables import without
 from pipeline.papers.rfedavg.fairness import worst
 from pipeline.report.collect import tidy
-from pipeline.targets import Table
+from pipeline.targets import Curves, Table
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,21 @@ def test_the_study_moves_one_parameter_at_a_time() -> None:
         assert value(run) == float(column.split("_")[1])
         assert [at for at in places if places[at](run) != places[at](centre)] == [column]
     assert cells["rfedavg_plus", "lambda_1e-05"][0].folder == centre.folder
+
+
+@pytest.mark.parametrize(
+    ("targets", "printed"),
+    [
+        (("fig2", "fig3", "fig4", "fig5"), ["device-sim0", "silo-sim0", "device-sim10", "silo-sim10"]),
+        (("fig6", "fig7"), ["device-noniid", "device-iid", "silo-noniid", "silo-iid"]),
+    ],
+)
+def test_panels_stand_in_the_printed_order(targets: tuple[str, ...], printed: list[str]) -> None:
+    made = catalogue("rfedavg")
+    for name in targets:
+        figure = made.target("rfedavg", name)
+        assert isinstance(figure, Curves)
+        assert [panel.key for panel in figure.panels] == [f"cross_{panel}" for panel in printed]
 
 
 def test_study_noise_and_mmd_are_means_over_seeds(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ TABLE = Table(
 )
 PAPER = Paper(title="A paper", citation="A. Author, 2023", datasets={}, targets={"table1": TABLE})
 
-BEST = [90.0, 91.0, 92.0, 93.0]
-CLOSE = [90.5, 90.0, 92.5, 92.0]
-WORSE = [80.0, 81.5, 81.5, 83.0]
+BEST = [90.0, 91.0, 92.0, 93.0, 91.5]
+CLOSE = [90.5, 90.0, 92.5, 92.0, 91.0]
+WORSE = [80.0, 81.5, 81.5, 83.0, 81.0]
 
 
 def samples(**rows: list[float]) -> dict[str, dict[str, float]]:
@@ -37,7 +37,7 @@ def samples(**rows: list[float]) -> dict[str, dict[str, float]]:
     }
 
 
-def grid_of(rows: Mapping[str, Mapping[str, float]], test: Test = "t", seeds: int = 4) -> Grid:
+def grid_of(rows: Mapping[str, Mapping[str, float]], test: Test = "t", seeds: int = 5) -> Grid:
     """Lay out a table of one column; a row without numbers has not run."""
     lines = [
         {
@@ -69,12 +69,12 @@ def marked(grid: Grid) -> dict[str, str]:
 def test_what_is_not_significantly_worse_is_underlined_and_nothing_else() -> None:
     grid = grid_of(samples(fedavg=BEST, fedprox=CLOSE, scaffold=WORSE))
     assert marked(grid) == {"FedAvg": "bold", "FedProx": "underlined", "SCAFFOLD": ""}
-    assert "<u>91.25</u>" in render.markdown(grid)
-    assert "<u>91.25</u>" in render.html(grid)
-    assert r"\underline{91.25}" in render.latex(grid)
+    assert "<u>91.20</u>" in render.markdown(grid)
+    assert "<u>91.20</u>" in render.html(grid)
+    assert r"\underline{91.20}" in render.latex(grid)
     for form in (render.markdown, render.html):
         assert form(grid).count("<u>") == 1
-    assert "paired t-test over 4 pairs of runs" in grid.caption.text
+    assert "paired t-test over 5 pairs of runs" in grid.caption.text
 
 
 def test_p_values_are_those_of_the_paired_test_times_holms_factor() -> None:
@@ -82,7 +82,8 @@ def test_p_values_are_those_of_the_paired_test_times_holms_factor() -> None:
     assert found.best == "a"
     assert found.p["b"] == pytest.approx(stats.ttest_rel(CLOSE, BEST).pvalue)
     assert found.p["c"] == pytest.approx(2 * stats.ttest_rel(WORSE, BEST).pvalue)
-    assert dict(found.pairs) == {"b": 4, "c": 4}
+    assert dict(found.pairs) == {"b": 5, "c": 5}
+    assert found.why == ""
 
 
 def test_the_smallest_mean_can_be_the_best() -> None:
@@ -105,7 +106,7 @@ def test_holms_correction_lies_between_none_and_bonferronis(p: dict[str, float])
     assert [corrected[row] for row in in_order] == sorted(corrected.values())
 
 
-@given(st.lists(st.tuples(*[st.floats(0, 100, width=16)] * 2), min_size=2, max_size=8))
+@given(st.lists(st.tuples(*[st.floats(0, 100, width=16)] * 2), min_size=5, max_size=8))
 def test_order_of_rows_and_runs_does_not_count(pairs: list[tuple[float, float]]) -> None:
     first, second = (list(own) for own in zip(*pairs, strict=True))
     found = compare(samples(a=first, b=second), "largest", "t")
@@ -117,8 +118,20 @@ def test_one_seed_is_not_tested_and_the_caption_says_so() -> None:
     grid = grid_of(samples(fedavg=[90.0], fedprox=[89.99]), seeds=1)
     assert marked(grid) == {"FedAvg": "bold", "FedProx": ""}
     assert "One seed (0), so no spread is given." in grid.caption.text
-    assert "No significance test could run: fewer than two pairs of runs." in grid.caption.text
+    assert "No test of significance: fewer than five pairs of runs." in grid.caption.text
     assert "Underlined" not in grid.caption.text
+
+
+@pytest.mark.parametrize("test", ["t", "wilcoxon"])
+@pytest.mark.parametrize("pairs", [2, 3, 4])
+def test_fewer_than_five_pairs_are_not_tested_and_the_caption_says_so(pairs: int, test: Test) -> None:
+    """Also where the difference is large and the same sign throughout, and the seeds are more."""
+    rows = samples(fedavg=BEST[:pairs], fedprox=CLOSE[:pairs], scaffold=WORSE[:pairs])
+    grid = grid_of(rows, test, seeds=pairs)
+    assert "underlined" not in marked(grid).values()
+    assert "No test of significance: fewer than five pairs of runs." in grid.caption.text
+    assert not any("p =" in cell.about for _, (cell,) in grid.rows)
+    assert "nderlined" not in grid.caption.text
 
 
 def test_runs_of_other_partitions_are_no_pairs() -> None:
@@ -144,7 +157,7 @@ def test_a_constant_lag_is_not_underlined() -> None:
 
 def test_the_signed_rank_test_runs_only_where_it_could_find_something() -> None:
     few = compare(samples(a=BEST, b=CLOSE), "largest", "wilcoxon")
-    assert (dict(few.p), few.why) == ({}, "4 pairs of runs, too few to reach p < 0.05")
+    assert (dict(few.p), few.why) == ({}, "5 pairs of runs, too few to reach p < 0.05")
     lags = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     many = compare(samples(a=[90.0] * 6, b=[90.0 - lag for lag in lags]), "largest", "wilcoxon")
     assert many.p["b"] == pytest.approx(2 / 2**6)
@@ -186,3 +199,72 @@ def test_written_numbers_are_read_again() -> None:
     own = {"mnist-a=1/seed0": 0.125, "mnist-a=1/seed0#1": 99.5}
     assert significance.parsed(significance.written(own)) == own
     assert significance.parsed(float("nan")) == {}
+
+
+def test_only_complete_cells_compete_by_the_columns_own_rules() -> None:
+    lines = [
+        ("a", "x", 5, 5, BEST),
+        ("b", "x", 5, 5, WORSE),
+        ("c", "x", 5, 6, [99.0, 99.0, 99.5, 99.1, 99.2]),
+        ("d", "x", 0, 0, []),
+        ("a", "y", 5, 5, BEST),
+        ("b", "y", 5, 5, WORSE),
+        ("a", "z", 5, 5, BEST),
+        ("b", "z", 5, 5, WORSE),
+    ]
+    frame = pd.DataFrame(
+        [
+            {
+                "row": row,
+                "column": column,
+                "n": n,
+                "seeds": seeds,
+                "values": significance.written(samples(r=own)["r"]),
+            }
+            for row, column, n, seeds, own in lines
+        ]
+    )
+    asked = (Column("x", "X"), Column("y", "Y", best="smallest"), Column("z", "Z", test="none"))
+    found = significance.columns(frame, TABLE, asked)
+    assert {key: own.best for key, own in found.items()} == {"x": "a", "y": "b", "z": "a"}
+    assert set(found["x"].p) == {"b"}
+    assert (dict(found["z"].p), found["z"].why) == ({}, significance.UNASKED)
+    p = significance.with_p(frame, found)["p_best"]
+    assert p.notna().tolist() == [False, True, False, False, True, False, False, False]
+    assert p[1] == pytest.approx(stats.ttest_rel(WORSE, BEST).pvalue)
+    assert significance.with_p(frame, {})["p_best"].isna().all()
+    assert significance.columns(frame, TABLE, (Column("w", "W"),))["w"] == Comparison()
+
+
+def test_nothing_is_compared_where_nothing_is_best() -> None:
+    assert compare(samples(a=BEST, b=WORSE), "none", "t") == Comparison()
+    assert compare({}, "largest", "t") == Comparison()
+    assert compare(samples(a=BEST), "largest", "t") == Comparison("a", why=significance.ALONE)
+    assert compare(samples(a=BEST, b=BEST), "largest", "none") == Comparison("a")
+
+
+def test_differences_are_those_of_shared_pairs_only() -> None:
+    """Pairs 1 to 5 are shared; without rounding their differences would not be level."""
+    best = {f"p{k}": 0.1 * k + 0.5 for k in range(6)}
+    found = compare({"a": best, "b": {f"p{k}": 0.1 * k + 0.2 for k in range(1, 7)}}, "largest", "t")
+    assert (found.best, dict(found.untested)) == ("a", {"b": significance.LEVEL})
+    five = compare(samples(a=BEST, b=[*WORSE, 200.0]), "smallest", "t")
+    assert dict(five.pairs) == {"b": 5}
+    assert five.p["b"] == pytest.approx(stats.ttest_rel(WORSE, BEST).pvalue)
+    four = compare(samples(a=BEST[:4], b=WORSE), "largest", "t")
+    assert (dict(four.p), dict(four.untested)) == ({}, {"b": significance.FEW})
+
+
+def test_the_signed_rank_test_counts_pairs_that_differ_and_methods() -> None:
+    """Six pairs reach 2 / 2^6 < .05 for one method; for two it takes 2 * 2 / 2^n: seven."""
+    lags = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    six = {"a": [90.0] * 6, "b": [90.0 - lag for lag in lags], "c": [80.0 - lag for lag in lags]}
+    assert compare(samples(**six), "largest", "wilcoxon").why.startswith("6 pairs of runs, too few")
+    seven = {row: [*own, 90.0 - 7 * (row != "a")] for row, own in six.items()}
+    assert set(compare(samples(**seven), "largest", "wilcoxon").p) == {"b", "c"}
+    tied = compare(samples(a=[90.0] * 6, b=[90.0, *(90.0 - lag for lag in lags[1:])]), "largest", "wilcoxon")
+    assert tied.why == "6 pairs of runs, too few to reach p < 0.05"
+    uneven = compare(
+        samples(a=[90.0] * 7, b=[90.0 - lag for lag in lags], c=[86.0, 84, 83, 82, 81]), "largest", "wilcoxon"
+    )
+    assert uneven.why.startswith("6 pairs of runs")

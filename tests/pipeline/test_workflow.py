@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from project import HOME, Project, parameters
 
 from pipeline.catalogue import Catalogue
 from pipeline.params import load
+from pipeline.workflow import Workflow
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +30,40 @@ def complaint(project: Project, *arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("target", "named"),
+    ("report", "said"),
     [
-        ("reports/rfedavg/table9.tex", "reports/rfedavg/table9.tex: no such report"),
-        ("reports/table1.docx", "reports/table1.docx: no such report"),
+        ("rfedavg/table9.tex", "no such report; the nearest: reports/rfedavg/table"),
+        ("rfedavg/tabel2", "no such report; the nearest: reports/rfedavg/table2"),
+        ("tabel2", "no such report; the nearest: reports/rfedavg/table2"),
+        ("rfedavg2/theory.html", "no such report; the nearest: reports/rfedavg/theory"),
+        ("table1.docx", "no such form; there are reports/table1.csv, reports/table1.md, "),
+        ("rfedavg", "got a slash at its end, expected reports/rfedavg"),
     ],
 )
-def test_an_unknown_report_is_one_line_that_lists_the_known(
-    project: Project, target: str, named: str
-) -> None:
+def test_a_refusal_names_the_nearest(report: str, said: str) -> None:
+    with pytest.raises(SystemExit) as refused:
+        Workflow(parameters()).unknown(Namespace(report=report))
+    assert str(refused.value).startswith(f"reports/{report}: {said}")
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("reports/rfedavg/table9.tex", "no such report; the nearest: reports/rfedavg/table"),
+        ("reports/rfedavg/fig2.html", "no such form; there are reports/rfedavg/fig2.csv, "),
+        ("reports/rfedavg/table2/", "got a slash at its end, expected reports/rfedavg/table2"),
+    ],
+)
+def test_an_unknown_report_is_one_line(project: Project, target: str, said: str) -> None:
     (line,) = complaint(project, target)
-    assert line.startswith(named)
-    assert "rfedavg/table1, rfedavg/table2" in line
+    assert line.startswith(f"{target.rstrip('/')}: {said}")
+
+
+def test_names_that_are_listed_can_be_asked_for(project: Project) -> None:
+    listed = re.findall(r"^(reports/\S+)", project.run("python", "-m", "pipeline", "targets"), re.MULTILINE)
+    jobs = project.jobs(*listed, "reports/table2")
+    assert {name for name in jobs if name.startswith("reports/")} == {*listed, "reports/table2"}
 
 
 def test_all_reports_are_what_a_call_without_a_target_makes() -> None:
@@ -136,7 +160,9 @@ def test_no_rule_writes_outside_its_folders(project: Project) -> None:
         "params.yaml",
         "Snakefile",
     }
+    project.make("reports/rfedavg/fig2.svg")
     found = {path.name for path in Path(project.folder).iterdir() if not path.name.startswith(".")}
+    assert {"results", "reports", "logs"} <= found
     assert found <= known | {"executed.txt"}
 
 

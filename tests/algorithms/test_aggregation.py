@@ -1,0 +1,241 @@
+"""Aggregation and staleness on two quadratics, where a round is a line of arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedcore.aggregate.mean import PlainMean, WeightedMean, averaging, changes, sample_weights, weighted_sum
+from fedcore.aggregate.stale import staleness_weight
+from fedcore.errors import SpecError
+from fedcore.parts import Run, State
+from fedcore.runner import Settings, prepare, run
+from fedcore.schedule.asynchronous import Asynchronous
+from fedcore.simulation import simulate
+from fedcore.spec import parse
+
+Values = dict[str, Any]
+CURVATURES, CENTRES = (1.0, 4.0, 2.0), (0.0, 1.0, -2.0)
+LR, STEPS, START = 0.1, 3, 1.75
+
+
+@pytest.fixture
+def quadratics(tmp_path: Path) -> Values:
+    """Three quadratics, full gradients, a start that is no optimum."""
+    np.savez(tmp_path / "start.npz", w=np.full(1, START))
+    return {
+        "data": {"name": "quadratics", "curvatures": CURVATURES, "centres": CENTRES},
+        "model": {"name": "scalar_quadratic", "init": str(tmp_path / "start.npz")},
+        "training": {"rounds": 1, "local_steps": STEPS, "batch_size": "full", "lr": LR},
+        "dtype": "float64",
+    }
+
+
+def trained(client: int, w: float) -> float:
+    """Return a client's model after its gradient steps from w."""
+    return CENTRES[client] + (1 - LR * CURVATURES[client]) ** STEPS * (w - CENTRES[client])
+
+
+def loss(client: int, w: float) -> float:
+    return CURVATURES[client] / 2 * (w - CENTRES[client]) ** 2
+
+
+def ended(spec: Values, algorithm: Values, rounds: int = 1, **more: Any) -> float:
+    training = {**spec["training"], "rounds": rounds}
+    return float(run({**spec, **more, "training": training, "algorithm": algorithm}).parameters["w"][0])
+
+
+def started(spec: Values) -> tuple[Run, State]:
+    made, _, _ = prepare(parse(spec), Settings())
+    state = State(round=0, models=made.problem.start.clone()[None])
+    for part in made.recipe.parts():
+        part.start(made, state)
+    return made, state
+
+
+EVENTS = [[0, 0], [1, 1], [2, 3], [0, 2], [1, 0], [2, 4], [1, 1]]
+
+
+@pytest.mark.parametrize("fresh", [0, 1])
+@pytest.mark.parametrize(("decay", "a", "b"), [("constant", 0, 0), ("polynomial", 0.5, 0), ("hinge", 2.0, 1)])
+def test_asynchronous_updates_mix_in_what_old_versions_become(
+    decay: Any, a: float, b: float, fresh: int, quadratics: Values
+) -> None:
+    versions, rounds = [START], 11
+    for number in range(rounds):
+        client, stale = EVENTS[number % len(EVENTS)]
+        stale = min(stale, number)
+        d = stale + fresh
+        share = {
+            "constant": 1.0,
+            "polynomial": (d + 1) ** -a,
+            "hinge": 1 if d <= b else 1 / (a * (d - b) + 1),
+        }
+        weight = 0.6 * share[decay]
+        versions.append((1 - weight) * versions[-1] + weight * trained(client, versions[number - stale]))
+    options = {"name": "fedasync", "rho": 0, "staleness": decay, "a": a, "b": b, "fresh": fresh}
+    found = ended(quadratics, options, rounds, participation={"events": EVENTS})
+    assert found == pytest.approx(versions[-1], rel=0, abs=1e-12)
+
+
+def test_the_staleness_of_each_update_is_reported(quadratics: Values) -> None:
+    spec = {**quadratics, "algorithm": {"name": "fedasync"}, "participation": {"events": EVENTS}}
+    spec["training"] = {**spec["training"], "rounds": 9}
+    rows = run(spec).history
+    assert [row["staleness"] for row in rows] == [0, 0, 1, 2, 2, 0, 4, 1, 0, 1]
+
+
+def test_hinge_and_polynomial_start_where_the_text_says() -> None:
+    assert [staleness_weight("hinge", d, 10.0, 4.0) for d in (0, 4, 5)] == [1.0, 1.0, pytest.approx(1 / 11)]
+    assert staleness_weight("hinge", 5, 10.0, 4.5) == pytest.approx(1 / 6)
+    assert [staleness_weight("polynomial", d, 2.0, 0.0) for d in (0, 1, 3)] == [1.0, 0.25, 0.0625]
+    assert staleness_weight("constant", 9, 2.0, 0.0) == 1.0
+
+
+def test_events_are_drawn_anew_for_each_update_from_all_clients_and_delays(quadratics: Values) -> None:
+    made, state = started({**quadratics, "algorithm": {"name": "fedasync", "max_staleness": 3}})
+    schedule = Asynchronous(3)
+    drawn = []
+    for state.round in range(900):
+        client, stale = schedule.event(made, state)
+        assert stale <= state.round
+        assert (client, stale) == schedule.event(made, state), "one round has one event"
+        drawn.append((client, stale))
+        rng = made.streams.get("event", state.round)
+        assert (client, stale) == (rng.choice(3), min(rng.integers(1, 4), state.round))
+    counts = Counter(drawn[3:])
+    assert set(counts) == {(client, stale) for client in range(3) for stale in (1, 2, 3)}
+    assert max(abs(count - 897 / 9) for count in counts.values()) < 4 * math.sqrt(897 * 8 / 81)
+    newest = Asynchronous(0)
+    assert {newest.event(made, state)[1] for state.round in range(50)} == {0}
+
+
+def test_a_drawn_run_is_the_run_of_its_events(quadratics: Values) -> None:
+    algorithm = {"name": "fedasync", "max_staleness": 3, "rho": 0}
+    made, state = started({**quadratics, "algorithm": algorithm})
+    events = []
+    for state.round in range(20):
+        events.append(list(Asynchronous(3).event(made, state)))
+    free = ended(quadratics, algorithm, 20)
+    assert free == ended(quadratics, algorithm, 20, participation={"events": events})
+    assert free != ended(quadratics, algorithm | {"max_staleness": 0}, 20)
+
+
+def test_events_name_clients_that_there_are(quadratics: Values) -> None:
+    for events in ([[0, 1], [3, 0]], [[0, 0], [1, 2], [7, 0]]):
+        with pytest.raises(
+            SpecError, match=r"participation\.events: no client [37], expected ids from 0 to 2"
+        ):
+            ended(quadratics, {"name": "fedasync"}, 3, participation={"events": events})
+    assert Asynchronous(3).trainings(7) == 1
+    empty = {**quadratics, "partition": {"name": "file", "rows": [[0, 1], [], [2]]}}
+    with pytest.raises(SpecError, match=r"participation\.events: client 1 "):
+        ended(empty, {"name": "fedasync"}, 3, participation={"events": [[0, 0], [1, 0]]})
+
+
+def test_an_asynchronous_round_trains_one_client_on_one_version(quadratics: Values) -> None:
+    made, state = started(
+        {**quadratics, "algorithm": {"name": "fedasync"}, "participation": {"events": EVENTS}}
+    )
+    schedule = Asynchronous(18)
+    state.server["versions"] = torch.arange(5, dtype=torch.float64)[:, None] + 10
+    for state.round, (client, stale) in enumerate(EVENTS):
+        plan = schedule.plan(made, state)
+        assert plan.cohort == (client,)
+        assert plan.stages == (((0, client),),)
+        assert plan.groups == (0,)
+        assert plan.starts[0].tolist() == [10 + (state.round - min(stale, state.round)) % 5]
+        plan.starts[0].zero_()
+    assert state.server["versions"].min() == 10, "training leaves the kept versions alone"
+
+
+def upload(model: list[float], samples: int) -> Any:
+    return SimpleNamespace(model=torch.tensor(model, dtype=torch.float64), samples=samples)
+
+
+def test_means_of_changes() -> None:
+    model = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    uploads = [upload([2.0, 2.0], 1), upload([1.0, 6.0], 3)]
+    assert sample_weights(uploads) == [0.25, 0.75]
+    assert [change.tolist() for change in changes(model, uploads)] == [[1, 0], [0, 4]]
+    nothing: Any = None
+    assert WeightedMean().change(nothing, nothing, model, uploads).tolist() == [0.25, 3.0]
+    assert PlainMean().change(nothing, nothing, model, uploads).tolist() == [0.5, 2.0]
+    assert (averaging("nk"), averaging("uniform")) == (WeightedMean(), PlainMean())
+    assert model.tolist() == [1, 2]
+    assert [own.model.tolist() for own in uploads] == [[2, 2], [1, 6]]
+
+
+def test_a_weighted_sum_leaves_its_vectors_alone() -> None:
+    vectors = [torch.ones(2), torch.full((2,), 3.0), torch.full((2,), 5.0)]
+    assert weighted_sum(vectors, [2.0, -1.0, 0.5]).tolist() == [1.5, 1.5]
+    assert [vector[0].item() for vector in vectors] == [1, 3, 5]
+    with pytest.raises(ValueError, match="a sum over no clients"):
+        weighted_sum([], [])
+    for weights in ([1.0], [1.0, 1.0, 1.0, 1.0]):
+        with pytest.raises(ValueError, match="zip"):
+            weighted_sum(vectors, weights)
+
+
+@pytest.mark.parametrize("q", [0, 0.5, 1, 3])
+@pytest.mark.parametrize(
+    ("weights", "variant", "lipschitz"),
+    [
+        ("uniform", "paper", None),
+        ("nk", "paper", None),
+        ("uniform", "released", None),
+        ("nk", "released", 7.0),
+    ],
+)
+def test_a_fair_round(
+    q: float, weights: str, variant: str, lipschitz: float | None, quadratics: Values
+) -> None:
+    """Algorithm 2 of q-FFL, L = 1 / lr unless given; the clients have one row each: p_k is a third."""
+    p, L = 1 / 3 if weights == "nk" else 1.0, lipschitz or 1 / LR
+    top, h = 0.0, 0.0
+    for client in range(3):
+        step = (START - trained(client, START)) * L
+        F = loss(client, START)
+        size = (F**q * step if variant == "released" else step) ** 2
+        top += p * F**q * step
+        h += p * (q * F ** (q - 1) * size + L * F**q)
+    options = {"name": "qfedavg", "q": q, "weights": weights, "lipschitz": lipschitz}
+    assert ended(quadratics, options, variant=variant) == pytest.approx(START - top / h, rel=1e-12)
+
+
+def test_a_fair_round_of_clients_without_loss_changes_nothing(quadratics: Values) -> None:
+    same = {**quadratics, "data": {"name": "quadratics", "curvatures": CURVATURES, "centres": [START] * 3}}
+    for q in (0.5, 1, 2):
+        assert ended(same, {"name": "qfedavg", "q": q}) == START
+
+
+def test_the_path_of_learned_weights_is_a_table(spec: Values) -> None:
+    algorithm = {"name": "dl_opt", "steps_p": 3, "gamma": 0.5}
+    values = {**spec, "algorithm": algorithm, "participation": {}, "dtype": "float64"}
+    values["training"] = {**values["training"], "rounds": 1}
+    made, state = started(values)
+    aggregate: Any = made.recipe.aggregate
+    sizes = np.array(made.problem.sizes)
+    assert aggregate.tables(state) == {}
+    first = state.server["mixture"]
+    np.testing.assert_allclose(first, sizes / sizes.sum())
+    for _ in simulate(made, state):
+        pass
+    assert list(aggregate.tables(state)) == ["mixture"]
+    rows = aggregate.tables(state)["mixture"]
+    assert [row["pass"] for row in rows] == list(range(len(rows)))
+    assert len(rows) == 4
+    named = [[row[f"p_{client}"] for client in range(5)] for row in rows]
+    np.testing.assert_allclose(named[0], first)
+    np.testing.assert_allclose(named[-1], state.server["mixture"])
+    p = np.array(named[-1])
+    columns = aggregate.columns(state)
+    expected = {"mixture_sum": p.sum(), "mixture_min": p.min(), "mixture_max": p.max()}
+    assert columns == pytest.approx(expected)

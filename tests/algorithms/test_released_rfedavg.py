@@ -1,0 +1,145 @@
+"""rFedAvg, rFedAvg+ and q-FedAvg as rFedAvg's authors' code runs them, and deltas of a round's clients alone.
+
+Clients hold one row each, so a batch is a client's data. phi = W x + b with two outputs, whose second is the
+first's negative throughout; from W = b = 0 the first round's regulariser is 0, its loss ln 2.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedcore import model
+from fedcore.local.engine import features
+from fedcore.parts import State
+from fedcore.runner import Settings, prepare, run
+from fedcore.simulation import simulate
+from fedcore.spec import parse
+
+Values = dict[str, Any]
+ROWS = ((1.0, 0), (2.0, 1), (-3.0, 0))
+
+
+def made(folder: Path, algorithm: Values, rounds: int, rows: Any = ROWS[:2], **more: Any) -> Values:
+    """Return a run on clients with one row (x, y) each, a step of length 1 a round, from zero."""
+    (folder / "clients").mkdir(parents=True, exist_ok=True)
+    for client, (x, y) in enumerate(rows):
+        np.savez(folder / f"clients/{client}.npz", x=np.array([[x]]), y=np.array([y]))
+    np.savez(folder / "test.npz", x=np.array([[1.0], [-1.0]]), y=np.array([0, 1]))
+    return {
+        "data": {"name": "npz", "path": str(folder)},
+        "model": {"name": "linear_outputs", "init": "zeros"},
+        "algorithm": algorithm,
+        "training": {"rounds": rounds, "local_steps": 1, "batch_size": "full", "lr": 1.0},
+        "dtype": "float64",
+        "variant": "released",
+        **more,
+    }
+
+
+def first_output(spec: Values) -> tuple[float, float]:
+    """Return the final W and b of the first output."""
+    found = run(spec).parameters
+    assert np.allclose(found["phi.weight"][0], -found["phi.weight"][1], atol=1e-14)
+    return float(found["phi.weight"][0, 0]), float(found["phi.bias"][0])
+
+
+def test_deltas_come_from_each_clients_own_trained_model(tmp_path: Path) -> None:
+    """Round 1 leaves client 0 at W = b = .5 and client 1 at W = -1, b = -.5, the mean at W = -.25, b = 0.
+
+    So delta_0 = 1 and delta_1 = -2.5, and both clients start round 2 with phi = -.25 and -.5.
+    """
+    lam = 0.25
+    own = 1 / (1 + exp(0.5)) - 1 + 2 * lam * (-0.25 - (-2.5))  # client 0's slope in phi: x = 1, label 0
+    other = 1 / (1 + exp(1.0)) + 2 * lam * (-0.5 - 1)  # client 1's: x = 2, label 1
+    expected = -0.25 - (own * 1 + other * 2) / 2, -(own + other) / 2
+    assert expected == pytest.approx((-0.0202117558, -0.0107410451), abs=1e-10)
+    found = first_output(made(tmp_path, {"name": "rfedavg", "lambda": lam}, 2))
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_deltas_of_the_plus_come_from_the_current_global_model(tmp_path: Path) -> None:
+    """Round 2 starts at W = -.25, b = 0: deltas are -.25 and -.5, the target of both their mean, -.375."""
+    lam = 0.25
+    own = 1 / (1 + exp(0.5)) - 1 + 2 * lam * (-0.25 + 0.375)
+    other = 1 / (1 + exp(1.0)) + 2 * lam * (-0.5 + 0.375)
+    expected = -0.25 - (own * 1 + other * 2) / 2, -(own + other) / 2
+    assert expected == pytest.approx((-0.1764617558, 0.1767589549), abs=1e-10)
+    found = first_output(made(tmp_path, {"name": "rfedavg_plus", "lambda": lam}, 2))
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("variant", "power"), [("released", 2), ("paper", 0)])
+def test_the_norm_is_squared_and_of_the_scaled_change(tmp_path: Path, variant: str, power: int) -> None:
+    """w - w_k has W, b = -.5, -.5 and 1, .5: squared norms over outputs 1 and 2.5. F = ln 2, q = 1, L = 3."""
+    F, L = log(2), 3.0
+    h = [F**power * L**2 * square + L * F for square in (1.0, 2.5)]
+    expected = -F * L * (-0.5 + 1) / sum(h), -F * L * (-0.5 + 0.5) / sum(h)
+    spec = made(tmp_path, {"name": "qfedavg", "q": 1.0, "lipschitz": L}, 1)
+    assert first_output({**spec, "variant": variant}) == pytest.approx(expected, abs=1e-12)
+    assert "lipschitz" not in parse({**spec, "algorithm": {"name": "qfedavg"}}).resolved()["algorithm"]
+
+
+def states(spec: Values) -> Any:
+    """Yield a run with its state, before the first round and after each."""
+    parsed, _, _ = prepare(parse(spec), Settings())
+    state = State(round=0, models=parsed.problem.start.clone()[None])
+    for _ in simulate(parsed, state):
+        yield parsed, state
+
+
+def test_a_client_computes_delta_under_its_last_own_model_or_its_own_random_start(tmp_path: Path) -> None:
+    cohorts = {"cohorts": [[0, 1], [1, 2], [0, 2]]}
+    spec = made(tmp_path, {"name": "rfedavg", "lambda": 0.5}, 3, ROWS, participation=cohorts)
+    kept: dict[int, Any] = {}
+    for made_run, state in states({**spec, "model": {"name": "linear_outputs"}}):
+        problem = made_run.problem
+        if state.round == 0:
+            assert not state.bytes_up, "nothing is sent before the first round"
+            for client in range(3):
+                rng = made_run.streams.get("own start", client=client)
+                kept[client], _ = model.start(problem.model, "default", rng, torch.float64)
+            assert not torch.equal(kept[0], kept[1])
+            continue
+        cohort = cohorts["cohorts"][state.round - 1]
+        for client in range(3):
+            expected = features(problem, kept[client], problem.clients[client].x)[0]
+            absent = torch.zeros_like(expected)
+            torch.testing.assert_close(
+                state.server["delta"][client], expected if client in cohort else absent, rtol=0, atol=0
+            )
+        kept |= {client: state.clients["own_model"][client].clone() for client in cohort}
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize("name", ["rfedavg", "rfedavg_plus"])
+def test_clients_that_do_not_take_part_may_be_left_out(tmp_path: Path, name: str, variant: str) -> None:
+    def result(deltas_of: str, third: float) -> tuple[float, ...]:
+        algorithm = {"name": name, "lambda": 0.5, "deltas_of": deltas_of}
+        rows, cohorts = (*ROWS[:2], (third, 0)), {"cohorts": [[0, 1]]}
+        spec = made(tmp_path, algorithm, 3, rows, participation=cohorts, variant=variant)
+        model = {"name": "mlp", "hidden": [3]}
+        return tuple(float(array.sum()) for array in run({**spec, "model": model}).parameters.values())
+
+    assert result("cohort", 1.0) == result("cohort", -5.0)
+    assert (result("all", 1.0) == result("all", -5.0)) == (variant == "released")
+
+
+def test_all_clients_deltas_are_left_out_of_the_specification(tmp_path: Path) -> None:
+    spec = parse(made(tmp_path, {"name": "rfedavg"}, 1))
+    assert "deltas_of" not in spec.resolved()["algorithm"]
+    asked = parse(made(tmp_path, {"name": "rfedavg", "deltas_of": "cohort"}, 1))
+    assert parse(asked.resolved()).sha256() == asked.sha256() != spec.sha256()
+
+
+def test_a_lone_client_has_no_others(tmp_path: Path) -> None:
+    alone = {"participation": {"cohorts": [[0]]}}
+    for name in ("rfedavg", "rfedavg_plus"):
+        spec = made(tmp_path, {"name": name, "lambda": 5.0}, 2, **alone)
+        plain = made(tmp_path, {"name": "fedavg"}, 2, **alone)
+        assert first_output(spec) == first_output(plain)

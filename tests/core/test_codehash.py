@@ -1,0 +1,157 @@
+"""The hash of a run's code: what it holds, what leaves it alone, and that all that runs is in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from test_every_algorithm import NAMES, specification
+
+from fedcore.registry import find
+from fedcore.runner import run
+from pipeline import codehash
+
+Home = Callable[..., str]
+PARTS = """
+import numpy as np
+from fedcore.extra import SCALE, twice
+
+def used(x):
+    return twice(x) * SCALE
+
+def unused(x):
+    return x - 1
+"""
+EXTRA = """
+SCALE = 3
+
+def twice(x):
+    return 2 * x
+"""
+MAIN = """
+from fedcore import parts
+
+class Base:
+    def call(self, x: int) -> int:
+        return parts.used(x)
+
+class Child(Base):
+    \"\"\"Said.\"\"\"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """Return a function that writes modules of a package and returns the hash of main's Child."""
+    monkeypatch.setattr(codehash, "HOME", tmp_path)
+    caches = (codehash.of_code, codehash._reached, codehash._led_to, codehash._resolved, codehash._digest)
+    modules = (codehash._module, codehash._path)
+
+    def forget() -> None:
+        for cached in (*caches, *modules):
+            cached.cache_clear()
+
+    def digest(**sources: str) -> str:
+        folder = tmp_path / "fedcore"
+        for path in folder.glob("*.py"):
+            path.unlink()
+        folder.mkdir(exist_ok=True)
+        for name, text in {"__init__": "", "main": MAIN, "parts": PARTS, "extra": EXTRA, **sources}.items():
+            (folder / f"{name}.py").write_text(text)
+        forget()
+        return codehash.of_code("fedcore.main:Child")
+
+    forget()
+    yield digest
+    monkeypatch.undo()
+    forget()
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        pytest.param({"parts": PARTS.replace("x - 1", "x - 2")}, id="a-definition-not-used"),
+        pytest.param({"main": MAIN.replace("Said.", "Put otherwise.")}, id="a-docstring"),
+        pytest.param({"extra": f"# a comment\n\n{EXTRA}"}, id="a-comment"),
+        pytest.param({"main": MAIN.replace("x: int) -> int", "x)")}, id="annotations-of-a-function"),
+        pytest.param({"parts": PARTS + EXTRA, "extra": ""}, id="definitions-moved-to-another-module"),
+        pytest.param({"parts": PARTS.replace("extra", "deep"), "deep": EXTRA}, id="a-module-renamed"),
+        pytest.param(
+            {"parts": PARTS.replace("from fedcore.extra import SCALE, twice\n", "").replace(
+                "    return twice", "    from fedcore.extra import SCALE, twice\n    return twice"
+            )},
+            id="an-import-moved-into-a-function",
+        ),
+        pytest.param(
+            {
+                "parts": PARTS.replace("fedcore.extra", "fedcore.hub"),
+                "hub": "from fedcore.extra import SCALE, twice\n",
+            },
+            id="imported-by-way-of-a-module-between",
+        ),
+    ],
+)  # fmt: skip
+def test_what_changes_nothing(home: Home, sources: dict[str, str]) -> None:
+    assert home(**sources) == home()
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        pytest.param({"extra": EXTRA.replace("2 * x", "x + x")}, id="a-function-two-imports-away"),
+        pytest.param({"extra": EXTRA.replace("SCALE = 3", "SCALE = 4")}, id="a-constant"),
+        pytest.param({"extra": f"{EXTRA}\nSCALE += 1\n"}, id="a-constant-changed-later"),
+        pytest.param({"main": MAIN.replace("class Child(Base)", "class Child")}, id="a-base-class"),
+        pytest.param({"main": MAIN.replace("parts.used", "parts.unused")}, id="another-function-called"),
+        pytest.param({"main": MAIN.replace("x: int)", "x=1)")}, id="a-default"),
+        pytest.param({"main": MAIN.replace("class Child", "@staticmethod\nclass Child")}, id="a-decorator"),
+    ],
+)
+def test_what_changes_the_hash(home: Home, sources: dict[str, str]) -> None:
+    assert home(**sources) != home()
+
+
+def test_a_module_used_as_a_value_counts_whole(home: Home) -> None:
+    handed = MAIN.replace("parts.used(x)", "getattr(parts, 'used')(x)")
+    whole = home(main=handed)
+    assert whole != home(main=handed, parts=PARTS.replace("x - 1", "x - 2"))
+
+
+def test_a_missing_start_is_an_error(home: Home) -> None:
+    home()
+    with pytest.raises(LookupError, match="main:Nobody"):
+        codehash.of_code("fedcore.main:Nobody")
+
+
+@contextmanager
+def executed() -> Iterator[set[tuple[str, str]]]:
+    """Collect the definitions of the library whose code runs, as (module, name)."""
+    found: set[tuple[str, str]] = set()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        name, module = frame.f_code.co_qualname.partition(".")[0], str(frame.f_globals.get("__name__"))
+        written = not name.startswith("<") and not frame.f_code.co_filename.startswith("<")
+        if event == "call" and written and module.startswith("fedcore."):
+            found.add((module, name))
+
+    sys.setprofile(note)
+    try:
+        yield found
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_that_a_run_executes_is_in_its_hash(name: str, spec: dict[str, Any], tmp_path: Path) -> None:
+    spec = specification(spec, name)
+    plugins = [find(kind, spec[kind]["name"]) for kind in ("algorithm", "data", "partition", "model")]
+    with executed() as found:
+        run({**spec, "training": {**spec["training"], "rounds": 1}}, tmp_path / "run")
+    reached = codehash.reached([*codehash.RUN, *(plugin.build.__module__ for plugin in plugins)])
+    assert len(found) > 50
+    assert found <= reached

@@ -1,0 +1,116 @@
+"""ComFed on its two partitions: the text's draw per class, and the draw per client of the kept runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pretended import catalogue, finish
+
+from fedcore.data import Dataset, Rows, Source
+from fedcore.partitioning.build import make
+from fedcore.registry import find
+from fedcore.runner import load_data
+from fedcore.spec import parse
+from pipeline.catalogue import Catalogue
+from pipeline.explain import catalogue_of
+from pipeline.fidelity import reference
+from pipeline.fidelity.reference import FOLDER
+from pipeline.fidelity.scoreboard import claims, scoreboard
+from pipeline.papers import papers
+from pipeline.papers.comfed.calibration import STEPS
+from pipeline.papers.comfed.checkpoints import PARTITIONS
+
+HOME = Path(__file__).parents[2]
+NAMES = ("table4", "fig2", *STEPS)
+
+
+@pytest.fixture(scope="module")
+def made() -> Catalogue:
+    return catalogue("comfed", "paper")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_target_and_its_other_reading_differ_in_the_partition_alone(made: Catalogue, name: str) -> None:
+    own, other = (made.cells("comfed", f"{name}{ending}") for ending in PARTITIONS)
+    assert own.keys() == other.keys()
+    for cell, runs in own.items():
+        for run, again in zip(runs, other[cell], strict=True):
+            assert run.spec["partition"]["convention"] == "by_class_min"
+            assert again.spec["partition"]["convention"] == "by_client"
+            assert {**again.spec, "partition": None} == {**run.spec, "partition": None}
+            assert again.spec["partition"] == run.spec["partition"] | {"convention": "by_client"}
+
+
+@pytest.mark.parametrize("scale", ["demo", "quick"])
+def test_every_client_has_ten_rows_at_reduced_scales_too(scale: str) -> None:
+    run = catalogue("comfed", scale).needed("comfed", "table4")[0]
+    spec = parse({**run.spec, "data": {**run.spec["data"], "edition": "demo"}})
+    spec = spec.model_copy(update={"partition": {**spec.partition, "clients": 10}})
+    dataset, _ = load_data('{"edition":"demo","name":"cifar10"}', Source(HOME / "data"))
+    plugin, options = spec.plugin("partition")
+    for seed in (0, 1, 2):
+        sizes = [len(rows) for rows in make(plugin, options, dataset, seed).clients]
+        assert min(sizes) >= 10
+        assert sum(sizes) == len(dataset.train)
+
+
+def test_sizes_are_skewed_by_class_and_nearly_equal_by_client() -> None:
+    """On as many labels as CIFAR-10 has; the page on fidelity gives these figures of its rows."""
+    rows = Rows(np.zeros((50_000, 1), np.float32), np.repeat(np.arange(10), 5000))
+    dataset = Dataset("cifar10", rows, rows, 10, "synthetic", "")
+    plugin = find("partition", "dirichlet")
+    sizes, two = {}, {}
+    for convention in ("by_class_min", "by_client"):
+        options = plugin.options(clients=100, alpha=0.1, convention=convention)
+        counts = [np.bincount(rows.y[own], minlength=10) for own in make(plugin, options, dataset, 0).clients]
+        sizes[convention] = np.sum(counts, axis=1)
+        two[convention] = np.mean(np.sort(counts)[:, -2:].sum(axis=1) / sizes[convention])
+    assert sizes["by_class_min"].min() >= 10
+    assert sizes["by_class_min"].std() > 300 > 100 > sizes["by_client"].std()
+    assert sizes["by_client"].min() > 200
+    assert all(share > 0.8 for share in two.values())
+
+
+def test_kept_runs_stand_on_the_draw_per_client_and_decide_nothing_about_the_other() -> None:
+    kept = catalogue_of(HOME / "params.yaml", "paper", HOME / "data/editions.yaml")
+    runs = pd.read_csv(HOME / FOLDER / "comfed/runs.csv")["run"]
+    assert {kept.index[run].spec["partition"]["convention"] for run in runs} == {"by_client"}
+    for path in (HOME / FOLDER / "comfed").iterdir():
+        assert path.stem == "runs" or path.stem.endswith("_by_client")
+    lines = scoreboard(HOME / FOLDER).set_index(["paper", "reading"])
+    assert lines.loc[("comfed", "paper"), ["measured", "in_part"]].tolist() == [0, 0]
+    assert lines.loc[("comfed", "by_client"), "in_part"] == 16
+
+
+def test_a_claim_is_judged_on_each_reading_by_that_readings_report(made: Catalogue, tmp_path: Path) -> None:
+    """Only the draw per client was measured: its claims are decided there, the text's not."""
+    cells = made.cells("comfed", "table4")
+    lines = [(row, column, 50.0 + (row == "prox_yogi")) for row, column in cells]
+    frame = pd.DataFrame(lines, columns=["row", "column", "mean"]).assign(n=1, seeds=1, scale="paper")
+    (tmp_path / "comfed").mkdir()
+    frame.to_csv(tmp_path / "comfed" / "table4_by_client.csv", index=False)
+    other = claims("comfed", "by_client", tmp_path).set_index("id")
+    assert set(other["target"]) == {"table4_by_client"}
+    assert other.loc["prox-yogi-best", "verdict"] == "reproduced"
+    assert set(claims("comfed", "paper", tmp_path)["verdict"]) == {"not enough runs"}
+
+
+def test_every_title_of_the_other_reading_says_so() -> None:
+    for name, target in papers()["comfed"].targets.items():
+        assert ("with a Dirichlet draw per client" in target.title) == name.endswith("_by_client")
+
+
+def test_distances_of_a_search_stay_what_they_are_in_a_second_sitting(
+    made: Catalogue, tmp_path: Path
+) -> None:
+    cells = made.cells("comfed", "calibration_prox")
+    for mu, root in (("mu 0.001", tmp_path / "a"), ("mu 1", tmp_path / "b"), ("in_use", tmp_path / "c")):
+        for run in cells[mu, "fedprox"]:
+            finish(run, root, 0.3)
+            reference.keep(made, ["comfed/calibration_prox"], root, tmp_path / "kept")
+    table = pd.read_csv(tmp_path / "kept/comfed/calibration_prox.csv").set_index(["row", "column"])
+    away = table["mean"].xs("distance", level="column").dropna()
+    assert away.to_dict() == pytest.approx({"mu 0.001": 4.8, "mu 1": 4.8, "in_use": 4.8})

@@ -1,0 +1,155 @@
+"""Runs that diverged: left out, marked and counted by every table and figure of every paper."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from pretended import catalogue, finish
+from project import seal
+
+from pipeline.catalogue import Catalogue, Run
+from pipeline.papers import papers
+from pipeline.report import plots
+from pipeline.report.partial import ENDINGS
+from pipeline.report.stage import BUILDERS
+from pipeline.targets import Table
+
+ROUNDS = [0, 1, 2]
+SAID = "‡ Without diverged runs"
+CATALOGUES = {paper: catalogue(paper) for paper in papers()}
+MADE_OF_RUNS = [
+    name
+    for made in CATALOGUES.values()
+    for name in made.names()
+    if made.target(*name.split("/")).needs == "runs" and made.needed(*name.split("/"))
+]
+CASES = [("one seed", name) for name in MADE_OF_RUNS]
+CASES += [("all seeds", name) for name in MADE_OF_RUNS if "table" not in name and "search" not in name]
+
+
+def pretend(run: Run, root: Path, diverged: bool) -> None:
+    """Pretend a run with all that reports read of it; a diverged one has numbers up to its second round."""
+    folder, asked = root / run.folder, run.spec["evaluation"]
+    summary = folder / "summary.json"
+    if summary.exists() and diverged == (json.loads(summary.read_text())["final"] is None):
+        return
+    end = float("nan") if diverged else 0.5
+    scores = [f"{of}_{score}" for of in ("test", "validation") for score in ("accuracy", "loss", "f1", "auc")]
+    columns = {name: [0.1, 0.3, end] for name in (*scores, "train_loss", "mmd")}
+    finish(run, root, None if diverged else 0.5, **columns, bytes_down=[0, 10**6, 10**6])
+    if not diverged:
+        final = {"final": dict.fromkeys((*scores, "train_loss"), 0.5)}
+        summary.write_text(json.dumps(json.loads(summary.read_text()) | final))
+    for name, table in tables(run, end).items():
+        pd.DataFrame(table).to_csv(folder / name, index=False)
+    for name, arrays in kept(run).items() if asked.get("observe") and not diverged else ():
+        np.savez(folder / name, **arrays)
+    seal(folder, run.spec, code=run.code)
+
+
+def tables(run: Run, end: float) -> dict[str, dict[str, list[float]]]:
+    asked = run.spec["evaluation"]
+    found: dict[str, dict[str, list[float]]] = {}
+    if asked["clients"]:
+        found["clients.csv"] = {"client": list(range(10)), "test_accuracy": [end] * 10}
+    if asked["divergence"]:
+        measured = {key: [0.3, end] for key in ("local", "centralised")}
+        found["divergence.csv"] = {"round": [1, 2], "inner": [1, 1], **measured}
+    if "risk" in asked.get("observe", {}):
+        names = (
+            "discrepancy",
+            "mmd",
+            "agnostic_complexity",
+            "agnostic_deviation",
+            "approximation",
+            "federated",
+        )
+        found["risk.csv"] = {"round": ROUNDS, **{key: [0.5, 0.4, end] for key in names}}
+    if run.algorithm == "dl_opt":
+        found["mixture.csv"] = {"pass": ROUNDS, "p_0": [0.5, 0.4, end], "p_1": [0.5, 0.6, end]}
+    return found
+
+
+def kept(run: Run) -> dict[str, dict[str, Any]]:
+    rng = np.random.default_rng(run.seed)
+    client, label = np.repeat(np.arange(4), 30), np.tile(np.arange(3), 40)
+    features = rng.normal(size=(120, 5)) + label[:, None]
+    rounds = run.spec["evaluation"]["observe"].get("mixture", {}).get("rounds", ROUNDS)
+    size = int(run.spec["data"].get("classes", 2)) * (int(run.spec["data"].get("dimension", 2)) + 1)
+    late = np.arange(10, 60, 10)
+    return {
+        "features.npz": {"client": client, "label": label, "features": features},
+        "mixture.npz": {"round": rounds, "client": client, "features": np.stack([features] * len(rounds))},
+        "path.npz": {"round": late, "model": rng.normal(size=(len(late), size)) / late[:, None]},
+    }
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pretended")
+
+
+@pytest.fixture
+def pictures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Keep figures as they would be saved."""
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "save", lambda figure, paths: drawn.append(figure))
+    return drawn
+
+
+def build(made: Catalogue, name: str, root: Path, pictures: list[Figure]) -> tuple[str, str]:
+    """Build a target; return its caption and all other words in it."""
+    paper, target = name.split("/")
+    about = made.target(paper, target)
+    forms = ENDINGS if isinstance(about, Table) else dict.fromkeys(("csv", "svg", "pdf", "png"), "x")
+    outputs = {form: root / f"report.{ending}" for form, ending in forms.items()}
+    BUILDERS[type(about)](made, paper, target, outputs, root)
+    if isinstance(about, Table):
+        said, _, rest = outputs["md"].read_text().partition("\n")
+        return said, rest
+    (figure,) = pictures
+    figure.draw_without_rendering()
+    said = figure.get_supxlabel()
+    words = [text.get_text() for text in figure.findobj(Text)]
+    return " ".join(said.split()), "\n".join(text for text in words if text != said)
+
+
+@pytest.mark.parametrize(("seeds", "name"), CASES)
+def test_every_report_marks_and_counts_runs_that_diverged(
+    seeds: str, name: str, root: Path, pictures: list[Figure]
+) -> None:
+    """The runs of one method, of its last seed or of all."""
+    made = CATALOGUES[name.split("/")[0]]
+    runs = made.needed(*name.split("/"))
+    method = runs[-1].algorithm
+    last = max(run.seed for run in runs)
+    for run in runs:
+        pretend(run, root, run.algorithm == method and (seeds == "all seeds" or run.seed == last))
+    said, words = build(made, name, root, pictures)
+    own = re.search(rf"{SAID}[^:]*: (.*?)\. (?=[A-Z])", said)
+    assert own, said
+    counted = re.findall(r"\((?:in )?(\d+) of (\d+) (?:runs|cells)\)", own[1])
+    assert counted
+    if "cells" not in own[1]:
+        every = seeds == "all seeds" or all(run.seed == last for run in runs)
+        assert all((gone == of) == every for gone, of in counted)
+    rows = {row for row, _ in made.cells(*name.split("/"))}
+    if len(rows) > 1 and not name.endswith(("_ranks", "fig1")):
+        assert "‡" in words, words
+
+
+def test_nothing_is_said_where_no_run_diverged(root: Path, pictures: list[Figure]) -> None:
+    for name in ("rfedavg/fig12", "rfedavg/fig2", "rfedavg/table1"):
+        made = CATALOGUES["rfedavg"]
+        for run in made.needed(*name.split("/")):
+            pretend(run, root, False)
+        pictures.clear()
+        assert "‡" not in "".join(build(made, name, root, pictures))

@@ -1,0 +1,132 @@
+"""Looking changes nothing: no file and no time, even where hashes decide that results can't be believed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from project import HOME, Project
+
+TABLE = "reports/rfedavg/table1.csv"
+FEDCORE = str(Path(sys.executable).with_name("fedcore"))
+FOLDERS = ("results", "reports", "logs", "data")
+LOOKS = [
+    ("snakemake", "-n", "-p", TABLE),
+    ("snakemake", "--list-rules"),
+    ("snakemake", "--summary", TABLE),
+    ("snakemake", "--dag", TABLE),
+    ("python", "-m", "pipeline", "targets"),
+    ("python", "-m", "pipeline", "explain", TABLE, "--row", "fedprox", "--column", "mnist-sim0"),
+    ("python", "-m", "pipeline", "runs", TABLE),
+    ("python", "-m", "pipeline", "prune"),
+    (FEDCORE, "status"),
+    (FEDCORE, "verify"),
+    *(
+        pytest.param(("snakemake", *options), marks=pytest.mark.slow)
+        for options in [
+            ("-n", "reports/rfedavg/table9"),
+            ("--list-target-rules",),
+            ("--lint",),
+            ("--rulegraph", TABLE),
+            ("--filegraph", TABLE),
+            ("--detailed-summary", TABLE),
+            ("--list-params-changes", TABLE),
+        ]
+    ),
+]
+WRITES = {
+    ("python", "-m", "pipeline", "fidelity"): "reports/fidelity",
+    ("python", "-m", "pipeline", "site"): "reports/site",
+    ("python", "-m", "pipeline", "partial", TABLE): "reports/rfedavg/table1.partial",
+}
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with results in an arbitrary order of times, a part of them by other code, and no records."""
+    project = Project.copy(tmp_path_factory.mktemp("foreign"))
+    shutil.copytree(HOME / "data" / "demo", project.folder / "data" / "demo")
+    project.make(TABLE)
+    project.executed()
+    project.edit("fedcore/objective/proximal.py", "else 2 * self.mu", "else self.mu * 2")
+    sorted(project.folder.glob("results/*/*/partitions/*/seed1/partition.npz"))[0].write_bytes(b"other rows")
+    shutil.rmtree(project.folder / ".snakemake")
+    for number, path in enumerate(sorted(project.folder.glob("re*/**/*"), key=lambda path: hash(path.name))):
+        os.utime(path, (time.time() - 1000 + number, time.time() - 1000 + number))
+    return project
+
+
+def seen(project: Project, but: str = "-") -> dict[str, tuple[int, bytes]]:
+    """Return time and content of every file, and the time of every folder."""
+    return {
+        name: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for folder in FOLDERS
+        for path in [project.folder / folder, *(project.folder / folder).rglob("*")]
+        if not (name := path.relative_to(project.folder).as_posix()).startswith(but)
+        and not but.startswith(f"{name}/")
+    }
+
+
+@pytest.mark.parametrize("command", LOOKS, ids=lambda command: " ".join(command).rpartition("/bin/")[2])
+def test_looking_changes_no_file_and_no_time(foreign: Project, command: tuple[str, ...]) -> None:
+    before = seen(foreign)
+    foreign.call(*command)
+    assert seen(foreign) == before
+
+
+@pytest.mark.parametrize(("command", "own"), WRITES.items(), ids=str)
+def test_a_report_about_what_exists_changes_nothing_else(
+    foreign: Project, command: tuple[str, ...], own: str
+) -> None:
+    before = seen(foreign, own)
+    foreign.call(*command)
+    assert seen(foreign, own) == before
+
+
+@pytest.fixture
+def clone(foreign: Project, tmp_path: Path) -> Project:
+    """A copy of it that may be changed."""
+    shutil.copytree(foreign.folder, tmp_path / "clone", symlinks=True)
+    shutil.rmtree(tmp_path / "clone" / ".snakemake", ignore_errors=True)
+    return Project(tmp_path / "clone")
+
+
+def test_a_dry_run_foresees_the_jobs_of_the_real_run(clone: Project) -> None:
+    asked = (TABLE, "reports/table1.tex")
+    foreseen = clone.jobs(*asked)
+    done = clone.make(*asked)
+    assert {name: done.count(f"rule {name}:") for name in foreseen} == foreseen
+    assert foreseen["partition"] == 1
+    assert 8 <= foreseen["train"] < 48
+    assert clone.jobs(*asked) == {}
+
+
+def test_what_is_not_believed_is_set_aside_and_can_be_brought_back(clone: Project) -> None:
+    before = seen(clone)
+    said = clone.make(TABLE)
+    (line,) = [line for line in said.splitlines() if "set aside in" in line]
+    aside = line.split("set aside in ")[1].split(";")[0]
+    assert aside.startswith("results/.superseded/")
+    kept = {
+        path.relative_to(clone.folder / aside).as_posix(): path.read_bytes()
+        for path in (clone.folder / aside).rglob("*")
+        if path.is_file()
+    }
+    assert TABLE in kept
+    assert {name: before[name][1] for name in kept} == kept
+    results = (name for name in before if not name.startswith("logs/") and (clone.folder / name).is_file())
+    changed = {name for name in results if (clone.folder / name).read_bytes() != before[name][1]}
+    assert changed <= kept.keys(), "what was written over is kept"
+    clone.run("sh", "-c", line.split("`")[1])
+    assert (clone.folder / TABLE).read_bytes() == kept[TABLE]
+
+
+def test_what_was_set_aside_is_no_result(clone: Project) -> None:
+    clone.make(TABLE)
+    counted = clone.run(FEDCORE, "status", "results/rfedavg")
+    shutil.rmtree(clone.folder / "results" / ".superseded")
+    assert clone.run(FEDCORE, "status", "results/rfedavg") == counted

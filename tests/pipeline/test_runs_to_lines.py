@@ -1,0 +1,334 @@
+"""From runs' files to a table's lines: what is read, what is counted, and which verdict a number gets."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from project import seal, seal_partition
+
+from fedcore.errors import DataError
+from fedcore.files import canonical_json, sha256_text, write_json
+from fedcore.integrity import sealed
+from fedcore.revision import commit
+from pipeline.catalogue import Run
+from pipeline.report import collect
+from pipeline.report.agreement import Agreement, interval, ordering, summary, within_interval, within_margin
+from pipeline.report.collect import published_cells, tidy, verdict
+from pipeline.stand_ins import ON_STAND_IN
+from pipeline.targets import Column, Query, Table
+
+NAN = math.nan
+COLUMNS = (Column("x", "X"), Column("y", "Y"))
+TABLE = Table(
+    title="Accuracy",
+    published="Table I",
+    columns=lambda params: COLUMNS,
+    query=lambda row, column: Query("regime", "mnist", column, row),
+)
+PRINTED = """target,row,column,mean,std,unit
+table1,a,x,90,0.2,percent
+table1,b,x,80,,percent
+table2,a,x,7,1,bytes
+"""
+
+
+def run(row: str, seed: int, scale: str = "paper", *, fold: str = "p-0", **spec: Any) -> Run:
+    return Run(
+        paper="toy",
+        scale=scale,
+        setting="regime-mnist-x",
+        dataset="mnist",
+        algorithm=row,
+        method=f"{row}-00000000",
+        seed=seed,
+        spec={"row": row, "seed": seed, "variant": "paper", "evaluation": {}, **spec},
+        code="code",
+        partition=f"results/toy/{scale}/partitions/{fold}/seed{seed}",
+    )
+
+
+def write(root: Path, made: Run, accuracy: float | None, state: str = "full", note: str = "all rows") -> Path:
+    """Write a finished run and its partition; no accuracy is a run that diverged."""
+    folder = root / made.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {"data_note": note, "data_state": state, "spec_sha256": sha256_text(canonical_json(made.spec))}
+    final = None if accuracy is None else {"test_accuracy": accuracy, "test_loss": 2.0}
+    (folder / "summary.json").write_text(json.dumps({**told, "final": final}))
+    (folder / "history.csv").write_text("round,test_accuracy\n0,0.5\n")
+    seal(folder, made.spec)
+    cut = root / made.partition
+    if not cut.exists():
+        cut.mkdir(parents=True)
+        (cut / "stats.json").write_text(
+            json.dumps({"c_score": 1.5, "data_state": "of rows", "data_note": "n"})
+        )
+        seal_partition(cut)
+    return folder
+
+
+def lines(
+    root: Path, cells: dict[tuple[str, str], Sequence[Run]], table: Table = TABLE, target: str = "table1"
+) -> dict[tuple[str, str], dict[str, Any]]:
+    (root / "published.csv").write_text(PRINTED)
+    frame = tidy("toy", target, table, cells, root / "published.csv", root, COLUMNS)
+    return {(line["row"], line["column"]): line for line in frame.to_dict("records")}
+
+
+def test_a_line_has_the_mean_the_spread_and_the_verdict_of_its_runs(tmp_path: Path) -> None:
+    runs = [run("a", seed) for seed in range(4)]
+    for made, accuracy in zip(runs, (0.9, 0.91, None), strict=False):
+        write(tmp_path, made, accuracy)
+    line = lines(tmp_path, {("a", "x"): runs})["a", "x"]
+    assert line["mean"] == pytest.approx(90.5)
+    assert line["std"] == pytest.approx(0.5**0.5)
+    assert [line[key] for key in ("n", "seeds", "diverged", "failed")] == [2, 4, 1, ""]
+    assert (line["published_mean"], line["published_std"], line["published_unit"]) == (90, 0.2, "percent")
+    assert line["difference"] == pytest.approx(0.5)
+    assert (line["margin"], line["margin_rule"], line["verdict"]) == (1.0, "1 point", "agrees")
+    assert [line[key] for key in ("paper", "target", "scale", "variant", "data", "data_state")] == [
+        *("toy", "table1", "paper", "paper", "all rows", "full")
+    ]
+    assert line["values"] == "p-0/seed0=90 p-0/seed1=91"
+    assert len(set(line["specs"].split())) == 3
+
+
+def test_a_number_far_from_the_published_one_differs_and_one_run_has_no_spread(tmp_path: Path) -> None:
+    made = run("b", 0)
+    write(tmp_path, made, 0.8101)
+    line = lines(tmp_path, {("b", "x"): [made], ("c", "y"): [run("c", 0)]})
+    assert line["b", "x"]["verdict"] == "differs"
+    assert math.isnan(line["b", "x"]["std"])
+    empty = line["c", "y"]
+    assert (empty["n"], empty["seeds"], empty["diverged"], empty["verdict"], empty["values"]) == (
+        0,
+        1,
+        0,
+        "",
+        "",
+    )
+    assert all(math.isnan(empty[key]) for key in ("mean", "published_mean", "difference", "margin", "p_best"))
+
+
+def test_a_table_may_stand_beside_another_and_take_another_number(tmp_path: Path) -> None:
+    made = run("z", 0)
+    write(tmp_path, made, 0.8)
+    beside = replace(
+        TABLE, metric="test_loss", factor=3.0, beside="table2", beside_cell=lambda row, _: ("a", "x")
+    )
+    line = lines(tmp_path, {("z", "y"): [made]}, beside, "table9")["z", "y"]
+    assert (line["mean"], line["published_mean"], line["published_unit"]) == (6.0, 7, "bytes")
+    assert line["target"] == "table9"
+    own = replace(TABLE, measure=lambda run, root, column: run.seed + (0.5 if column == "y" else 0.0))
+    assert lines(tmp_path, {("z", "y"): [made]}, own)["z", "y"]["mean"] == 0.5
+    parts = replace(own, needs="partitions")
+    assert lines(tmp_path, {("z", "y"): [made, run("z", 1)]}, parts)["z", "y"]["n"] == 1
+    relative = replace(TABLE, relative=lambda frame: frame.assign(mean=-1.0))
+    assert lines(tmp_path, {("z", "y"): [made]}, relative)["z", "y"]["mean"] == -1
+
+
+def test_runs_of_one_fold_and_seed_are_told_apart_and_tested_in_pairs(tmp_path: Path) -> None:
+    cells = {}
+    for row, accuracies in (("a", (0.90, 0.92, 0.94, 0.93, 0.95)), ("b", (0.89, 0.90, 0.95, 0.91, 0.9))):
+        cells[row, "x"] = [run(row, seed, twin=seed) for seed in range(5)]
+        for made, accuracy in zip(cells[row, "x"], accuracies, strict=True):
+            write(tmp_path, made, accuracy)
+    found = lines(tmp_path, cells)
+    assert math.isnan(found["a", "x"]["p_best"])
+    assert 0 < found["b", "x"]["p_best"] < 1
+    twins = [
+        run("a", 0),
+        replace(run("a", 0), method="a-11111111"),
+        replace(run("a", 0, fold="p-1"), method="a-22222222"),
+    ]
+    for made, accuracy in zip(twins, (0.1, 0.2, 0.3), strict=True):
+        write(tmp_path, made, accuracy)
+    line = lines(tmp_path, {("a", "x"): twins})["a", "x"]
+    assert line["values"] == "p-0/seed0=10 p-0/seed0#1=20 p-1/seed0=30"
+
+
+def test_states_and_notes_of_data_are_told_once(tmp_path: Path) -> None:
+    runs = [run("a", seed) for seed in range(3)]
+    for made, state, note in zip(runs, ("full", "subset", "full"), ("one", "two", "one"), strict=True):
+        write(tmp_path, made, 0.9, state, note)
+    line = lines(tmp_path, {("a", "x"): runs})["a", "x"]
+    assert (line["data_state"], line["data"]) == ("full subset", "one two")
+    assert collect.notes_of(runs[1], tmp_path) == ("subset", "two")
+    assert collect.notes_of(run("q", 2), tmp_path) == ("of rows", "n"), "of the partition, until the run ends"
+    assert collect.notes_of(run("q", 9), tmp_path) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("mean", "scale", "partial", "said"),
+    [
+        (90.0, "paper", False, "agrees"),
+        (99.0, "paper", False, "differs"),
+        (90.0, "paper", True, ON_STAND_IN),
+        (90.0, "demo", False, "not tested at demo scale"),
+        (90.0, "demo", True, "not tested at demo scale"),
+        (NAN, "paper", True, ""),
+        (NAN, "demo", False, ""),
+    ],
+)
+def test_only_full_runs_on_full_data_agree_or_differ(
+    mean: float, scale: str, partial: bool, said: str
+) -> None:
+    assert verdict(Agreement(mean, 90.0), scale, partial) == said
+    if not partial:
+        assert verdict(Agreement(mean, 90.0), scale) == said
+
+
+def test_what_was_published_is_read_by_target(tmp_path: Path) -> None:
+    path = tmp_path / "published.csv"
+    path.write_text("target,row,column,mean,std,unit\nt,1,02,3,,nats\nu,1,02,4,0.5,bytes\n")
+    assert published_cells(path, "u") == {("1", "02"): (4.0, 0.5, "bytes")}
+    (cell,) = published_cells(path, "t").values()
+    assert (cell.mean, math.isnan(cell.std), cell.unit) == (3.0, True, "nats")
+    path.write_text("target,row,column,mean,std\nt,a,x,3,1\n")
+    assert published_cells(path, "t") == {("a", "x"): (3.0, 1.0, "percent")}
+
+
+def test_runs_of_two_kinds_are_not_put_side_by_side() -> None:
+    collect.one_kind([run("a", 0), run("b", 1)])
+    with pytest.raises(DataError, match="one table can't mix scales: demo, paper"):
+        collect.one_kind([run("a", 0), run("a", 0, "demo")])
+    with pytest.raises(DataError, match="one table can't mix variants: paper, released"):
+        collect.one_kind([run("a", 0), run("a", 0, variant="released")])
+
+
+def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
+    done, lost, absent = run("a", 0), run("a", 1), run("a", 2)
+    folder = write(tmp_path, done, 0.9)
+    write(tmp_path, lost, None)
+    assert [collect.made(one, tmp_path) for one in (done, lost, absent)] == [True, True, False]
+    beside = run("b", 0)
+    assert collect.made(beside, tmp_path, partition=True), "another run has made its partition"
+    assert not collect.made(beside, tmp_path)
+    assert not collect.made(absent, tmp_path, partition=True)
+    assert [collect.has_diverged(one, tmp_path) for one in (done, lost, absent)] == [False, True, False]
+    assert collect.final_of(done, tmp_path) == {"test_accuracy": 0.9, "test_loss": 2.0}
+    assert collect.final_of(lost, tmp_path) is None
+    assert collect.final_of(absent, tmp_path) is None
+    statistics = collect.statistics_of(done, tmp_path)
+    assert statistics is not None
+    assert statistics["c_score"] == 1.5
+    assert collect.statistics_of(absent, tmp_path) is None
+    assert collect.history_of(done, tmp_path)["test_accuracy"].tolist() == [0.5]
+    assert collect.kept_of(done, tmp_path, "history.csv") == folder / "history.csv"
+    assert collect.kept_of(lost, tmp_path, "path.npz") is None
+    for name, one in (("path.npz", done), ("history.csv", absent)):
+        with pytest.raises(DataError, match=f"{name}: missing, but a report needs it"):
+            collect.kept_of(one, tmp_path, name)
+    with pytest.raises(DataError, match=r"history\.csv: missing, but a report needs it"):
+        collect.history_of(absent, tmp_path)
+    write_json(folder / "timing.json", sealed({"seconds": 3}))
+    assert (collect.timing_of(done, tmp_path) or {})["seconds"] == 3
+    assert collect.timing_of(absent, tmp_path) is None
+    cells = {("a", "x"): [done, lost, absent], ("b", "x"): [done]}
+    assert collect.lost(cells, lambda one: one.seed == 1) == {("a", "x"): (1, 3)}
+    assert collect.pair_of(done) == "p-0/seed0"
+
+
+def test_a_run_without_a_history_is_no_report(tmp_path: Path) -> None:
+    made = run("a", 0)
+    folder = write(tmp_path, made, 0.9)
+    (folder / "history.csv").unlink()
+    (folder / "provenance.json").unlink()
+    seal(folder, made.spec)
+    with pytest.raises(DataError, match=r"history\.csv: missing"):
+        collect.history_of(made, tmp_path)
+
+
+def test_the_newest_run_and_its_arithmetic_are_told(tmp_path: Path) -> None:
+    plain = [run("a", 0), run("a", 1)]
+    reduced = [run("b", 0, precision="bf16"), run("b", 1, evaluation={"precision": "bf16"})]
+    for made, day in zip([*plain, *reduced], ("2024-03-01", "2024-01-09", "2023-05-05"), strict=False):
+        folder = write(tmp_path, made, 0.9)
+        write_json(folder / "timing.json", sealed({"finished": f"{day}T10:00:00"}))
+    assert collect.origin_of(plain, tmp_path).newest == "2024-03-01"
+    assert collect.origin_of([], tmp_path).newest == ""
+    assert collect.origin_of(plain, tmp_path).commit == commit()
+    kinds = [collect.origin_of(runs, tmp_path).reduced for runs in (plain, reduced, [*plain, *reduced])]
+    assert kinds == ["", "all", "some"]
+
+
+def test_many_changed_results_are_named_up_to_five(tmp_path: Path) -> None:
+    runs = [run("a", seed) for seed in range(7)]
+    for made in runs:
+        (write(tmp_path, made, 0.9) / "history.csv").unlink()
+    with pytest.raises(DataError) as refused:
+        collect.refuse_changed(runs, tmp_path)
+    assert str(refused.value).count("history.csv is missing") == 5
+    assert "; and 2 more (a report is made of unchanged results only" in str(refused.value)
+    with pytest.raises(DataError) as refused:
+        collect.refuse_changed(runs[:5], tmp_path)
+    assert "more" not in str(refused.value)
+
+
+def agreement_frame() -> pd.DataFrame:
+    """Two columns of one table, with a row that is printed alone and one that is ours alone, and another."""
+    cells = [
+        ("t", "a", "x", 90.0, 1.0, 5, 90.5, 0.1),
+        ("t", "b", "x", 80.0, 1.0, 5, 83.0, NAN),
+        ("t", "c", "x", 70.0, NAN, 1, 71.0, NAN),
+        ("t", "d", "x", NAN, NAN, 0, 60.0, NAN),
+        ("t", "e", "x", 50.0, 1.0, 5, NAN, NAN),
+        ("t", "a", "y", 10.0, 2.0, 6, 12.0, 1.0),
+        ("t", "b", "y", 20.0, 2.0, 6, 11.0, 1.0),
+        ("u", "a", "x", 1.0, 0.5, 4, NAN, NAN),
+        ("u", "b", "x", 2.0, 0.5, 5, 2.0, NAN),
+    ]
+    names = ["target", "row", "column", "mean", "std", "n", "published_mean", "published_std"]
+    return pd.DataFrame(cells, columns=names).assign(paper="p")
+
+
+def test_a_tables_agreement_worked_out_by_hand() -> None:
+    """Near: a (.5 off), c (1 off) of three in x, a (2 off, two deviations) of two in y: 3 of 5."""
+    found = summary(agreement_frame()).set_index("target")
+    assert list(found.columns) == ["paper", "cells", "compared", "within_margin", "within_interval", "tau"]
+    assert found.loc["t", "cells"] == 6
+    assert found.loc["t", "compared"] == 5
+    assert found.loc["t", "within_margin"] == pytest.approx(3 / 5)
+    assert found.loc["t", "within_interval"] == pytest.approx(2 / 4)
+    assert found.loc["t", "tau"] == pytest.approx((1 - 1) / 2)
+    assert found.loc["u", ["cells", "compared", "within_margin", "within_interval"]].tolist() == [1, 1, 1, 1]
+    assert math.isnan(found.loc["u", "tau"])
+    assert summary(agreement_frame(), 0.2).set_index("target").loc["t", "within_interval"] == 0
+
+
+def test_answers_stand_at_their_cells_own_index() -> None:
+    frame = agreement_frame().iloc[::-2]
+    assert within_margin(frame).index.equals(frame.index)
+    assert within_margin(frame).dropna().to_dict() == {8: True, 6: False, 2: True, 0: True}
+
+
+def test_orders_are_told_for_each_column_apart() -> None:
+    found = ordering(agreement_frame())
+    assert found[["target", "column", "methods"]].to_numpy().tolist() == [
+        ["t", "x", 3],
+        ["t", "y", 2],
+        ["u", "x", 1],
+    ]
+    assert found["tau"].tolist()[:2] == [1.0, -1.0]
+    assert math.isnan(found["tau"].iloc[2])
+
+
+def test_intervals_are_of_the_confidence_asked_for_and_need_five_runs() -> None:
+    """Quantiles of t with four degrees of freedom: .741 for 50%, 2.132 for 90%, 2.776 for 95%."""
+    frame = agreement_frame()
+    for confidence, quantile in ((0.5, 0.741), (0.9, 2.132), (0.95, 2.776)):
+        bounds = interval(frame, confidence).iloc[0]
+        half = quantile / 5**0.5
+        assert bounds.tolist() == pytest.approx([90 - half, 90 + half], abs=2e-4)
+    assert interval(frame).equals(interval(frame, 0.95))
+    assert interval(frame)["low"].notna().tolist() == (frame["n"] >= 5).tolist()
+    assert [bool(inside) for inside in within_interval(frame).dropna()] == [True, False, True, False, True]
+    assert not within_interval(frame, 0.2).iloc[0]
+    unknown = [*(False, False, True, True, True, False, False, True, False)]
+    assert within_interval(frame).isna().tolist() == unknown

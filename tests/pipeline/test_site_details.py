@@ -1,0 +1,103 @@
+"""Details of the site: rows that nobody asks for any more, units, whole rounds, long paths."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pretended import finish
+from project import HOME, parameters
+from rich.console import Console
+
+from fedcore.cli.status import view
+from fedcore.registry import plugins
+from fedcore.status import Status
+from pipeline.catalogue import Catalogue
+from pipeline.params import load
+from pipeline.report import build_curves, build_table, style
+from pipeline.report.partial import ENDINGS
+from pipeline.site import charts
+from pipeline.site.build import build
+from pipeline.site.words import flat, size
+
+CONFIG = parameters() | {"primary_paper": "rfedavg", "scale": "demo"}
+ASSETS = HOME / "pipeline" / "site" / "assets"
+
+
+def changed(**algorithms: Any) -> dict[str, Any]:
+    """Return the parameters with some methods more (options) or less (None)."""
+    config = copy.deepcopy(CONFIG)
+    own = config["papers"]["rfedavg"]["algorithms"]
+    own |= {name: options for name, options in algorithms.items() if options is not None}
+    for name in (name for name, options in algorithms.items() if options is None):
+        del own[name]
+    return config
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "named"),
+    [({"fedadam": {}}, {}, "FedAdam"), ({}, {"qfedavg": None}, "q-FedAvg")],
+    ids=["a plug-in is no longer named", "a method left params.yaml"],
+)
+def test_the_site_shows_rows_that_nobody_asks_for_any_more(
+    then: dict[str, Any], now: dict[str, Any], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = Catalogue(load(changed(**then)))
+    for target in ("table1", "fig2"):
+        for run in made.needed("rfedavg", target):
+            finish(run, tmp_path, 0.5)
+    folder = Path("reports/rfedavg")
+    outputs = {form: folder / f"table1.{ending}" for form, ending in ENDINGS.items()}
+    build_table.build(made, "rfedavg", "table1", outputs)
+    outputs = {form: folder / f"fig2.{form}" for form in ("csv", "svg", "pdf", "png")}
+    build_curves.build(made, "rfedavg", "fig2", outputs)
+    build(changed(**now))
+    page = (tmp_path / "reports/site/rfedavg.html").read_text()
+    said = f"Not asked for by params.yaml or a plug-in any more: {named}. From which runs"
+    assert page.count(said) == 2
+    assert f'<th scope="row">{named}</th>' in page
+
+
+def test_numbers_of_a_run_have_units() -> None:
+    told = dict(flat({"bytes_down": 266_139_200, "final": {"test_accuracy": 0.103, "test_loss": 2.5}}))
+    assert told == {"bytes down": "266.1 MB", "final test accuracy": "10.30 %", "final test loss": "2.5"}
+    assert [size(number) for number in (0, 999, 1000, 2.5e12)] == ["0 B", "999 B", "1 kB", "2.5 TB"]
+
+
+def test_scores_of_a_run_are_drawn_in_per_cent(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text("round,test_accuracy,validation_accuracy,test_f1\n0,0.1,0.103,0.2\n")
+    drawn = charts.of_history(path, "fedavg")
+    assert [chart["y"] for chart in drawn] == ["test accuracy (%)", "validation accuracy (%)", "test f1 (%)"]
+    assert [chart["traces"][0]["mean"] for chart in drawn] == [[10.0], [10.3], [20.0]]
+
+
+def test_few_rounds_have_ticks_at_whole_numbers() -> None:
+    assert "<= 10 ? { dtick: 1 } : {}" in (ASSETS / "site.js").read_text()
+
+
+def test_charts_turn_dark_with_the_page() -> None:
+    style_of = (ASSETS / "site.css").read_text()
+    assert "@media (prefers-color-scheme: dark) { .chart, .block figure img" in style_of
+
+
+def test_a_watched_run_keeps_its_whole_name_on_a_narrow_terminal() -> None:
+    folder = Path("results/rfedavg/demo/cross_silo-cifar10-sim100/rfedavg_plus-0123abcd/seed0")
+    console = Console(width=60, record=True)
+    console.print(view([Status(folder, "running", 3, 100)]))
+    shown = "".join(line.partition("   ")[0].strip() for line in console.export_text().splitlines())
+    assert "rfedavg_plus-0123abcd/seed0" in shown
+
+
+def test_a_plug_in_s_label_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDCORE_PLUGINS", str(HOME / "examples/new_algorithm"))
+    plugins.cache_clear()
+    try:
+        assert style.label("fedmedian") == style.look("fedmedian").label == "FedMedian"
+    finally:
+        monkeypatch.undo()
+        plugins.cache_clear()
+    assert style.label("fedmedian") == "fedmedian"

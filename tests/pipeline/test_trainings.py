@@ -1,0 +1,143 @@
+"""RADFed's tables: equal work at the clients, and variants with the values of what they join."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import HOME, parameters
+
+from fedcore import runner
+from fedcore.errors import SpecError
+from fedcore.parts import State
+from fedcore.registry import plugins
+from fedcore.select import uniform
+from fedcore.simulation import simulate, train
+from fedcore.spec import parse
+from pipeline.catalogue import Catalogue
+from pipeline.explain import catalogue_of
+from pipeline.papers.radfed.settings import SETTINGS
+from pipeline.params import load, overlay
+from pipeline.trainings import cohort_size, worth
+
+Values = dict[str, Any]
+JOINED = {"radfed_a": "fedadapt", "radfed_p": "fedprox", "radfed_m": "fedasync"}
+COHORTS = {("eicu", "demo"): 6, ("eicu", "quick"): 2, ("eicu", "paper"): 2, ("shakespeare", "paper"): 9}
+
+
+def catalogue(scale: str, editions: bool = False) -> Catalogue:
+    return catalogue_of(HOME / "params.yaml", scale, *([HOME / "data/editions.yaml"] if editions else []))
+
+
+def changed(**algorithms: Values) -> Catalogue:
+    """Return RADFed's catalogue at paper scale with other entries of algorithms."""
+    params = overlay(parameters("radfed"), {"papers": {"radfed": {"algorithms": algorithms}}})
+    return Catalogue(load(params | {"scale": "paper", "primary_paper": "radfed"}))
+
+
+@pytest.mark.parametrize("editions", [False, True])
+@pytest.mark.parametrize("scale", ["demo", "quick", "paper"])
+def test_clients_train_equally_often_under_all_methods(scale: str, editions: bool) -> None:
+    cells = catalogue(scale, editions).cells("radfed", "table3")
+    for column in SETTINGS:
+        specs = {row: [run.spec for run in runs] for (row, key), runs in cells.items() if key == column}
+        assert len(specs) == 9
+        rounds = {row: {spec["training"]["rounds"] for spec in own} for row, own in specs.items()}
+        trainings = {
+            row: {spec["training"]["rounds"] * worth(spec) * cohort_size(spec) for spec in own}
+            for row, own in specs.items()
+        }
+        (cohort,) = {cohort_size(spec) for own in specs.values() for spec in own}
+        print(f"{scale} {column}: cohort {cohort}, {trainings['fedavg']} trainings, rounds {rounds}")
+        assert len(set.union(*trainings.values())) == 1, trainings
+        assert rounds["fedasync"] == {cohort * number for number in rounds["fedavg"]}
+        expected = COHORTS.get((column, scale)) if editions or scale != "paper" or column != "eicu" else 10
+        assert expected in (None, cohort)
+
+
+@pytest.mark.parametrize("name", sorted({*plugins("algorithm")} - {"centralised"}))
+def test_a_round_trains_as_many_clients_as_its_schedule_says(spec: Values, name: str) -> None:
+    model = {"name": "rff_linear", "features": 8, "learnable": True}
+    divided = {"name": "iid", "clients": 7, "validation": 0.2}
+    training = {**spec["training"], "rounds": 1}
+    spec = {**spec, "model": model, "partition": divided, "training": training, "algorithm": {"name": name}}
+    run, _, _ = runner.prepare(parse(spec), runner.Settings())
+    state = State(round=0, models=run.problem.start.clone().unsqueeze(0))
+    next(simulate(run, state))
+    plan = run.recipe.schedule.plan(run, state)
+    for part in run.recipe.parts():
+        part.before(run, state, plan)
+    _, trained = train(run, state, plan)
+    assert len(trained) == run.recipe.schedule.trainings(uniform.cohort_size(run))
+    assert cohort_size(run.spec.resolved()) == uniform.cohort_size(run) == 4
+
+
+@pytest.mark.parametrize(
+    ("scale", "column"), [("demo", "eicu"), ("demo", "shakespeare"), ("quick", "shakespeare")]
+)
+def test_the_cohort_is_the_one_that_a_run_has(scale: str, column: str) -> None:
+    run = catalogue(scale).cells("radfed", "table3")["fedasync", column][0]
+    made, _, _ = runner.prepare(parse(dict(run.spec)), runner.Settings())
+    assert cohort_size(run.spec) == uniform.cohort_size(made)
+
+
+def test_a_number_of_clients_that_only_the_files_tell_is_asked_for() -> None:
+    params = parameters("radfed")
+    params["papers"]["radfed"]["datasets"]["eicu"]["data"]["min_admissions"] = 50
+    made = Catalogue(load(params | {"scale": "paper", "primary_paper": "radfed"}))
+    message = r"^data: only the files tell how many clients 'eicu' names$"
+    with pytest.raises(SpecError, match=message):
+        made.cells("radfed", "table3")
+
+
+def test_rounds_that_are_no_whole_number_are_refused() -> None:
+    made = changed(radfed={"per": {"eicu": {"redistributions": 7}}})
+    message = (
+        r"training\.rounds: got 2400 synchronous rounds, expected a multiple of 7, which one round of 'rad"
+    )
+    with pytest.raises(SpecError, match=message):
+        made.cells("radfed", "table3")
+
+
+@pytest.mark.parametrize("scale", ["demo", "quick", "paper"])
+@pytest.mark.parametrize("variant", JOINED)
+def test_a_variant_takes_the_values_of_the_methods_that_it_joins(scale: str, variant: str) -> None:
+    cells = catalogue(scale, editions=True).cells("radfed", "table3")
+    for column in SETTINGS:
+        own, delay, joined = (
+            cells[row, column][0].spec["algorithm"] for row in (variant, "radfed", JOINED[variant])
+        )
+        assert own["redistributions"] == delay["redistributions"]
+        shared = {*own} & {*joined} - {"name"}
+        assert shared
+        assert {key: own[key] for key in shared} == {key: joined[key] for key in shared}
+
+
+def test_a_value_that_is_chosen_for_one_data_set_reaches_the_variant_there_alone() -> None:
+    before, after = changed(), changed(fedprox={"per": {"mnist_1": {"mu": 0.5}, "eicu": {"mu": 0.25}}})
+    for column in SETTINGS:
+        old, new = (one.cells("radfed", "table3")["radfed_p", column][0].spec for one in (before, after))
+        expected = {"mnist_1": 0.5, "eicu": 0.25}.get(column, old["algorithm"]["mu"])
+        assert new == {**old, "algorithm": {**old["algorithm"], "mu": expected}}
+    own = changed(fedprox={"mu": 0.5}, radfed_p={"mu": 0.125})
+    assert own.cells("radfed", "table3")["radfed_p", "eicu"][0].spec["algorithm"]["mu"] == 0.125
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            ["radfed", "fedadpt"],
+            r"options_of: got 'fedadpt', which is not defined \(did you mean 'fedadapt'\?\)",
+        ),
+        (
+            ["radfed_p"],
+            "options_of: got 'radfed_p', which takes options itself; name the entries that it takes",
+        ),
+        ("fedadapt", r"options_of: got 'fedadapt', expected a valid tuple"),
+    ],
+)
+def test_a_wrong_reference_is_one_line(entry: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=rf"^papers\.radfed\.algorithms\.radfed_a\.{message}$"):
+        changed(radfed_a={"options_of": entry}).cells("radfed", "table3")
