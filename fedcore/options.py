@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import zip_longest
 from types import UnionType
-from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, LiteralString, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -21,8 +23,13 @@ from fedcore.errors import SpecError
 
 T = TypeVar("T", bound=BaseModel)
 SHOWN = 200
-NEITHER = frozenset({int, float, str, type(None)})
+NO_NUMBERS = frozenset({str, bool, type(None)})
 FLOAT, INTEGER = 3.4028234663852886e38, 2**31 - 1
+EXPECTED: Mapping[str, LiteralString] = {
+    "boolean": "a number, not a boolean",
+    "beyond": "a number below 3.4e+38, a whole one below 2**31",
+}
+Place = tuple[int | str, ...]
 
 
 class Options(BaseModel):
@@ -34,47 +41,56 @@ class Options(BaseModel):
     @classmethod
     def _numbers(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         made = handler(values)
-        for own, field in cls.model_fields.items():
-            if own != "seed" and _beyond(held := getattr(made, own)):
-                error = PydanticCustomError("beyond", "a number below 3.4e+38, a whole one below 2**31")
-                raise ValidationError.from_exception_data(
-                    cls.__name__, [InitErrorDetails(type=error, loc=(field.alias or own,), input=held)]
+        written = values if isinstance(values, dict) else {}
+        for name, alias in _numeric(cls):
+            held, key = getattr(made, name), name if name in written else alias
+            if held is not None and (wrong := next(_wrong(written.get(key), held, (key,)), None)):
+                kind, place, found = wrong
+                error = InitErrorDetails(
+                    type=PydanticCustomError(kind, EXPECTED[kind]), loc=place, input=found
                 )
-        for key, given in values.items() if isinstance(values, dict) else ():
-            if type(given) in NEITHER:
-                continue
-            name = next(
-                (name for name, field in cls.model_fields.items() if key in (name, field.alias)), None
-            )
-            if name and _counted(given, getattr(made, name)):
-                error = PydanticCustomError("boolean", "a number, not a boolean")
-                raise ValidationError.from_exception_data(
-                    cls.__name__, [InitErrorDetails(type=error, loc=(key,), input=given)]
-                )
+                raise ValidationError.from_exception_data(cls.__name__, [error])
         return made
 
 
-def _counted(given: Any, made: Any) -> bool:
-    """Whether a boolean, also one inside of lists and mappings, was taken for a number."""
-    if type(given) in NEITHER:
-        return False
-    if isinstance(given, bool):
-        return type(made) in (int, float)
-    if isinstance(given, dict) and isinstance(made, dict):
-        given, made = ([*one, *one.values()] for one in (given, made))
-    if isinstance(given, list | tuple) and isinstance(made, list | tuple):
-        return any(map(_counted, given, made))
-    return False
+@cache
+def _numeric(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    """Return the names and keys of the fields with room for numbers, also inside of lists or mappings."""
+    fields = model.model_fields.items()
+    return tuple((name, field.alias or name) for name, field in fields if _holds_numbers(field.annotation))
 
 
-def _beyond(made: Any) -> bool:
-    """Whether a number, also one inside of lists and mappings, is beyond float32's range or 32 bits."""
-    if isinstance(made, Mapping):
-        made = [*made, *(own for key, own in made.items() if key != "seed")]
-    if isinstance(made, list | tuple):
-        return any(map(_beyond, made))
-    limit = FLOAT if isinstance(made, float) else INTEGER
-    return isinstance(made, int | float) and abs(made) > limit
+def _holds_numbers(kind: Any) -> bool:
+    """Whether a type has room for numbers; those of a model inside are that model's own."""
+    if get_origin(kind) is Literal:
+        return any(isinstance(own, int | float) and not isinstance(own, bool) for own in get_args(kind))
+    if get_origin(kind) is Annotated:
+        return _holds_numbers(get_args(kind)[0])
+    if inner := get_args(kind):
+        return any(map(_holds_numbers, inner))
+    return kind not in NO_NUMBERS and not _is_model(kind)
+
+
+def _wrong(written: Any, held: Any, place: Place) -> Iterator[tuple[LiteralString, Place, Any]]:
+    """Yield booleans taken for numbers, and numbers beyond float32's range or 32 bits, with their places.
+
+    A seed may be of any size.
+    """
+    if isinstance(held, int | float):
+        if isinstance(written, bool) and not isinstance(held, bool):
+            yield "boolean", place, written
+        elif "seed" not in place and abs(held) > (FLOAT if isinstance(held, float) else INTEGER):
+            yield "beyond", place, held
+    elif isinstance(held, Mapping):
+        pairs = written.items() if isinstance(written, Mapping) else ()
+        for (key, own), (name, value) in zip_longest(pairs, held.items(), fillvalue=(None, None)):
+            if not isinstance(name, str):
+                yield from _wrong(key, name, (*place, "[key]"))
+            yield from _wrong(own, value, (*place, str(name)))
+    elif isinstance(held, list | tuple):
+        items = written if isinstance(written, list | tuple) else ()
+        for index, (own, value) in enumerate(zip_longest(items, held)):
+            yield from _wrong(own, value, (*place, index))
 
 
 def left_out(default: Any) -> Any:

@@ -73,8 +73,10 @@ SPECS: tuple[dict[str, Any], ...] = tuple(
 
 
 def examples(count: int) -> Callable[[Any], Any]:
+    """Return settings for so many examples: a few are the same ones each time, thousands are new ones."""
     return settings(
         max_examples=count,
+        derandomize=count < 1000,
         deadline=None,
         database=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -164,6 +166,43 @@ def test_mutated_specifications_are_refused_in_one_line_or_valid(
             assert again.sha256() == parsed.sha256()
 
     check()
+
+
+INNER = ("scales", "demo", "papers", "fedomw", "datasets", "usps")
+
+
+@pytest.mark.parametrize(
+    ("path", "junk", "expected"),
+    [
+        (INNER, 10**30, "got 1000000000000000000000000000000, expected a number below"),
+        ((*INNER[:-1], "x", "y"), {"z": [1, 1e300]}, "z.1: got 1e+300, expected a number below"),
+        (("papers", "fedomw", "regimes", "basic", "clients"), True, "got True, expected a number"),
+        (("papers", "fedomw", "seeds"), [0, True], "seeds.1: got True, expected a number"),
+    ],
+)
+def test_a_number_deep_inside_is_named_by_its_whole_path(
+    path: tuple[str, ...], junk: Any, expected: str
+) -> None:
+    config = yaml.safe_load((ROOT / "params.yaml").read_text())
+    place = config
+    for part in path[:-1]:
+        place = place.setdefault(part, {})
+    place[path[-1]] = junk
+    with pytest.raises(SpecError) as told:
+        load(config)
+    assert str(told.value).startswith(".".join(path))
+    assert expected in str(told.value)
+    assert len(str(told.value)) < 200
+
+
+def test_a_key_beyond_use_is_named() -> None:
+    schedule = {"name": "milestones", "milestones": {10**30: 0.1, 3: True}}
+    spec = {**SPECS[0], "training": {**SPECS[0]["training"], "lr_schedule": schedule}}
+    with pytest.raises(SpecError, match=r"^training.lr_schedule.milestones: got the name 10{30}, expected"):
+        parse(spec)
+    del schedule["milestones"][10**30]  # type: ignore[attr-defined]
+    with pytest.raises(SpecError, match=r"^training.lr_schedule.milestones.3: got True, expected a number"):
+        parse(spec)
 
 
 def idx() -> bytes:
