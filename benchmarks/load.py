@@ -51,10 +51,9 @@ def demo(seeds: int) -> dict[str, Any]:
 
 def runs(config: dict[str, Any]) -> int:
     """Return the number of runs in a configuration's catalogue."""
-    from pipeline.catalogue import Catalogue
-    from pipeline.params import load
+    from pipeline.papers import build_catalogue
 
-    return len(Catalogue(load(config)).index)
+    return len(build_catalogue(config).index)
 
 
 def copy(folder: Path) -> None:

@@ -30,8 +30,8 @@ sys.path[:0] = [str(HOME), str(HOME / "tests" / "pipeline")]
 
 from project import SOURCES, parameters  # noqa: E402
 
-from pipeline.catalogue import Catalogue, Run  # noqa: E402
-from pipeline.params import load  # noqa: E402
+from pipeline.papers import build_catalogue  # noqa: E402
+from pipeline.targets import PlannedRun  # noqa: E402
 
 PAPER, SETTING, ALGORITHM = "fedavgr", "table2-satimage-shards", "fedavg"
 TRIAL_ROUNDS = 200
@@ -144,7 +144,7 @@ def calibrated(project: Path, seconds: float) -> int:
     return max(1, round(TRIAL_ROUNDS * seconds / took))
 
 
-def plan(project: Path, rounds: int, runs: int, one_process: bool) -> list[Run]:
+def plan(project: Path, rounds: int, runs: int, one_process: bool) -> list[PlannedRun]:
     """Write a params.yaml with so many seeds, and return the runs."""
     config: dict[str, Any] = parameters(PAPER)
     config["primary_paper"] = PAPER
@@ -153,7 +153,7 @@ def plan(project: Path, rounds: int, runs: int, one_process: bool) -> list[Run]:
     demo["one_process"] = one_process
     demo["papers"][PAPER]["regimes"]["table2"]["training"] = {"rounds": rounds}
     (project / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    groups = Catalogue(load(config)).groups.values()
+    groups = build_catalogue(config).groups.values()
     return next(runs for runs in groups if (runs[0].setting, runs[0].algorithm) == (SETTING, ALGORITHM))
 
 

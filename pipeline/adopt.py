@@ -29,9 +29,9 @@ from fedcore.integrity import (
     unsealed,
 )
 from pipeline import metrics
-from pipeline.catalogue import RESULTS, Catalogue, Division
+from pipeline.catalogue import Catalogue
 from pipeline.plan import stated
-from pipeline.targets import Table
+from pipeline.targets import RESULTS, PartitionJob, Table
 
 REPORTS = Path("reports")
 RECORDS = Path(".snakemake")
@@ -155,7 +155,7 @@ def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
         return False
 
 
-def _sound_partition(folder: Path, division: Division) -> bool:
+def _sound_partition(folder: Path, division: PartitionJob) -> bool:
     try:
         found = unsealed(read_object(folder / STATISTICS))
         digest = sha256_file(folder / PARTITION)

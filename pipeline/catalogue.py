@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,23 @@ from fedcore.options import keys_of, nearest
 from fedcore.registry import find
 from fedcore.spec import parse
 from pipeline import codehash
-from pipeline.papers import FOLDER, papers, published
 from pipeline.params import Scaled, overlay
 from pipeline.schema import PaperParams, PerParams, PluginSection, TrainingParams
-from pipeline.targets import Curves, Drawing, Listing, Needs, Paper, Query, Table, Target
+from pipeline.targets import (
+    RESULTS,
+    Curves,
+    Drawing,
+    Listing,
+    Needs,
+    Paper,
+    PartitionJob,
+    PlannedRun,
+    Query,
+    Table,
+    Target,
+)
 from pipeline.trainings import equal_rounds
 
-RESULTS = "results"
 STAGES = {
     Table: "pipeline.report.build_table",
     Curves: "pipeline.report.build_curves",
@@ -40,72 +49,24 @@ EDITIONS = ("full", "tflite")
 TEMPLATES = Path(__file__).parent / "report" / "templates"
 
 
-@dataclass(frozen=True)
-class Run:
-    """One training run.
+class Catalogue:
+    """All runs that the papers' targets need, at one scale.
 
-    Attributes:
-        paper, scale, setting, dataset, algorithm, seed: what it is.
-        method: the algorithm's name and the hash of the specification without its seed.
-        spec: the resolved specification.
-        code: hash of the code that it executes.
-        partition: folder of the partition that it uses.
+    Raises:
+        SpecError: the parameters are of a paper that is not among ``papers``.
     """
 
-    paper: str
-    scale: str
-    setting: str
-    dataset: str
-    algorithm: str
-    method: str
-    seed: int
-    spec: Mapping[str, Any]
-    code: str
-    partition: str
-
-    @cached_property
-    def folder(self) -> str:
-        """Where its files go."""
-        return f"{self.group}/seed{self.seed}"
-
-    @cached_property
-    def group(self) -> str:
-        """The folder that it shares with the other seeds."""
-        return f"{RESULTS}/{self.paper}/{self.scale}/{self.setting}/{self.method}"
-
-    def order(self) -> dict[str, Any]:
-        """Return what ``fedcore run-batch`` is told."""
-        return {
-            "spec": self.spec,
-            "out": self.folder,
-            "partition": f"{self.partition}/partition.npz",
-            "provenance": {"code": self.code},
-        }
-
-
-@dataclass(frozen=True)
-class Division:
-    """One partition of one data set, shared by all algorithms of a setting: its specification and code."""
-
-    folder: str
-    spec: Mapping[str, Any]
-    code: str
-
-
-class Catalogue:
-    """All runs that the papers' targets need, at one scale."""
-
-    def __init__(self, params: Scaled) -> None:
+    def __init__(self, params: Scaled, papers: Mapping[str, Paper]) -> None:
         self.params = params
         for name in params.papers:
-            if name not in papers():
+            if name not in papers:
                 raise SpecError(
-                    f"papers.{name}: no such paper{nearest(name, papers())}; known: {', '.join(papers())}"
+                    f"papers.{name}: no such paper{nearest(name, papers)}; known: {', '.join(papers)}"
                 )
-        self.papers: Mapping[str, Paper] = {name: papers()[name] for name in params.papers}
-        self._groups: dict[tuple[str, Query], tuple[Run, ...]] = {}
-        self._cells: dict[tuple[str, str], Mapping[tuple[str, str], tuple[Run, ...]]] = {}
-        self._needed: dict[tuple[str, str], list[Run]] = {}
+        self.papers: Mapping[str, Paper] = {name: papers[name] for name in params.papers}
+        self._groups: dict[tuple[str, Query], tuple[PlannedRun, ...]] = {}
+        self._cells: dict[tuple[str, str], Mapping[tuple[str, str], tuple[PlannedRun, ...]]] = {}
+        self._needed: dict[tuple[str, str], list[PlannedRun]] = {}
 
     def target(self, paper: str, name: str) -> Target:
         """Return a paper's table or figure.
@@ -116,6 +77,12 @@ class Catalogue:
         if paper not in self.papers or name not in self.papers[paper].targets:
             raise SpecError(f"reports/{paper}/{name}: no such report; {self.nearest(f'{paper}/{name}')}")
         return self.papers[paper].targets[name]
+
+    def named(self, report: str) -> tuple[str, str]:
+        """Return paper and target of a report's path; without a paper, the primary one's."""
+        path = Path(report)
+        paper = path.parent.name
+        return (paper if paper not in {"", "reports"} else self.params.primary), path.name.partition(".")[0]
 
     def names(self) -> list[str]:
         """Return all targets as ``<paper>/<target>``."""
@@ -133,7 +100,7 @@ class Catalogue:
         """Return the names of all targets that are tables, or figures."""
         return sorted({n for p in self.papers.values() for n, t in p.targets.items() if isinstance(t, kind)})
 
-    def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[Run, ...]]:
+    def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[PlannedRun, ...]]:
         """Return the runs of each cell of a table, or of each curve of a figure."""
         if (paper, target) not in self._cells:
             asked = self.target(paper, target).cells(self.params.papers[paper])
@@ -143,14 +110,14 @@ class Catalogue:
             }
         return self._cells[paper, target]
 
-    def needed(self, paper: str, target: str) -> list[Run]:
+    def needed(self, paper: str, target: str) -> list[PlannedRun]:
         """Return the runs that a target needs, each once; of some targets only the partitions count."""
         if (paper, target) not in self._needed:
             runs = (run for cell in self.cells(paper, target).values() for run in cell)
             self._needed[paper, target] = list({run.folder: run for run in runs}.values())
         return self._needed[paper, target]
 
-    def runs(self, paper: str, query: Query) -> tuple[Run, ...]:
+    def runs(self, paper: str, query: Query) -> tuple[PlannedRun, ...]:
         """Return one run for each seed of a setting and algorithm.
 
         Raises:
@@ -162,20 +129,20 @@ class Catalogue:
         return self._groups[key]
 
     @cached_property
-    def index(self) -> Mapping[str, Run]:
+    def index(self) -> Mapping[str, PlannedRun]:
         """All runs of all targets by folder; targets of partitions alone have none."""
         return {run.folder: run for run in self._everything("runs")}
 
     @cached_property
-    def groups(self) -> Mapping[str, list[Run]]:
+    def groups(self) -> Mapping[str, list[PlannedRun]]:
         """All runs by the folder that the seeds share."""
-        found: dict[str, list[Run]] = {}
+        found: dict[str, list[PlannedRun]] = {}
         for run in self.index.values():
             found.setdefault(run.group, []).append(run)
         return found
 
     @cached_property
-    def divisions(self) -> Mapping[str, Division]:
+    def divisions(self) -> Mapping[str, PartitionJob]:
         """All partitions by folder."""
         runs = (*self.index.values(), *self._everything("partitions"))
         return {run.partition: _division(run) for run in runs}
@@ -187,13 +154,13 @@ class Catalogue:
         sections += [own for run in self.index.values() if (own := weights(run))]
         return {f"{data['name']}-{data.get('edition', 'given')}": data for data in sections}
 
-    def _everything(self, needs: Needs) -> Iterator[Run]:
+    def _everything(self, needs: Needs) -> Iterator[PlannedRun]:
         for name in self.names():
             paper, target = name.split("/")
             if self.papers[paper].targets[target].needs == needs:
                 yield from self.needed(paper, target)
 
-    def _expand(self, paper: str, query: Query) -> Iterator[Run]:
+    def _expand(self, paper: str, query: Query) -> Iterator[PlannedRun]:
         params = self.params.papers[paper]
         try:
             values = overlay(self.params.common.model_dump(exclude_none=True), specification(params, query))
@@ -209,7 +176,7 @@ class Catalogue:
         observers = tuple(sorted(resolved["evaluation"].get("observe", ())))
         code = codehash.of_run(**named, observers=observers)
         for seed in query.seeds or params.seeds:
-            yield Run(
+            yield PlannedRun(
                 paper=paper,
                 scale=scale,
                 setting=query.setting,
@@ -228,23 +195,15 @@ class Catalogue:
             [*cell, [run.folder for run in runs]] for cell, runs in sorted(self.cells(paper, target).items())
         ]
         code = codehash.of_code(STAGES[type(self.target(paper, target))], f"pipeline.papers.{paper}")
-        files = [sha256_file(path) for path in (published(paper), *sorted(TEMPLATES.iterdir()))]
+        files = [sha256_file(path) for path in (self.papers[paper].numbers, *sorted(TEMPLATES.iterdir()))]
         return sha256_text(canonical_json([cells, code, files]))[:16]
 
 
-def weights(run: Run) -> Mapping[str, Any] | None:
+def weights(run: PlannedRun) -> Mapping[str, Any] | None:
     """Return the model data that a run starts from, as name and edition; None for a model without."""
     model = run.spec["model"]
     name, edition = WEIGHTS.get(model["name"]), str(model.get("weights", ""))
     return {"name": name, "edition": edition} if name and edition in EDITIONS else None
-
-
-def board_plan() -> str:
-    """Return a hash of the published numbers, the claims and the code that compares them, for rerunning."""
-    said = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
-    templates = sorted((Path(__file__).parent / "fidelity" / "templates").iterdir())
-    code = codehash.of_code("pipeline.fidelity.board", "pipeline.fidelity.page")
-    return sha256_text(canonical_json([code, [sha256_file(path) for path in (*said, *templates)]]))[:16]
 
 
 def specification(params: PaperParams, query: Query) -> dict[str, Any]:
@@ -353,7 +312,7 @@ def _entry(group: Mapping[str, Any], where: str, name: str) -> Any:
     return group[name]
 
 
-def _division(run: Run) -> Division:
+def _division(run: PlannedRun) -> PartitionJob:
     """Return a run's partition; it depends on data, partition and seed, so the rest is the same for all."""
     own = {key: run.spec[key] for key in ("data", "partition", "seed")}
     rest = {
@@ -362,7 +321,7 @@ def _division(run: Run) -> Division:
         "training": {"rounds": 1, "batch_size": 1, "lr": 1.0},
     }
     code = codehash.of_partition(own["data"]["name"], own["partition"]["name"])
-    return Division(run.partition, own | rest, code)
+    return PartitionJob(run.partition, own | rest, code)
 
 
 def _short(value: Any) -> str:

@@ -58,7 +58,8 @@ def explain(
     column: Annotated[str, typer.Option(help="The column, by key or label.")],
 ) -> None:
     """Say which runs a cell was made of: folders, seeds, hashes of spec, data and partition, commit, time."""
-    from pipeline.explain import catalogue_of, cell_facts, text
+    from pipeline.explain import cell_facts, text
+    from pipeline.papers import catalogue_of
 
     say(*text(cell_facts(catalogue_of(PARAMS), report, row, column)).split("\n"))
 
@@ -69,11 +70,11 @@ def report(
     params: Params = PARAMS,
 ) -> None:
     """Write a report in all its forms from finished runs; `snakemake` calls this once they are there."""
-    from pipeline.explain import catalogue_of, named
+    from pipeline.papers import catalogue_of
     from pipeline.report.stage import build
 
     catalogue = catalogue_of(params)
-    for path in build(catalogue, *named(catalogue, report)):
+    for path in build(catalogue, *catalogue.named(report)):
         say(f"wrote {path}")
 
 
@@ -82,11 +83,11 @@ def partial(
     report: Annotated[str, typer.Argument(help="A table's path, such as reports/rfedavg/table1.csv.")],
 ) -> None:
     """Write a table of the runs that are finished; a cell without any says of what its runs failed."""
-    from pipeline.explain import catalogue_of, named
+    from pipeline.papers import catalogue_of
     from pipeline.report.partial import write
 
     catalogue = catalogue_of(PARAMS)
-    for path in write(catalogue, *named(catalogue, report)):
+    for path in write(catalogue, *catalogue.named(report)):
         say(f"wrote {path}")
 
 
@@ -109,7 +110,7 @@ def prune(
 def adopt() -> None:
     """After `dvc checkout` or `dvc pull` into a used folder: let hashes decide which files are up to date."""
     from pipeline.adopt import apply, forget, inspect
-    from pipeline.explain import catalogue_of
+    from pipeline.papers import catalogue_of
 
     decision = inspect(catalogue_of(PARAMS))
     forget()
@@ -125,9 +126,10 @@ def fidelity(
     ] = None,
 ) -> None:
     """Write reports/fidelity.{csv,md,html} and fidelity-claims.csv: what was published beside ours."""
-    from pipeline.explain import catalogue_of, labels
     from pipeline.fidelity.board import board
     from pipeline.fidelity.page import write
+    from pipeline.papers import catalogue_of
+    from pipeline.report.style import labels
 
     catalogue = catalogue_of(PARAMS, scale)
     made = board(catalogue.params.scale)
@@ -152,8 +154,9 @@ def runs(
     overlay: Overlay = None,
 ) -> None:
     """List the result files that a report's cells need, for `snakemake $(python -m pipeline runs ...)`."""
-    from pipeline.explain import catalogue_of, summaries
+    from pipeline.explain import summaries
     from pipeline.fidelity import reference
+    from pipeline.papers import catalogue_of
 
     catalogue = catalogue_of(PARAMS, scale, overlay)
     kept = reference.FOLDER if missing else None
@@ -173,7 +176,7 @@ def chosen(
     import yaml
 
     from pipeline.chosen import chosen
-    from pipeline.explain import catalogue_of
+    from pipeline.papers import catalogue_of
 
     found = chosen(catalogue_of(PARAMS, scale, overlay), report)
     say(*yaml.safe_dump(found, sort_keys=False).splitlines())
@@ -187,8 +190,8 @@ def reference(
     overlay: Overlay = None,
 ) -> None:
     """Keep what was measured at paper scale: reports/reference/, and the scoreboard in docs/fidelity.md."""
-    from pipeline.explain import catalogue_of
     from pipeline.fidelity import marks, picture, reference, scoreboard
+    from pipeline.papers import catalogue_of
 
     catalogue = catalogue_of(PARAMS, "paper", overlay)
     kept = reference.keep(catalogue, names or catalogue.names())
@@ -263,8 +266,8 @@ def pictures(
     from datetime import UTC, datetime
 
     from fedcore.revision import commit
-    from pipeline.explain import configuration
-    from pipeline.handbook import pictures
+    from pipeline.params import configuration
+    from pipeline.site import pictures
 
     if front:
         target = Path("docs/img/table1.png")
@@ -288,7 +291,7 @@ def pdf(source: Path, target: Path) -> None:
 @app.command()
 def site(params: Params = PARAMS) -> None:
     """Build reports/site/ from the reports and runs that exist; missing ones are shown as missing."""
-    from pipeline.explain import configuration
+    from pipeline.params import configuration
     from pipeline.site.build import build
 
     say(f"wrote {build(configuration(params))}")

@@ -13,7 +13,7 @@ import yaml
 
 from pipeline import metrics
 from pipeline.catalogue import Catalogue
-from pipeline.explain import catalogue_of
+from pipeline.papers import catalogue_of
 from pipeline.targets import Curves, Drawing
 
 COMMAND = "uv run python -m pipeline dvc"

@@ -7,42 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcore import core_yaml
-from fedcore.errors import DataError, SpecError
-from fedcore.files import canonical_json, read_object, sha256_text
+from fedcore.errors import SpecError
 from fedcore.options import nearest
-from pipeline.catalogue import Catalogue, Run
-from pipeline.params import load, overlay
-from pipeline.report import style
-from pipeline.targets import Curves, Drawing, Table
-
-MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
-TIMED = ("seconds", "finished", "device", "commit")
-Labels = tuple[Mapping[str, str], Mapping[str, str]]
-
-
-def configuration(params: Path) -> dict[str, Any]:
-    """Read a params.yaml.
-
-    Raises:
-        SpecError: the file can't be read or holds no keys and values.
-    """
-    config = core_yaml.read(params, "configuration")
-    if not isinstance(config, dict):
-        raise SpecError(f"{params}: expected keys and values")
-    return config
-
-
-def catalogue_of(params: Path, scale: str | None = None, over: Path | None = None) -> Catalogue:
-    """Return the catalogue of a params.yaml, at its own scale or another, with a second file laid over it.
-
-    Raises:
-        SpecError: a file can't be read or is wrong.
-    """
-    config = configuration(params)
-    if over is not None:
-        config = overlay(config, configuration(over))
-    return Catalogue(load(config | ({"scale": scale} if scale else {})))
+from pipeline.catalogue import Catalogue
+from pipeline.fidelity.reference import kept_specs
+from pipeline.papers import catalogue_of
+from pipeline.report.collect import facts
+from pipeline.report.sittings import short_hash
+from pipeline.report.style import labels
 
 
 def summaries(
@@ -65,7 +37,7 @@ def summaries(
     Raises:
         SpecError: no such report, row or column, or nothing like that is in it.
     """
-    paper, target = named(catalogue, report)
+    paper, target = catalogue.named(report)
     known = labels(catalogue, paper, target)
     asked = zip(("row", "column"), (rows, columns), known, strict=True)
     chosen = [{_found(report, kind, one, all_) for one in some} for kind, some, all_ in asked]
@@ -80,9 +52,6 @@ def summaries(
         raise SpecError(f"{report}: no run in the rows, columns and seeds that were asked for")
     if kept is None:
         return list(found)
-    from pipeline.fidelity.reference import kept_specs
-    from pipeline.report.sittings import short_hash
-
     held = kept_specs(paper, target, kept)
     return [name for name in found if short_hash(catalogue.index[str(Path(name).parent)]) not in held]
 
@@ -144,7 +113,7 @@ def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: P
     Raises:
         SpecError: no such report, row or column.
     """
-    paper, target = named(catalogue, report)
+    paper, target = catalogue.named(report)
     cells = catalogue.cells(paper, target)
     if not cells:
         raise SpecError(f"{report}: no cell of it is made of runs; it follows from parameters and recipes")
@@ -157,37 +126,6 @@ def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: P
     return CellFacts(paper, target, row, column, rows[row], columns[column], made)
 
 
-def labels(catalogue: Catalogue, paper: str, target: str) -> Labels:
-    """Return the printed label of each row and of each column of a target, by key."""
-    about, params = catalogue.target(paper, target), catalogue.params.papers[paper]
-    cells = catalogue.cells(paper, target)
-    rows = {row: style.label(row) for row, _ in cells}
-    columns = {column: catalogue.papers[paper].datasets.get(column, column) for _, column in cells}
-    if isinstance(about, Table | Drawing):
-        own = {} if about.rows is None else about.rows(params)
-        rows |= {row: label for row, label in own.items() if label}
-    if isinstance(about, Table):
-        columns |= {c.key: f"{c.group} {c.label}".strip() for c in about.columns(params)}
-    elif isinstance(about, Curves):
-        columns |= {panel.key: panel.label for panel in about.panels}
-    return rows, columns
-
-
-def facts(run: Run, root: Path = Path()) -> dict[str, Any]:
-    """Return what is known of a run: from the catalogue, its summary and its timing."""
-    known: dict[str, Any] = {
-        "seed": run.seed,
-        "spec": sha256_text(canonical_json(run.spec)),
-        "code": run.code,
-        "partition": run.partition,
-    }
-    summary = _json(root / run.folder / "summary.json")
-    if summary is None:
-        return known | {"status": "not run yet"}
-    timing = _json(root / run.folder / "timing.json") or {}
-    return known | _some(summary, MEASURED) | _some(timing, TIMED)
-
-
 def text(found: CellFacts) -> str:
     """Return the facts of a cell for a terminal, a block of lines a run."""
     head = (
@@ -198,14 +136,6 @@ def text(found: CellFacts) -> str:
         [made.run, *(f"  {key:17} {value}" for key, value in made.facts.items())] for made in found.runs
     )
     return "\n".join([head, *(line for block in blocks for line in block)])
-
-
-def named(catalogue: Catalogue, report: str) -> tuple[str, str]:
-    """Return paper and target of a report's path."""
-    path = Path(report)
-    target = path.name.partition(".")[0]
-    paper = path.parent.name
-    return (paper if paper not in {"", "reports"} else catalogue.params.primary), target
 
 
 def _found(report: str, what: str, asked: str, known: Mapping[str, str]) -> str:
@@ -225,16 +155,3 @@ def _found(report: str, what: str, asked: str, known: Mapping[str, str]) -> str:
     raise SpecError(
         f"{report}: no {what} '{asked}'{nearest(asked, [*known, *known.values()])}; known: {shown}"
     )
-
-
-def _json(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
-        return None
-    try:
-        return read_object(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: not valid JSON ({error}); delete the folder and build it again") from None
-
-
-def _some(values: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    return {key: values[key] for key in keys if values.get(key) not in (None, "")}

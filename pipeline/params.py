@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from fedcore import core_yaml
 from fedcore.errors import SpecError
 from fedcore.options import nearest, validate
 from pipeline.contributed import joined
@@ -31,6 +33,18 @@ class Scaled:
     one_process: bool
     common: CommonParams
     papers: Mapping[str, PaperParams]
+
+
+def configuration(params: Path) -> dict[str, Any]:
+    """Read a params.yaml.
+
+    Raises:
+        SpecError: the file can't be read or holds no keys and values.
+    """
+    config = core_yaml.read(params, "configuration")
+    if not isinstance(config, dict):
+        raise SpecError(f"{params}: expected keys and values")
+    return config
 
 
 def load(config: Mapping[str, Any]) -> Scaled:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Run
-from pipeline.explain import catalogue_of
+from pipeline.papers import catalogue_of
+from pipeline.targets import PlannedRun
 
 
 def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
@@ -31,6 +31,6 @@ def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
     return {run.folder: stated(run) for run in catalogue.needed(paper, target)}
 
 
-def stated(run: Run) -> dict[str, str]:
+def stated(run: PlannedRun) -> dict[str, str]:
     """Return what provenance.json should state of a run besides its files."""
     return {"code": run.code, "spec_sha256": sha256_text(canonical_json(run.spec))}

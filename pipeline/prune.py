@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from pipeline.explain import catalogue_of, configuration
+from pipeline.papers import catalogue_of
+from pipeline.params import configuration
 
 
 def orphans(params: Path, results: Path) -> list[Path]:

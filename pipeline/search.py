@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.catalogue import Run
     from pipeline.schema import PaperParams
-    from pipeline.targets import Best
+    from pipeline.targets import Best, PlannedRun
 
 LONG = 100
 ENOUGH = 3
@@ -87,7 +86,7 @@ def best(cells: pd.DataFrame, wanted: Best) -> str | None:
     return str(means.idxmax() if wanted == "largest" else means.idxmin())
 
 
-def validation_score(run: Run, root: Path, metric: str = "accuracy") -> float | None:
+def validation_score(run: PlannedRun, root: Path, metric: str = "accuracy") -> float | None:
     """Return a run's last score on validation rows in per cent; None if it diverged."""
     from pipeline.report.collect import final_of
 

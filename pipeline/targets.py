@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,12 +14,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from pipeline.catalogue import Run
-
 Cell = tuple[str, str]
 Needs = Literal["runs", "partitions"]
 Best = Literal["largest", "smallest", "none"]
 Test = Literal["t", "wilcoxon", "none"]
+RESULTS = "results"
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
 FIGURE_FILES = ("csv", "svg", "pdf", "png")
 
@@ -44,6 +44,58 @@ class Query:
     def setting(self) -> str:
         """Readable name of the setting, shared by all its algorithms."""
         return f"{self.regime}-{self.dataset}-{self.split}"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One training run.
+
+    Attributes:
+        paper, scale, setting, dataset, algorithm, seed: what it is.
+        method: the algorithm's name and the hash of the specification without its seed.
+        spec: the resolved specification.
+        code: hash of the code that it executes.
+        partition: folder of the partition that it uses.
+    """
+
+    paper: str
+    scale: str
+    setting: str
+    dataset: str
+    algorithm: str
+    method: str
+    seed: int
+    spec: Mapping[str, Any]
+    code: str
+    partition: str
+
+    @cached_property
+    def folder(self) -> str:
+        """Where its files go."""
+        return f"{self.group}/seed{self.seed}"
+
+    @cached_property
+    def group(self) -> str:
+        """The folder that it shares with the other seeds."""
+        return f"{RESULTS}/{self.paper}/{self.scale}/{self.setting}/{self.method}"
+
+    def order(self) -> dict[str, Any]:
+        """Return what ``fedcore run-batch`` is told."""
+        return {
+            "spec": self.spec,
+            "out": self.folder,
+            "partition": f"{self.partition}/partition.npz",
+            "provenance": {"code": self.code},
+        }
+
+
+@dataclass(frozen=True)
+class PartitionJob:
+    """One partition of one data set, shared by all algorithms of a setting: its specification and code."""
+
+    folder: str
+    spec: Mapping[str, Any]
+    code: str
 
 
 @dataclass(frozen=True)
@@ -99,7 +151,7 @@ class Table:
     query: Callable[[str, str], Query] | None = None
     queries: Callable[[PaperParams, str, str], tuple[Query, ...]] | None = None
     rows: Callable[[PaperParams], Mapping[str, str]] | None = None
-    measure: Callable[[Run, Path, str], float | None] | None = None
+    measure: Callable[[PlannedRun, Path, str], float | None] | None = None
     needs: Needs = "runs"
     relative: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     dataset: Callable[[str, str], str] | None = None
@@ -115,6 +167,15 @@ class Table:
     note: str | Callable[[pd.DataFrame], str] = ""
     heading: str = "Method"
     search: bool = False
+
+    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return what rows that are no algorithms are called in print."""
+        own = {} if self.rows is None else self.rows(params)
+        return {row: label for row, label in own.items() if label}
+
+    def column_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return what columns are called in print, each after its group."""
+        return {c.key: f"{c.group} {c.label}".strip() for c in self.columns(params)}
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""
@@ -173,11 +234,21 @@ class Curves:
     rows: tuple[str, ...] = ()
     so_far: bool = False
     queries: Callable[[PaperParams, Panel, str], tuple[Query, ...]] | None = None
-    series: Callable[[Run, Path], pd.Series[float]] | None = None
+    series: Callable[[PlannedRun, Path], pd.Series[float]] | None = None
     horizontal: str = "communication round"
     shared: bool = True
     note: str | Callable[[pd.DataFrame], str] = ""
     needs: Needs = "runs"
+
+    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return none: rows are algorithms."""
+        del params
+        return {}
+
+    def column_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return what panels are called in print."""
+        del params
+        return {panel.key: panel.label for panel in self.panels}
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (algorithm, panel)."""
@@ -205,7 +276,7 @@ class Found:
     """
 
     params: PaperParams
-    cells: Mapping[Cell, tuple[Run, ...]]
+    cells: Mapping[Cell, tuple[PlannedRun, ...]]
     root: Path
     caption: Callable[..., str]
 
@@ -229,6 +300,16 @@ class Drawing:
     draw: Callable[[Found], tuple[pd.DataFrame, Figure]]
     rows: Callable[[PaperParams], Mapping[str, str]] | None = None
     needs: Needs = "runs"
+
+    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return what rows that are no algorithms are called in print."""
+        own = {} if self.rows is None else self.rows(params)
+        return {row: label for row, label in own.items() if label}
+
+    def column_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return none: columns are data sets."""
+        del params
+        return {}
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each cell."""
@@ -269,6 +350,16 @@ class Listing:
     scaled: bool = True
     needs: Needs = "runs"
 
+    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return none: rows are algorithms."""
+        del params
+        return {}
+
+    def column_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return none: columns are data sets."""
+        del params
+        return {}
+
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return no cells: nothing has to run."""
         del params
@@ -287,9 +378,11 @@ class Paper:
         citation: authors, venue and year.
         datasets: label of each data set in print.
         targets: tables and figures by the name they have in reports/.
+        numbers: the file of its published numbers; ``published.csv`` of its folder.
     """
 
     title: str
     citation: str
     datasets: Mapping[str, str]
     targets: Mapping[str, Target]
+    numbers: Path = Path("published.csv")

@@ -11,8 +11,9 @@ from fedcore.errors import DataError, SpecError
 from fedcore.files import canonical_json, read_object, sha256_text
 from fedcore.integrity import PARTITION, PROVENANCE, SUMMARY, Problem, Report, code_of, file_changes, unsealed
 from fedcore.partitioning.file import load
-from pipeline.catalogue import RESULTS, Catalogue, Run
-from pipeline.explain import catalogue_of
+from pipeline.catalogue import Catalogue
+from pipeline.papers import catalogue_of
+from pipeline.targets import RESULTS, PlannedRun
 
 REPORTS = "reports"
 
@@ -25,7 +26,7 @@ def check(found: Report, params: Path) -> list[Problem]:
         params: the params.yaml beside ``results/``.
     """
     home = params.resolve().parent
-    catalogues: dict[str, Mapping[str, Run]] = {}
+    catalogues: dict[str, Mapping[str, PlannedRun]] = {}
     problems = []
     for folder in found.runs:
         parts = _place(folder, home)
@@ -66,12 +67,12 @@ def _place(folder: Path, home: Path) -> tuple[str, ...] | None:
     return parts if len(parts) == 6 and parts[0] == RESULTS else None
 
 
-def _index(params: Path, scale: str) -> Mapping[str, Run]:
+def _index(params: Path, scale: str) -> Mapping[str, PlannedRun]:
     catalogue: Catalogue = catalogue_of(params, scale)
     return catalogue.index
 
 
-def _differences(folder: Path, run: Run | None, home: Path, params: Path, scale: str) -> Iterator[str]:
+def _differences(folder: Path, run: PlannedRun | None, home: Path, params: Path, scale: str) -> Iterator[str]:
     if run is None:
         yield f"{params} describes no such run at {scale} scale (`python -m pipeline prune` lists such)"
         return

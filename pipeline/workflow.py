@@ -27,10 +27,21 @@ from fedcore.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.files import canonical_json, write_text
 from pipeline import metrics
 from pipeline.adopt import Decision, apply, inspect, unrecorded
-from pipeline.catalogue import RESULTS, Catalogue, Division, Run, board_plan, weights
+from pipeline.catalogue import weights
 from pipeline.estimate import Cost, duration, estimate
-from pipeline.params import load
-from pipeline.targets import FIGURE_FILES, TABLE_FILES, Curves, Drawing, Listing, Table
+from pipeline.fidelity import board_plan
+from pipeline.papers import build_catalogue
+from pipeline.targets import (
+    FIGURE_FILES,
+    RESULTS,
+    TABLE_FILES,
+    Curves,
+    Drawing,
+    Listing,
+    PartitionJob,
+    PlannedRun,
+    Table,
+)
 
 WHAT_NOW = """What failed, and of what: fedcore status. The same command goes on from the checkpoints.
 A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
@@ -92,7 +103,7 @@ def asked(method: Asked) -> Asked:
     return cast(Asked, cached_property(bound))
 
 
-def cost_of(runs: Iterable[Run]) -> Cost:
+def cost_of(runs: Iterable[PlannedRun]) -> Cost:
     """Return the cost of runs that are done one after another."""
     return reduce(add, (estimate(run.spec) for run in runs))
 
@@ -123,7 +134,7 @@ class Workflow:
         except SpecError as error:
             raise SystemExit(str(error)) from None
         try:
-            self.catalogue = Catalogue(load(config))
+            self.catalogue = build_catalogue(config)
             self.catalogue.index  # noqa: B018 - every specification is checked before anything runs
         except SpecError as error:
             raise SystemExit(f"params.yaml: {error}") from None
@@ -438,7 +449,7 @@ class Workflow:
         path = Path("logs", rule, f"{Path(folder).relative_to(RESULTS)}.order.json")
         return Order.of(text, path, text, self.real())
 
-    def _needed(self, wildcards: Any) -> list[Run]:
+    def _needed(self, wildcards: Any) -> list[PlannedRun]:
         return self.catalogue.needed(wildcards.paper, self._target(wildcards))
 
     def _target(self, wildcards: Any) -> str:
@@ -447,13 +458,13 @@ class Workflow:
             raise SystemExit(self._refusal(f"{wildcards.paper}/{name}"))
         return str(name)
 
-    def _group(self, wildcards: Any) -> list[Run]:
+    def _group(self, wildcards: Any) -> list[PlannedRun]:
         return self._known(self.catalogue.groups, self._folder(wildcards))
 
-    def _run(self, wildcards: Any) -> Run:
+    def _run(self, wildcards: Any) -> PlannedRun:
         return self._known(self.catalogue.index, f"{self._folder(wildcards)}/seed{wildcards.seed}")
 
-    def _division(self, wildcards: Any) -> Division:
+    def _division(self, wildcards: Any) -> PartitionJob:
         folder = Path("results", wildcards.paper, wildcards.scale, "partitions", wildcards.division)
         return self._known(self.catalogue.divisions, f"{folder}/seed{wildcards.seed}")
 

@@ -1,1 +1,17 @@
 """The fidelity board: every published number beside ours, and every headline claim with a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedcore.files import canonical_json, sha256_file, sha256_text
+from pipeline import codehash
+from pipeline.papers import FOLDER
+
+
+def board_plan() -> str:
+    """Return a hash of the published numbers, the claims and the code that compares them, for rerunning."""
+    said = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
+    templates = sorted((Path(__file__).parent / "templates").iterdir())
+    code = codehash.of_code("pipeline.fidelity.board", "pipeline.fidelity.page")
+    return sha256_text(canonical_json([code, [sha256_file(path) for path in (*said, *templates)]]))[:16]

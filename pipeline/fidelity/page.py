@@ -11,12 +11,11 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fedcore.files import write_text
-from pipeline.explain import Labels
 from pipeline.fidelity.board import Board
 from pipeline.papers import papers
 from pipeline.report import agreement
 from pipeline.report.captions import watermark
-from pipeline.report.style import label
+from pipeline.report.style import Labels, label
 
 TEMPLATES = Path(__file__).parent / "templates"
 Names = Mapping[tuple[str, str], Labels]

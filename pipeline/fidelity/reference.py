@@ -22,11 +22,11 @@ import pandas as pd
 from fedcore.errors import DataError
 from fedcore.files import sha256_file, write_text
 from fedcore.integrity import PROVENANCE, SUMMARY, TIMING
-from pipeline.catalogue import Catalogue, Run
+from pipeline.catalogue import Catalogue
 from pipeline.report import build_curves, build_drawing, build_table
 from pipeline.report.collect import made, refuse_changed, summary_of
 from pipeline.report.sittings import earlier_cells
-from pipeline.targets import Curves, Drawing, Table
+from pipeline.targets import Curves, Drawing, PlannedRun, Table
 
 FOLDER = Path("reports/reference")
 RUNS = "runs.csv"
@@ -61,7 +61,7 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     """
     written: list[Path] = []
     left: dict[str, str] = {}
-    runs: dict[str, dict[str, Run]] = {}
+    runs: dict[str, dict[str, PlannedRun]] = {}
     for name in names:
         paper, target = name.split("/")
         partitions = catalogue.target(paper, target).needs == "partitions"
@@ -82,7 +82,7 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     return Kept(tuple(written), left)
 
 
-def _reason(catalogue: Catalogue, paper: str, target: str, ended: list[Run]) -> str:
+def _reason(catalogue: Catalogue, paper: str, target: str, ended: list[PlannedRun]) -> str:
     """Say why a report is not to be written; empty if it is."""
     kind, needed = type(catalogue.target(paper, target)), catalogue.needed(paper, target)
     if kind not in BUILDERS:
@@ -122,7 +122,7 @@ def _measured(csv: str) -> int:
     return int(pd.read_csv(StringIO(csv))["n"].sum())
 
 
-def _runs(runs: Iterable[Run], root: Path, path: Path) -> Path:
+def _runs(runs: Iterable[PlannedRun], root: Path, path: Path) -> Path:
     found = pd.DataFrame([line(run, root) for run in runs])
     if path.exists():
         before = pd.read_csv(path)
@@ -138,7 +138,7 @@ def kept_specs(paper: str, target: str, folder: Path = FOLDER) -> frozenset[str]
     return frozenset(spec for cell in cells for spec in cell.specs)
 
 
-def line(run: Run, root: Path) -> dict[str, Any]:
+def line(run: PlannedRun, root: Path) -> dict[str, Any]:
     """Return what is kept of a run: its folder, its last and best numbers, hashes, and where it was made.
 
     Raises:

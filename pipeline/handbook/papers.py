@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pipeline.handbook.found import found
 from pipeline.papers import FOLDER, papers
+from pipeline.site.pictures import MADE
 from pipeline.targets import Curves, Drawing, Listing, Target
 
-MADE = "made.json"
 HEAD = """# The papers
 
 Five papers on federated learning with data that differ between clients. A page a paper says what it claims,

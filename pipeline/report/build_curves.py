@@ -10,11 +10,11 @@ import pandas as pd
 from fedcore.errors import DataError
 from fedcore.files import write_text
 from pipeline.catalogue import Catalogue
-from pipeline.explain import labels
 from pipeline.report import captions, plots, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import UNKNOWN, Origin, has_diverged, lost, made, origin_of, refuse_changed
 from pipeline.report.curves import tidy
+from pipeline.report.style import labels
 from pipeline.targets import Curves, Paper
 
 BAND = "Line and band: mean and ± one sample standard deviation"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from fedcore.errors import DataError
 from fedcore.files import write_text
-from pipeline.catalogue import Catalogue, Run
-from pipeline.explain import labels
+from pipeline.catalogue import Catalogue
 from pipeline.report import captions, plots, style
 from pipeline.report.collect import (
     UNKNOWN,
@@ -21,7 +20,8 @@ from pipeline.report.collect import (
     origin_of,
     refuse_changed,
 )
-from pipeline.targets import Drawing, Found, Paper
+from pipeline.report.style import labels
+from pipeline.targets import Drawing, Found, Paper, PlannedRun
 
 
 def build(
@@ -59,7 +59,7 @@ def build(
 def caption(
     drawing: Drawing,
     paper: Paper,
-    runs: list[Run],
+    runs: list[PlannedRun],
     root: Path,
     diverged: str,
     *sentences: str,

@@ -10,7 +10,6 @@ import pandas as pd
 from fedcore.errors import DataError
 from fedcore.files import write_text
 from pipeline.catalogue import Catalogue
-from pipeline.papers import published
 from pipeline.report import captions, render
 from pipeline.report.captions import Caption
 from pipeline.report.collect import published_cells
@@ -46,7 +45,7 @@ def build(
                 f"reports/{paper}/{target}: line '{entry.key}' has {len(entry.words)} cells, "
                 f"expected {len(columns)}"
             )
-    known = {cell: own.mean for cell, own in published_cells(published(paper), target).items()}
+    known = {cell: own.mean for cell, own in published_cells(catalogue.papers[paper].numbers, target).items()}
     scale, variant = catalogue.params.scale, params.variant
     frame = pd.DataFrame(
         [

@@ -8,7 +8,6 @@ from pathlib import Path
 from fedcore.errors import DataError
 from fedcore.files import write_text
 from pipeline.catalogue import Catalogue
-from pipeline.papers import published
 from pipeline.report import render
 from pipeline.report.collect import origin_of, refuse_changed, tidy
 from pipeline.report.grid import arrange
@@ -42,7 +41,7 @@ def build(
     cells = catalogue.cells(paper, target)
     columns = table.columns(params)
     refuse_changed(catalogue.needed(paper, target), root)
-    frame = tidy(paper, target, table, cells, published(paper), root, columns, earlier)
+    frame = tidy(paper, target, table, cells, catalogue.papers[paper].numbers, root, columns, earlier)
     labels = {} if table.rows is None else table.rows(params)
     origin = origin_of(catalogue.needed(paper, target), root)
     grid = arrange(frame, table, columns, catalogue.papers[paper], labels, origin)

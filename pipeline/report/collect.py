@@ -15,14 +15,13 @@ import pandas as pd
 
 from fedcore.errors import DataError
 from fedcore.files import read_object
-from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, changed
+from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.revision import commit
 from fedcore.status import cause
-from pipeline.catalogue import Run
 from pipeline.report import agreement, significance
 from pipeline.report.sittings import NOTHING, Earlier, earlier_cells, short_hash, spec_hash, together
 from pipeline.stand_ins import ON_STAND_IN, stands_in
-from pipeline.targets import Column, Table
+from pipeline.targets import Column, PlannedRun, Table
 
 COLUMNS = (
     "paper",
@@ -51,6 +50,8 @@ COLUMNS = (
     "values",
 )
 REPRODUCTION = "paper"
+MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
+TIMED = ("seconds", "finished", "device", "commit")
 MADE = {SUMMARY, PROVENANCE, PARTITION, STATISTICS, "history.csv"}
 NAMED = 5
 REPAIR = "a report is made of unchanged results only; delete the folder and build it again"
@@ -79,7 +80,7 @@ class Origin:
 UNKNOWN = Origin()
 
 
-def refuse_changed(runs: Iterable[Run], root: Path) -> None:
+def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
     """Refuse results that are not as they were written; those that are missing are told apart later.
 
     Raises:
@@ -107,12 +108,12 @@ def _wrong_with(folder: Path, files: tuple[tuple[str, int, int], ...]) -> str:
     return changed(folder) if MADE & {name for name, *_ in files} else ""
 
 
-def made(run: Run, root: Path, partition: bool = False) -> bool:
+def made(run: PlannedRun, root: Path, partition: bool = False) -> bool:
     """Return whether a run has ended, or its partition is done where that alone counts."""
     return (root / run.partition / STATISTICS if partition else root / run.folder / SUMMARY).exists()
 
 
-def summary_of(run: Run, root: Path) -> Summary | None:
+def summary_of(run: PlannedRun, root: Path) -> Summary | None:
     """Read a run's summary; None if there is none.
 
     Raises:
@@ -128,7 +129,7 @@ def summary_of(run: Run, root: Path) -> Summary | None:
     return found
 
 
-def statistics_of(run: Run, root: Path) -> Summary | None:
+def statistics_of(run: PlannedRun, root: Path) -> Summary | None:
     """Read the statistics of a run's partition; None if there are none.
 
     Raises:
@@ -138,7 +139,7 @@ def statistics_of(run: Run, root: Path) -> Summary | None:
     return _read(root / run.partition / STATISTICS)
 
 
-def history_of(run: Run, root: Path) -> pd.DataFrame:
+def history_of(run: PlannedRun, root: Path) -> pd.DataFrame:
     """Read a run's history, once its summary shows that it is this specification's.
 
     Raises:
@@ -150,7 +151,7 @@ def history_of(run: Run, root: Path) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
-def kept_of(run: Run, root: Path, name: str) -> Path | None:
+def kept_of(run: PlannedRun, root: Path, name: str) -> Path | None:
     """Return the path of a file that an observer kept of a run; None if the run diverged.
 
     Raises:
@@ -164,34 +165,49 @@ def kept_of(run: Run, root: Path, name: str) -> Path | None:
     return path
 
 
-def final_of(run: Run, root: Path) -> Summary | None:
+def final_of(run: PlannedRun, root: Path) -> Summary | None:
     """Return a run's last measurements, by which it is scored; None if it diverged or there is no run."""
     summary = summary_of(run, root)
     return summary["final"] if summary else None
 
 
 def lost(
-    cells: Mapping[tuple[str, str], Sequence[Run]], diverged: Callable[[Run], bool]
+    cells: Mapping[tuple[str, str], Sequence[PlannedRun]], diverged: Callable[[PlannedRun], bool]
 ) -> dict[tuple[str, str], tuple[int, int]]:
     """Return (runs that diverged, runs) of each cell that lacks some: what a report marks and counts."""
     counted = {cell: (sum(map(diverged, runs)), len(runs)) for cell, runs in cells.items()}
     return {cell: counts for cell, counts in counted.items() if counts[0]}
 
 
-def has_diverged(run: Run, root: Path) -> bool:
+def has_diverged(run: PlannedRun, root: Path) -> bool:
     """Whether a run ended without finite measurements."""
     summary = summary_of(run, root)
     return summary is not None and summary["final"] is None
 
 
-def timing_of(run: Run, root: Path) -> Summary | None:
+def timing_of(run: PlannedRun, root: Path) -> Summary | None:
     """Read a run's times, machine and versions; None if there are none.
 
     Raises:
         DataError: the run is changed or damaged.
     """
     _refuse(root / run.folder)
-    return _read(root / run.folder / "timing.json")
+    return _read(root / run.folder / TIMING)
+
+
+def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
+    """Return what is known of a run: from the catalogue, its summary and its timing.
+
+    Raises:
+        DataError: one of its files is damaged.
+    """
+    known = {"seed": run.seed, "spec": spec_hash(run), "code": run.code, "partition": run.partition}
+    summary = _read(root / run.folder / SUMMARY)
+    if summary is None:
+        return known | {"status": "not run yet"}
+    timing = _read(root / run.folder / TIMING) or {}
+    stated = [(own, key) for own, keys in ((summary, MEASURED), (timing, TIMED)) for key in keys]
+    return known | {key: own[key] for own, key in stated if own.get(key) not in (None, "")}
 
 
 def _refuse(folder: Path) -> None:
@@ -204,7 +220,7 @@ def _read(path: Path) -> Summary | None:
         return None
     try:
         return read_object(path)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{path}: not valid JSON ({error}); delete the folder and build it again") from None
 
 
@@ -212,8 +228,8 @@ def tidy(
     paper: str,
     target: str,
     table: Table,
-    cells: Mapping[tuple[str, str], Sequence[Run]],
-    published: Path,
+    cells: Mapping[tuple[str, str], Sequence[PlannedRun]],
+    published: Path | None,
     root: Path = Path(),
     columns: Sequence[Column] = (),
     earlier: Path | None = None,
@@ -229,7 +245,7 @@ def tidy(
         paper, target: names of what is collected.
         table: which measurement, in what unit.
         cells: the runs of each (row, column).
-        published: the paper's published.csv.
+        published: the paper's published.csv; None compares with nothing.
         root: the folder that holds results/.
         columns: the columns in which methods are tested against the best.
         earlier: this table as another sitting made it; its numbers stand where a run isn't here, as long as
@@ -239,7 +255,7 @@ def tidy(
         DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
     """
     one_kind([run for runs in cells.values() for run in runs])
-    known = published_cells(published, table.beside or target)
+    known = {} if published is None else published_cells(published, table.beside or target)
     before = {} if earlier is None else earlier_cells(earlier)
     lines = [
         _line(
@@ -256,7 +272,7 @@ def _beside(table: Table, cell: tuple[str, str]) -> tuple[str, str]:
     return cell if table.beside_cell is None else table.beside_cell(*cell)
 
 
-def one_kind(runs: Sequence[Run]) -> None:
+def one_kind(runs: Sequence[PlannedRun]) -> None:
     """Refuse to put runs of several scales or variants side by side.
 
     Raises:
@@ -283,12 +299,12 @@ def published_cells(path: Path, target: str) -> dict[tuple[str, str], Published]
     }
 
 
-def pair_of(run: Run) -> str:
+def pair_of(run: PlannedRun) -> str:
     """Return what two runs share that can be compared: partition (and fold) and seed."""
     return "/".join(Path(run.partition).parts[-2:])
 
 
-def origin_of(runs: Sequence[Run], root: Path) -> Origin:
+def origin_of(runs: Sequence[PlannedRun], root: Path) -> Origin:
     """Return the commit at hand, the day on which the newest run was finished, and the runs' arithmetic."""
     timings = (timing_of(run, root) for run in runs)
     days = [str(timing["finished"])[:10] for timing in timings if timing and "finished" in timing]
@@ -303,7 +319,7 @@ def _line(
     target: str,
     table: Table,
     cell: tuple[str, str],
-    runs: Sequence[Run],
+    runs: Sequence[PlannedRun],
     known: Published | None,
     root: Path,
     before: Earlier,
@@ -350,7 +366,7 @@ def _line(
     )
 
 
-def _samples(numbers: Sequence[tuple[Run, float]]) -> dict[str, float]:
+def _samples(numbers: Sequence[tuple[PlannedRun, float]]) -> dict[str, float]:
     """Return runs' numbers by pair, as the table states them; runs that share one are told apart."""
     samples: dict[str, float] = {}
     for run, value in numbers:
@@ -360,11 +376,11 @@ def _samples(numbers: Sequence[tuple[Run, float]]) -> dict[str, float]:
     return significance.parsed(significance.written(samples))
 
 
-def _made_of(table: Table, run: Run, root: Path) -> Summary | None:
+def _made_of(table: Table, run: PlannedRun, root: Path) -> Summary | None:
     return statistics_of(run, root) if table.needs == "partitions" else summary_of(run, root)
 
 
-def measured(table: Table, run: Run, root: Path, column: str) -> float | None:
+def measured(table: Table, run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a run's number in the table's unit, None if it diverged."""
     if table.measure is not None:
         return table.measure(run, root, column)
@@ -372,7 +388,7 @@ def measured(table: Table, run: Run, root: Path, column: str) -> float | None:
     return table.factor * final[table.metric] if final else None
 
 
-def causes(runs: Iterable[Run], root: Path) -> str:
+def causes(runs: Iterable[PlannedRun], root: Path) -> str:
     """Say how many runs failed of what, as ``2 out of memory; 1 failed``; empty if none did."""
     failed = Counter(
         what for run in runs if summary_of(run, root) is None and (what := cause(root / run.folder))
@@ -380,7 +396,7 @@ def causes(runs: Iterable[Run], root: Path) -> str:
     return "; ".join(f"{number} {what}" for what, number in sorted(failed.items(), reverse=True))
 
 
-def notes_of(run: Run, root: Path) -> tuple[str, str]:
+def notes_of(run: PlannedRun, root: Path) -> tuple[str, str]:
     """Return the state of a run's data and the note for captions; empty where nothing was made yet."""
     found = summary_of(run, root) or statistics_of(run, root) or {}
     return found.get("data_state", ""), found.get("data_note", "")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from fedcore.errors import DataError
-from pipeline.catalogue import Run
 from pipeline.report.collect import history_of, made, notes_of, one_kind
-from pipeline.targets import Curves
+from pipeline.targets import Curves, PlannedRun
 
 KEYS = ["row", "column", "round"]
 
@@ -19,7 +18,7 @@ def tidy(
     paper: str,
     target: str,
     figure: Curves,
-    cells: Mapping[tuple[str, str], Sequence[Run]],
+    cells: Mapping[tuple[str, str], Sequence[PlannedRun]],
     root: Path = Path(),
     finished: bool = False,
 ) -> pd.DataFrame:
@@ -52,7 +51,7 @@ def tidy(
     return lines[lines["n"] > 0].reset_index(drop=True)
 
 
-def _history(cell: tuple[str, str], run: Run, figure: Curves, root: Path) -> pd.DataFrame:
+def _history(cell: tuple[str, str], run: PlannedRun, figure: Curves, root: Path) -> pd.DataFrame:
     values = figure.series(run, root) if figure.series else measured(run, figure.metric, root) * figure.factor
     state, note = notes_of(run, root)
     return pd.DataFrame(
@@ -67,7 +66,7 @@ def _history(cell: tuple[str, str], run: Run, figure: Curves, root: Path) -> pd.
     )
 
 
-def measured(run: Run, metric: str, root: Path) -> pd.Series[float]:
+def measured(run: PlannedRun, metric: str, root: Path) -> pd.Series[float]:
     """Return a column of a run's history by round.
 
     Raises:

@@ -10,7 +10,7 @@ from pipeline.schema import PaperParams
 from pipeline.targets import Column, Query, Table
 
 if TYPE_CHECKING:
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 FACTS: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "classes": lambda found: found["data_classes"],
@@ -28,7 +28,7 @@ LABELS = {
 }
 
 
-def of_data(run: Run, root: Path, column: str) -> float | None:
+def of_data(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a number of the data that a run's partition was made of."""
     from pipeline.report.collect import statistics_of
 

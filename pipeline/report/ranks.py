@@ -123,12 +123,11 @@ def summary(table: Table, without: Collection[str] = (), title: str = "") -> Dra
 
 def collected(table: Table, found: Found) -> pd.DataFrame:
     """Return the tidy lines of a table as it was measured, before cells are made relative."""
-    from pipeline.papers import published
     from pipeline.report.collect import tidy
 
     runs = next(iter(found.cells.values()))
     plain = replace(table, relative=None)
-    return tidy(runs[0].paper, "", plain, found.cells, published(runs[0].paper), found.root)
+    return tidy(runs[0].paper, "", plain, found.cells, None, found.root)
 
 
 def scores_of(frame: pd.DataFrame) -> pd.DataFrame:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Run
 from pipeline.report import significance
+from pipeline.targets import PlannedRun
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ def together(before: Mapping[str, float], now: Mapping[str, float], pairs: Seque
     return {pair: union[pair] for pair in sorted(union, key=pairs.index)}
 
 
-def spec_hash(run: Run) -> str:
+def spec_hash(run: PlannedRun) -> str:
     """Return the SHA-256 of a run's specification, as its summary states it."""
     return sha256_text(canonical_json(run.spec))
 
 
-def short_hash(run: Run) -> str:
+def short_hash(run: PlannedRun) -> str:
     """Return the digits of it that tables state."""
     return spec_hash(run)[:12]

@@ -10,9 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.catalogue import Run
 from pipeline.report.collect import final_of, history_of
-from pipeline.targets import Cell
+from pipeline.targets import Cell, PlannedRun
 
 Values = Sequence[float | None]
 
@@ -31,12 +30,16 @@ def line(row: str, column: str, values: Values, **more: Any) -> dict[str, Any]:
     }
 
 
-def over_seeds(cells: Mapping[Cell, Sequence[Run]], value: Callable[[Run], float | None]) -> pd.DataFrame:
+def over_seeds(
+    cells: Mapping[Cell, Sequence[PlannedRun]], value: Callable[[PlannedRun], float | None]
+) -> pd.DataFrame:
     """Return one line a cell."""
     return pd.DataFrame([line(*cell, [value(run) for run in runs]) for cell, runs in cells.items()])
 
 
-def by_round(cells: Mapping[Cell, Sequence[Run]], metric: str, factor: float, root: Path) -> pd.DataFrame:
+def by_round(
+    cells: Mapping[Cell, Sequence[PlannedRun]], metric: str, factor: float, root: Path
+) -> pd.DataFrame:
     """Return one line a cell and round that any of its runs measured."""
     lines = []
     for cell, runs in cells.items():
@@ -47,10 +50,10 @@ def by_round(cells: Mapping[Cell, Sequence[Run]], metric: str, factor: float, ro
     return pd.DataFrame(lines)
 
 
-def accuracy(root: Path) -> Callable[[Run], float | None]:
+def accuracy(root: Path) -> Callable[[PlannedRun], float | None]:
     """Return the measure of a run's test accuracy after the last round, in per cent; None if it diverged."""
 
-    def measured(run: Run) -> float | None:
+    def measured(run: PlannedRun) -> float | None:
         final = final_of(run, root)
         return 100 * final["test_accuracy"] if final else None
 

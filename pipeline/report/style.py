@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from fedcore.registry import plugins
+from pipeline.catalogue import Catalogue
 
 DIVERGED = "‡"
+Labels = tuple[Mapping[str, str], Mapping[str, str]]
 _marked: ContextVar[frozenset[str]] = ContextVar("marked", default=frozenset())
 
 
@@ -84,6 +86,15 @@ def label(name: str) -> str:
     """Return an algorithm's name in print."""
     known = LOOKS.get(name) or plugins("algorithm").get(name)
     return ((known.label if known else "") or name) + mark(name)
+
+
+def labels(catalogue: Catalogue, paper: str, target: str) -> Labels:
+    """Return the printed label of each row and of each column of a target, by key."""
+    about, params = catalogue.target(paper, target), catalogue.params.papers[paper]
+    cells = catalogue.cells(paper, target)
+    rows = {row: label(row) for row, _ in cells}
+    columns = {column: catalogue.papers[paper].datasets.get(column, column) for _, column in cells}
+    return {**rows, **about.row_labels(params)}, {**columns, **about.column_labels(params)}
 
 
 @contextmanager

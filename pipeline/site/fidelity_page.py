@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.errors import DataError
-from pipeline.explain import Labels, labels
 from pipeline.fidelity.board import Board, board
 from pipeline.report import style
+from pipeline.report.style import Labels, labels
 from pipeline.site import tables
 from pipeline.site.survey import Survey
 from pipeline.site.words import number

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.catalogue import Run
-from pipeline.explain import Labels, labels
 from pipeline.report import build_curves, build_drawing, captions, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import lost
+from pipeline.report.style import Labels, labels
 from pipeline.site import charts, tables
 from pipeline.site.survey import MEANING, Evidence, Shown, Survey
 from pipeline.site.words import accuracy, heading, number
-from pipeline.targets import Curves, Drawing, Listing, Table
+from pipeline.targets import Curves, Drawing, Listing, PlannedRun, Table
 
 SHORT = 12
 LINES = 200
@@ -197,7 +196,7 @@ def _measured(line: tables.Line, shown: Shown) -> list[list[str]]:
     return facts
 
 
-def _behind(one: Evidence | None, run: Run) -> dict[str, Any]:
+def _behind(one: Evidence | None, run: PlannedRun) -> dict[str, Any]:
     """Return a run in the words of the list behind a cell."""
     known = {"run": f"{run.setting} {style.label(run.algorithm)}", "seed": run.seed, "divided": run.partition}
     if one is None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from pipeline.catalogue import Run
 from pipeline.report import captions, style
 from pipeline.site import charts, partitions
 from pipeline.site.survey import Evidence
 from pipeline.site.words import flat, read_object
+from pipeline.targets import PlannedRun
 
 LINES = 200
 OWN_FILES = ("history.csv",)
@@ -51,7 +51,7 @@ def page(one: Evidence, root: Path) -> tuple[dict[str, Any], list[charts.Chart]]
     return shown, curves
 
 
-def picture(run: Run) -> str:
+def picture(run: PlannedRun) -> str:
     """Return where the picture of a run's partition goes."""
     return f"partitions/{run.partition.split('/', 1)[1].replace('/', '.')}.svg"
 

@@ -13,10 +13,10 @@ import pandas as pd
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
 from fedcore.integrity import PROVENANCE
-from pipeline.catalogue import Catalogue, Run
-from pipeline.explain import facts
-from pipeline.params import load
-from pipeline.targets import Cell, Curves, Drawing, Listing, Paper, Target
+from pipeline.catalogue import Catalogue
+from pipeline.papers import build_catalogue
+from pipeline.report.collect import facts
+from pipeline.targets import Cell, Curves, Drawing, Listing, Paper, PlannedRun, Target
 from pipeline.verify import report_changes
 
 State = Literal["made", "outdated", "partly", "missing"]
@@ -50,7 +50,7 @@ class Evidence:
         used: the targets that need it, as ``<paper>/<target>``.
     """
 
-    run: Run
+    run: PlannedRun
     facts: Mapping[str, object]
     used: tuple[str, ...]
 
@@ -87,7 +87,7 @@ class Shown:
     home: Catalogue
     frame: pd.DataFrame | None
     files: Mapping[str, Path]
-    cells: Mapping[Cell, tuple[Run, ...]]
+    cells: Mapping[Cell, tuple[PlannedRun, ...]]
     finished: int
     changed: tuple[str, ...]
     state: State
@@ -113,7 +113,7 @@ class Shown:
         return not isinstance(self.about, Listing) or self.about.scaled
 
     @cached_property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[PlannedRun, ...]:
         """Its runs, each once."""
         return tuple({run.folder: run for runs in self.cells.values() for run in runs}.values())
 
@@ -142,7 +142,7 @@ class Survey:
         """The runs that have a page."""
         return [one for one in self.evidence.values() if one.finished]
 
-    def diverged(self, run: Run) -> bool:
+    def diverged(self, run: PlannedRun) -> bool:
         """Whether a run diverged, as far as that is known."""
         return run.folder in self.evidence and self.evidence[run.folder].facts.get("status") == "diverged"
 
@@ -167,7 +167,7 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     Raises:
         SpecError: the configuration is wrong.
     """
-    own = Catalogue(load(config))
+    own = build_catalogue(config)
     others: dict[str, Catalogue] = {own.params.scale: own}
     known: dict[str, Mapping[str, object]] = {}
     targets = []
@@ -177,10 +177,10 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
         frame = read_csv(files["csv"]) if "csv" in files else None
         scale = _scale(frame) or own.params.scale
         if scale not in others and scale in config["scales"]:
-            others[scale] = Catalogue(load({**config, "scale": scale}))
+            others[scale] = build_catalogue({**config, "scale": scale})
         targets.append(_shown(others.get(scale, own), paper, target, frame, files, known, root))
     used: dict[str, list[str]] = {}
-    runs: dict[str, Run] = {}
+    runs: dict[str, PlannedRun] = {}
     for shown in targets:
         for run in shown.runs if shown.about.needs == "runs" else ():
             runs[run.folder] = run
@@ -189,7 +189,7 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     return Survey(own.params.scale, tuple(targets), evidence)
 
 
-def name_of(run: Run) -> str:
+def name_of(run: PlannedRun) -> str:
     """Return a run's name for files and addresses: its folder below results/, with dots for slashes."""
     return run.folder.split("/", 1)[1].replace("/", ".")
 
@@ -230,7 +230,7 @@ def _shown(
     return Shown(paper, target, about, home, frame, files, cells, finished, changed, state)
 
 
-def _facts(run: Run, root: Path) -> Mapping[str, object]:
+def _facts(run: PlannedRun, root: Path) -> Mapping[str, object]:
     try:
         return facts(run, root=root)
     except DataError as error:
@@ -249,7 +249,7 @@ def _scale(frame: pd.DataFrame | None) -> str | None:
 
 
 def _state(
-    frame: pd.DataFrame | None, cells: Mapping[Cell, tuple[Run, ...]], finished: int, needed: int
+    frame: pd.DataFrame | None, cells: Mapping[Cell, tuple[PlannedRun, ...]], finished: int, needed: int
 ) -> State:
     if frame is None:
         return "partly" if finished else "missing"
@@ -271,5 +271,5 @@ def _lacks_runs(frame: pd.DataFrame) -> bool:
     return counted and bool((frame["n"] + frame["diverged"] < frame["seeds"]).any())
 
 
-def _specs(runs: Iterable[Run]) -> list[str]:
+def _specs(runs: Iterable[PlannedRun]) -> list[str]:
     return [sha256_text(canonical_json(run.spec))[:12] for run in runs]

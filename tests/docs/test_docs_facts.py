@@ -17,10 +17,11 @@ from blocks import ROOT
 
 from fedcore import runner
 from fedcore.spec import Spec, Training, parse
-from pipeline.handbook import hooks, papers, pictures, specification
+from pipeline.handbook import hooks, papers, specification
 from pipeline.handbook.found import NOTHING, found
 from pipeline.papers import papers as known
 from pipeline.report.collect import COLUMNS
+from pipeline.site import pictures
 
 DOCS = ROOT / "docs"
 WRITTEN = [*DOCS.glob("*.md"), *(ROOT / "examples").rglob("*.md"), *ROOT.glob("*.md")]
@@ -109,7 +110,9 @@ def test_every_written_page_is_in_the_navigation() -> None:
 def test_a_paper_s_page_shows_its_readme_and_its_pictures(tmp_path: Path) -> None:
     (tmp_path / "rfedavg").mkdir()
     (tmp_path / "rfedavg" / "fig2.webp").write_bytes(b"")
-    (tmp_path / papers.MADE).write_text(json.dumps({"scale": "demo", "date": "2026-01-01", "commit": "abc"}))
+    (tmp_path / pictures.MADE).write_text(
+        json.dumps({"scale": "demo", "date": "2026-01-01", "commit": "abc"})
+    )
     text = papers.page("rfedavg", tmp_path)
     assert text.startswith(f"# {known()['rfedavg'].title}\n")
     assert "## What it claims" in text
@@ -151,7 +154,7 @@ def test_pictures_are_small_copies_of_reports(tmp_path: Path) -> None:
     assert made == tmp_path / "out" / "comfed" / "fig2.webp"
     with Image.open(made) as small:
         assert small.size == (pictures.WIDTH, pictures.WIDTH // 2)
-    assert json.loads((tmp_path / "out" / papers.MADE).read_text())["commit"] == "abc"
+    assert json.loads((tmp_path / "out" / pictures.MADE).read_text())["commit"] == "abc"
 
 
 def test_the_specification_s_page_shows_one_that_is_valid_and_all_keys() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pipeline.handbook import pictures
+from pipeline.site import pictures
 
 HOME = Path(__file__).parents[2]
 

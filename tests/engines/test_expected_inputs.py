@@ -18,7 +18,7 @@ from fedcore.models.mobilenetv2_head import MobileNetOptions
 from fedcore.models.mobilenetv2_head import build as mobilenet
 from fedcore.runner import load_data
 from fedcore.spec import parse
-from pipeline.explain import catalogue_of
+from pipeline.papers import catalogue_of
 
 HOME = Path(__file__).parents[2]
 SOURCE = Source(HOME / "data", offline=True)

@@ -32,7 +32,7 @@ from fedcore.partitioning.file import load as load_partition
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 from fedcore.status import survey
-from pipeline import explain
+from pipeline.report.collect import facts
 from pipeline.site.words import read_object
 
 CLI = CliRunner()
@@ -496,10 +496,10 @@ def test_facts_of_a_run_with_a_wrong_summary_are_one_line_or_shown(value: Any, t
     for name in ("summary.json", "timing.json"):
         (tmp_path / "run" / name).write_text(canonical_json(value))
     if isinstance(value, dict):
-        assert explain.facts(One(), tmp_path)["final"] == 3  # type: ignore[arg-type]
+        assert facts(One(), tmp_path)["final"] == 3  # type: ignore[arg-type]
     else:
         with pytest.raises(FedcoreError, match=r"run/summary\.json"):
-            explain.facts(One(), tmp_path)  # type: ignore[arg-type]
+            facts(One(), tmp_path)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.slow)])

@@ -23,7 +23,7 @@ from fedcore.download.declaration import File, Form
 from fedcore.download.fetch import obtain_file
 from fedcore.errors import DataError, SpecError
 from pipeline.catalogue import Catalogue
-from pipeline.params import load
+from pipeline.papers import build_catalogue
 from pipeline.workflow import Workflow
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +106,7 @@ def test_hostile_names_are_refused_or_never_reach_a_command(record_property: Rec
     for place in places:
         for hostile in HOSTILE:
             try:
-                catalogue = Catalogue(load(renamed(config, place, hostile)))
+                catalogue = build_catalogue(renamed(config, place, hostile))
                 found = list(words(catalogue))
             except SpecError as error:
                 refused += one_line(error)
@@ -130,7 +130,7 @@ def test_hostile_options_of_plug_ins_stay_in_files(key: str, record_property: Re
         for scale in changed["scales"].values():
             scale["papers"].pop("comfed", None)
         try:
-            found = list(words(Catalogue(load(changed))))
+            found = list(words(build_catalogue(changed)))
         except SpecError as error:
             one_line(error)
         else:

@@ -26,7 +26,7 @@ from fedcore.runner import Settings, load_data
 from fedcore.runner import run as execute
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
-from pipeline.params import load
+from pipeline.papers import build_catalogue
 
 ROOT = Path(__file__).parents[2]
 REPEATED = {"femnist": 2, "letter": 28, "dna": 82, "a1a": 42, "splice": 51}
@@ -36,7 +36,7 @@ SCALES = tuple(yaml.safe_load((ROOT / "params.yaml").read_text())["scales"])
 
 @cache
 def catalogue(scale: str) -> Catalogue:
-    return Catalogue(load(yaml.safe_load((ROOT / "params.yaml").read_text()) | {"scale": scale}))
+    return build_catalogue(yaml.safe_load((ROOT / "params.yaml").read_text()) | {"scale": scale})
 
 
 def neighbours() -> list[np.random.Generator]:

@@ -29,9 +29,8 @@ from fedcore.partition import file
 from fedcore.spec import load, parse
 from fedcore.status import survey
 from pipeline import params
-from pipeline.catalogue import Catalogue
-from pipeline.explain import catalogue_of, configuration
-from pipeline.params import overlay
+from pipeline.papers import build_catalogue, catalogue_of
+from pipeline.params import configuration, overlay
 
 ROOT = Path(__file__).parents[2]
 SPEC = """\
@@ -229,7 +228,7 @@ def test_a_word_is_no_number(key: str, word: str, tmp_path: Path) -> None:
 def test_a_boolean_is_no_number_in_parameters_as_snakemake_reads_them(path: str, word: str) -> None:
     config = put(configuration(ROOT / "params.yaml"), path, yaml.safe_load(word))
     with pytest.raises(SpecError) as caught:
-        _ = Catalogue(params.load(config)).index
+        _ = build_catalogue(config).index
     assert "expected a number, not a boolean" in str(caught.value)
     assert path.rpartition(".")[2] in str(caught.value)
 
@@ -289,7 +288,7 @@ def test_a_value_is_cut_before_it_is_made_text() -> None:
             assert len(str(caught.value)) < 700
     for path in ("scale", "papers", "papers.rfedavg.seeds", "papers.rfedavg.algorithms.fedprox.mu"):
         with pytest.raises(FedcoreError) as caught:
-            _ = Catalogue(params.load(put(config, path, bomb))).index
+            _ = build_catalogue(put(config, path, bomb)).index
         assert len(str(caught.value)) < 700
     assert time.monotonic() - began < 60
 

@@ -9,18 +9,18 @@ import pandas as pd
 from project import parameters, seal
 
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Catalogue, Run
-from pipeline.params import load
-from pipeline.targets import Drawing, Found
+from pipeline.catalogue import Catalogue
+from pipeline.papers import build_catalogue
+from pipeline.targets import Drawing, Found, PlannedRun
 
 MODEL, CLIENTS = 1000, 10
 
 
 def catalogue(paper: str, scale: str = "demo") -> Catalogue:
-    return Catalogue(load(parameters(paper) | {"primary_paper": paper, "scale": scale}))
+    return build_catalogue(parameters(paper) | {"primary_paper": paper, "scale": scale})
 
 
-def finish(run: Run, root: Path, accuracy: float | None, **columns: list[float]) -> None:
+def finish(run: PlannedRun, root: Path, accuracy: float | None, **columns: list[float]) -> None:
     """Pretend a finished run, with the history's other columns given; without an accuracy it diverged."""
     folder = root / run.folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from project import seal
 
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Run
 from pipeline.fidelity import board as board_module
 from pipeline.fidelity import scoreboard as scoreboard_module
 from pipeline.papers import papers
@@ -30,7 +29,7 @@ from pipeline.report.agreement import (
 )
 from pipeline.report.collect import tidy
 from pipeline.site import fidelity_page
-from pipeline.targets import Table
+from pipeline.targets import PlannedRun, Table
 
 NAN = math.nan
 
@@ -99,7 +98,9 @@ def test_tables_board_and_site_give_one_verdict(
     table = papers()["rfedavg"].targets["table3"]
     assert isinstance(table, Table)
     table = replace(table, measure=lambda run, root, column: ours)
-    run = Run("rfedavg", "paper", "s", "mnist", "rfedavg", "m", 0, {"variant": "paper"}, "code", "p/seed0")
+    run = PlannedRun(
+        "rfedavg", "paper", "s", "mnist", "rfedavg", "m", 0, {"variant": "paper"}, "code", "p/seed0"
+    )
     (tmp_path / run.folder).mkdir(parents=True)
     (tmp_path / run.folder / "summary.json").write_text(
         json.dumps({"spec_sha256": sha256_text(canonical_json(run.spec)), "final": {}})

@@ -12,9 +12,8 @@ from project import parameters, seal
 
 from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
-from pipeline.papers import papers, published
+from pipeline.papers import build_catalogue, papers, published
 from pipeline.papers.comfed.calibration import DISTANCE, IN_USE, STEPS
-from pipeline.params import load
 from pipeline.report import grid
 from pipeline.report.collect import tidy
 from pipeline.targets import Table
@@ -27,7 +26,7 @@ NEAR = {"lr 0.01, B 128": 1.0, "lr 0.01, B 128, E 5": -20.0, "tau 0.01": 4.0}
 
 @pytest.fixture(scope="module")
 def made() -> Catalogue:
-    return Catalogue(load(parameters("comfed") | {"primary_paper": "comfed", "scale": "paper"}))
+    return build_catalogue(parameters("comfed") | {"primary_paper": "comfed", "scale": "paper"})
 
 
 def collected(made: Catalogue, target: str, root: Path) -> tuple[Table, pd.DataFrame]:

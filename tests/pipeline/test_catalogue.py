@@ -14,13 +14,13 @@ from project import HOME, parameters
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, sha256_text
 from fedcore.spec import parse
-from pipeline.catalogue import Catalogue, Run
-from pipeline.params import load
-from pipeline.targets import Query
+from pipeline.catalogue import Catalogue
+from pipeline.papers import build_catalogue
+from pipeline.targets import PlannedRun, Query
 
 
 def catalogue(**changes: Any) -> Catalogue:
-    return Catalogue(load(parameters() | changes))
+    return build_catalogue(parameters() | changes)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_a_regime_may_have_its_own_arithmetic() -> None:
     values = parameters()
     measured = {"train_every": 0, "precision": "bf16"}
     values["papers"]["rfedavg"]["regimes"]["cross_silo"] |= {"precision": "bf16", "evaluation": measured}
-    made = Catalogue(load(values | {"scale": "paper"}))
+    made = build_catalogue(values | {"scale": "paper"})
     changed, kept = (spec(made, own, "mnist", "sim0", "fedavg") for own in ("cross_silo", "low_cost"))
     assert (changed["precision"], kept["precision"]) == ("bf16", "fp32")
     assert changed["evaluation"] == kept["evaluation"] | measured
@@ -142,7 +142,7 @@ def test_a_partition_does_not_depend_on_the_algorithm_that_asks_first(paper: Cat
     config = parameters() | {"scale": "paper"}
     algorithms = config["papers"]["rfedavg"]["algorithms"]
     config["papers"]["rfedavg"]["algorithms"] = dict(reversed(algorithms.items()))
-    assert Catalogue(load(config)).divisions == paper.divisions
+    assert build_catalogue(config).divisions == paper.divisions
 
 
 def test_an_unknown_target_names_the_nearest(paper: Catalogue) -> None:
@@ -161,7 +161,7 @@ def test_a_missing_setting_is_named(paper: Catalogue) -> None:
 def test_an_algorithm_added_to_the_parameters_is_a_row() -> None:
     config = parameters()
     config["papers"]["rfedavg"]["algorithms"]["fedprox_weak"] = {"name": "fedprox", "mu": 0.01}
-    rows = {row for row, _ in Catalogue(load(config)).cells("rfedavg", "table1")}
+    rows = {row for row, _ in build_catalogue(config).cells("rfedavg", "table1")}
     assert "fedprox_weak" in rows
 
 
@@ -169,7 +169,7 @@ def test_twenty_thousand_runs_expand_in_seconds() -> None:
     config = parameters() | {"scale": "paper"}
     config["papers"]["rfedavg"]["seeds"] = list(range(210))
     began = time.process_time()
-    made = Catalogue(load(config))
+    made = build_catalogue(config)
     runs = len(made.index)
     assert runs >= 2 * 8 * 6 * 210
     assert time.process_time() - began < 5 * runs / 20_000
@@ -188,7 +188,7 @@ def test_expansion_imports_nothing_heavy() -> None:
 
 
 def test_orders_name_everything_that_a_run_depends_on(paper: Catalogue) -> None:
-    run: Run = next(iter(paper.index.values()))
+    run: PlannedRun = next(iter(paper.index.values()))
     order = run.order()
     assert set(order) == {"spec", "out", "partition", "provenance"}
     assert order["out"] == run.folder

@@ -13,9 +13,10 @@ from project import parameters, seal, seal_partition
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Catalogue, Run
-from pipeline.params import load
+from pipeline.catalogue import Catalogue
+from pipeline.papers import build_catalogue
 from pipeline.report import build_curves, build_drawing, build_table, collect
+from pipeline.targets import PlannedRun
 
 PAPER = "rfedavg"
 BUILDERS = {"table3": build_table, "fig2": build_curves, "fig11": build_drawing}
@@ -23,10 +24,10 @@ BUILDERS = {"table3": build_table, "fig2": build_curves, "fig11": build_drawing}
 
 @pytest.fixture(scope="module")
 def made() -> Catalogue:
-    return Catalogue(load(parameters(PAPER) | {"primary_paper": PAPER}))
+    return build_catalogue(parameters(PAPER) | {"primary_paper": PAPER})
 
 
-def finish(run: Run, root: Path) -> None:
+def finish(run: PlannedRun, root: Path) -> None:
     folder = root / run.folder
     folder.mkdir(parents=True, exist_ok=True)
     summary = {

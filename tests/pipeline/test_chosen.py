@@ -15,7 +15,8 @@ from fedcore.errors import DataError, SpecError
 from pipeline.catalogue import Catalogue
 from pipeline.chosen import chosen
 from pipeline.cli import app
-from pipeline.params import load, overlay
+from pipeline.papers import build_catalogue
+from pipeline.params import overlay
 from pipeline.targets import Table
 
 
@@ -55,7 +56,7 @@ def test_what_concerns_one_algorithm_goes_to_it_and_makes_its_runs(tmp_path: Pat
     found = chosen(made, path)
     assert found["papers"]["fedavgr"]["algorithms"]["fedprox"]["per"]["dna"] == {"mu": 0.1}
     values = parameters("fedavgr") | {"primary_paper": "fedavgr"}
-    tuned = Catalogue(load(overlay(values, found)))
+    tuned = build_catalogue(overlay(values, found))
     (run, *_) = tuned.cells("fedavgr", "table2")["fedprox", "dna"]
     assert run.spec["algorithm"]["mu"] == 0.1
     (other, *_) = tuned.cells("fedavgr", "table2")["fedavg", "dna"]

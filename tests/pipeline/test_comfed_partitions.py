@@ -15,11 +15,10 @@ from fedcore.registry import find
 from fedcore.runner import load_data
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
-from pipeline.explain import catalogue_of
 from pipeline.fidelity import reference
 from pipeline.fidelity.reference import FOLDER
 from pipeline.fidelity.scoreboard import claims, scoreboard
-from pipeline.papers import papers
+from pipeline.papers import catalogue_of, papers
 from pipeline.papers.comfed.calibration import STEPS
 from pipeline.papers.comfed.checkpoints import PARTITIONS
 

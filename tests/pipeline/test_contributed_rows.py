@@ -14,8 +14,7 @@ from project import HOME, Project, parameters
 
 from fedcore.errors import SpecError
 from fedcore.registry import plugins
-from pipeline.catalogue import Catalogue
-from pipeline.params import load
+from pipeline.papers import build_catalogue
 
 EXAMPLE = HOME / "examples" / "new_algorithm"
 
@@ -36,7 +35,7 @@ def contributed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], No
 
 def algorithms(config: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the algorithms of all runs of Table I."""
-    return [run.spec["algorithm"] for run in Catalogue(load(config)).needed("rfedavg", "table1")]
+    return [run.spec["algorithm"] for run in build_catalogue(config).needed("rfedavg", "table1")]
 
 
 def test_the_example_s_file_is_a_row_with_runs_of_its_own(contributed: Callable[[Path], None]) -> None:

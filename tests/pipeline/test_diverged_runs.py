@@ -15,12 +15,12 @@ from matplotlib.text import Text
 from pretended import catalogue, finish
 from project import seal
 
-from pipeline.catalogue import Catalogue, Run
+from pipeline.catalogue import Catalogue
 from pipeline.papers import papers
 from pipeline.report import plots
 from pipeline.report.partial import ENDINGS
 from pipeline.report.stage import BUILDERS
-from pipeline.targets import Table
+from pipeline.targets import PlannedRun, Table
 
 ROUNDS = [0, 1, 2]
 SAID = "‡ Without diverged runs"
@@ -35,7 +35,7 @@ CASES = [("one seed", name) for name in MADE_OF_RUNS]
 CASES += [("all seeds", name) for name in MADE_OF_RUNS if "table" not in name and "search" not in name]
 
 
-def pretend(run: Run, root: Path, diverged: bool) -> None:
+def pretend(run: PlannedRun, root: Path, diverged: bool) -> None:
     """Pretend a run with all that reports read of it; a diverged one has numbers up to its second round."""
     folder, asked = root / run.folder, run.spec["evaluation"]
     summary = folder / "summary.json"
@@ -55,7 +55,7 @@ def pretend(run: Run, root: Path, diverged: bool) -> None:
     seal(folder, run.spec, code=run.code)
 
 
-def tables(run: Run, end: float) -> dict[str, dict[str, list[float]]]:
+def tables(run: PlannedRun, end: float) -> dict[str, dict[str, list[float]]]:
     asked = run.spec["evaluation"]
     found: dict[str, dict[str, list[float]]] = {}
     if asked["clients"]:
@@ -78,7 +78,7 @@ def tables(run: Run, end: float) -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def kept(run: Run) -> dict[str, dict[str, Any]]:
+def kept(run: PlannedRun) -> dict[str, dict[str, Any]]:
     rng = np.random.default_rng(run.seed)
     client, label = np.repeat(np.arange(4), 30), np.tile(np.arange(3), 40)
     features = rng.normal(size=(120, 5)) + label[:, None]

@@ -18,10 +18,8 @@ from project import HOME
 from fedcore.files import canonical_json
 from fedcore.registry import plugins
 from fedcore.spec import parse
-from pipeline.catalogue import Catalogue
 from pipeline.estimate import BASE_MB, LONGEST_MINUTES, Cost, duration, estimate, network_of, size_of
-from pipeline.explain import catalogue_of
-from pipeline.params import load
+from pipeline.papers import build_catalogue, catalogue_of
 
 PARAMS = yaml.safe_load((HOME / "params.yaml").read_text())
 BASE: dict[str, Any] = {
@@ -166,7 +164,7 @@ def test_times_are_said_in_a_unit_that_suits_them() -> None:
 
 @pytest.mark.parametrize("scale", list(PARAMS["scales"]))
 def test_every_run_has_a_guess_that_a_cluster_can_grant(scale: str) -> None:
-    for run in Catalogue(load({**PARAMS, "scale": scale})).index.values():
+    for run in build_catalogue({**PARAMS, "scale": scale}).index.values():
         cost = estimate(run.spec)
         assert cost.seconds > 0
         assert 2 <= cost.minutes() <= LONGEST_MINUTES
@@ -188,7 +186,7 @@ MEASURED = [
 def test_what_was_measured_fits_into_what_is_asked_for(
     paper: str, setting: str, algorithm: str, seconds: float
 ) -> None:
-    runs = Catalogue(load(PARAMS)).index.values()
+    runs = build_catalogue(PARAMS).index.values()
     cost = next(
         estimate(run.spec)
         for run in runs

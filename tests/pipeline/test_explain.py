@@ -12,7 +12,8 @@ from fedcore.errors import SpecError
 from fedcore.files import canonical_json, sha256_text
 from fedcore.revision import commit
 from pipeline.catalogue import Catalogue
-from pipeline.explain import catalogue_of, cell_facts, text
+from pipeline.explain import cell_facts, text
+from pipeline.papers import catalogue_of
 
 REPORT = "reports/fedomw/table3.csv"
 

@@ -14,8 +14,8 @@ from project import HOME, seal
 
 from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
+from pipeline.papers import build_catalogue
 from pipeline.papers.comfed.checkpoints import TARGETS, best_so_far
-from pipeline.params import load
 from pipeline.report import captions
 from pipeline.report.collect import published_cells
 from pipeline.targets import Curves, Table
@@ -23,7 +23,7 @@ from pipeline.targets import Curves, Table
 
 @pytest.fixture(scope="module")
 def paper() -> Catalogue:
-    return Catalogue(load(yaml.safe_load((HOME / "params.yaml").read_text()) | {"scale": "paper"}))
+    return build_catalogue(yaml.safe_load((HOME / "params.yaml").read_text()) | {"scale": "paper"})
 
 
 def spec(paper: Catalogue, name: str, target: str, row: str, column: str) -> Mapping[str, Any]:

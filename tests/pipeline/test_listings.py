@@ -11,7 +11,7 @@ from project import parameters
 
 from fedcore.errors import DataError
 from pipeline.catalogue import Catalogue
-from pipeline.params import load
+from pipeline.papers import build_catalogue
 from pipeline.report.build_listing import build
 from pipeline.targets import Column, Entry, Listing
 
@@ -21,7 +21,7 @@ ODD = "50% & <b>_x_</b>"
 
 def catalogue(listing: Listing, scale: str = "demo") -> Catalogue:
     """Return a catalogue in which ComFed's Table I is the given listing."""
-    made = Catalogue(load(parameters("comfed") | {"primary_paper": "comfed", "scale": scale}))
+    made = build_catalogue(parameters("comfed") | {"primary_paper": "comfed", "scale": scale})
     paper = made.papers["comfed"]
     made.papers = {"comfed": replace(paper, targets={**paper.targets, "table1": listing})}
     return made

@@ -13,8 +13,8 @@ from project import HOME, parameters
 from fedcore.errors import SpecError
 from fedcore.spec import Training
 from pipeline import docs, dvcfile
-from pipeline.catalogue import Catalogue
-from pipeline.params import load, overlay
+from pipeline.papers import build_catalogue
+from pipeline.params import overlay
 from pipeline.schema import Params, TrainingParams
 
 
@@ -113,7 +113,7 @@ def test_a_wrong_value_is_one_line_with_the_path_of_the_key(
     config: dict[str, Any], path: str, value: Any, expected: str
 ) -> None:
     with pytest.raises(SpecError) as caught:
-        _ = Catalogue(load(put(config, path, value))).index
+        _ = build_catalogue(put(config, path, value)).index
     message = str(caught.value)
     assert message.startswith(expected), message
     assert "\n" not in message
@@ -161,7 +161,7 @@ def test_another_plug_in_brings_its_own_keys() -> None:
 
 
 def test_a_file_that_is_no_yaml_is_one_line(tmp_path: Path) -> None:
-    from pipeline.explain import catalogue_of
+    from pipeline.papers import catalogue_of
 
     (tmp_path / "params.yaml").write_text("a: [")
     with pytest.raises(SpecError, match=r"params\.yaml: line 1: not valid YAML") as caught:

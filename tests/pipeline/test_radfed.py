@@ -13,8 +13,8 @@ from project import parameters, seal, seal_partition
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Catalogue, Run, weights
-from pipeline.papers import published
+from pipeline.catalogue import Catalogue, weights
+from pipeline.papers import build_catalogue, published
 from pipeline.papers.radfed.figures import draw_partition
 from pipeline.papers.radfed.settings import SETTINGS, metric_of
 from pipeline.papers.radfed.tables import (
@@ -24,8 +24,7 @@ from pipeline.papers.radfed.tables import (
     relative_to_fedavg,
     score_of,
 )
-from pipeline.params import load
-from pipeline.targets import Found, Table
+from pipeline.targets import Found, PlannedRun, Table
 
 TABLE2 = {
     "mnist_1": (22, 22, 0.9),
@@ -39,7 +38,7 @@ TABLE2 = {
 
 
 def catalogue(scale: str) -> Catalogue:
-    return Catalogue(load(parameters("radfed") | {"scale": scale, "primary_paper": "radfed"}))
+    return build_catalogue(parameters("radfed") | {"scale": scale, "primary_paper": "radfed"})
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +112,9 @@ def test_images_go_through_a_pre_trained_network_where_it_can_be_fetched(paper: 
     assert table.columns(small.params.papers["radfed"])[0].label == "CIFAR-10 (CNN)"
 
 
-def finish(run: Run, root: Path, history: dict[str, list[float]] | None = None, **final: float) -> None:
+def finish(
+    run: PlannedRun, root: Path, history: dict[str, list[float]] | None = None, **final: float
+) -> None:
     """Pretend a finished run on twelve clients."""
     folder = root / run.folder
     folder.mkdir(parents=True, exist_ok=True)

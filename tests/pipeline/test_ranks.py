@@ -13,8 +13,7 @@ from project import parameters, seal
 from scipy import stats
 
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Catalogue
-from pipeline.params import load
+from pipeline.papers import build_catalogue
 from pipeline.report.ranks import critical_difference, ranking, scores_of
 from pipeline.targets import Drawing, Found
 
@@ -88,7 +87,7 @@ def test_a_cell_that_lacks_runs_takes_its_data_set_out() -> None:
 
 
 def test_nothing_complete_is_no_picture_of_ranks(tmp_path: Path) -> None:
-    made = Catalogue(load(parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"}))
+    made = build_catalogue(parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"})
     drawing = made.target("fedomw", "table3_ranks")
     assert isinstance(drawing, Drawing)
     cells = made.cells("fedomw", "table3_ranks")
@@ -106,7 +105,7 @@ def test_nothing_complete_is_no_picture_of_ranks(tmp_path: Path) -> None:
 )
 def test_a_summary_of_real_targets(tmp_path: Path, paper: str, target: str, methods: int, sets: int) -> None:
     """Each method is better than the one before it, on all data sets."""
-    made = Catalogue(load(parameters(paper) | {"primary_paper": paper, "scale": "demo"}))
+    made = build_catalogue(parameters(paper) | {"primary_paper": paper, "scale": "demo"})
     cells = made.cells(paper, target)
     order = list(dict.fromkeys(row for row, _ in cells))
     assert (len(order), len({column for _, column in cells})) == (methods, sets)

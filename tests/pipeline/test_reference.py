@@ -15,11 +15,11 @@ from project import HOME
 from fedcore.errors import DataError, SpecError
 from fedcore.files import sha256_file
 from pipeline.catalogue import Catalogue
-from pipeline.explain import catalogue_of, summaries
+from pipeline.explain import summaries
 from pipeline.fidelity import picture, reference
 from pipeline.fidelity.marks import inserted
 from pipeline.fidelity.scoreboard import markdown, scoreboard
-from pipeline.papers import published
+from pipeline.papers import catalogue_of, published
 from pipeline.report.collect import published_cells
 from pipeline.report.significance import FEWEST, parsed
 

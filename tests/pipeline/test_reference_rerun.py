@@ -17,9 +17,9 @@ from project import HOME
 
 from fedcore.files import canonical_json, sha256_file, sha256_text
 from fedcore.processor import processor
-from pipeline.catalogue import Run
-from pipeline.explain import catalogue_of
 from pipeline.fidelity.reference import FOLDER, RUNS
+from pipeline.papers import catalogue_of
+from pipeline.targets import PlannedRun
 
 CHEAP = 3
 DIGITS = 1e-4  # processors of two kinds differ in a single-precision loss's last digits
@@ -50,7 +50,7 @@ TRIED = {  # kept as evidence of a value that was tried
 
 
 @pytest.fixture(scope="module")
-def asked() -> Mapping[str, Run]:
+def asked() -> Mapping[str, PlannedRun]:
     return catalogue_of(HOME / "params.yaml", "paper", HOME / "data/editions.yaml").index
 
 
@@ -59,7 +59,9 @@ def kept() -> pd.DataFrame:
     return pd.concat([pd.read_csv(path) for path in sorted((HOME / FOLDER).glob(f"*/{RUNS}"))])
 
 
-def test_kept_runs_are_those_that_the_targets_ask_for(asked: Mapping[str, Run], kept: pd.DataFrame) -> None:
+def test_kept_runs_are_those_that_the_targets_ask_for(
+    asked: Mapping[str, PlannedRun], kept: pd.DataFrame
+) -> None:
     known = counted(kept)
     assert len(known) > 100
     changed = sorted(set(known["run"]) - set(asked))
@@ -71,7 +73,7 @@ def test_kept_runs_are_those_that_the_targets_ask_for(asked: Mapping[str, Run], 
 @pytest.mark.slow
 @pytest.mark.skipif("FEDCORE_MIRROR" not in os.environ, reason="needs full data: FEDCORE_MIRROR is not set")
 def test_kept_runs_come_out_again_byte_for_byte_on_their_kind_of_processor(
-    asked: Mapping[str, Run], kept: pd.DataFrame, tmp_path: Path
+    asked: Mapping[str, PlannedRun], kept: pd.DataFrame, tmp_path: Path
 ) -> None:
     known = counted(kept)
     alike = known[known["processor"] == processor()]
@@ -93,14 +95,14 @@ def counted(kept: pd.DataFrame) -> pd.DataFrame:
     return kept[~settings.isin(TRIED)]
 
 
-def cheapest(runs: pd.DataFrame, asked: Mapping[str, Run]) -> list[dict[str, Any]]:
+def cheapest(runs: pd.DataFrame, asked: Mapping[str, PlannedRun]) -> list[dict[str, Any]]:
     """Return the quickest runs of CHEAP settings, of those that are asked for."""
     known = runs[runs["run"].isin(asked)].sort_values("seconds")
     settings = known.assign(setting=known["run"].str.split("/").str[3]).drop_duplicates("setting")
     return settings.head(CHEAP).to_dict("records")
 
 
-def rerun(run: Run, folder: Path) -> Path:
+def rerun(run: PlannedRun, folder: Path) -> Path:
     """Make a run from its specification alone, and return its folder."""
     out = folder / run.method / str(run.seed)
     spec = folder / f"{run.method}-{run.seed}.yaml"

@@ -15,8 +15,7 @@ from project import HOME, Project, parameters
 
 from fedcore.files import canonical_json
 from pipeline import codehash
-from pipeline.catalogue import Catalogue
-from pipeline.params import load
+from pipeline.papers import build_catalogue
 
 TABLE = "reports/rfedavg/table1.csv"
 SETTINGS, ALGORITHMS, SEEDS = 8, 6, 2
@@ -100,7 +99,7 @@ def test_a_deleted_result_is_made_again_and_its_neighbours_are_kept(finished: Pr
 @pytest.mark.slow
 def test_a_new_result_changes_exactly_the_targets_that_use_it(finished: Project) -> None:
     other = "reports/rfedavg/fig2.csv"
-    catalogue = Catalogue(load(yaml.safe_load((finished.folder / "params.yaml").read_text())))
+    catalogue = build_catalogue(yaml.safe_load((finished.folder / "params.yaml").read_text()))
     first, second = ({run.folder for run in catalogue.needed("rfedavg", t)} for t in ("table1", "fig2"))
     finished.make(other)
     finished.executed()
@@ -121,7 +120,7 @@ def test_a_new_result_changes_exactly_the_targets_that_use_it(finished: Project)
 
 def jobs(text: str, target: str = "table1") -> Mapping[tuple[str, str], str]:
     """Return what each job of a target is a function of, by rule and output."""
-    catalogue = Catalogue(load(yaml.safe_load(text)))
+    catalogue = build_catalogue(yaml.safe_load(text))
     needed = catalogue.needed("rfedavg", target)
     groups: dict[tuple[str, str], Any] = {}
     for run in needed:

@@ -14,13 +14,12 @@ from pretended import CLIENTS, MODEL, catalogue, drawn, finish
 from project import seal
 
 from fedcore.integrity import sealed
-from pipeline.catalogue import Run
 from pipeline.papers import published
 from pipeline.papers.fedavgr.figures import farthest, principal
 from pipeline.papers.fedavgr.tables import without
 from pipeline.papers.rfedavg.fairness import worst
 from pipeline.report.collect import tidy
-from pipeline.targets import Curves, Table
+from pipeline.targets import Curves, PlannedRun, Table
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_the_study_moves_one_parameter_at_a_time() -> None:
     made = catalogue("rfedavg", "paper")
     cells = made.cells("rfedavg", "fig9")
     centre = made.cells("rfedavg", "table2")["rfedavg_plus", "cifar10-sim0"][0]
-    places: dict[str, Callable[[Run], float]] = {
+    places: dict[str, Callable[[PlannedRun], float]] = {
         "lambda_1e-07": lambda run: float(run.spec["algorithm"]["lambda"]),
         "clients_50": lambda run: float(run.spec["partition"]["clients"]),
         "steps_20": lambda run: float(run.spec["training"]["local_steps"]),

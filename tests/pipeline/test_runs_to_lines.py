@@ -17,12 +17,11 @@ from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text, write_json
 from fedcore.integrity import sealed
 from fedcore.revision import commit
-from pipeline.catalogue import Run
 from pipeline.report import collect
 from pipeline.report.agreement import Agreement, interval, ordering, summary, within_interval, within_margin
 from pipeline.report.collect import published_cells, tidy, verdict
 from pipeline.stand_ins import ON_STAND_IN
-from pipeline.targets import Column, Query, Table
+from pipeline.targets import Column, PlannedRun, Query, Table
 
 NAN = math.nan
 COLUMNS = (Column("x", "X"), Column("y", "Y"))
@@ -39,8 +38,8 @@ table2,a,x,7,1,bytes
 """
 
 
-def run(row: str, seed: int, scale: str = "paper", *, fold: str = "p-0", **spec: Any) -> Run:
-    return Run(
+def run(row: str, seed: int, scale: str = "paper", *, fold: str = "p-0", **spec: Any) -> PlannedRun:
+    return PlannedRun(
         paper="toy",
         scale=scale,
         setting="regime-mnist-x",
@@ -54,7 +53,9 @@ def run(row: str, seed: int, scale: str = "paper", *, fold: str = "p-0", **spec:
     )
 
 
-def write(root: Path, made: Run, accuracy: float | None, state: str = "full", note: str = "all rows") -> Path:
+def write(
+    root: Path, made: PlannedRun, accuracy: float | None, state: str = "full", note: str = "all rows"
+) -> Path:
     """Write a finished run and its partition; no accuracy is a run that diverged."""
     folder = root / made.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +75,10 @@ def write(root: Path, made: Run, accuracy: float | None, state: str = "full", no
 
 
 def lines(
-    root: Path, cells: dict[tuple[str, str], Sequence[Run]], table: Table = TABLE, target: str = "table1"
+    root: Path,
+    cells: dict[tuple[str, str], Sequence[PlannedRun]],
+    table: Table = TABLE,
+    target: str = "table1",
 ) -> dict[tuple[str, str], dict[str, Any]]:
     (root / "published.csv").write_text(PRINTED)
     frame = tidy("toy", target, table, cells, root / "published.csv", root, COLUMNS)

@@ -17,15 +17,14 @@ from project import parameters, seal, seal_partition
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Catalogue, Run
 from pipeline.claims import ledger
-from pipeline.papers import published
-from pipeline.params import load
+from pipeline.papers import build_catalogue, published
 from pipeline.report import build_curves, build_table
 from pipeline.site import build as building
 from pipeline.site import charts, pages, partitions
 from pipeline.site.survey import survey
 from pipeline.site.tables import distance
+from pipeline.targets import PlannedRun
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -40,7 +39,7 @@ CHROMIUM = next(
 CONFIG = parameters(PAPER) | {"primary_paper": PAPER}
 
 
-def write(root: Path, run: Run) -> None:
+def write(root: Path, run: PlannedRun) -> None:
     """Pretend a finished run; its accuracy follows from its specification."""
     spec = sha256_text(canonical_json(run.spec))
     accuracy = int(spec[:4], 16) / 0xFFFF
@@ -80,7 +79,7 @@ def write(root: Path, run: Run) -> None:
 
 def project(root: Path) -> Path:
     """Make results and reports: a table and a figure built, a table half run, the rest not begun."""
-    catalogue = Catalogue(load(CONFIG))
+    catalogue = build_catalogue(CONFIG)
     for run in (*catalogue.needed(PAPER, "table3"), *catalogue.needed(PAPER, "table2")[:3]):
         write(root, run)
     folder = root / "reports" / PAPER
@@ -199,7 +198,7 @@ def test_a_failure_leaves_the_old_site(made: Path, site: Path, monkeypatch: pyte
 
 
 def test_a_damaged_run_is_shown_as_such(tmp_path: Path) -> None:
-    (run, *_) = Catalogue(load(CONFIG)).needed(PAPER, "table3")
+    (run, *_) = build_catalogue(CONFIG).needed(PAPER, "table3")
     write(tmp_path, run)
     (tmp_path / run.folder / "summary.json").write_text('{"status": "comp')
     found = survey(CONFIG, tmp_path)
@@ -230,7 +229,7 @@ def test_near_and_far(mean: float, published: float, std: float, unit: str, leve
 
 def test_a_cell_leads_to_its_runs(site: Path) -> None:
     data = json.loads((site / f"data/{PAPER}.js").read_text().removeprefix("window.SITE = ").rstrip(";\n"))
-    cells = Catalogue(load(CONFIG)).cells(PAPER, "table3")
+    cells = build_catalogue(CONFIG).cells(PAPER, "table3")
     for told, ((row, column), runs) in zip(data["cells"]["table3"], cells.items(), strict=True):
         behind = [data["runs"][place] for place in told["runs"]]
         assert [one["spec"] for one in behind] == [sha256_text(canonical_json(r.spec))[:12] for r in runs]
@@ -376,7 +375,7 @@ def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) 
     page.keyboard.press("Enter")
     dialog = page.locator("dialog[open]")
     text = dialog.inner_text()
-    run = Catalogue(load(CONFIG)).cells(PAPER, "table3")["fedavg", "usps"][0]
+    run = build_catalogue(CONFIG).cells(PAPER, "table3")["fedavg", "usps"][0]
     for expected in (sha256_text(canonical_json(run.spec))[:12], "d" * 12, "b" * 12, "Demo scale", HOSTILE):
         assert expected in text, expected
     page.keyboard.press("Escape")

@@ -14,8 +14,7 @@ from rich.console import Console
 from fedcore.cli.status import view
 from fedcore.registry import plugins
 from fedcore.status import Status
-from pipeline.catalogue import Catalogue
-from pipeline.params import load
+from pipeline.papers import build_catalogue
 from pipeline.report import build_curves, build_table, style
 from pipeline.report.partial import ENDINGS
 from pipeline.site import charts
@@ -45,7 +44,7 @@ def test_the_site_shows_rows_that_nobody_asks_for_any_more(
     then: dict[str, Any], now: dict[str, Any], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = Catalogue(load(changed(**then)))
+    made = build_catalogue(changed(**then))
     for target in ("table1", "fig2"):
         for run in made.needed("rfedavg", target):
             finish(run, tmp_path, 0.5)

@@ -15,13 +15,12 @@ from project import seal
 
 from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
-from pipeline.catalogue import Run
 from pipeline.papers import published
 from pipeline.report import agreement, pdf, render
 from pipeline.report.captions import Caption
 from pipeline.report.collect import COLUMNS, Origin, tidy, verdict
 from pipeline.report.grid import Cell, Grid, arrange
-from pipeline.targets import Column, Paper, Query, Table
+from pipeline.targets import Column, Paper, PlannedRun, Query, Table
 
 GOLDEN = Path(__file__).with_name("golden")
 COLUMNS_OF = (Column("easy", "Sim 100%", "MNIST"), Column("hard", "Sim 0%", "MNIST"))
@@ -35,9 +34,9 @@ PAPER = Paper(title="A paper", citation="A. Author, 2023", datasets={}, targets=
 SEEDS = (0, 1, 2)
 
 
-def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "paper") -> Run:
+def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "paper") -> PlannedRun:
     spec = {"row": row, "column": column, "seed": seed, "variant": variant}
-    return Run(
+    return PlannedRun(
         paper="toy",
         scale=scale,
         setting=f"regime-mnist-{column}",
@@ -51,7 +50,7 @@ def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "p
     )
 
 
-def write(root: Path, made: Run, accuracy: float | None) -> None:
+def write(root: Path, made: PlannedRun, accuracy: float | None) -> None:
     folder = root / made.folder
     folder.mkdir(parents=True, exist_ok=True)
     summary = {

@@ -13,7 +13,6 @@ from pretended import catalogue
 
 from fedcore.runner import Settings
 from fedcore.runner import run as train
-from pipeline.catalogue import Run
 from pipeline.papers.rfedavg.theory import (
     OBJECTIVES,
     clients_of,
@@ -24,20 +23,20 @@ from pipeline.papers.rfedavg.theory import (
     slope,
     time_of,
 )
-from pipeline.targets import Found
+from pipeline.targets import Found, PlannedRun
 
 RNG = np.random.default_rng(0)
 
 
-def declared(algorithm: str, scale: str = "demo") -> list[Run]:
+def declared(algorithm: str, scale: str = "demo") -> list[PlannedRun]:
     return list(catalogue("rfedavg", scale).cells("rfedavg", "theory")[algorithm, "convex"])
 
 
-def changed(run: Run, **training: Any) -> Run:
+def changed(run: PlannedRun, **training: Any) -> PlannedRun:
     return replace(run, spec={**run.spec, "training": {**run.spec["training"], **training}})
 
 
-def weights(run: Run) -> np.ndarray:
+def weights(run: PlannedRun) -> np.ndarray:
     return RNG.normal(size=(run.spec["data"]["classes"], run.spec["data"]["dimension"] + 1))
 
 

@@ -16,9 +16,9 @@ from fedcore.select import uniform
 from fedcore.simulation import simulate, train
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
-from pipeline.explain import catalogue_of
+from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.papers.radfed.settings import SETTINGS
-from pipeline.params import load, overlay
+from pipeline.params import overlay
 from pipeline.trainings import cohort_size, worth
 
 Values = dict[str, Any]
@@ -33,7 +33,7 @@ def catalogue(scale: str, editions: bool = False) -> Catalogue:
 def changed(**algorithms: Values) -> Catalogue:
     """Return RADFed's catalogue at paper scale with other entries of algorithms."""
     params = overlay(parameters("radfed"), {"papers": {"radfed": {"algorithms": algorithms}}})
-    return Catalogue(load(params | {"scale": "paper", "primary_paper": "radfed"}))
+    return build_catalogue(params | {"scale": "paper", "primary_paper": "radfed"})
 
 
 @pytest.mark.parametrize("editions", [False, True])
@@ -85,7 +85,7 @@ def test_the_cohort_is_the_one_that_a_run_has(scale: str, column: str) -> None:
 def test_a_number_of_clients_that_only_the_files_tell_is_asked_for() -> None:
     params = parameters("radfed")
     params["papers"]["radfed"]["datasets"]["eicu"]["data"]["min_admissions"] = 50
-    made = Catalogue(load(params | {"scale": "paper", "primary_paper": "radfed"}))
+    made = build_catalogue(params | {"scale": "paper", "primary_paper": "radfed"})
     message = r"^data: only the files tell how many clients 'eicu' names$"
     with pytest.raises(SpecError, match=message):
         made.cells("radfed", "table3")

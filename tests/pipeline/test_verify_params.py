@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from fedcore.cli.main import app
 from fedcore.files import canonical_json, sha256_text
 from fedcore.integrity import check as integrity
-from pipeline.catalogue import Run
+from pipeline.targets import PlannedRun
 from pipeline.verify import check
 
 PAPER, TARGET = "rfedavg", "theory"
@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def runs() -> list[Run]:
+def runs() -> list[PlannedRun]:
     return catalogue(PAPER).needed(PAPER, TARGET)
 
 

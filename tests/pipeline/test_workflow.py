@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from project import HOME, Project, parameters
 
-from pipeline.catalogue import Catalogue
-from pipeline.params import load
+from pipeline.papers import build_catalogue
 from pipeline.workflow import Workflow
 
 
@@ -190,7 +189,7 @@ def test_snakemake_starts_no_timers_that_start_timers(project: Project) -> None:
     snakefile = (project.folder / "Snakefile").read_text()
     project.edit("Snakefile", "\nonstart:", f"\nimport threading\n{COUNTED}")
     try:
-        runs = list(Catalogue(load(parameters())).index)[:8]
+        runs = list(build_catalogue(parameters()).index)[:8]
         said = project.make(*(f"{run}/summary.json" for run in runs))
     finally:
         (project.folder / "Snakefile").write_text(snakefile)

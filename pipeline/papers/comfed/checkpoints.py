@@ -11,7 +11,7 @@ from pipeline.schema import PaperParams
 from pipeline.targets import Column, Curves, Panel, Query, Table, Target
 
 if TYPE_CHECKING:
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 DATASETS = {"cifar10": "CIFAR-10"}
 REGIME, DATASET, SPLIT = "cross_device", "cifar10", "by_class"
@@ -34,7 +34,7 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
     return tuple(Column(str(end), str(end), "CIFAR-10") for end in ends)
 
 
-def best_so_far(run: Run, root: Path, column: str) -> float | None:
+def best_so_far(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return the best test accuracy up to the column's round in per cent, None if the run diverged."""
     from pipeline.report.collect import final_of, history_of
 
@@ -44,7 +44,7 @@ def best_so_far(run: Run, root: Path, column: str) -> float | None:
     return 100 * float(history.loc[history["round"] <= int(column), "test_accuracy"].max())
 
 
-def best_in_all(run: Run, root: Path, column: str) -> float | None:
+def best_in_all(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return the best test accuracy of a whole run in per cent, None if it diverged."""
     return best_so_far(run, root, str(run.spec["training"]["rounds"]))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 METHOD = "fedavgr"
 SHOWN = (0.0, 0.3, 0.6, 1.0)
@@ -80,7 +80,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     return shown.assign(column=shown["round"].astype(str)).drop(columns="round"), made
 
 
-def features_of(run: Run, root: Path) -> dict[int, tuple[NDArray[np.floating], NDArray[np.bool_]]]:
+def features_of(run: PlannedRun, root: Path) -> dict[int, tuple[NDArray[np.floating], NDArray[np.bool_]]]:
     """Return by round the kept features on two axes [n, 2], and which rows [n] are the farthest client's.
 
     Nothing where the run diverged.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 METHODS = ("fedavg", "fedprox", "fedavgr")
 COLUMN = "synthetic_one"
@@ -35,7 +35,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     return {(name, COLUMN): Query("mmd", COLUMN, "natural", name, measured) for name in METHODS}
 
 
-def terms_of(run: Run, root: Path) -> pd.DataFrame:
+def terms_of(run: PlannedRun, root: Path) -> pd.DataFrame:
     """Return the terms of a run by round.
 
     As the clients' weights are known, rho~ = rho: G1 has no discrepancy and chi-squared is 0. The Rademacher

@@ -13,7 +13,7 @@ from pipeline.search import Choice, Option, combinations, labels, seeds, validat
 from pipeline.targets import Query, Table
 
 if TYPE_CHECKING:
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 HELD_OUT: tuple[tuple[str, Any], ...] = (("partition.validation", 0.2), ("evaluation.validation", True))
 GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
@@ -49,7 +49,7 @@ def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Ch
     return combinations((option, option.tried(rounds)) for option in options)
 
 
-def validation_accuracy(run: Run, root: Path, column: str) -> float | None:
+def validation_accuracy(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a run's last accuracy on validation rows in per cent; None if it diverged."""
     del column
     return validation_score(run, root)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 METHODS = ("fedavg", "radfed")
 SHOWN = ("shakespeare", "covfeat_l")
@@ -31,7 +31,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     }
 
 
-def measured(run: Run, root: Path) -> pd.DataFrame:
+def measured(run: PlannedRun, root: Path) -> pd.DataFrame:
     """Return a run's divergences: lines with ``local``, ``centralised`` and ``inner``, by inner round.
 
     Raises:

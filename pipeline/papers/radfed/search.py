@@ -15,7 +15,7 @@ from pipeline.search import Choice, Option, combinations, labels, seeds, validat
 from pipeline.targets import Column, Query, Table
 
 if TYPE_CHECKING:
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 TUNED = ("covcls_g", "covfeat_g", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 DELAYS = (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)
@@ -87,7 +87,7 @@ def changes(params: PaperParams, column: str, choice: Choice) -> tuple[tuple[str
     return tuple(found)
 
 
-def score(run: Run, root: Path, column: str) -> float | None:
+def score(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a run's last score on validation clients in per cent; None if it diverged."""
     del column
     return validation_score(run, root, metric_of(run))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 SHOWN = ("covfeat_g", "covfeat_l", "covcls_g", "covcls_l", "shakespeare")
 Values = Sequence[float | None]
@@ -30,12 +30,12 @@ def queries(params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
     }
 
 
-def fold_of(run: Run) -> int:
+def fold_of(run: PlannedRun) -> int:
     """Return the index of a run's fold."""
     return int(run.spec["partition"]["fold"]["index"])
 
 
-def by_fold(runs: Sequence[Run], root: Path) -> dict[int, list[float | None]]:
+def by_fold(runs: Sequence[PlannedRun], root: Path) -> dict[int, list[float | None]]:
     """Return the test scores of the runs by fold, None for one that diverged."""
     found: dict[int, list[float | None]] = {}
     for run in runs:

@@ -11,7 +11,7 @@ from pipeline.schema import PaperParams
 from pipeline.targets import Query
 
 if TYPE_CHECKING:
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 REGIME = "tenth"
 ASYNCHRONOUS = "fedasync"
@@ -99,6 +99,6 @@ def whole(query: Query) -> Query:
     return replace(query, changes=(*query.changes, ("partition.fold", None)))
 
 
-def metric_of(run: Run) -> str:
+def metric_of(run: PlannedRun) -> str:
     """Return the metric that a run was asked for, as in the names of its measurements."""
     return str(next(iter(run.spec["evaluation"]["metrics"]), "accuracy"))

@@ -17,7 +17,7 @@ from pipeline.targets import Column, Query, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 DRAWS = 20
 PARTITIONS = {
@@ -82,7 +82,7 @@ def partition_queries(params: PaperParams, row: str, column: str) -> tuple[Query
     return (replace(query, seeds=params.seeds if few else tuple(range(DRAWS))),)
 
 
-def statistic(run: Run, root: Path, column: str) -> float | None:
+def statistic(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a statistic of a partition: rows, or the C-score."""
     from pipeline.report.collect import statistics_of
 
@@ -128,7 +128,7 @@ def score_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ..
     return tuple(fold for one in chosen for fold in folds(params, one.query(row)))
 
 
-def score_of(run: Run, root: Path, column: str) -> float | None:
+def score_of(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a run's score on test clients in per cent, by its own metric; None if it diverged."""
     from pipeline.report.collect import final_of
 
@@ -136,7 +136,7 @@ def score_of(run: Run, root: Path, column: str) -> float | None:
     return 100 * final[f"test_{metric_of(run)}"] if final else None
 
 
-def late_score_of(run: Run, root: Path, column: str) -> float | None:
+def late_score_of(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a run's mean score over the last sixth of its rounds, as ``score_of``; None if it diverged.
 
     Single rounds swing by as much as methods differ, so the last one carries its luck.

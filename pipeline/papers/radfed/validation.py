@@ -14,7 +14,7 @@ from pipeline.trainings import worth
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
 SHOWN = {
@@ -52,7 +52,7 @@ def asked(params: PaperParams, panel: Panel, algorithm: str) -> tuple[Query, ...
     return folds(params, SETTINGS[panel.key].query(algorithm))
 
 
-def scores(run: Run, root: Path) -> pd.Series[float]:
+def scores(run: PlannedRun, root: Path) -> pd.Series[float]:
     """Return a run's scores on validation clients in per cent, by round of local training.
 
     Raises:
@@ -64,13 +64,13 @@ def scores(run: Run, root: Path) -> pd.Series[float]:
     return found.set_axis(found.index * float(worth(run.spec)))
 
 
-def width(run: Run) -> int:
+def width(run: PlannedRun) -> int:
     """Return the interval that a curve is smoothed over, in rounds of local training."""
     total = run.spec["training"]["rounds"] * worth(run.spec)
     return max(1, min(INTERVALS[run.dataset], round(total) // POINTS))
 
 
-def smoothed(run: Run, root: Path) -> pd.Series[float]:
+def smoothed(run: PlannedRun, root: Path) -> pd.Series[float]:
     """Return the means of a run's scores over intervals that follow the start, by their last round."""
     import numpy as np
 

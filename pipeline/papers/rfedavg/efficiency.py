@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
@@ -55,7 +55,7 @@ def level(found: Found, data: str, share: int) -> float:
     return start + share / 100 * (best - start) if best > start else math.nan
 
 
-def rounds_to(run: Run, root: Path, accuracy: float) -> float | None:
+def rounds_to(run: PlannedRun, root: Path, accuracy: float) -> float | None:
     """Return the first round with this test accuracy in per cent; None without one or if it diverged."""
     from pipeline.report.collect import final_of, history_of
 
@@ -66,7 +66,7 @@ def rounds_to(run: Run, root: Path, accuracy: float) -> float | None:
     return None if reached.empty else float(reached.iloc[0])
 
 
-def seconds(run: Run, root: Path) -> float | None:
+def seconds(run: PlannedRun, root: Path) -> float | None:
     """Return the median seconds of a run's rounds without measuring; None where they were not timed."""
     from pipeline.report.collect import timing_of
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 METHODS = ("fedavg", "rfedavg_plus")
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -28,7 +28,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     }
 
 
-def clients_of(run: Run, root: Path) -> pd.Series[float] | None:
+def clients_of(run: PlannedRun, root: Path) -> pd.Series[float] | None:
     """Return the accuracy of each client in per cent, by client; None if the run diverged.
 
     A client none of whose labels is in the test rows has no accuracy (NaN), and counts in no mean.
@@ -48,7 +48,7 @@ def clients_of(run: Run, root: Path) -> pd.Series[float] | None:
     return measured if final_of(run, root) else None
 
 
-def clients_without_score(run: Run, root: Path) -> int:
+def clients_without_score(run: PlannedRun, root: Path) -> int:
     """Return how many clients have no accuracy, though the run did not diverge."""
     measured = clients_of(run, root)
     return 0 if measured is None else int(measured.isna().sum())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 METHOD = "fedavg"
 SPLITS = {"sim100": "IID (similarity 100%)", "sim0": "non-IID (similarity 0%)"}
@@ -38,7 +38,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     return {(METHOD, split): Query("cross_silo", "cifar10", split, METHOD, kept) for split in SPLITS}
 
 
-def points_of(run: Run, root: Path) -> Points | None:
+def points_of(run: PlannedRun, root: Path) -> Points | None:
     """Return the rows of the three classes that a run kept of three clients; None if the run diverged.
 
     Client by client, the three are those with most rows of class 0, 1 and 2, each client once.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 OBJECTIVES = {"error": "the objective that local steps descend", "error_eq3": "eq. (3)"}
@@ -120,7 +120,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     return {(name, "convex"): Query("theory", "convex", "natural", name, CHANGES) for name in METHODS}
 
 
-def clients_of(run: Run) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+def clients_of(run: PlannedRun) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
     """Return each client's rows with 1 appended [n_k, d] and labels [n_k], generated as for the run."""
     import numpy as np
 
@@ -135,7 +135,7 @@ def clients_of(run: Run) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
     return [(rows[train.groups == k], train.y[train.groups == k]) for k in np.unique(train.groups)]
 
 
-def objectives(run: Run) -> dict[str, Objective]:
+def objectives(run: PlannedRun) -> dict[str, Objective]:
     """Return the objective that the run's local steps descend, and eq. (3), named as in ``OBJECTIVES``."""
     import numpy as np
 
@@ -154,7 +154,7 @@ def objectives(run: Run) -> dict[str, Objective]:
     }
 
 
-def condition(run: Run) -> float:
+def condition(run: PlannedRun) -> float:
     """Return a bound of kappa = L/mu over the clients' objectives; softmax has a curvature of at most 1/2."""
     import numpy as np
 
@@ -164,7 +164,7 @@ def condition(run: Run) -> float:
     return (largest / 2 + mu + 2 * weight * largest) / mu
 
 
-def path_of(run: Run, root: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+def path_of(run: PlannedRun, root: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
     """Return the rounds [r] and the models W [r, classes, d] of a run; None if it diverged.
 
     Raises:
@@ -184,7 +184,7 @@ def path_of(run: Run, root: Path) -> tuple[NDArray[np.int64], NDArray[np.float64
     return rounds, np.concatenate([weight, models[:, classes * inputs :, None]], axis=2)
 
 
-def time_of(run: Run, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+def time_of(run: PlannedRun, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return t + gamma - E after each of the rounds, t the gradient steps of a client."""
     training = run.spec["training"]
     steps = training["local_steps"]
@@ -262,7 +262,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     return frame, made
 
 
-def panel(axes: Axes, run: Run, frame: pd.DataFrame, name: str) -> None:
+def panel(axes: Axes, run: PlannedRun, frame: pd.DataFrame, name: str) -> None:
     """Draw the errors in one objective, and their slopes in words."""
     import numpy as np
 

@@ -10,7 +10,7 @@ from pipeline.schema import PaperParams
 from pipeline.targets import Column, Query, Table
 
 if TYPE_CHECKING:
-    from pipeline.catalogue import Run
+    from pipeline.targets import PlannedRun
 
 MODELS = {"cnn": ("mnist", "sim0"), "rnn": ("sent140", "noniid")}
 REGIMES = {"cross_silo": "Cross-silo", "cross_device": "Cross-device"}
@@ -50,7 +50,7 @@ def rows(params: PaperParams) -> Mapping[str, str]:
     return METHODS
 
 
-def received(run: Run, root: Path, column: str) -> float | None:
+def received(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return the bytes of delta that a client of the last round received, None if the run diverged.
 
     rFedAvg+ sends the new model a second time, but a client that has it needs no model in the next round:

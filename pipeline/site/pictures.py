@@ -10,13 +10,13 @@ from pathlib import Path
 
 from fedcore.errors import DataError
 from fedcore.files import atomic, sha256_text, write_json
-from pipeline.handbook.papers import MADE
 from pipeline.papers import papers
 
 WIDTH, QUALITY = 760, 50
 FRONT, FRONT_WIDTH, NUMBERS = "table1", 1100, "numbers_sha256"
 SHOWN = ["row", "column", "mean", "std", "n", "seeds"]
 TOOL = "pdftoppm"
+MADE = "made.json"
 
 
 def make(reports: Path, out: Path, scale: str, commit: str, date: str) -> list[Path]:
