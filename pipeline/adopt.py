@@ -148,7 +148,7 @@ def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) 
 
 def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
     try:
-        return path.read_text(encoding="utf-8") == metrics.text(
+        return path.read_text(encoding="utf-8") == metrics.means_json(
             path.with_name(f"{name}.csv") for name in tables
         )
     except OSError:

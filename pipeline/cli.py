@@ -37,9 +37,9 @@ def schema() -> None:
 @app.command()
 def dvc() -> None:
     """Write dvc.yaml from the catalogue."""
-    from pipeline.dvcfile import text
+    from pipeline.dvcfile import dvc_yaml
 
-    write_text(Path("dvc.yaml"), text(PARAMS))
+    write_text(Path("dvc.yaml"), dvc_yaml(PARAMS))
     say("wrote dvc.yaml")
 
 
@@ -159,7 +159,7 @@ def runs(
     from pipeline.papers import catalogue_of
 
     catalogue = catalogue_of(PARAMS, scale, overlay)
-    kept = reference.FOLDER if missing else None
+    kept = reference.REFERENCE if missing else None
     for path in summaries(catalogue, report, row or (), column or (), seed or (), kept):
         say(path)
 
@@ -196,15 +196,15 @@ def reference(
     catalogue = catalogue_of(PARAMS, "paper", overlay)
     kept = reference.keep(catalogue, names or catalogue.names())
     pages = {
-        reference.FOLDER / "README.md": ("kept", reference.contents(reference.FOLDER)),
+        reference.REFERENCE / "README.md": ("kept", reference.contents(reference.REFERENCE)),
         Path("docs/fidelity.md"): (
             "scoreboard",
-            scoreboard.markdown(scoreboard.scoreboard(reference.FOLDER)),
+            scoreboard.markdown(scoreboard.scoreboard(reference.REFERENCE)),
         ),
     }
     for page, (name, part) in pages.items():
         marks.renew(page, name, part)
-    for path in (*kept.written, *pages, *picture.write(reference.FOLDER)):
+    for path in (*kept.written, *pages, *picture.write(reference.REFERENCE)):
         say(f"wrote {path}")
     for name, reason in kept.left.items():
         if names:
@@ -217,9 +217,9 @@ def metrics(
     out: Annotated[Path, typer.Option(help="The JSON file to write.")],
 ) -> None:
     """Write the means of tables as JSON, for `dvc metrics`."""
-    from pipeline.metrics import text
+    from pipeline.metrics import means_json
 
-    write_text(out, text(tables))
+    write_text(out, means_json(tables))
 
 
 @app.command()

@@ -22,7 +22,7 @@ TEMPLATE = "curves"
 CODE = ["Snakefile", "fedcore", "pipeline"]
 
 
-def text(params: Path) -> str:
+def dvc_yaml(params: Path) -> str:
     """Return dvc.yaml for the papers of a params.yaml."""
     catalogue = catalogue_of(params)
     papers = {paper: _paper(paper) for paper in catalogue.papers}

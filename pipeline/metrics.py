@@ -10,7 +10,7 @@ from pathlib import Path
 FILE = "metrics.json"
 
 
-def text(tables: Iterable[Path]) -> str:
+def means_json(tables: Iterable[Path]) -> str:
     """Return the means of tables as JSON; null where a run of the cell diverged.
 
     Args:

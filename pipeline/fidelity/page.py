@@ -17,7 +17,7 @@ from pipeline.report import agreement
 from pipeline.report.captions import watermark
 from pipeline.report.style import Labels, label
 
-TEMPLATES = Path(__file__).parent / "templates"
+BOARD_TEMPLATES = Path(__file__).parent / "templates"
 Names = Mapping[tuple[str, str], Labels]
 NAMELESS: Names = {}
 STATES: Mapping[str, str] = {
@@ -40,7 +40,7 @@ def write(board: Board, folder: Path = Path("reports"), names: Names = NAMELESS)
         "fidelity.csv": csv(board.cells),
         "fidelity-claims.csv": csv(board.claims),
         "fidelity.md": markdown(board),
-        "fidelity.html": html(board, names),
+        "fidelity.html": board_html(board, names),
     }
     for name, text in texts.items():
         write_text(folder / name, text)
@@ -56,12 +56,12 @@ def csv(frame: pd.DataFrame) -> str:
 
 def markdown(board: Board) -> str:
     """Return the summary, the tables' lines and the claims as Markdown."""
-    return _template("fidelity.md.j2").render(_context(board))
+    return _board_template("fidelity.md.j2").render(_context(board))
 
 
-def html(board: Board, names: Names = NAMELESS) -> str:
+def board_html(board: Board, names: Names = NAMELESS) -> str:
     """Return the whole board as a page that needs no other file; ``names`` as in ``write``."""
-    return _template("fidelity.html.j2").render(_context(board, names))
+    return _board_template("fidelity.html.j2").render(_context(board, names))
 
 
 def _context(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
@@ -114,14 +114,14 @@ def _counted(frame: pd.DataFrame) -> list[tuple[str, int]]:
     )
 
 
-def number(value: Any, pattern: str = "{:.6g}") -> str:
+def number_or_dash(value: Any, pattern: str = "{:.6g}") -> str:
     """Return a number in print; a dash where there is none."""
     return "–" if pd.isna(value) else pattern.format(value).replace("-", "−")
 
 
 def share(value: Any) -> str:
     """Return a share in per cent; a dash where there is none."""
-    return number(value, "{:.0%}")
+    return number_or_dash(value, "{:.0%}")
 
 
 def answer(value: Any) -> str:
@@ -140,15 +140,15 @@ def cell(value: Any) -> str:
 
 
 @cache
-def _template(name: str) -> Template:
+def _board_template(name: str) -> Template:
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(BOARD_TEMPLATES),
         autoescape=".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    for show in (number, share, answer, state, cell, label):
+    for show in (number_or_dash, share, answer, state, cell, label):
         environment.filters[show.__name__] = show
     return environment.get_template(name)

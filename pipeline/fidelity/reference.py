@@ -28,7 +28,7 @@ from pipeline.report.collect import made, refuse_changed, summary_of
 from pipeline.report.sittings import earlier_cells
 from pipeline.targets import Curves, Drawing, PlannedRun, Table
 
-FOLDER = Path("reports/reference")
+REFERENCE = Path("reports/reference")
 RUNS = "runs.csv"
 BUILDERS: Mapping[type, tuple[Callable[..., None], tuple[str, ...], tuple[str, ...]]] = {
     Table: (build_table.build, ("csv", "md", "html", "tex", "standalone"), ("csv", "md")),
@@ -47,7 +47,7 @@ class Kept:
     left: Mapping[str, str]
 
 
-def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder: Path = FOLDER) -> Kept:
+def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder: Path = REFERENCE) -> Kept:
     """Write the named reports, as far as their runs exist, and a line for each of these runs.
 
     Args:
@@ -132,7 +132,7 @@ def _runs(runs: Iterable[PlannedRun], root: Path, path: Path) -> Path:
     return path
 
 
-def kept_specs(paper: str, target: str, folder: Path = FOLDER) -> frozenset[str]:
+def kept_specs(paper: str, target: str, folder: Path = REFERENCE) -> frozenset[str]:
     """Return the first digits of the specifications whose runs a kept table holds; none of a figure's."""
     cells = earlier_cells(folder / paper / f"{target}.csv").values()
     return frozenset(spec for cell in cells for spec in cell.specs)

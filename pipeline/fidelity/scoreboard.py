@@ -10,7 +10,7 @@ import pandas as pd
 from pipeline.claims import Claim, ledger
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
-from pipeline.fidelity.page import number
+from pipeline.fidelity.page import number_or_dash
 from pipeline.papers import papers
 from pipeline.report.agreement import AGREES, DIFFERS, PERCENTAGES
 from pipeline.report.collect import REPRODUCTION
@@ -129,6 +129,9 @@ def _table(frame: pd.DataFrame, headings: Mapping[str, str]) -> str:
         "| :-- | :-- |" + " --: |" * len(headings),
     ]
     for line in frame.to_dict("records"):
-        shown = [*(f"{line[key]}" for key in KEYS), *(number(line[key], "{:.3g}") for key in headings)]
+        shown = [
+            *(f"{line[key]}" for key in KEYS),
+            *(number_or_dash(line[key], "{:.3g}") for key in headings),
+        ]
         lines.append(f"| {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"

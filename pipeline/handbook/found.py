@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.fidelity.reference import FOLDER
+from pipeline.fidelity.reference import REFERENCE
 from pipeline.fidelity.scoreboard import begun, claims, scoreboard
 from pipeline.papers import papers
 from pipeline.report.agreement import RULE
@@ -22,7 +22,7 @@ NOTHING = "No run at the paper's own scale has been kept yet."
 ADDRESS = "../img/reference"
 
 
-def found(name: str, folder: Path = FOLDER) -> Iterator[str]:
+def found(name: str, folder: Path = REFERENCE) -> Iterator[str]:
     """Return the lines of a paper's page about what was measured.
 
     Args:

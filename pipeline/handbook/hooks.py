@@ -11,7 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from pipeline.fidelity.reference import FOLDER as REFERENCE
+from pipeline.fidelity.reference import REFERENCE
 from pipeline.handbook import commands, papers, specification
 
 HOME = Path(__file__).parents[2]

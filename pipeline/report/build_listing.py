@@ -13,7 +13,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.report import captions, render
 from pipeline.report.captions import Caption
 from pipeline.report.collect import published_cells
-from pipeline.report.grid import Cell, Grid, groups
+from pipeline.report.grid import Grid, PrintedCell, groups
 from pipeline.targets import Listing, Paper
 
 COLUMNS = ("paper", "target", "row", "column", "value", "published_mean", "scale", "variant")
@@ -64,7 +64,7 @@ def build(
             (
                 entry.label,
                 tuple(
-                    Cell(word, published=_number(known.get((entry.key, column.key))))
+                    PrintedCell(word, published=_number(known.get((entry.key, column.key))))
                     for column, word in zip(columns, entry.words, strict=True)
                 ),
             )

@@ -27,7 +27,7 @@ Line = Mapping[Hashable, Any]
 
 
 @dataclass(frozen=True)
-class Cell:
+class PrintedCell:
     """One printed cell.
 
     Attributes:
@@ -68,7 +68,7 @@ class Grid:
     unit: str
     groups: tuple[tuple[str, int], ...]
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[PrintedCell, ...]], ...]
     caption: Caption
     corner: str = "Method"
     words: bool = False
@@ -143,7 +143,7 @@ def _best(lines: Mapping[Any, Line], found: Comparison, table: Table, column: Co
     return _number(lines[found.best, column.key]["mean"], _decimals(table, column))
 
 
-def _cell(line: Line, table: Table, column: Column, best: str | None, found: Comparison) -> Cell:
+def _cell(line: Line, table: Table, column: Column, best: str | None, found: Comparison) -> PrintedCell:
     n, seeds, diverged = (int(line[key]) for key in ("n", "seeds", "diverged"))
     decimals = _decimals(table, column)
     published = _with_std(line["published_mean"], line["published_std"], decimals)
@@ -151,14 +151,14 @@ def _cell(line: Line, table: Table, column: Column, best: str | None, found: Com
     if not n or math.isnan(line["mean"]):
         word = "diverged" if diverged else _word(_failed(line))
         mark = style.DIVERGED if diverged else ""
-        return Cell(word, mark=mark, published=published, about=_about(line, n, seeds, diverged, None))
+        return PrintedCell(word, mark=mark, published=published, about=_about(line, n, seeds, diverged, None))
     mean = _number(line["mean"], decimals)
     std = _number(line["std"], decimals)
     mark = (style.DIVERGED if diverged else "") + (PARTIAL if finished < seeds else "")
     bold = n == seeds and mean == best
     p = found.p.get(str(line["row"]))
     close = not bold and p is not None and p >= ALPHA
-    return Cell(mean, std, bold, close, mark, published, _about(line, n, seeds, diverged, p))
+    return PrintedCell(mean, std, bold, close, mark, published, _about(line, n, seeds, diverged, p))
 
 
 def _failed(line: Line) -> str:
@@ -197,7 +197,7 @@ def _caption(
     columns: tuple[Column, ...],
     paper: Paper,
     names: Mapping[str, str],
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...],
+    rows: tuple[tuple[str, tuple[PrintedCell, ...]], ...],
     compared: Mapping[str, Comparison],
     origin: Origin,
 ) -> Caption:

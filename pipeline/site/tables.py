@@ -11,8 +11,7 @@ import pandas as pd
 from pipeline.report import build_listing
 from pipeline.report.agreement import Agreement
 from pipeline.report.captions import Caption
-from pipeline.report.grid import Cell as Printed
-from pipeline.report.grid import Grid, arrange, groups
+from pipeline.report.grid import Grid, PrintedCell, arrange, groups
 from pipeline.site.survey import Shown
 from pipeline.targets import Listing, Table
 
@@ -46,12 +45,12 @@ class Distance:
 
 
 @dataclass(frozen=True)
-class Cell:
+class SiteCell:
     """A cell: its key in files, what is printed, and its distance, None where nothing was published."""
 
     row: str
     column: str
-    printed: Printed
+    printed: PrintedCell
     distance: Distance | None
 
 
@@ -66,7 +65,7 @@ class View:
     """
 
     grid: Grid
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[SiteCell, ...]], ...]
     legend: tuple[tuple[str, str, str], ...]
 
     @property
@@ -134,7 +133,7 @@ def words(shown: Shown) -> Grid:
         groups=groups(columns),
         columns=tuple(column.label for column in columns),
         rows=tuple(
-            (entry.label, tuple(Printed(texts.get((entry.key, column.key), "")) for column in columns))
+            (entry.label, tuple(PrintedCell(texts.get((entry.key, column.key), "")) for column in columns))
             for entry in listing.entries(params)
         ),
         caption=build_listing.caption(listing, shown.declared, shown.scale, params.variant),
@@ -151,8 +150,8 @@ def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[st
     ]
 
 
-def _cell(line: Line, printed: Printed, decimals: int) -> Cell:
-    return Cell(line["row"], line["column"], printed, distance(line, line["published_unit"], decimals))
+def _cell(line: Line, printed: PrintedCell, decimals: int) -> SiteCell:
+    return SiteCell(line["row"], line["column"], printed, distance(line, line["published_unit"], decimals))
 
 
 def _digits(table: Table, own: int | None) -> int:

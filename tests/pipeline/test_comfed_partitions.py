@@ -16,7 +16,7 @@ from fedcore.runner import load_data
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.fidelity import reference
-from pipeline.fidelity.reference import FOLDER
+from pipeline.fidelity.reference import REFERENCE
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import catalogue_of, papers
 from pipeline.papers.comfed.calibration import STEPS
@@ -75,11 +75,11 @@ def test_sizes_are_skewed_by_class_and_nearly_equal_by_client() -> None:
 
 def test_kept_runs_stand_on_the_draw_per_client_and_decide_nothing_about_the_other() -> None:
     kept = catalogue_of(HOME / "params.yaml", "paper", HOME / "data/editions.yaml")
-    runs = pd.read_csv(HOME / FOLDER / "comfed/runs.csv")["run"]
+    runs = pd.read_csv(HOME / REFERENCE / "comfed/runs.csv")["run"]
     assert {kept.index[run].spec["partition"]["convention"] for run in runs} == {"by_client"}
-    for path in (HOME / FOLDER / "comfed").iterdir():
+    for path in (HOME / REFERENCE / "comfed").iterdir():
         assert path.stem == "runs" or path.stem.endswith("_by_client")
-    lines = scoreboard(HOME / FOLDER).set_index(["paper", "reading"])
+    lines = scoreboard(HOME / REFERENCE).set_index(["paper", "reading"])
     assert lines.loc[("comfed", "paper"), ["measured", "in_part"]].tolist() == [0, 0]
     assert lines.loc[("comfed", "by_client"), "in_part"] == 16
 

@@ -13,7 +13,7 @@ from fedcore.errors import DataError
 from pipeline.checks import CHECKS
 from pipeline.claims import Claim
 from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, read
-from pipeline.fidelity.page import html, markdown, write
+from pipeline.fidelity.page import board_html, markdown, write
 from pipeline.papers import papers, published
 
 NAN = math.nan
@@ -234,7 +234,7 @@ def test_the_page_escapes_and_warns(printed: pd.DataFrame, tmp_path: Path) -> No
     cells.loc[0, "column"] = "<script>alert(1)</script>"
     claims = judged([claim(text="a > b & <b>c</b> | d")], reports("demo"), "demo")
     made = Board("demo", cells, by_table(cells), claims)
-    page = html(made)
+    page = board_html(made)
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "a &gt; b &amp; &lt;b&gt;c&lt;/b&gt; | d" in page
@@ -251,7 +251,7 @@ def test_the_page_escapes_and_warns(printed: pd.DataFrame, tmp_path: Path) -> No
 
 def test_no_watermark_at_paper_scale(printed: pd.DataFrame) -> None:
     cells = compare(printed, reports(), "paper")
-    page = html(Board("paper", cells, by_table(cells), judged([claim()], reports(), "paper")))
+    page = board_html(Board("paper", cells, by_table(cells), judged([claim()], reports(), "paper")))
     assert 'class="watermark"' not in page
     assert "not a reproduction" not in page
     assert page.count("<caption>") == page.count("<table>") == 1 + 1 + 5
@@ -261,7 +261,7 @@ def test_the_page_shows_labels_where_they_are_known(printed: pd.DataFrame) -> No
     cells = compare(printed, reports(), "paper")
     made = Board("paper", cells, by_table(cells), judged((), reports(), "paper"))
     names = {("p", "table1"): ({"a": "Method <A>"}, {"x": "Set X 10%"})}
-    page = html(made, names)
+    page = board_html(made, names)
     assert page.count("Method &lt;A&gt;</th>") == 3  # twice in table1, once where the released code is read
     assert page.count(">Set X 10%</td>") == 5
-    assert "Set X 10%" not in html(made)
+    assert "Set X 10%" not in board_html(made)

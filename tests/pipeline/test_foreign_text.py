@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from pipeline.report import plots, render
 from pipeline.report.captions import Caption
-from pipeline.report.grid import Cell, Grid
+from pipeline.report.grid import Grid, PrintedCell
 
 NASTY = (
     "<img src=x onerror=alert(1)> [a](b) **c** `d` x|y \\input{/etc/passwd} $x_{ %\n\n~^ & # λ 漢 \x1b[31m"
@@ -23,7 +23,7 @@ CLASSES = [r"\documentclass{article}", r"\documentclass[twocolumn]{article}"]
 
 def grid(columns: int = 8, text: str = "A table.") -> Grid:
     """Return a table as wide as Table I of rFedAvg, with published numbers."""
-    cells = tuple(Cell("95.04", "0.08", published="97.07 ± 0.34") for _ in range(columns))
+    cells = tuple(PrintedCell("95.04", "0.08", published="97.07 ± 0.34") for _ in range(columns))
     names = tuple(f"Sim {place}0%" for place in range(columns))
     return Grid("toy-table1", "%", (("MNIST", columns),), names, (("rFedAvg+", cells),), Caption("", (text,)))
 

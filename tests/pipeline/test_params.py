@@ -127,7 +127,9 @@ def test_generated_files_follow_the_schema(path: str) -> None:
 
 def test_dvc_file_follows_the_catalogue() -> None:
     found = (HOME / "dvc.yaml").read_text()
-    assert found == dvcfile.text(HOME / "params.yaml"), f"dvc.yaml is out of date; run `{dvcfile.COMMAND}`"
+    assert found == dvcfile.dvc_yaml(HOME / "params.yaml"), (
+        f"dvc.yaml is out of date; run `{dvcfile.COMMAND}`"
+    )
 
 
 def test_every_key_is_described() -> None:

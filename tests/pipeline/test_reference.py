@@ -235,11 +235,11 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
 )
 def test_pages_show_the_reference_that_is_here(path: str, name: str, part: Callable[[Path], str]) -> None:
     page = (HOME / path).read_text(encoding="utf-8")
-    assert inserted(page, name, part(HOME / reference.FOLDER)) == page
+    assert inserted(page, name, part(HOME / reference.REFERENCE)) == page
 
 
 def test_kept_reports_show_no_test_of_fewer_than_five_pairs() -> None:
-    for path in sorted((HOME / reference.FOLDER).glob("*/*.csv")):
+    for path in sorted((HOME / reference.REFERENCE).glob("*/*.csv")):
         kept = pd.read_csv(path)
         tested = kept[kept["p_best"].notna()] if "p_best" in kept else kept.iloc[:0]
         assert all(len(parsed(text)) >= FEWEST for text in tested.get("values", [])), path
@@ -251,7 +251,7 @@ def test_kept_reports_show_no_test_of_fewer_than_five_pairs() -> None:
 
 
 def test_the_picture_shows_the_reference_that_is_here() -> None:
-    kept = HOME / reference.FOLDER
+    kept = HOME / reference.REFERENCE
     assert picture.points(kept).to_csv(index=False) == (kept / f"{picture.NAME}.csv").read_text("utf-8")
     assert (kept / f"{picture.NAME}.svg").read_text("utf-8").startswith("<?xml")
 

@@ -17,7 +17,7 @@ from project import HOME
 
 from fedcore.files import canonical_json, sha256_file, sha256_text
 from fedcore.processor import processor
-from pipeline.fidelity.reference import FOLDER, RUNS
+from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.papers import catalogue_of
 from pipeline.targets import PlannedRun
 
@@ -56,7 +56,7 @@ def asked() -> Mapping[str, PlannedRun]:
 
 @pytest.fixture(scope="module")
 def kept() -> pd.DataFrame:
-    return pd.concat([pd.read_csv(path) for path in sorted((HOME / FOLDER).glob(f"*/{RUNS}"))])
+    return pd.concat([pd.read_csv(path) for path in sorted((HOME / REFERENCE).glob(f"*/{RUNS}"))])
 
 
 def test_kept_runs_are_those_that_the_targets_ask_for(

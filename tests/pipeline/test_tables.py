@@ -19,7 +19,7 @@ from pipeline.papers import published
 from pipeline.report import agreement, pdf, render
 from pipeline.report.captions import Caption
 from pipeline.report.collect import COLUMNS, Origin, tidy, verdict
-from pipeline.report.grid import Cell, Grid, arrange
+from pipeline.report.grid import Grid, PrintedCell, arrange
 from pipeline.targets import Column, Paper, PlannedRun, Query, Table
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -272,7 +272,7 @@ def test_a_table_compiles(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on PATH")
 def test_a_wide_table_is_not_cut(tmp_path: Path) -> None:
     """TeX warns of what is wider than the text, which is as wide as what is cropped to."""
-    cell = Cell("-100.00", "100.00")
+    cell = PrintedCell("-100.00", "100.00")
     rows = (("RADFed", (cell,) * 14),)
     wide = Grid("wide", "%", (("F1", 14),), ("COVFEAT-G",) * 14, rows, Caption("", ("A table.",)))
     source = tmp_path / "wide.tex"
