@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.discrepancy import mmd
+from fedcore.lazy import torch
 
 Array = NDArray[np.floating]
 
@@ -30,8 +31,6 @@ def mean_feature_distances(features: Sequence[Array]) -> NDArray[np.float64]:
 def kernel_mmd(x: Array, z: Array) -> float:
     """Return the MMD of points ``x`` [n, d] and ``z`` [m, d] under a Gaussian kernel whose bandwidth is the
     median distance of the pooled points. FedAvgR, Section 4, leaves kernel and bandwidth open."""
-    import torch
-
     points = (torch.as_tensor(array, dtype=torch.float64) for array in (x, z))
     return mmd("kernel", *points)
 

@@ -6,18 +6,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.errors import CheckpointError, DamagedCheckpoint
 from fedcore.files import atomic
+from fedcore.lazy import Tensor, torch
 from fedcore.parts import State
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
 
 FORMAT = 2
 
@@ -61,8 +58,6 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
         DamagedCheckpoint: the file is damaged, of an older format, or not as it was written.
         CheckpointError: it belongs to another specification (the first difference is named).
     """
-    import torch
-
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+from fedcore.lazy import Tensor, torch
 
 Discrepancy = Literal["kernel", "mean"]
 
@@ -39,8 +37,6 @@ def mean_gradient(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor
 
 def kernel_gradient(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Return ``kernel_discrepancy`` and its gradient [n, d] in x, the bandwidth taken as a constant."""
-    import torch
-
     k, variance, signed = _kernel(x, z, weights)
     pull = k[: len(x)] * signed
     away = pull @ torch.cat([x, z]) - pull.sum(dim=1, keepdim=True) * x
@@ -49,8 +45,6 @@ def kernel_gradient(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tens
 
 def _kernel(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the kernel matrix of the pooled points, s^2, and each point's signed weight."""
-    import torch
-
     points = torch.cat([x, z])
     signed = torch.cat([weights, z.new_full((len(z),), -1 / len(z))])
     gram = points @ points.T
@@ -62,8 +56,6 @@ def _kernel(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tens
 
 def _median(distances: Tensor, weights: Tensor) -> Tensor:
     """Return the median over pairs of different points with a weight; 1 if it is 0 or there is no pair."""
-    import torch
-
     if not weights.all():
         present = weights.nonzero().flatten()
         distances = distances[present[:, None], present]
@@ -75,7 +67,5 @@ def _median(distances: Tensor, weights: Tensor) -> Tensor:
 @lru_cache(maxsize=64)
 def _pairs(count: int, device: torch.device) -> Tensor:
     """Return the places of the pairs of different rows in a flattened [count, count] matrix."""
-    import torch
-
     first, second = torch.triu_indices(count, count, offset=1, device=device)
     return first * count + second

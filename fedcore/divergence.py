@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING
 
 from fedcore.analysis import divergence_from_centralised, divergence_of_updates
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor, torch
 from fedcore.parts import Job, Part, Plan, Run, State, Upload
 from fedcore.schedule.centralised import train_pooled
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,6 @@ class Divergence(Part):
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Keep the inner round's models; the first job of the next one closes it."""
-        import torch
-
         if job.stage != state.values["inner"]["stage"]:
             self._close(run, state)
         clients = state.values["inner"]["clients"]

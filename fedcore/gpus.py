@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
+from fedcore.lazy import torch
 from fedcore.warm import private
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -117,6 +118,4 @@ def _visible() -> list[str]:
     given = os.environ.get(VARIABLE)
     if given is not None:
         return [name.strip() for name in given.split(",") if name.strip() not in {"", "-1"}]
-    import torch
-
     return [str(number) for number in range(torch.cuda.device_count())]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedcore import core_yaml
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, read_object, sha256_file, sha256_text
 
@@ -154,8 +155,6 @@ def _changes(folder: Path) -> Iterator[str]:
 
 def _inconsistent(folder: Path, expected: str) -> Iterator[str]:
     """Compare the specification with the hashes that other files state, and check the seal of timing.json."""
-    from fedcore import core_yaml
-
     try:
         spec = core_yaml.parsed((folder / SPEC).read_bytes(), SPEC)
         if sha256_text(canonical_json(spec)) != expected:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from math import isfinite, nan
-from typing import TYPE_CHECKING
 
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor, torch
 from fedcore.local.engine import forward, outputs
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.parts import Run, State
-    from fedcore.problem import Block, Problem
-    from fedcore.spec import Spec
+from fedcore.parts import Run, State
+from fedcore.problem import Block, Problem
+from fedcore.spec import Spec
 
 MEASURED = ("train_", "test_", "validation_")
 
@@ -75,8 +71,6 @@ def f1(predicted: Tensor, y: Tensor, classes: int) -> float:
         predicted, y: predicted and true labels [n].
         classes: number of classes.
     """
-    import torch
-
     hits = torch.bincount(y[predicted == y], minlength=classes).double()
     seen = (torch.bincount(y, minlength=classes) + torch.bincount(predicted, minlength=classes)).double()
     scores = 2 * hits / seen.clamp(min=1)
@@ -92,8 +86,6 @@ def auc(margins: Tensor, y: Tensor) -> float:
         margins: how much more the model speaks for class 1 than for class 0 [n].
         y: labels 0 and 1 [n].
     """
-    import torch
-
     ours = margins[y == 1]
     others = margins[y == 0].sort().values
     below = torch.searchsorted(others, ours) + torch.searchsorted(others, ours, right=True)
@@ -113,8 +105,6 @@ def _tested(run: Run, w: Tensor, block: Block) -> tuple[Tensor, Tensor]:
 
 def finite(models: Tensor) -> bool:
     """Whether every parameter is a finite number."""
-    import torch
-
     return bool(torch.isfinite(models).all())
 
 
@@ -162,8 +152,6 @@ def _clustered(run: Run, state: State, with_train: bool) -> dict[str, float]:
 
 def _label_weights(problem: Problem, client: int) -> Tensor:
     """Return a weight for each test row [n]: the client's label distribution, spread over the test rows."""
-    import torch
-
     block = problem.clients[client]
     test = torch.bincount(problem.test.y, minlength=problem.classes).double().clamp(min=1)
     own = torch.bincount(block.y, minlength=problem.classes).double()

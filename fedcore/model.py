@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.data import Source
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor, functional, torch
 from fedcore.options import Options
 from fedcore.vectors import Layout
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
 
 Parameters = Mapping[str, "Tensor"]
 
@@ -92,9 +89,7 @@ class Classifier:
 
     def losses(self, scores: Tensor, y: Tensor) -> Tensor:
         """Return the cross-entropy of each sample [batch]."""
-        from torch.nn.functional import cross_entropy
-
-        return cross_entropy(scores, y, reduction="none")
+        return functional.cross_entropy(scores, y, reduction="none")
 
     def correct(self, scores: Tensor, y: Tensor) -> Tensor:
         """Return whether the largest score is the label's [batch]."""
@@ -120,8 +115,6 @@ def start(
     Raises:
         SpecError: the file that ``init`` names is missing, unreadable or does not fit the model.
     """
-    import torch
-
     arrays = model.initial(rng)
     if init == "zeros":
         arrays |= {name: np.zeros(shape) for name, shape in model.trainable.shapes.items()}

@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from fedcore.lazy import Tensor
+from fedcore.problem import Problem
+from fedcore.rng import Streams
+from fedcore.spec import Spec
+
+if TYPE_CHECKING:
     from fedcore.local.engine import Engine
-    from fedcore.problem import Problem
-    from fedcore.rng import Streams
-    from fedcore.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,15 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.data import Dataset, Partition, Rows
 from fedcore.errors import DataError, SpecError
+from fedcore.lazy import Tensor, torch
 from fedcore.model import Model, Shape
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from fedcore.spec import Spec
+from fedcore.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -92,8 +87,6 @@ def make(
     Raises:
         DataError: no client holds any row, or there are no test rows.
     """
-    import torch
-
     order = np.concatenate([*partition.clients, np.empty(0, np.int64)]).astype(np.int64)
     if not len(order):
         raise DataError("partition: no client holds any row")

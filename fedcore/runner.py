@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fedcore import __version__, checkpoint, core_yaml, metrics
@@ -40,6 +39,7 @@ from fedcore.files import (
     write_text,
 )
 from fedcore.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
+from fedcore.lazy import torch
 from fedcore.local import engines, fixed
 from fedcore.metrics import by_client
 from fedcore.options import differences, shown, validate

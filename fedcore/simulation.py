@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Tensor
 from fedcore.local.train import make_task
 from fedcore.metrics import finite, measure
 from fedcore.parts import Job, Plan, Run, State, Traffic, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:

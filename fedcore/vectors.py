@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.errors import SpecError
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+from fedcore.lazy import Tensor, torch
 
 
 @dataclass(frozen=True)
@@ -53,8 +49,6 @@ class Layout:
         Raises:
             SpecError: a parameter is missing or has another shape.
         """
-        import torch
-
         flat = torch.empty(self.size, dtype=dtype)
         for name, shape in self.shapes.items():
             if name not in arrays:

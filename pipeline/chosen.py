@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedcore.errors import DataError
+from fedcore.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.params import overlay
 from pipeline.search import best

@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints
 
 from fedcore import core_yaml
 from fedcore.errors import SpecError
+from fedcore.lazy import pd
 from fedcore.options import Options, nearest, validate
 from pipeline.checks import CHECKS, Cell, Check, Finding
 from pipeline.papers import FOLDER
+from pipeline.report.shared import shared_means
 from pipeline.stand_ins import ON_STAND_IN, stands_in
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Status = Literal[
     "reproduced", "not reproduced", "not tested at this scale", "not enough runs", "on stand-in data"
@@ -132,8 +131,6 @@ def printed_results(paper: str, path: Path) -> pd.DataFrame:
         paper: the paper's name.
         path: its published.csv.
     """
-    import pandas as pd
-
     frame = pd.read_csv(path, dtype={"row": str, "column": str})
     return frame[["target", "row", "column", "mean", "std"]].assign(paper=paper, n=1)
 
@@ -188,8 +185,6 @@ def _so_far(claim: Claim, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[s
 
     Cells are compared on the runs that all of a column's have.
     """
-    from pipeline.report.shared import shared_means
-
     begun = {
         cell: line
         for cell, line in cells.items()

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from fedcore.errors import FedcoreError, say
 from fedcore.files import write_text
+from fedcore.revision import commit
+from pipeline import audit as auditing
+from pipeline.adopt import apply, forget, inspect
+from pipeline.chosen import chosen as choice
+from pipeline.docs import FILES
+from pipeline.dvcfile import dvc_yaml
+from pipeline.explain import cell_facts, listing, summaries
+from pipeline.explain import text as cell_text
+from pipeline.fidelity import marks, picture, scoreboard
+from pipeline.fidelity import reference as keeping
+from pipeline.fidelity.board import board
+from pipeline.fidelity.page import write as write_board
+from pipeline.metrics import means_json
+from pipeline.papers import catalogue_of
+from pipeline.params import configuration
+from pipeline.prune import orphans, remove
+from pipeline.report.partial import write as write_partial
+from pipeline.report.pdf import compile_document
+from pipeline.report.stage import build as build_report
+from pipeline.report.style import labels
+from pipeline.rulegraph import draw as draw_rulegraph
+from pipeline.site import pictures as paper_pictures
+from pipeline.site.build import build as build_site
 
 app = typer.Typer(
     help="Generate what follows from the schema and the catalogue, and look into the catalogue.",
@@ -27,8 +52,6 @@ Overlay = Annotated[
 @app.command()
 def schema() -> None:
     """Write params.schema.json and docs/params.md from the schema."""
-    from pipeline.docs import FILES
-
     for path, text in FILES.items():
         write_text(Path(path), text())
         say(f"wrote {path}")
@@ -37,8 +60,6 @@ def schema() -> None:
 @app.command()
 def dvc() -> None:
     """Write dvc.yaml from the catalogue."""
-    from pipeline.dvcfile import dvc_yaml
-
     write_text(Path("dvc.yaml"), dvc_yaml(PARAMS))
     say("wrote dvc.yaml")
 
@@ -46,8 +67,6 @@ def dvc() -> None:
 @app.command()
 def targets() -> None:
     """List the reports that can be asked for, with the number of runs that each needs."""
-    from pipeline.explain import listing
-
     say(*listing(PARAMS).split("\n"))
 
 
@@ -58,10 +77,7 @@ def explain(
     column: Annotated[str, typer.Option(help="The column, by key or label.")],
 ) -> None:
     """Say which runs a cell was made of: folders, seeds, hashes of spec, data and partition, commit, time."""
-    from pipeline.explain import cell_facts, text
-    from pipeline.papers import catalogue_of
-
-    say(*text(cell_facts(catalogue_of(PARAMS), report, row, column)).split("\n"))
+    say(*cell_text(cell_facts(catalogue_of(PARAMS), report, row, column)).split("\n"))
 
 
 @app.command()
@@ -70,11 +86,8 @@ def report(
     params: Params = PARAMS,
 ) -> None:
     """Write a report in all its forms from finished runs; `snakemake` calls this once they are there."""
-    from pipeline.papers import catalogue_of
-    from pipeline.report.stage import build
-
     catalogue = catalogue_of(params)
-    for path in build(catalogue, *catalogue.named(report)):
+    for path in build_report(catalogue, *catalogue.named(report)):
         say(f"wrote {path}")
 
 
@@ -83,11 +96,8 @@ def partial(
     report: Annotated[str, typer.Argument(help="A table's path, such as reports/rfedavg/table1.csv.")],
 ) -> None:
     """Write a table of the runs that are finished; a cell without any says of what its runs failed."""
-    from pipeline.papers import catalogue_of
-    from pipeline.report.partial import write
-
     catalogue = catalogue_of(PARAMS)
-    for path in write(catalogue, *catalogue.named(report)):
+    for path in write_partial(catalogue, *catalogue.named(report)):
         say(f"wrote {path}")
 
 
@@ -96,8 +106,6 @@ def prune(
     delete: Annotated[bool, typer.Option(help="Delete them; otherwise they are only listed.")] = False,
 ) -> None:
     """List runs in results/ that no target needs any more, at any scale."""
-    from pipeline.prune import orphans, remove
-
     found = orphans(PARAMS, Path("results"))
     for folder in found:
         say(folder)
@@ -109,9 +117,6 @@ def prune(
 @app.command()
 def adopt() -> None:
     """After `dvc checkout` or `dvc pull` into a used folder: let hashes decide which files are up to date."""
-    from pipeline.adopt import apply, forget, inspect
-    from pipeline.papers import catalogue_of
-
     decision = inspect(catalogue_of(PARAMS))
     forget()
     say(decision)
@@ -126,16 +131,11 @@ def fidelity(
     ] = None,
 ) -> None:
     """Write reports/fidelity.{csv,md,html} and fidelity-claims.csv: what was published beside ours."""
-    from pipeline.fidelity.board import board
-    from pipeline.fidelity.page import write
-    from pipeline.papers import catalogue_of
-    from pipeline.report.style import labels
-
     catalogue = catalogue_of(PARAMS, scale)
     made = board(catalogue.params.scale)
     beside = {*made.cells[["paper", "beside"]].itertuples(index=False, name=None)}
     known = {name: labels(catalogue, *name) for name in beside if "/".join(name) in catalogue.names()}
-    for path in write(made, names=known):
+    for path in write_board(made, names=known):
         say(f"wrote {path}")
 
 
@@ -154,12 +154,8 @@ def runs(
     overlay: Overlay = None,
 ) -> None:
     """List the result files that a report's cells need, for `snakemake $(python -m pipeline runs ...)`."""
-    from pipeline.explain import summaries
-    from pipeline.fidelity import reference
-    from pipeline.papers import catalogue_of
-
     catalogue = catalogue_of(PARAMS, scale, overlay)
-    kept = reference.REFERENCE if missing else None
+    kept = keeping.REFERENCE if missing else None
     for path in summaries(catalogue, report, row or (), column or (), seed or (), kept):
         say(path)
 
@@ -173,12 +169,7 @@ def chosen(
     overlay: Overlay = None,
 ) -> None:
     """Print what a search chose, as a file for `--configfile` or to be copied into params.yaml."""
-    import yaml
-
-    from pipeline.chosen import chosen
-    from pipeline.papers import catalogue_of
-
-    found = chosen(catalogue_of(PARAMS, scale, overlay), report)
+    found = choice(catalogue_of(PARAMS, scale, overlay), report)
     say(*yaml.safe_dump(found, sort_keys=False).splitlines())
 
 
@@ -190,21 +181,18 @@ def reference(
     overlay: Overlay = None,
 ) -> None:
     """Keep what was measured at paper scale: reports/reference/, and the scoreboard in docs/fidelity.md."""
-    from pipeline.fidelity import marks, picture, reference, scoreboard
-    from pipeline.papers import catalogue_of
-
     catalogue = catalogue_of(PARAMS, "paper", overlay)
-    kept = reference.keep(catalogue, names or catalogue.names())
+    kept = keeping.keep(catalogue, names or catalogue.names())
     pages = {
-        reference.REFERENCE / "README.md": ("kept", reference.contents(reference.REFERENCE)),
+        keeping.REFERENCE / "README.md": ("kept", keeping.contents(keeping.REFERENCE)),
         Path("docs/fidelity.md"): (
             "scoreboard",
-            scoreboard.markdown(scoreboard.scoreboard(reference.REFERENCE)),
+            scoreboard.markdown(scoreboard.scoreboard(keeping.REFERENCE)),
         ),
     }
     for page, (name, part) in pages.items():
         marks.renew(page, name, part)
-    for path in (*kept.written, *pages, *picture.write(reference.REFERENCE)):
+    for path in (*kept.written, *pages, *picture.write(keeping.REFERENCE)):
         say(f"wrote {path}")
     for name, reason in kept.left.items():
         if names:
@@ -217,17 +205,13 @@ def metrics(
     out: Annotated[Path, typer.Option(help="The JSON file to write.")],
 ) -> None:
     """Write the means of tables as JSON, for `dvc metrics`."""
-    from pipeline.metrics import means_json
-
     write_text(out, means_json(tables))
 
 
 @app.command()
 def rulegraph() -> None:
     """Draw docs/img/rulegraph.svg: the rules between the data and the site. Needs Graphviz."""
-    from pipeline.rulegraph import draw
-
-    say(f"wrote {draw(Path('docs/img/rulegraph.svg'))}")
+    say(f"wrote {draw_rulegraph(Path('docs/img/rulegraph.svg'))}")
 
 
 @app.command()
@@ -240,8 +224,6 @@ def audit(
 
     Example: uv run --group audit python -m pipeline audit
     """
-    from pipeline import audit as auditing
-
     service = ("--vulnerability-service", "osv", "--osv-url", osv) if osv else ()
     asked, found = auditing.audit(Path("pyproject.toml"), service)
     for line in found:
@@ -263,18 +245,12 @@ def pictures(
 
     With ``--front``: docs/img/table1.png alone, which README shows, from reports/<primary paper>/table1.pdf.
     """
-    from datetime import UTC, datetime
-
-    from fedcore.revision import commit
-    from pipeline.params import configuration
-    from pipeline.site import pictures
-
     if front:
         target = Path("docs/img/table1.png")
-        pictures.front(reports, configuration(PARAMS)["primary_paper"], target)
+        paper_pictures.front(reports, configuration(PARAMS)["primary_paper"], target)
         typer.echo(f"wrote {target}")
         return
-    made = pictures.make(
+    made = paper_pictures.make(
         reports, Path("docs/img/papers"), scale, commit()[:10], f"{datetime.now(UTC):%Y-%m-%d}"
     )
     say(f"wrote {len(made)} pictures below docs/img/papers")
@@ -283,18 +259,13 @@ def pictures(
 @app.command()
 def pdf(source: Path, target: Path) -> None:
     """Compile a standalone table."""
-    from pipeline.report.pdf import compile_document
-
     compile_document(source, target)
 
 
 @app.command()
 def site(params: Params = PARAMS) -> None:
     """Build reports/site/ from the reports and runs that exist; missing ones are shown as missing."""
-    from pipeline.params import configuration
-    from pipeline.site.build import build
-
-    say(f"wrote {build(configuration(params))}")
+    say(f"wrote {build_site(configuration(params))}")
 
 
 def main() -> None:

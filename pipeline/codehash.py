@@ -21,6 +21,7 @@ from fedcore.registry import find
 
 HOME = Path(__file__).parent.parent
 OURS = ("fedcore", "pipeline")
+LAZY = "fedcore.lazy"  # its names stand for packages of others
 CONTRIBUTED = "fedcore_plugins."
 RUN = ("fedcore.runner:run",)
 PARTITION = (
@@ -243,7 +244,7 @@ def _module(name: str) -> _Module:
 
 @cache
 def _path(module: str) -> Path | None:
-    if not module.startswith(OURS):
+    if not module.startswith(OURS) or module == LAZY:
         return None
     if module.startswith(CONTRIBUTED):
         return Path(str(sys.modules[module].__file__)) if module in sys.modules else None

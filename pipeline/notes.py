@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+from fedcore.lazy import pd
 
 
 def stopped(printed: int) -> Callable[[pd.DataFrame], str]:

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from pipeline.schema import PaperParams
-    from pipeline.targets import Best, PlannedRun
+from fedcore.lazy import pd
+from pipeline.report.collect import final_of
+from pipeline.schema import PaperParams
+from pipeline.targets import Best, PlannedRun
 
 LONG = 100
 ENOUGH = 3
@@ -88,7 +86,5 @@ def best(cells: pd.DataFrame, wanted: Best) -> str | None:
 
 def validation_score(run: PlannedRun, root: Path, metric: str = "accuracy") -> float | None:
     """Return a run's last score on validation rows in per cent; None if it diverged."""
-    from pipeline.report.collect import final_of
-
     final = final_of(run, root)
     return 100 * final[f"validation_{metric}"] if final else None

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fedcore.aggregate.mean import sample_weights, weighted_sum
+from fedcore.lazy import Tensor
 from fedcore.parts import Aggregation, Run, State, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)

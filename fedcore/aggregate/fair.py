@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fedcore.aggregate.mean import sample_weights, weighted_sum
+from fedcore.lazy import Tensor
 from fedcore.local.engine import mean_loss
 from fedcore.parts import Aggregation, Run, State, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)

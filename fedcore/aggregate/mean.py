@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from fedcore.lazy import Tensor, torch
 from fedcore.options import FLOAT
 from fedcore.parts import Aggregation, Run, State, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 Weights = Literal["nk", "uniform"]
 
@@ -37,8 +34,6 @@ def sample_weights(uploads: list[Upload]) -> list[float]:
 
 def changes(model: Tensor, uploads: list[Upload]) -> Iterator[Tensor]:
     """Yield each upload's distance from ``model`` [d], one after another in the same memory."""
-    import torch
-
     change = torch.empty_like(model)
     for upload in uploads:
         yield torch.sub(upload.model, model, out=change)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
 
 from fedcore.aggregate.mean import weighted_sum
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor, torch
 from fedcore.local.engine import CHUNK, features
 from fedcore.model import Classifier
 from fedcore.parts import Aggregation, Run, State, Upload
-
-if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
-
-    from fedcore.problem import Problem
+from fedcore.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,6 @@ class LearnedMixture(Aggregation):
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Learn p, keep it, and return sum_k p_k w_k - w [d]."""
-        import torch
-
         clients = torch.tensor([upload.client for upload in uploads], device=model.device)
         share = sum(upload.samples for upload in uploads) / sum(run.problem.sizes)
         kept = _shares(run, state) if self.reset else state.server["mixture"].clone()
@@ -109,8 +105,6 @@ class LearnedMixture(Aggregation):
         Returns:
             p before the first and after each pass over the rows [passes + 1, K].
         """
-        import torch
-
         n, classes, _ = scores.shape
         size = n if self.batch == "full" else min(self.batch, n)
         left = -(-n // size) * self.epochs if self.epochs is not None else self.steps or 0
@@ -134,8 +128,6 @@ class LearnedMixture(Aggregation):
 
 def client_scores(problem: Problem, models: list[Tensor], x: Tensor) -> Tensor:
     """Return every model's class scores h_k(x) [rows, classes, K]; fixed features are computed once."""
-    import torch
-
     model = problem.model
     fixed = all(name in {model.head, "bias"} for name in model.trainable.shapes)
     phi = features(problem, models[0], x) if fixed else None
@@ -152,8 +144,6 @@ def client_scores(problem: Problem, models: list[Tensor], x: Tensor) -> Tensor:
 
 def project_simplex(v: Tensor) -> Tensor:
     """Return the point of the probability simplex nearest to ``v`` [K]."""
-    import torch
-
     ordered = v.sort(descending=True).values
     excess = ordered.cumsum(dim=0) - 1
     places = torch.arange(1, len(v) + 1, device=v.device)

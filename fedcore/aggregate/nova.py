@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fedcore.aggregate.mean import sample_weights, weighted_sum
+from fedcore.lazy import Tensor
 from fedcore.local.accumulation import norm
 from fedcore.parts import Aggregation, Run, State, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Effective = Literal["norm", "steps", "one"]
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from fedcore.lazy import Tensor
 from fedcore.parts import Aggregation, Run, State, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Decay = Literal["constant", "polynomial", "hinge"]
 

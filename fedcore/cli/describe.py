@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from fedcore import describe as described
+from fedcore.describe import KINDS, listing
 from fedcore.errors import SpecError, say
+from fedcore.taxonomy import FORMATS, table
 
 
 class Format(StrEnum):
@@ -27,8 +30,6 @@ def list_plugins(
 
     Example: fedcore list algorithms
     """
-    from fedcore.describe import KINDS, listing
-
     if kind is not None:
         say(*listing(kind).split("\n"))
         return
@@ -51,14 +52,10 @@ def describe(
         return
     if name is None:
         raise SpecError("describe: expected a name from 'fedcore list', or --taxonomy")
-    from fedcore import describe as described
-
     say(*described.describe(name).split("\n"))
 
 
 def _tables(number: str | None, format: Format) -> list[str]:
-    from fedcore.taxonomy import FORMATS, table
-
     if number is not None and not number.isdigit():
         raise SpecError(f"taxonomy: got {number!r}, expected 1, 2 or 3")
     numbers = (1, 2, 3) if number is None else (int(number),)

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcore import failures
+from fedcore import failures, runner
+from fedcore.batch import execute, orders
 from fedcore.cli import data
 from fedcore.cli.describe import describe, list_plugins
 from fedcore.cli.options import Mirror, Root
@@ -22,6 +23,10 @@ from fedcore.cli.verify import verify
 from fedcore.data import Source
 from fedcore.errors import FedcoreError, say
 from fedcore.files import exclusive
+from fedcore.gpus import claimed
+from fedcore.partitioning.stats import warn_of_empty
+from fedcore.progress import reporter
+from fedcore.spec import load
 
 app = typer.Typer(
     name="fedcore",
@@ -73,11 +78,6 @@ def run(
 
     Example: fedcore run examples/fedprox.yaml --out out/fedprox
     """
-    from fedcore import runner
-    from fedcore.partitioning.stats import warn_of_empty
-    from fedcore.progress import reporter
-    from fedcore.spec import load
-
     settings = runner.Settings(
         partition_file,
         Source(root, mirror),
@@ -119,9 +119,6 @@ def run_batch(
     is; another result there is replaced. A run that fails does not stop the others; the command then ends
     with exit code 2.
     """
-    from fedcore.batch import execute, orders
-    from fedcore.gpus import claimed
-
     with nullcontext() if device == "cpu" else claimed(gpu_percent):
         failed = execute(
             orders(batch),

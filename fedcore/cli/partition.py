@@ -12,6 +12,10 @@ from fedcore.data import Source
 from fedcore.errors import say
 from fedcore.files import sha256_file, write_json
 from fedcore.integrity import sealed
+from fedcore.partitioning import build as partitioning
+from fedcore.partitioning.figure import draw, write
+from fedcore.partitioning.stats import label_counts, of_data, statistics, warn_of_empty
+from fedcore.spec import load
 
 
 def partition(
@@ -26,10 +30,6 @@ def partition(
 
     Example: fedcore partition examples/fedavg.yaml --out out/partition
     """
-    from fedcore.partitioning import build as partitioning
-    from fedcore.partitioning.stats import label_counts, of_data, statistics, warn_of_empty
-    from fedcore.spec import load
-
     checked = load(spec)
     plugin, options = checked.plugin("partition")
     loader, data_options = checked.plugin("data")
@@ -41,8 +41,6 @@ def partition(
     digest = {"partition.npz_sha256": sha256_file(out / "partition.npz")} | ({"code": code} if code else {})
     write_json(out / "stats.json", sealed({**of_data(dataset), **described, **digest}))
     if figure:
-        from fedcore.partitioning.figure import draw, write
-
         counts = label_counts(made.clients, dataset.train.y, dataset.classes)
         subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"
         write(draw(counts, made.note, subtitle), out / "partition")

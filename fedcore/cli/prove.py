@@ -5,17 +5,18 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from fedcore.cli.options import Mirror, Root
+from fedcore.core_yaml import parsed
+from fedcore.data import Source
 from fedcore.errors import SpecError, say
-
-if TYPE_CHECKING:
-    from fedcore.data import Source
-    from fedcore.proving.finding import Check
-    from fedcore.registry import Plugin
+from fedcore.proving import algorithms, data, partitions
+from fedcore.proving.finding import Check, findings
+from fedcore.proving.plugin import register
+from fedcore.registry import Plugin
 
 
 def prove(
@@ -35,10 +36,6 @@ def prove(
 
     Example: fedcore test plugins/algorithms/fedclip.py --set length=0.5
     """
-    from fedcore.data import Source
-    from fedcore.proving.finding import findings
-    from fedcore.proving.plugin import register
-
     options = dict(map(_option, set_ or ()))
     failed = 0
     with tempfile.TemporaryDirectory() as name:
@@ -58,22 +55,14 @@ def _checks(
     kind: str, plugin: Plugin, options: dict[str, Any], folder: Path, source: Source, file: Path
 ) -> Iterator[tuple[str, Check]]:
     if kind == "algorithm":
-        from fedcore.proving import algorithms
-
         return algorithms.checks(plugin, options, folder)
     if kind == "partition":
-        from fedcore.proving import partitions
-
         return partitions.checks(plugin, options)
-    from fedcore.proving import data
-
     return data.checks(plugin, options, source, file)
 
 
 def _option(text: str) -> tuple[str, Any]:
     """Split key=value; the value is read as YAML."""
-    from fedcore.core_yaml import parsed
-
     key, sign, value = text.partition("=")
     if not sign:
         raise SpecError(f"--set: got {text!r}, expected key=value")

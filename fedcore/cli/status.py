@@ -6,16 +6,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Column, Table
+from rich.text import Text
 
 from fedcore.cli.extensions import extensions
 from fedcore.errors import plain, say
 from fedcore.status import FINISHED, Status, counts, seconds_left, survey
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 PLANS = "fedcore.plan"
 SHOWN = 12
@@ -104,12 +107,6 @@ def clock(seconds: float) -> str:
 
 def view(found: list[Status]) -> RenderableType:
     """Return the live view: a bar, the counts, a row a running run, and failures."""
-    from rich.console import Group
-    from rich.markup import escape
-    from rich.progress_bar import ProgressBar
-    from rich.table import Column, Table
-    from rich.text import Text
-
     ended = sum(run.state in FINISHED for run in found)
     numbers = [f"[{COLOURS.get(s, 'white')}]{n} {s}[/]" for s, n in counts(found).items()]
     head = Text.from_markup(f"{ended} of {len(found)} runs: " + ", ".join([*numbers, *_left(found)]))
@@ -139,8 +136,6 @@ def _watched(look: Callable[[], list[Status]], every: float) -> list[Status]:
     """Look again and again until nothing is running or to come; returns what was seen last."""
     found = look()
     if sys.stdout.isatty():
-        from rich.live import Live
-
         with Live(view(found), auto_refresh=False) as live:
             while not _over(found):
                 time.sleep(every)

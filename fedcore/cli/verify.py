@@ -9,6 +9,7 @@ import typer
 
 from fedcore.cli.extensions import extensions
 from fedcore.errors import DataError, say
+from fedcore.integrity import check
 
 CHECKS = "fedcore.verify"
 
@@ -29,8 +30,6 @@ def verify(
 
     Example: fedcore verify results/rfedavg
     """
-    from fedcore.integrity import check
-
     if not results.is_dir():
         raise DataError(f"{results}: no such folder")
     found = check(results)

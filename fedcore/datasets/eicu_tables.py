@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.errors import DataError
+from fedcore.lazy import pd
 from fedcore.readers.csv import read_table
 from fedcore.readers.npz import whole
 from fedcore.readers.parquet import read_parquet
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ID = "patientunitstayid"
 PHYSIOLOGY = [
@@ -191,8 +189,6 @@ def with_hospitals(paths: Mapping[str, Path]) -> Stays:
 
 def _numbers(frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
     """Turn columns into numbers: "> 89" years are 90, sexes 1 and 0, anything else nan."""
-    import pandas as pd
-
     words = {"> 89": 90, "Male": 1, "Female": 0}
     return frame[list(columns)].apply(lambda column: pd.to_numeric(column.replace(words), errors="coerce"))
 

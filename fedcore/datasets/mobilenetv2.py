@@ -11,6 +11,7 @@ from fedcore.data import Source
 from fedcore.download import fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
 from fedcore.errors import DataError
+from fedcore.lazy import torch
 from fedcore.readers.npz import read_npz
 
 DECLARATION = Declaration(
@@ -82,8 +83,6 @@ def counts(edition: str, source: Source) -> dict[str, int]:
 
 
 def _from_torch(path: Path) -> dict[str, NDArray[np.float32]]:
-    import torch
-
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
         return {name: tensor.numpy() for name, tensor in state.items()}

@@ -19,6 +19,7 @@ from fedcore.download.transfer import NotThere, Policy, Unreachable, download
 from fedcore.download.unpack import DAMAGE, SUFFIXES, opened, reason
 from fedcore.errors import DataError
 from fedcore.files import atomic, read_json, sha256_file, write_json
+from fedcore.lazy import filelock
 
 SLACK = 1.1
 ACCEPT = "FEDCORE_ACCEPT_TERMS"
@@ -63,12 +64,10 @@ def obtain_file(
     path = cache.place(file, source)
     if cache.holds(file, source):
         return path
-    from filelock import FileLock
-
     request = _Request(declaration, edition, source, policy, progress)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(f".{path.name}.lock")):
+        with filelock.FileLock(path.with_name(f".{path.name}.lock")):
             if not cache.holds(file, source):
                 _fill(request, file, path)
     except OSError as error:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tqdm import tqdm
+
 from fedcore.errors import DataError
 from fedcore.files import sha256_text
+from fedcore.lazy import pooch, requests
 
 CHUNK = 1 << 16
 NO_CONNECTION = "no connection (is there a network?)"
@@ -51,8 +54,6 @@ def download(
         Unreachable: no connection at all.
         DataError: a stall, too short a file, another status, or the wrong checksum.
     """
-    import pooch
-
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     part = target.with_name(f"{target.name}.{sha256_text(url)[:8]}.part")
@@ -79,8 +80,6 @@ class _Resuming:
         self.part, self.policy, self.progress = part, policy, progress
 
     def __call__(self, url: str, output_file: str | IO[bytes], _pooch: Any) -> None:
-        import requests
-
         problem = ""
         for attempt in range(self.policy.attempts):
             if attempt:
@@ -98,8 +97,6 @@ class _Resuming:
 
     def _go_on(self, url: str) -> str:
         """Fetch what is missing; return the problem, or nothing when the file is complete."""
-        import requests
-
         have = self.part.stat().st_size if self.part.exists() else 0
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
         limits = (self.policy.connect, self.policy.read)
@@ -118,8 +115,6 @@ class _Resuming:
         return "" if not length or got == length else f"got {got:,} of {length:,} bytes"
 
     def _store(self, response: Any, mode: str, length: int) -> int:
-        from tqdm import tqdm
-
         got = 0
         bar = tqdm(
             total=length or None, unit="B", unit_scale=True, desc=self.part.stem, disable=not self.progress
@@ -134,8 +129,6 @@ class _Resuming:
 
 def _short(error: Exception) -> str:
     """Say in a few words why a request failed."""
-    import requests
-
     stalled = isinstance(error, requests.ReadTimeout) or "timed out" in str(error)
     if stalled and not isinstance(error, requests.ConnectTimeout):
         return "the server stalled"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
 
 from fedcore.discrepancy import Discrepancy, mmd
+from fedcore.lazy import Tensor, torch
 from fedcore.local.engine import features
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
-
-if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
 
 Density = Literal["gaussian", "mean"]
 
@@ -96,8 +95,6 @@ class Densities(Exchange):
 
     def _estimate(self, run: Run, model: Tensor, client: int) -> Tensor:
         """Return the mean (and the variance) of the client's features, [1 or 2, features]."""
-        import torch
-
         phi = features(run.problem, model, run.problem.clients[client].x)
         rows = [phi.mean(dim=0)] + ([phi.var(dim=0, correction=0)] if self._rows == 2 else [])
         return torch.stack(rows)
@@ -115,7 +112,5 @@ def draw_mixture(state: State, count: int, rng: np.random.Generator) -> Tensor:
 
 def draw(density: Tensor, rng: np.random.Generator) -> Tensor:
     """Draw one point from each diagonal Gaussian of ``density`` [n, 2, features]."""
-    import torch
-
     noise = rng.standard_normal((len(density), density.shape[2]))
     return density[:, 0] + density[:, 1].sqrt() * torch.as_tensor(noise).to(density)

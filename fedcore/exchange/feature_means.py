@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from fedcore.lazy import Tensor, torch
 from fedcore.local.engine import features
 from fedcore.model import start
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 SHARED = "delta_of"
 
@@ -58,8 +55,6 @@ class Deltas(Exchange):
 
     def _delta(self, run: Run, model: Tensor, client: int, round: int, one_batch: bool = False) -> Tensor:
         """Return a client's delta under a model, over all its rows or those of one shuffled batch."""
-        import torch
-
         x = run.problem.clients[client].x
         given = run.spec.training.batch_size
         size = len(x) if given == "full" else min(given, len(x))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fedcore.lazy import Tensor, torch
 from fedcore.local import convolution, dense
 from fedcore.local.engine import Gradient
 from fedcore.local.train import Task, train_client
@@ -18,12 +19,8 @@ from fedcore.models.linear import Linear
 from fedcore.models.mlp import Mlp
 from fedcore.models.rff import RffLinear
 from fedcore.parts import BoundTerm, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.problem import Problem
-    from fedcore.spec import Spec
+from fedcore.problem import Problem
+from fedcore.spec import Spec
 
 BACKWARD: dict[type, Callable[[Any, Any, Any, Any, dense.Scratch], Gradient]] = {
     Linear: dense.linear,
@@ -67,8 +64,6 @@ def feature_gradient(term: BoundTerm) -> dense.FeatureGradient:
     """Return a term's gradient in the features: in closed form where it has one, else by differentiation."""
     if term.feature_gradient is not None:
         return term.feature_gradient
-    import torch
-
     assert term.feature_loss is not None
     loss = term.feature_loss
 

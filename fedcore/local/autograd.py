@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Tensor, torch
 from fedcore.local.engine import Gradient, arithmetic
 from fedcore.local.train import Task, train_client
 from fedcore.parts import Batch, BoundTerm, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.problem import Problem
+from fedcore.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -27,8 +23,6 @@ class Autograd:
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
         """Return the function that writes a batch's gradient at ``w`` into ``out``, another vector."""
-        import torch
-
         model = self.problem.model
         leaves = {name: view.detach().requires_grad_() for name, view in model.trainable.views(w).items()}
         targets = list(model.trainable.views(out).values())

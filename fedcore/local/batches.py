@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from fedcore.problem import Block
+from fedcore.lazy import Tensor, torch
+from fedcore.problem import Block
 
 Size = int | Literal["full"]
 
@@ -23,8 +20,6 @@ def passes(
 
     A pass's last, smaller batch is kept unless ``drop_last`` (and then only if the pass has another).
     """
-    import torch
-
     if size == "full" or size >= n:
         while True:
             yield None

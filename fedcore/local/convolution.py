@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Tensor, torch
 from fedcore.local.dense import FeatureGradient, Scratch
+from fedcore.local.engine import Gradient
+from fedcore.model import Parameters
+from fedcore.models.cnn import Cnn
 from fedcore.parts import Batch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.local.engine import Gradient
-    from fedcore.model import Parameters
-    from fedcore.models.cnn import Cnn
 
 LAYERS = ("conv1", "conv2")
 POOL, PADDING, ONE = [2, 2], [2, 2], [1, 1]
@@ -23,8 +19,6 @@ def network(
     model: Cnn, p: Parameters, out: Parameters, terms: Sequence[FeatureGradient], scratch: Scratch
 ) -> Gradient:
     """Return the CNN's gradient: out <- keep out + scale gradient, written after the backward pass."""
-    import torch
-
     last = torch.channels_last
     dense = p["fc1.weight"], p["fc2.weight"]
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from fedcore.lazy import Tensor, torch
+from fedcore.model import Parameters
+from fedcore.models.linear import Linear
+from fedcore.models.mlp import Mlp
+from fedcore.models.rff import RffLinear
 from fedcore.parts import Batch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.model import Parameters
-    from fedcore.models.linear import Linear
-    from fedcore.models.mlp import Mlp
-    from fedcore.models.rff import RffLinear
 
 FeatureGradient = Callable[["Tensor", Batch], "Tensor"]
 Activation = Literal["none", "relu", "tanh", "cos"]
@@ -92,8 +89,6 @@ class Backward:
         """Gradient of the mean loss of rows ``x`` [batch, ...] with labels ``y`` [batch]: out <- keep out +
         scale gradient. All of the backward pass comes before the first change of ``out``.
         """
-        import torch
-
         size = y.shape[0]
         buffers = self.scratch.get(size)
         if buffers is None:
@@ -136,8 +131,6 @@ class Buffers:
     """
 
     def __init__(self, layers: Sequence[Layer], size: int) -> None:
-        import torch
-
         like = layers[-1].matrix
 
         def empty(width: int) -> Tensor:
@@ -183,7 +176,5 @@ def _chain(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> None:
 @cache
 def _backward(name: str) -> Callable[..., Tensor]:
     """Return PyTorch's own derivative of an activation."""
-    import torch
-
     operation: Callable[..., Tensor] = getattr(torch.ops.aten, name).grad_input
     return operation

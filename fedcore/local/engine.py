@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from fedcore.lazy import Tensor, torch
+from fedcore.local.train import Task
 from fedcore.parts import BoundTerm, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.local.train import Task
-    from fedcore.problem import Block, Problem
+from fedcore.problem import Block, Problem
 
 CHUNK, CHUNK_OF_IMAGES = 1024, 128
 
@@ -54,8 +51,6 @@ def chunks(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 def arithmetic(w: Tensor, precision: str) -> AbstractContextManager[Any]:
     """Return the context in which a model computes at ``w``: in 'bf16', or for 'fp32' in its own type."""
-    import torch
-
     return torch.autocast(w.device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
@@ -63,8 +58,6 @@ def forward(
     problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str = "fp32"
 ) -> tuple[Tensor, Tensor]:
     """Return per-sample losses [n] and correctness [n] at ``w`` [d], computed in chunks."""
-    import torch
-
     model = problem.model
     losses, correct = [], []
     for scores, labels in _scored(problem, w, x, y, precision):
@@ -75,8 +68,6 @@ def forward(
 
 def outputs(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") -> Tensor:
     """Return the output [n, classes] at ``w`` [d], computed in chunks."""
-    import torch
-
     return torch.cat([scores for scores, _ in _scored(problem, w, x, x, precision)])
 
 
@@ -84,8 +75,6 @@ def _scored(
     problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the scores of a chunk with its labels; the output layer computes in the parameters' own type."""
-    import torch
-
     model = problem.model
     p = {**model.trainable.views(w), **problem.buffers}
     for rows, labels in chunks(x, y):
@@ -97,8 +86,6 @@ def _scored(
 
 def features(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") -> Tensor:
     """Return phi(x) [n, features] at ``w`` [d] in the type of ``w``, computed in chunks."""
-    import torch
-
     p = {**problem.model.trainable.views(w), **problem.buffers}
     with torch.no_grad(), arithmetic(w, precision):
         return torch.cat([problem.model.features(p, rows).to(w.dtype) for rows, _ in chunks(x, x)])
@@ -112,8 +99,6 @@ def mean_loss(problem: Problem, w: Tensor, client: int, precision: str = "fp32")
 
 def full_gradient(engine: Engine, w: Tensor, block: Block) -> Tensor:
     """Return the gradient [d] of the mean loss over all rows of a block, without other terms."""
-    import torch
-
     total = torch.zeros_like(w)
     gradient = engine.bind(w, total, ())
     with torch.no_grad():

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fedcore.errors import SpecError
 from fedcore.local import analytic, stacked
 from fedcore.local.analytic import Analytic
 from fedcore.local.autograd import Autograd
+from fedcore.local.engine import Engine
 from fedcore.local.stacked import Stacked
-
-if TYPE_CHECKING:
-    from fedcore.local.engine import Engine
-    from fedcore.problem import Problem
-    from fedcore.spec import Spec
-
+from fedcore.problem import Problem
+from fedcore.spec import Spec
 
 UNSUPPORTED: dict[str, Callable[[Spec, Problem], str | None]] = {
     "autograd": lambda spec, problem: None,

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Tensor, torch
 from fedcore.model import Split
-from fedcore.problem import Block
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.problem import Problem
+from fedcore.problem import Block, Problem
 
 LARGEST_BYTES = 1 << 31
 ROWS = 128
@@ -24,8 +19,6 @@ def mapped(problem: Problem) -> Problem:
     Its rows have gone through that part, and its model is the rest; the parameters stay the same. A model
     without such a part, or whose mapped rows would take more than 2 GiB, is returned as it is.
     """
-    import torch
-
     split: Split | None = getattr(problem.model, "split", lambda: None)()
     if split is None:
         return problem

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.spec import LrSchedule, Training
+from fedcore.lazy import Tensor, torch
+from fedcore.spec import LrSchedule, Training
 
 RMSPROP_SMOOTHING = 0.99
 RMSPROP_EPSILON = 1e-8
@@ -20,8 +17,6 @@ def stepper(training: Training, w: Tensor) -> Callable[[Tensor, float], None]:
     Momentum is the heavy ball v <- rho v + g, w <- w - lr v, with v = 0 at the start of every round;
     weight decay adds ``weight_decay * w`` to the gradient.
     """
-    import torch
-
     decay = training.weight_decay
     rho = training.momentum or 0.0
 

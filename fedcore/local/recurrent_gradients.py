@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.model import Parameters
-    from fedcore.models.lstm import Lstm
+from fedcore.lazy import Tensor, torch
+from fedcore.model import Parameters
+from fedcore.models.lstm import Lstm
 
 
 def squared_norms(model: Lstm, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
@@ -17,8 +13,6 @@ def squared_norms(model: Lstm, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
     A weight shared by all time steps has the gradient sum_t delta_t a_t^T, so its squared norm is the sum
     over pairs of steps of <delta_t, delta_s> <a_t, a_s>: one backward pass for all samples, no gradient kept.
     """
-    import torch
-
     tokens = torch.nn.functional.embedding(x.T, p["embedding.weight"]).detach()
     with torch.enable_grad():
         steps = tokens.requires_grad_()
@@ -49,8 +43,6 @@ def _layer(p: Parameters, depth: int, inputs: Tensor) -> tuple[Tensor, Tensor, T
         The inputs' part of the gates' pre-activations [steps, batch, 4 hidden], whose gradient is the gates';
         the state before and after each step [steps, batch, hidden].
     """
-    import torch
-
     recurrent = p[f"lstm.weight_hh_l{depth}"]
     bias = p[f"lstm.bias_ih_l{depth}"] + p[f"lstm.bias_hh_l{depth}"]
     gates = torch.nn.functional.linear(inputs, p[f"lstm.weight_ih_l{depth}"], bias)

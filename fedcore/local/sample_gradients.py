@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import numpy as np
+
+from fedcore.lazy import Tensor, functional, torch
 from fedcore.local import recurrent_gradients
 from fedcore.local.batches import batches, steps_per_pass
-from fedcore.local.engine import CHUNK
-from fedcore.model import Classifier
+from fedcore.local.engine import CHUNK, Engine
+from fedcore.model import Classifier, Parameters
 from fedcore.models.lstm import Lstm
 from fedcore.models.mlp import Mlp
-
-if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
-
-    from fedcore.local.engine import Engine
-    from fedcore.model import Parameters
-    from fedcore.problem import Block, Problem
+from fedcore.problem import Block, Problem
 
 LARGEST = 1 << 24
 SEQUENCES = 128
@@ -30,8 +26,6 @@ def squared_norms(problem: Problem, w: Tensor, block: Block) -> Tensor:
     In closed form, ||delta||^2 (||a||^2 + 1) a layer with inputs a and backpropagated delta, for models of
     dense layers, likewise for LSTMs; for other models by differentiating row by row, several at a time.
     """
-    import torch
-
     model = problem.model
     p = {**model.trainable.views(w), **problem.buffers}
     if isinstance(model, Classifier) and set(model.trainable.shapes) <= {model.head, "bias"}:
@@ -50,8 +44,6 @@ def batch_norms(
     engine: Engine, w: Tensor, block: Block, size: int | Literal["full"], rng: np.random.Generator
 ) -> Tensor:
     """Return the squared norms [batches] of the mean gradients of one pass of batches of ``size`` rows."""
-    import torch
-
     out = torch.empty_like(w)
     gradient = engine.bind(w, out, ())
     found = []
@@ -63,8 +55,6 @@ def batch_norms(
 
 def _head(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
     """Only the output layer is trained."""
-    import torch
-
     phi = problem.model.features(p, x)
     with torch.enable_grad():
         scores = problem.model.scores(p, phi).detach().requires_grad_()
@@ -74,15 +64,12 @@ def _head(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
 
 def _dense(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
     """A stack of dense layers, each with a bias."""
-    import torch
-    from torch.nn.functional import linear
-
     model = problem.model
     assert isinstance(model, Mlp)
     inputs, outputs = [x.reshape(len(x), -1)], []
     with torch.enable_grad():
         for i in range(len(model.sizes) - 1):
-            z = linear(inputs[-1], p[f"layers.{i}.weight"], p[f"layers.{i}.bias"])
+            z = functional.linear(inputs[-1], p[f"layers.{i}.weight"], p[f"layers.{i}.bias"])
             outputs.append(z if z.requires_grad else z.requires_grad_())
             inputs.append(torch.relu(z) if model.activation == "relu" else torch.tanh(z))
         deltas = torch.autograd.grad(model.losses(outputs[-1], y).sum(), outputs)
@@ -100,8 +87,6 @@ def _recurrent(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
 
 def _any(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
     """Any model: differentiate each row's loss."""
-    import torch
-
     model = problem.model
     trained = {name: p[name].detach() for name in model.trainable.shapes}
 

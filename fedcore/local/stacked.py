@@ -10,23 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.lazy import Tensor, torch
 from fedcore.local.autograd import Autograd
 from fedcore.local.batches import passes
 from fedcore.local.engine import Gradient
 from fedcore.local.optimizer import stepper
 from fedcore.local.train import Task
 from fedcore.parts import Batch, BoundTerm, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.problem import Problem
-    from fedcore.spec import Spec
+from fedcore.problem import Problem
+from fedcore.spec import Spec
 
 GROUP_BYTES = 1 << 30
 COPIES = 8
@@ -35,8 +31,6 @@ NONE = np.empty(0, np.int64)
 
 def unsupported(spec: Spec, problem: Problem) -> str | None:
     """Return why a run can't be stacked, or None if it can."""
-    import torch
-
     if spec.training.lr_schedule.name == "inverse_time":
         return "a learning rate that decays by steps"
     if spec.precision != "fp32":
@@ -90,8 +84,6 @@ class Stack:
 
 def train_together(problem: Problem, tasks: Sequence[Task]) -> list[Upload]:
     """Do all steps of some clients."""
-    import torch
-
     received = torch.stack([task.job.received for task in tasks])
     w, g = received.clone(), torch.empty_like(received)
     gradient = _bind(problem, w, g, [task.terms for task in tasks])
@@ -124,8 +116,6 @@ def _bind(
     problem: Problem, w: Tensor, out: Tensor, terms: Sequence[Sequence[BoundTerm]]
 ) -> Callable[[Stack], None]:
     """Return the function that writes the gradient at each row of ``w`` [clients, d] into that of ``out``."""
-    import torch
-
     layout = problem.model.trainable
     leaves = {name: view.detach().requires_grad_() for name, view in layout.views(w).items()}
     places = list(layout.views(out).values())
@@ -148,8 +138,6 @@ def _bind(
 
 def _forward(problem: Problem, p: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Return features [clients, batch, features] and losses [clients, batch] of stacked models."""
-    import torch
-
     model, fixed = problem.model, problem.buffers
 
     def one(own: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -163,8 +151,6 @@ def _forward(problem: Problem, p: Mapping[str, Tensor], x: Tensor, y: Tensor) ->
 
 def _directions(tasks: Sequence[Task], g: Tensor) -> tuple[Tensor, Tensor]:
     """Return each client's scale [clients, 1] and offset [clients, d] of gradients."""
-    import torch
-
     scales = torch.tensor([[task.direction.scale] for task in tasks], dtype=g.dtype, device=g.device)
     offsets = torch.zeros_like(g)
     for k, task in enumerate(tasks):
@@ -183,8 +169,6 @@ def _rows(task: Task) -> Iterator[NDArray[np.int64]]:
 
 def _gather(problem: Problem, tasks: Sequence[Task], rows: Sequence[NDArray[np.int64]]) -> Stack:
     """Collect each client's rows, filled up with its first row at weight zero."""
-    import torch
-
     device, dtype = problem.start.device, problem.start.dtype
     starts = np.cumsum([0, *problem.sizes])
     sizes = [len(own) for own in rows]

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedcore.lazy import Tensor, torch
 from fedcore.local.batches import batches, steps_per_pass
 from fedcore.local.optimizer import rate, stepper
 from fedcore.parts import BoundTerm, Direction, Job, Run, State, Upload
+from fedcore.problem import Block
+from fedcore.spec import Training
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from fedcore.local.engine import Engine
-    from fedcore.problem import Block
-    from fedcore.spec import Training
 
 
 def number_of_steps(run: Run, client: int) -> int:
@@ -94,8 +93,6 @@ def make_task(run: Run, state: State, job: Job) -> Task:
 
 def train_client(engine: Engine, task: Task) -> Upload:
     """Train one client from the model it received."""
-    import torch
-
     training, direction = task.training, task.direction
     adders = [term.add_gradient for term in task.terms if term.add_gradient]
     plain = training.optimizer == "sgd" and not adders and not direction.anchored

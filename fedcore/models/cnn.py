@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor, functional, torch
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class CnnOptions(ModelOptions):
@@ -59,19 +56,16 @@ class Cnn(Classifier):
         Images are laid out channels last, as the kernels' strides tell, and pooled before the ReLU, which
         commutes with the maximum.
         """
-        from torch import contiguous_format
-        from torch.nn.functional import conv2d, linear, max_pool2d
-
         for name in ("conv1", "conv2"):
-            kernel = p[f"{name}.weight"].permute(0, 2, 3, 1).clone(memory_format=contiguous_format)
-            x = max_pool2d(conv2d(x, kernel.permute(0, 3, 1, 2), p[f"{name}.bias"], padding=2), 2).relu_()
-        return linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]).relu_()
+            kernel = p[f"{name}.weight"].permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)
+            x = functional.max_pool2d(
+                functional.conv2d(x, kernel.permute(0, 3, 1, 2), p[f"{name}.bias"], padding=2), 2
+            ).relu_()
+        return functional.linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]).relu_()
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Apply the output layer [batch, classes]."""
-        from torch.nn.functional import linear
-
-        return linear(phi, p["fc2.weight"], p["fc2.bias"])
+        return functional.linear(phi, p["fc2.weight"], p["fc2.bias"])
 
     def _weights(self) -> list[tuple[str, tuple[int, ...]]]:
         depth, height, width = self.inputs

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.lazy import Tensor, functional
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class LinearOptions(ModelOptions):
@@ -49,9 +46,7 @@ class Linear(Classifier):
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Return W phi + b [batch, classes]."""
-        from torch.nn.functional import linear
-
-        return linear(phi, p["weight"], p.get("bias"))
+        return functional.linear(phi, p["weight"], p.get("bias"))
 
 
 def build(options: LinearOptions, shape: Shape) -> Linear:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.lazy import Tensor, functional
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -39,9 +36,7 @@ class LinearOutputs(Classifier):
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return W x + b [batch, classes]."""
-        from torch.nn.functional import linear
-
-        return linear(x.reshape(len(x), -1), p["phi.weight"], p["phi.bias"])
+        return functional.linear(x.reshape(len(x), -1), p["phi.weight"], p["phi.bias"])
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Return the features themselves [batch, classes]."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor, functional, torch
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer, uniform
 from fedcore.options import left_out
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class LstmOptions(ModelOptions):
@@ -80,20 +77,19 @@ class Lstm(Classifier):
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the features [batch, hidden or dense] at the last token, for tokens [batch, length]."""
-        from torch import _VF
-        from torch.nn.functional import embedding, linear
-
-        steps = embedding(x.T, p["embedding.weight"])
+        steps = functional.embedding(x.T, p["embedding.weight"])
         zeros = steps.new_zeros(self.layers, len(x), self.hidden)
         weights = [p[name] for name in self._cells()]
-        out, _, _ = _VF.lstm(steps, (zeros, zeros), weights, True, self.layers, 0.0, False, False, False)
-        return linear(out[-1], p["dense.weight"], p["dense.bias"]).relu() if self.dense else out[-1]
+        out, _, _ = torch._VF.lstm(
+            steps, (zeros, zeros), weights, True, self.layers, 0.0, False, False, False
+        )
+        return (
+            functional.linear(out[-1], p["dense.weight"], p["dense.bias"]).relu() if self.dense else out[-1]
+        )
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Apply the output layer [batch, classes]."""
-        from torch.nn.functional import linear
-
-        return linear(phi, p["fc.weight"], p["fc.bias"])
+        return functional.linear(phi, p["fc.weight"], p["fc.bias"])
 
     def _cells(self) -> dict[str, tuple[int, ...]]:
         """Return names and shapes of the LSTM's weights in PyTorch's order: gates i, f, g, o."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
+from fedcore.lazy import Tensor, functional, torch
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class MlpOptions(ModelOptions):
@@ -54,20 +52,15 @@ class Mlp(Classifier):
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the last hidden activations [batch, hidden[-1]]."""
-        import torch
-        from torch.nn.functional import linear
-
         activate = torch.relu if self.activation == "relu" else torch.tanh
         x = x.reshape(len(x), -1)
         for i in range(len(self.sizes) - 2):
-            x = activate(linear(x, p[f"layers.{i}.weight"], p[f"layers.{i}.bias"]))
+            x = activate(functional.linear(x, p[f"layers.{i}.weight"], p[f"layers.{i}.bias"]))
         return x
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Apply the last layer [batch, classes]."""
-        from torch.nn.functional import linear
-
-        return linear(phi, p[self.head], p[self.head.replace("weight", "bias")])
+        return functional.linear(phi, p[self.head], p[self.head.replace("weight", "bias")])
 
 
 def build(options: MlpOptions, shape: Shape) -> Mlp:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,11 @@ from pydantic import Field
 from fedcore.data import Source
 from fedcore.datasets import mobilenetv2
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor, functional, torch
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, Split, layer
 from fedcore.readers.npz import read_npz
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 STAGES = (
     (1, 16, 1, 1),
@@ -72,13 +70,11 @@ class Unit:
 
     def __call__(self, p: Parameters, x: Tensor) -> Tensor:
         """Apply the unit to images [batch, inputs, height, width]."""
-        from torch.nn.functional import batch_norm, conv2d
-
-        x = conv2d(
+        x = functional.conv2d(
             x, p[f"{self.conv}.weight"], stride=self.stride, padding=self.kernel // 2, groups=self.groups
         )
         weight, bias, mean, var = (p[f"{self.norm}.{name}"] for name in NORM)
-        x = batch_norm(x, mean, var, weight, bias, training=False, eps=EPSILON)
+        x = functional.batch_norm(x, mean, var, weight, bias, training=False, eps=EPSILON)
         return x.clamp(0, 6) if self.active else x
 
 
@@ -144,9 +140,7 @@ class Head(Classifier):
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Apply the classifier [batch, classes]."""
-        from torch.nn.functional import linear
-
-        return linear(phi, p[self.head], p["classifier.1.bias"])
+        return functional.linear(phi, p[self.head], p["classifier.1.bias"])
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Draw the classifier from U(+-1/sqrt(1280))."""
@@ -177,11 +171,8 @@ class MobileNetV2(Head):
 
     def trunk(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the fixed part's output [batch, 160, height, width] for images [batch, 3, height, width]."""
-        import torch
-        from torch.nn.functional import interpolate
-
         if self.resize:
-            x = interpolate(x, (self.resize, self.resize), mode="bilinear", align_corners=False)
+            x = functional.interpolate(x, (self.resize, self.resize), mode="bilinear", align_corners=False)
         x = x.to(memory_format=torch.channels_last)
         for units in blocks()[:LAST_BLOCK]:
             x = _run(units, p, x)
@@ -189,8 +180,6 @@ class MobileNetV2(Head):
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the means over pixels [batch, 1280] for images [batch, 3, height, width]."""
-        import torch
-
         with torch.no_grad():
             x = self.trunk(p, x)
         return super().features(p, x)

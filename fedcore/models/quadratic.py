@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor
 from fedcore.model import ModelOptions, Parameters, Shape
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class QuadraticOptions(ModelOptions):

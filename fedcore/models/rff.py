@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import pi, prod, sqrt
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveFloat, PositiveInt
 
+from fedcore.lazy import Tensor, torch
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, Split, uniform
 from fedcore.models.linear import Linear
 from fedcore.registry import Plugin
 from fedcore.vectors import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class RffOptions(ModelOptions):
@@ -66,8 +64,6 @@ class RffLinear(Classifier):
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return scale cos(x omega + phase) [batch, D]."""
-        import torch
-
         return torch.addmm(p["phase"], x.reshape(len(x), -1), p["omega"]).cos().mul_(self.scale)
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Tensor, functional
 from fedcore.local.engine import features
 from fedcore.parts import Batch, BoundTerm, Job, Plan, Run, State, Term, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SMALLEST = 1e-8
 
@@ -47,9 +44,7 @@ class Contrastive(Term):
             return (unit * (far - near)).sum(dim=1) / self.temperature
 
         def loss(phi: Tensor, batch: Batch) -> Tensor:
-            from torch.nn.functional import softplus
-
-            return self.mu * (batch.weights @ softplus(margin(_unit(phi), *directions(batch))))
+            return self.mu * (batch.weights @ functional.softplus(margin(_unit(phi), *directions(batch))))
 
         def gradient(phi: Tensor, batch: Batch) -> Tensor:
             near, far = directions(batch)

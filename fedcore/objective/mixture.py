@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fedcore.discrepancy import (
     Discrepancy,
@@ -13,10 +12,8 @@ from fedcore.discrepancy import (
     mean_gradient,
 )
 from fedcore.exchange.density import draw_mixture
+from fedcore.lazy import Tensor, torch
 from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,6 @@ class MmdToMixture(Term):
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Draw the client's points from the mixture it received."""
-        import torch
-
         drawn = draw_mixture(state, self.samples, run.streams.get("mixture", state.round, job.client))
         square = mean_discrepancy if self.mmd == "mean" else kernel_discrepancy
         slope = mean_gradient if self.mmd == "mean" else kernel_gradient

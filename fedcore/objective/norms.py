@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Tensor, torch
 from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.vectors import Layout
+from fedcore.vectors import Layout
 
 RANK_TOLERANCE = 1e-10
 
@@ -57,8 +53,6 @@ class TraceNorm(Term):
         layout, head = run.problem.model.trainable, run.problem.model.head
 
         def add_gradient(out: Tensor, w: Tensor) -> None:
-            import torch
-
             weight = layout.views(w)[head].reshape(layout.shapes[head][0], -1)
             if torch.isfinite(weight).all():
                 u, s, v = torch.linalg.svd(weight, full_matrices=False)
@@ -99,7 +93,5 @@ def weight_slices(layout: Layout, bias: bool) -> list[slice]:
 
 def _norm(parts: list[Tensor]) -> Tensor:
     """Return the norm of all parts together, never below the smallest normal number."""
-    import torch
-
     square = torch.stack([part.square().sum() for part in parts]).sum()
     return square.clamp(min=torch.finfo(square.dtype).tiny).sqrt()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import PositiveInt
 
+from fedcore.lazy import Tensor
+from fedcore.local.engine import features
 from fedcore.options import Options
 from fedcore.parts import Part, Plan, Run, State, Upload
 from fedcore.registry import Plugin
 from fedcore.spec import Spec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
 
 
 class FeaturesOptions(Options):
@@ -33,8 +31,6 @@ class ClientFeatures(Part):
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Compute the features once the last round's models are there."""
-        from fedcore.local.engine import features
-
         if state.round + 1 < run.spec.training.rounds:
             return
         state.clients |= {"features": {}, "labels": {}}

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
+from fedcore.lazy import Tensor, torch
+from fedcore.local.engine import features
 from fedcore.options import Options
 from fedcore.parts import Part, Plan, Run, State, Upload
 from fedcore.registry import Plugin
 from fedcore.spec import Spec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
 
 
 class MixtureOptions(Options):
@@ -57,10 +55,6 @@ class MixtureFeatures(Part):
         return {"mixture": found}
 
     def _keep(self, run: Run, state: State, done: int) -> None:
-        import torch
-
-        from fedcore.local.engine import features
-
         if done not in self.rounds:
             return
         problem = run.problem

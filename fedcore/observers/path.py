@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import PositiveInt
 
+from fedcore.lazy import Tensor, torch
 from fedcore.options import Options
 from fedcore.parts import Part, Plan, Run, State, Upload
 from fedcore.registry import Plugin
 from fedcore.spec import Spec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
 
 
 class PathOptions(Options):
@@ -37,8 +34,6 @@ class ModelPath(Part):
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Keep the new model, if it is its turn."""
-        import torch
-
         done = state.round + 1
         if done % self.every == 0 or done == run.spec.training.rounds:
             state.server["path"] = torch.cat([state.server["path"], state.models[:1]])

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import PositiveInt
 
+from fedcore import analysis
+from fedcore.lazy import Tensor
+from fedcore.local.engine import features, mean_loss
 from fedcore.options import Options
 from fedcore.parts import Part, Plan, Run, State, Upload
 from fedcore.registry import Plugin
 from fedcore.spec import Spec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
 
 POINTS = 100
 
@@ -57,9 +56,6 @@ class RiskBound(Part):
         return {"risk": state.values["risk"]}
 
     def _row(self, run: Run, round: int, model: Tensor, at_hand: Sequence[Tensor]) -> dict[str, float]:
-        from fedcore import analysis
-        from fedcore.local.engine import features, mean_loss
-
         problem, active = run.problem, run.problem.active
         phi = [features(problem, model, problem.clients[k].x).double().cpu().numpy() for k in active]
         sizes = np.array([len(rows) for rows in phi])
@@ -77,8 +73,6 @@ class RiskBound(Part):
 
 def _distances(run: Run, round: int, phi: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Return the MMD [K] between drawn rows of each client's features and of all clients'."""
-    from fedcore import analysis
-
     everything = np.concatenate(phi)
 
     def distance(client: int, own: NDArray[np.float64]) -> float:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.files import atomic
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from fedcore.lazy import Axes, Figure, matplotlib
 
 BUBBLES = 40
 NAMED_CLASSES = 20
@@ -32,10 +29,7 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
         title: first line.
         subtitle: second line, smaller.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    figure = Figure(figsize=(9, 5.4), layout="constrained")
+    figure = matplotlib.figure.Figure(figsize=(9, 5.4), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     if max(counts.shape) <= BUBBLES:
         _bubbles(upper, counts)
@@ -49,7 +43,7 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
     held = sizes[sizes > 0]
     if len(held) and held.max() >= LOG_FROM * held.min():
         lower.set_yscale("log")
-    lower.xaxis.set_major_locator(MaxNLocator(integer=True))
+    lower.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
     lower.set(xlabel="client", ylabel="rows", xlim=(-0.7, len(sizes) - 0.3))
     for axes in (upper, lower):
         axes.spines[["top", "right"]].set_visible(False)
@@ -60,9 +54,7 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
 
 def write(figure: Figure, stem: Path) -> None:
     """Write ``stem``.png and ``stem``.svg; equal figures give equal bytes."""
-    import matplotlib as mpl
-
-    with mpl.rc_context({"svg.hashsalt": stem.name}):
+    with matplotlib.rc_context({"svg.hashsalt": stem.name}):
         for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
             with atomic(stem.with_suffix(suffix)) as handle:
                 figure.savefig(handle, format=suffix[1:], dpi=150, metadata=metadata)
@@ -97,8 +89,6 @@ def _stacked(axes: Axes, counts: NDArray[np.int64]) -> None:
 
 
 def _colours(classes: int) -> NDArray[np.float64]:
-    import matplotlib as mpl
-
     if classes <= NAMED_CLASSES:
-        return mpl.colormaps["tab10" if classes <= 10 else "tab20"](np.arange(classes))
-    return mpl.colormaps["turbo"](np.linspace(0, 1, classes))
+        return matplotlib.colormaps["tab10" if classes <= 10 else "tab20"](np.arange(classes))
+    return matplotlib.colormaps["turbo"](np.linspace(0, 1, classes))

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.errors import SpecError
+from fedcore.lazy import cvxpy as cp
+from fedcore.lazy import scipy
 
 Matrix = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -89,9 +91,6 @@ def solve(problem: Problem) -> Matrix:
     Raises:
         SpecError: the solver did not reach an optimum.
     """
-    import cvxpy as cp
-    import scipy.sparse as sp
-
     clients, configurations = len(problem.sizes), len(problem.counts)
     scale = max(problem.sizes.sum() / clients, 1.0)
     x = cp.Variable((clients, configurations), nonneg=True)
@@ -101,7 +100,7 @@ def solve(problem: Problem) -> Matrix:
         residual = x - wanted
     else:
         blocks = [one_hot(c, t.shape[1]) for c, t in zip(problem.categories.T, problem.targets, strict=True)]
-        residual = x @ sp.csr_array(np.hstack(blocks)) - wanted
+        residual = x @ scipy.sparse.csr_array(np.hstack(blocks)) - wanted
     sums = [cp.sum(x, axis=1) == problem.sizes / scale, cp.sum(x, axis=0) == problem.counts / scale]
     task = cp.Problem(cp.Minimize(cp.sum_squares(residual)), sums)
     try:
@@ -232,9 +231,6 @@ def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
         sizes: row sums.
         counts: column sums.
     """
-    import scipy.sparse as sp
-    from scipy.optimize import linprog
-
     floor = np.floor(allocation + 1e-9)
     part = allocation - floor
     rows, columns = np.nonzero(part > 1e-9)
@@ -242,12 +238,16 @@ def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
     if len(rows):
         entries = np.arange(len(rows))
         ones = np.ones(len(rows))
-        per_row = sp.csr_array((ones, (rows, entries)), shape=(len(sizes), len(rows)))
-        per_column = sp.csr_array((ones, (columns, entries)), shape=(len(counts), len(rows)))
+        per_row = scipy.sparse.csr_array((ones, (rows, entries)), shape=(len(sizes), len(rows)))
+        per_column = scipy.sparse.csr_array((ones, (columns, entries)), shape=(len(counts), len(rows)))
         missing = np.concatenate([sizes - result.sum(axis=1), counts - result.sum(axis=0)])
         cost = 1.0 - 2.0 * part[rows, columns]
-        solved = linprog(
-            cost, A_eq=sp.vstack([per_row, per_column]), b_eq=missing, bounds=(0, 1), method="highs-ds"
+        solved = scipy.optimize.linprog(
+            cost,
+            A_eq=scipy.sparse.vstack([per_row, per_column]),
+            b_eq=missing,
+            bounds=(0, 1),
+            method="highs-ds",
         )
         if solved.x is None:
             raise SpecError(f"partition: the allocation can't be rounded ({solved.message})")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.data import Dataset, Partition
+from fedcore.lazy import scipy
 
 MOST_COMPARED = 2000
 MOST_LISTED = 10_000
@@ -55,12 +56,10 @@ def pairwise_distances(counts: NDArray[np.integer]) -> NDArray[np.float64]:
 
     Of more than 2,000 such clients, 2,000 evenly spaced ones are compared.
     """
-    from scipy.spatial.distance import pdist
-
     held = counts[counts.sum(axis=1) > 0]
     if len(held) > MOST_COMPARED:
         held = held[np.linspace(0, len(held) - 1, MOST_COMPARED).astype(int)]
-    return np.minimum(pdist(_ratios(held), "cityblock") / 2, 1.0)
+    return np.minimum(scipy.spatial.distance.pdist(_ratios(held), "cityblock") / 2, 1.0)
 
 
 def of_data(dataset: Dataset) -> dict[str, Any]:

@@ -9,20 +9,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from fedcore.describe import cargo
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor, torch
 from fedcore.parts import Part, Plan, State, Upload
 from fedcore.parts import Run as Known
 from fedcore.proving.finding import Check, Skipped
 from fedcore.registry import Plugin
 from fedcore.runner import Result, Settings, prepare, run
 from fedcore.simulation import simulate
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from fedcore.spec import parse
 
 MODELS: tuple[dict[str, Any], ...] = (
     {"name": "mlp", "hidden": [6], "activation": "tanh"},
@@ -126,8 +126,6 @@ def _again(spec: dict[str, Any], folder: Path) -> str:
 
 def _disturb(seed: int) -> None:
     """Seed the random numbers that nobody should use."""
-    import torch
-
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -218,9 +216,6 @@ class Watch(Part):
 
 
 def _counts(spec: dict[str, Any]) -> str:
-    from fedcore.describe import cargo
-    from fedcore.spec import parse
-
     made, _, _ = prepare(parse(spec), CPU)
     watch = Watch()
     made = replace(made, recipe=replace(made.recipe, observers=(watch,)))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.download.unpack import reason
 from fedcore.errors import DataError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from fedcore.lazy import pd
 
 
 def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.float64]:
@@ -61,8 +59,6 @@ def read_table(
 
 
 def _read(path: Path, **how: Any) -> pd.DataFrame:
-    import pandas as pd
-
     try:
         return pd.read_csv(path, low_memory=False, **how)
     except (ValueError, OSError, EOFError, OverflowError, pd.errors.ParserError) as error:

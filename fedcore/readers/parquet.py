@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fedcore.download.unpack import reason
 from fedcore.errors import DataError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from fedcore.lazy import pd, pyarrow
 
 
 def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
@@ -19,9 +16,6 @@ def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
     Raises:
         DataError: no parquet file, or a needed column is missing.
     """
-    import pandas as pd
-    import pyarrow
-
     try:
         frame = pd.read_parquet(path)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, pyarrow.ArrowException) as error:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Tensor
 from fedcore.parts import Plan, Run, Schedule, State, Upload
 from fedcore.select.uniform import check_clients
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Tensor, torch
 from fedcore.local import engines
 from fedcore.local.train import make_task
 from fedcore.parts import Aggregation, Job, Plan, Run, Schedule, State, UpdateRule, Upload
 from fedcore.problem import Block
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,6 @@ def train_pooled(run: Run, state: State, model: Tensor, cohort: tuple[int, ...],
 
 
 def _pool(run: Run, cohort: tuple[int, ...]) -> Block:
-    import torch
-
     if sorted(cohort) == run.problem.active:
         return run.problem.train
     blocks = [run.problem.clients[client] for client in cohort]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.lazy import Tensor, scipy, torch
 from fedcore.parts import Plan, Run, Schedule, State, Upload
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
 
 Linkage = Literal["single", "complete", "average", "ward"]
 Metric = Literal["euclidean", "manhattan", "cosine"]
@@ -50,8 +49,6 @@ class Clustered(Schedule):
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """In the round that clusters, give each cluster a model of its own."""
-        import torch
-
         changes = torch.stack([upload.change for upload in uploads])
         if state.round != self.cluster_round or not torch.isfinite(changes).all():
             return
@@ -76,10 +73,8 @@ class Clustered(Schedule):
         """Return each update's cluster, numbered in the order of first appearance."""
         if len(changes) < 2:
             return [0] * len(changes)
-        from scipy.cluster.hierarchy import fcluster, linkage
-
-        tree = linkage(distances(changes, self.metric), method=self.linkage)
-        found = fcluster(tree, t=self.threshold, criterion="distance").tolist()
+        tree = scipy.cluster.hierarchy.linkage(distances(changes, self.metric), method=self.linkage)
+        found = scipy.cluster.hierarchy.fcluster(tree, t=self.threshold, criterion="distance").tolist()
         order = list(dict.fromkeys(found))
         return [order.index(cluster) for cluster in found]
 
@@ -89,8 +84,6 @@ def distances(changes: Tensor, metric: Metric) -> NDArray[np.float64]:
 
     The cosine distance 1 - cos lies in [0, 2]; a zero update counts as orthogonal to all.
     """
-    import torch
-
     if metric == "cosine":
         unit = torch.nn.functional.normalize(changes, dim=1)
         rows, columns = torch.triu_indices(len(unit), len(unit), offset=1, device=unit.device)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.lazy import Tensor
 from fedcore.local.sample_gradients import batch_norms, squared_norms
 from fedcore.parts import Cargo, Job, Plan, Run, State, Traffic, Upload
 from fedcore.select.assignments import Assignments
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
 
 FLOOR = 1e-12
 
@@ -55,8 +54,6 @@ class Importance(Assignments):
     def probabilities(self, run: Run, state: State) -> NDArray[np.float64] | None:
         """Return p_k in proportion; a vanishing score keeps a small chance, an infinite one counts as the
         largest finite one."""
-        import numpy as np
-
         scores = state.server["importance"].cpu().numpy()[run.problem.active]
         known = np.isfinite(scores)
         top = scores[known].max() if known.any() else 0.0

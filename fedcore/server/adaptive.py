@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from fedcore.lazy import Tensor
 from fedcore.parts import Run, ServerOptimizer, State
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Kind = Literal["adam", "adagrad", "yogi"]
 

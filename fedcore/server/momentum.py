@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Tensor
 from fedcore.local.train import round_rate
 from fedcore.parts import Run, ServerOptimizer, State
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)

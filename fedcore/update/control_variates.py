@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fedcore.aggregate.mean import Weights
 from fedcore.errors import SpecError
+from fedcore.lazy import Tensor
 from fedcore.local.accumulation import norm
 from fedcore.local.engine import full_gradient
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Averaging = Literal["uniform", "mixed", "nk"]
 Divisor = Literal["steps", "norm"]

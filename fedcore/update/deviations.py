@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fedcore.parts import Cargo, Direction, Plan, Run, State, Traffic, UpdateRule, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.parts import Job
+from fedcore.lazy import Tensor
+from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fedcore.aggregate.mean import Weights, weighted_sum
+from fedcore.lazy import Tensor
 from fedcore.local.engine import full_gradient
-from fedcore.parts import Cargo, Direction, Plan, Run, State, Traffic, UpdateRule, Upload
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedcore.parts import Job
+from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
 
 
 @dataclass(frozen=True)

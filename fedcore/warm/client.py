@@ -7,8 +7,10 @@ import fcntl
 import json
 import os
 import socket
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 from fedcore.errors import FedcoreError, say
 from fedcore.warm import VARIABLE, VARIABLES, place, private, refuse_others
@@ -54,8 +56,6 @@ def memory_kills() -> int:
 
 def _tell(arguments: list[str], began: float, memory: bool) -> None:
     """Say that the process was killed, on standard error and in the folder of the run that it was at."""
-    from pathlib import Path
-
     from fedcore.progress import lost
 
     why = "out of memory: the system killed the process" if memory else "the process was killed"
@@ -119,8 +119,6 @@ def _connection(path: str, owner: str) -> socket.socket:
 
 def _start(path: str, owner: str, **environment: str) -> None:
     """Listen, and hand the listening socket to a new process, so that nobody has to wait for it."""
-    import subprocess
-
     if os.path.exists(path):
         os.unlink(path)
     with socket.socket(socket.AF_UNIX) as listening:

@@ -12,8 +12,12 @@ import sys
 import threading
 import traceback
 
+import fedcore.cli.main
 from fedcore.errors import FedcoreError
+from fedcore.lazy import torch
+from fedcore.registry import PACKAGES, plugins
 from fedcore.warm import VARIABLES, refuse_others
+from fedcore.warm.client import DECLINED, decisive
 
 OWNER_SECONDS = 1.0
 
@@ -39,8 +43,6 @@ def serve(listening: socket.socket, owner: int, path: str) -> None:
 
 def _child(connection: socket.socket) -> None:
     """Execute the command that comes in over the connection, answer with its exit code, and end."""
-    from fedcore.warm.client import DECLINED, decisive
-
     code = 1
     try:
         head, streams, _, _ = socket.recv_fds(connection, 8, 3)
@@ -70,11 +72,9 @@ def _child(connection: socket.socket) -> None:
 
 
 def _execute(arguments: list[str]) -> int:
-    from fedcore.cli.main import main
-
     sys.argv = ["fedcore", *arguments]
     try:
-        main()
+        fedcore.cli.main.main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
@@ -101,14 +101,7 @@ def _alive(process: int) -> bool:
 
 def preload() -> None:
     """Import what most commands need. Nothing here may start a thread or touch a GPU: children are forked."""
-    import fedcore.batch
-    import fedcore.cli.main
-    import fedcore.gpus
-    import fedcore.partitioning.build
-    import fedcore.partitioning.stats
-    import fedcore.warm.client
-    from fedcore.registry import PACKAGES, plugins
-
+    torch.is_tensor(None)  # its first use loads it
     for kind in PACKAGES:
         plugins(kind)
     for name in ("run-batch", "partition"):  # what the first reading of their options imports and keeps

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedcore.errors import DataError
+from fedcore.lazy import pd
 from pipeline.claims import Claim, Status, Verdict, evaluate, ledger
 from pipeline.papers import papers, published
 from pipeline.report import agreement
@@ -48,7 +47,7 @@ CLAIMS = ["paper", "id", "text", "source", "target", "scale", "verdict", "detail
 RANKED = agreement.PERCENTAGES | {"bytes"}
 NOT_BUILT, NO_CELL, NO_RUN = "not built", "no such cell", "no finished run"
 SHORT, NOT_JUDGED = "not enough runs", "not comparable"
-Reports = Mapping[tuple[str, str], pd.DataFrame]
+Reports = Mapping[tuple[str, str], "pd.DataFrame"]
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-
 from fedcore.files import write_text
+from fedcore.lazy import jinja2, pd
 from pipeline.fidelity.board import Board
 from pipeline.papers import papers
 from pipeline.report import agreement
@@ -140,14 +138,14 @@ def cell(value: Any) -> str:
 
 
 @cache
-def _board_template(name: str) -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(BOARD_TEMPLATES),
+def _board_template(name: str) -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(BOARD_TEMPLATES),
         autoescape=".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
     )
     for show in (number_or_dash, share, answer, state, cell, label):
         environment.filters[show.__name__] = show

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pandas as pd
 
 from fedcore.files import atomic, write_text
+from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.fidelity.board import SHORT, board, split_reading
 from pipeline.papers import papers
 from pipeline.report.agreement import AGREES, DIFFERS, PERCENTAGES, POINTS
 from pipeline.report.collect import REPRODUCTION
+from pipeline.report.plots import SETTINGS, save
 from pipeline.stand_ins import ON_STAND_IN
 from pipeline.targets import Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAME = "agreement"
 TABLE = ["paper", "target"]
@@ -63,17 +59,12 @@ def points(folder: Path) -> pd.DataFrame:
 
 def draw(measured: pd.DataFrame) -> Figure:
     """Draw them: tables from top to bottom, differences from left to right, linear up to two points."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report.plots import SETTINGS
-
     tables = measured.groupby(TABLE, sort=False)
     apart = (tables.cumcount() * GOLDEN) % 1 - 0.5
     heights = tables.ngroup() + SPREAD * apart
     labels = [_label(*names) for names in measured[TABLE].drop_duplicates().itertuples(index=False)]
     with matplotlib.rc_context(SETTINGS):
-        made = Figure(figsize=(6.7, 1.0 + 0.27 * len(labels)), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 1.0 + 0.27 * len(labels)), layout="constrained")
         axes = made.subplots()
         axes.set_xscale("symlog", linthresh=2, linscale=1.2)
         axes.axvspan(-POINTS, POINTS, color="0.92", linewidth=0)
@@ -98,8 +89,6 @@ def draw(measured: pd.DataFrame) -> Figure:
 
 def write(folder: Path) -> list[Path]:
     """Write the picture into the folder of kept results, and its numbers beside it."""
-    from pipeline.report.plots import save
-
     found = points(folder)
     numbers, picture = folder / f"{NAME}.csv", folder / f"{NAME}.svg"
     write_text(numbers, found.to_csv(index=False))

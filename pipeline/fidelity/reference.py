@@ -17,11 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pandas as pd
-
 from fedcore.errors import DataError
 from fedcore.files import sha256_file, write_text
 from fedcore.integrity import PROVENANCE, SUMMARY, TIMING
+from fedcore.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.report import build_curves, build_drawing, build_table
 from pipeline.report.collect import made, refuse_changed, summary_of

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
+from fedcore.lazy import pd, scipy
 from pipeline.report.significance import FEWEST
 
 TABLE = ["paper", "target"]
@@ -102,10 +102,8 @@ def within_margin(frame: pd.DataFrame) -> pd.Series[bool]:
 
 def interval(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
     """Return ``low`` and ``high`` of each cell's t-interval over seeds; missing for fewer than five runs."""
-    from scipy import stats
-
     runs = frame["n"].where(frame["n"] >= FEWEST)
-    half = stats.t.ppf((1 + confidence) / 2, runs - 1) * frame["std"] / np.sqrt(runs)
+    half = scipy.stats.t.ppf((1 + confidence) / 2, runs - 1) * frame["std"] / np.sqrt(runs)
     return pd.DataFrame({"low": frame["mean"] - half, "high": frame["mean"] + half}, index=frame.index)
 
 
@@ -156,13 +154,11 @@ def summary(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame
 
 
 def _tau(own: pd.DataFrame) -> tuple[int, float]:
-    from scipy import stats
-
     both = own.dropna(subset=["mean", "published_mean"])
     constant = both["mean"].nunique() < 2 or both["published_mean"].nunique() < 2
     if constant:
         return len(both), float("nan")
-    return len(both), float(stats.kendalltau(both["mean"], both["published_mean"]).statistic)
+    return len(both), float(scipy.stats.kendalltau(both["mean"], both["published_mean"]).statistic)
 
 
 def _known(answer: pd.Series[bool], asked: pd.Series[bool]) -> pd.Series[bool]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-import pandas as pd
-
 from fedcore.errors import DataError
 from fedcore.files import write_text
+from fedcore.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.report import captions, plots, style
 from pipeline.report.captions import Caption

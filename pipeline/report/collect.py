@@ -11,11 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import pandas as pd
-
 from fedcore.errors import DataError
 from fedcore.files import read_object
 from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
+from fedcore.lazy import pd
 from fedcore.revision import commit
 from fedcore.status import cause
 from pipeline.report import agreement, significance

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pandas as pd
-
 from fedcore.errors import DataError
+from fedcore.lazy import pd
 from pipeline.report.collect import history_of, made, notes_of, one_kind
 from pipeline.targets import Curves, PlannedRun
 

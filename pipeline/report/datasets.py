@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipeline.report.collect import statistics_of
 from pipeline.schema import PaperParams
-from pipeline.targets import Column, Query, Table
-
-if TYPE_CHECKING:
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Column, PlannedRun, Query, Table
 
 FACTS: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "classes": lambda found: found["data_classes"],
@@ -30,8 +28,6 @@ LABELS = {
 
 def of_data(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a number of the data that a run's partition was made of."""
-    from pipeline.report.collect import statistics_of
-
     found = statistics_of(run, root)
     return None if found is None else float(FACTS[column](found))
 

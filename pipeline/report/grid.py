@@ -10,8 +10,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
-import pandas as pd
-
+from fedcore.lazy import pd
 from fedcore.status import MEMORY
 from pipeline.report import captions, significance, style
 from pipeline.report.captions import Caption

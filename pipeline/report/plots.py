@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-import matplotlib
-import pandas as pd
-
+from fedcore.lazy import Axes, Figure, matplotlib, pd
 from pipeline.report import style
 from pipeline.targets import Curves
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
 
 SETTINGS: Any = {
     "font.size": 8,
@@ -44,11 +38,9 @@ def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
     Returns:
         A figure of 17 cm width, the legend above the axes.
     """
-    from matplotlib.figure import Figure
-
     with matplotlib.rc_context(SETTINGS):
         down = -(-len(figure.panels) // figure.across)
-        made = Figure(figsize=(6.7, 0.75 + 2.1 * down), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 0.75 + 2.1 * down), layout="constrained")
         axes = made.subplots(down, figure.across, sharex=figure.shared, squeeze=False)
         names = list(dict.fromkeys(frame["row"]))
         for place, panel in zip(axes.flat, figure.panels, strict=False):
@@ -108,15 +100,11 @@ def curves(axes: Axes, own: pd.DataFrame, names: Sequence[str]) -> None:
     axes.margins(x=0.02)
 
 
-def whole_numbers(axis: Axis) -> None:
+def whole_numbers(axis: matplotlib.axis.Axis) -> None:
     """Put an axis's ticks at whole numbers, as for rounds."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator("auto", integer=True))
+    axis.set_major_locator(matplotlib.ticker.MaxNLocator("auto", integer=True))
 
 
 def wrapped(text: str, width: int = 150) -> str:
     """Break a caption into lines of ``width`` characters; 150 fit a figure of 17 cm. $ starts no formula."""
-    import textwrap
-
     return "\n".join(textwrap.wrap(text, width)).replace("$", r"\$")

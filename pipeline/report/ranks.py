@@ -8,16 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import Axes, Figure, matplotlib, pd, scipy
+from pipeline.report import plots, style
+from pipeline.report.collect import tidy
 from pipeline.report.significance import ALPHA, FEWEST
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Drawing, Found, Query, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 DIGITS = 9
 FEW = 10
@@ -69,8 +66,6 @@ def ranking(scores: pd.DataFrame, largest: bool = True, runs: float = FEWEST) ->
         largest: whether large numbers are good.
         runs: the fewest runs of a number; the ranks of means over a few are too uncertain for a test.
     """
-    from scipy import stats
-
     complete = scores.dropna(axis=1)
     ranks = complete.round(DIGITS).rank(ascending=not largest)
     methods, sets = ranks.shape
@@ -84,7 +79,7 @@ def ranking(scores: pd.DataFrame, largest: bool = True, runs: float = FEWEST) ->
     statistic = float((methods - 1) * (sums**2).sum() / spread)
     most = sets * (methods - 1)
     f = math.inf if math.isclose(statistic, most) else (sets - 1) * statistic / (most - statistic)
-    p = float(stats.f.sf(f, methods - 1, (methods - 1) * (sets - 1)))
+    p = float(scipy.stats.f.sf(f, methods - 1, (methods - 1) * (sets - 1)))
     return Ranking(ranks, statistic, p, critical_difference(methods, sets))
 
 
@@ -92,9 +87,7 @@ def critical_difference(methods: int, sets: int, alpha: float = ALPHA) -> float:
     """Return Nemenyi's critical difference of mean ranks: q sqrt(k (k + 1) / 6 N), q being the studentised
     range's quantile over sqrt(2).
     """
-    from scipy import stats
-
-    q = float(stats.studentized_range.ppf(1 - alpha, methods, math.inf)) / math.sqrt(2)
+    q = float(scipy.stats.studentized_range.ppf(1 - alpha, methods, math.inf)) / math.sqrt(2)
     return q * math.sqrt(methods * (methods + 1) / (6 * sets))
 
 
@@ -123,8 +116,6 @@ def summary(table: Table, without: Collection[str] = (), title: str = "") -> Dra
 
 def collected(table: Table, found: Found) -> pd.DataFrame:
     """Return the tidy lines of a table as it was measured, before cells are made relative."""
-    from pipeline.report.collect import tidy
-
     runs = next(iter(found.cells.values()))
     plain = replace(table, relative=None)
     return tidy(runs[0].paper, "", plain, found.cells, None, found.root)
@@ -149,8 +140,6 @@ def _untestable(methods: int, sets: int, runs: float) -> str:
 
 def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
     """Return the mean rank of each method over data sets, then its rank on each."""
-    import pandas as pd
-
     sets, means = ranked.ranks.shape[1], ranked.means
     told = {"friedman": ranked.statistic, "p": ranked.p, "critical_difference": ranked.difference}
     lines = [
@@ -174,11 +163,6 @@ def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(table: Table, found: Found) -> tuple[pd.DataFrame, Figure]:
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots
-
     frame = collected(table, found)
     asked = scores_of(frame)
     runs = frame["n"].where(frame["n"] == frame["seeds"]).min()
@@ -186,7 +170,7 @@ def _draw(table: Table, found: Found) -> tuple[pd.DataFrame, Figure]:
     labels = {} if table.rows is None else table.rows(found.params)
     with matplotlib.rc_context(plots.SETTINGS):
         lines = math.ceil(len(ranked.means) / 2)
-        made = Figure(figsize=(6.7, 1.7 + 0.2 * lines), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 1.7 + 0.2 * lines), layout="constrained")
         diagram(made.subplots(), ranked, labels)
         caption = found.caption(*_said(table, found, frame, ranked, asked.shape[1]))
         made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
@@ -227,8 +211,6 @@ def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
         ranked: what to draw.
         labels: names in print of methods that are no algorithms of the papers.
     """
-    from pipeline.report import style
-
     means = ranked.means
     if means.isna().any():
         axes.set_axis_off()

@@ -6,8 +6,7 @@ import math
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-
+from fedcore.lazy import jinja2
 from pipeline.report.grid import Grid
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -117,10 +116,10 @@ def _width(grid: Grid) -> float:
 
 
 @cache
-def _template(name: str) -> Template:
+def _template(name: str) -> jinja2.Template:
     if ".tex" in name:
-        environment = Environment(
-            loader=FileSystemLoader(TEMPLATES),
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(TEMPLATES),
             autoescape=False,  # the filter "tex" does
             block_start_string="<%",
             block_end_string="%>",
@@ -130,8 +129,10 @@ def _template(name: str) -> Template:
             comment_end_string="#>",
         )
     else:
-        environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=".html" in name)
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=".html" in name
+        )
     environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
-    environment.undefined = StrictUndefined
+    environment.undefined = jinja2.StrictUndefined
     environment.filters |= {"tex": tex, "md": md}
     return environment.get_template(name)

@@ -9,14 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedcore.lazy import pd, scipy
 from pipeline.targets import Best, Column, Table, Test
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ALPHA = 0.05
 FEWEST = 5  # pairs of runs, or data sets: with fewer no test and no interval is given
@@ -137,8 +134,6 @@ def _reachable(differences: Collection[np.ndarray]) -> bool:
 
 
 def _p(differences: np.ndarray, test: Test) -> float:
-    from scipy import stats
-
     if test == "wilcoxon":
-        return float(stats.wilcoxon(differences).pvalue)
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+        return float(scipy.stats.wilcoxon(differences).pvalue)
+    return float(scipy.stats.ttest_1samp(differences, 0.0).pvalue)

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pandas as pd
-
 from fedcore.files import canonical_json, sha256_text
+from fedcore.lazy import pd
 from pipeline.report import significance
 from pipeline.targets import PlannedRun
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedcore.lazy import PIL, plotly
 from pipeline.site import pages
 from pipeline.site.survey import survey
 
@@ -61,10 +62,8 @@ def _write(path: Path, content: str | Mapping[str, Any]) -> None:
 
 
 def _assets(folder: Path) -> None:
-    from plotly.offline import get_plotlyjs
-
     shutil.copytree(ASSETS, folder)
-    _write(folder / "plotly.min.js", get_plotlyjs())
+    _write(folder / "plotly.min.js", plotly.offline.get_plotlyjs())
 
 
 def _copies(files: Mapping[str, Path], folder: Path) -> None:
@@ -77,9 +76,7 @@ def _copies(files: Mapping[str, Path], folder: Path) -> None:
 
 
 def _thumb(source: Path, target: Path) -> None:
-    from PIL import Image
-
-    with Image.open(source) as image:
+    with PIL.Image.open(source) as image:
         small = image.convert("RGB")
         small.thumbnail(THUMB)
         small.quantize(64).save(target, optimize=True)

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
+from fedcore.lazy import pd
 from pipeline.report import style
 from pipeline.site.words import SCORES
 from pipeline.targets import Curves

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from fedcore.lazy import jinja2
 from fedcore.revision import commit
 from pipeline.report import captions, style
 from pipeline.site import fidelity_page, paper_page, partitions, run_page
@@ -180,8 +180,10 @@ def _render(name: str, shared: Mapping[str, Any], **own: Any) -> str:
 
 
 @cache
-def _environment() -> Environment:
-    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
+    )
     made.trim_blocks = made.lstrip_blocks = True
     made.filters["breakable"] = lambda text: escape(text).replace("/", Markup("/<wbr>"))
     return made

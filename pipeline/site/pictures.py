@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedcore.errors import DataError
 from fedcore.files import atomic, sha256_text, write_json
+from fedcore.lazy import PIL, pd
 from pipeline.papers import papers
 
 WIDTH, QUALITY = 760, 50
@@ -48,22 +49,18 @@ def front(reports: Path, paper: str, target: Path) -> None:
     Raises:
         DataError: the table's csv or pdf is missing, or there is no ``pdftoppm``.
     """
-    from PIL import Image, PngImagePlugin
-
     source = reports / paper / f"{FRONT}.pdf"
     if not source.exists():
         raise DataError(f"{source}: missing; build it with snakemake --cores 2 {source}")
-    said = PngImagePlugin.PngInfo()
+    said = PIL.PngImagePlugin.PngInfo()
     said.add_text(NUMBERS, numbers(source.with_suffix(".csv")))
     with tempfile.TemporaryDirectory() as folder, atomic(target) as handle:
-        drawn = Image.open(_raster(source, Path(folder), FRONT_WIDTH))
+        drawn = PIL.Image.open(_raster(source, Path(folder), FRONT_WIDTH))
         drawn.convert("RGB").quantize(64).save(handle, "PNG", pnginfo=said, optimize=True)
 
 
 def numbers(table: Path) -> str:
     """Return a hash of what a table's csv measured, apart from what it is compared with."""
-    import pandas as pd
-
     return sha256_text(pd.read_csv(table, dtype=str)[SHOWN].to_csv(index=False, lineterminator="\n"))
 
 
@@ -75,11 +72,9 @@ def _sources(reports: Path) -> Iterator[tuple[str, str, Path]]:
 
 
 def _small(source: Path, target: Path) -> Path:
-    from PIL import Image
-
     with tempfile.TemporaryDirectory() as folder:
         path = _raster(source, Path(folder)) if source.suffix == ".pdf" else source
-        with Image.open(path) as picture:
+        with PIL.Image.open(path) as picture:
             plain = picture.convert("RGB")
         plain.thumbnail((WIDTH, 4 * WIDTH))
         with atomic(target) as handle:

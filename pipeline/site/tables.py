@@ -6,8 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
+from fedcore.lazy import pd
 from pipeline.report import build_listing
 from pipeline.report.agreement import Agreement
 from pipeline.report.captions import Caption

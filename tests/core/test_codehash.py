@@ -135,8 +135,9 @@ def executed() -> Iterator[set[tuple[str, str]]]:
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         name, module = frame.f_code.co_qualname.partition(".")[0], str(frame.f_globals.get("__name__"))
+        known = module.startswith("fedcore.") and module != codehash.LAZY
         written = not name.startswith("<") and not frame.f_code.co_filename.startswith("<")
-        if event == "call" and written and module.startswith("fedcore."):
+        if event == "call" and written and known:
             found.add((module, name))
 
     sys.setprofile(note)

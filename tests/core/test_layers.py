@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from fedcore import lazy
+
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "torchvision", "pandas", "matplotlib", "seaborn", "sklearn", "scipy", "cvxpy", "pyarrow"}
 
@@ -28,15 +32,42 @@ def test_the_library_knows_no_pipeline() -> None:
         assert not imported(path) & {"pipeline", "snakemake", "dvc"}, path
 
 
+def loaded(code: str) -> set[str]:
+    """Return the packages that a program leaves loaded."""
+    program = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}})\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return set(done.stdout.split())
+
+
+def test_no_module_loads_anything_heavy_when_imported() -> None:
+    code = (
+        "import importlib, pkgutil, fedcore, pipeline\n"
+        "for package in (fedcore, pipeline):\n"
+        "    for module in pkgutil.walk_packages(package.__path__, f'{package.__name__}.'):\n"
+        "        if module.name not in ('pipeline.__main__', 'pipeline.handbook.hooks'):\n"
+        "            importlib.import_module(module.name)\n"
+    )
+    assert not loaded(code) & HEAVY
+
+
+def test_a_lazy_package_is_loaded_at_its_first_name() -> None:
+    code = "from fedcore.lazy import functional, pd, scipy\nassert scipy.stats.norm.cdf(0) == 0.5\n"
+    assert loaded(code) & {"torch", "pandas", "scipy"} == {"scipy"}
+
+
+def test_a_lazy_package_lacks_what_the_package_lacks() -> None:
+    with pytest.raises(AttributeError, match="'scipy' has no attribute 'nothing'"):
+        _ = lazy.scipy.nothing
+
+
 def test_parsing_every_plugin_loads_nothing_heavy() -> None:
     code = (
-        "import sys\n"
         "from fedcore.registry import PACKAGES, plugins\n"
         "import fedcore.spec\n"
         "assert all(plugins(kind) for kind in PACKAGES)\n"
         "fedcore.spec.parse(dict(data={'name': 'quadratics'}, model={'name': 'scalar_quadratic'},"
         " algorithm={'name': 'scaffold'}, training=dict(rounds=1, batch_size='full', lr=.1)))\n"
-        "print(*{name.split('.')[0] for name in sys.modules})\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert not set(done.stdout.split()) & HEAVY
+    assert not loaded(code) & HEAVY

@@ -19,11 +19,15 @@ import yaml
 from packaging.requirements import Requirement
 
 import fedcore
+from fedcore import lazy
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"fedcore", "pipeline"}
 COMMANDS = {"dvc", "snakemake", "snakemake-executor-plugin-slurm"}  # called, or found by name
+PACKAGES = {"Tensor": "torch", "Figure": "matplotlib", "Axes": "matplotlib"} | {
+    name: found.__name__.split(".")[0] for name, found in vars(lazy).items() if isinstance(found, lazy.Lazy)
+}
 DOCS = {"mkdocs"}  # imported by the pages' hooks, which mkdocs calls
 
 
@@ -45,7 +49,9 @@ def imported(package: str) -> set[str]:
         for node in ast.walk(tree):
             if node in skipped:
                 continue
-            if isinstance(node, ast.Import):
+            if isinstance(node, ast.ImportFrom) and node.module == lazy.__name__:
+                names |= {PACKAGES[alias.name] for alias in node.names}
+            elif isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.split(".")[0])

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from fedcore.errors import SpecError
+from fedcore.lazy import functional
 from fedcore.model import Shape
 from fedcore.models.cnn import Cnn
 from fedcore.models.lstm import Lstm, LstmOptions, build
@@ -87,7 +88,7 @@ def test_images_are_pooled_channels_last(channels: int, monkeypatch: pytest.Monk
         return pooled(x, size)
 
     pooled = torch.nn.functional.max_pool2d
-    monkeypatch.setattr(torch.nn.functional, "max_pool2d", max_pool2d)
+    monkeypatch.setattr(functional, "max_pool2d", max_pool2d)
     model = Cnn((channels, 28, 28), 10)
     p = parameters(model)
     model.features(p, torch.zeros(2, channels, 28, 28, dtype=torch.float64))

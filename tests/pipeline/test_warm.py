@@ -54,6 +54,18 @@ def test_a_warm_process_gives_the_bytes_and_exit_codes_of_a_cold_one(
     assert results["warm"] == results["cold"]
 
 
+def test_a_forked_command_has_torch_at_once() -> None:
+    code = (
+        "import os, sys\n"
+        "from fedcore.warm.server import preload\n"
+        "preload()\n"
+        "if os.fork() == 0:\n"
+        "    os._exit('torch._C' not in sys.modules)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
+
+
 def test_each_run_measures_itself_in_a_warm_process_too(spec: dict[str, Any], tmp_path: Path) -> None:
     order = tmp_path / "order.json"
     order.write_text(json.dumps([{"spec": {**spec, "seed": seed}, "out": f"out/{seed}"} for seed in (1, 2)]))

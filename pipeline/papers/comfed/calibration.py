@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fedcore.lazy import pd
 from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, PARTITIONS, SPLIT, best_in_all
+from pipeline.report import significance
 from pipeline.schema import PaperParams
 from pipeline.search import seeds
 from pipeline.targets import Cell, Column, Query, Table, Target
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 REGIME = "calibration"
 DISTANCE = "distance"
@@ -99,8 +98,6 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     A candidate that diverged or did not run has none. Its runs' own numbers make way for the distance as
     well, since they decide which is smallest.
     """
-    from pipeline.report import significance
-
     frame = frame.copy()
     last = frame["column"] == DISTANCE
     away = frame[~last].set_index("row")["difference"].abs()

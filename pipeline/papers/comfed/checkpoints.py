@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.notes import stopped
+from pipeline.report.collect import final_of, history_of
 from pipeline.schema import PaperParams
-from pipeline.targets import Column, Curves, Panel, Query, Table, Target
-
-if TYPE_CHECKING:
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Column, Curves, Panel, PlannedRun, Query, Table, Target
 
 DATASETS = {"cifar10": "CIFAR-10"}
 REGIME, DATASET, SPLIT = "cross_device", "cifar10", "by_class"
@@ -36,8 +33,6 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
 
 def best_so_far(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return the best test accuracy up to the column's round in per cent, None if the run diverged."""
-    from pipeline.report.collect import final_of, history_of
-
     if not final_of(run, root):
         return None
     history = history_of(run, root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from fedcore.taxonomy import table
 from pipeline.schema import PaperParams
 from pipeline.targets import Column, Entry, Listing
 
@@ -23,16 +24,12 @@ NUMERALS = {1: "I", 2: "II", 3: "III"}
 
 def columns(number: int, params: PaperParams) -> tuple[Column, ...]:
     """Return the columns of one of the three tables."""
-    from fedcore.taxonomy import table
-
     del params
     return tuple(Column(key(head), head) for head in table(number).head[1:])
 
 
 def entries(number: int, params: PaperParams) -> tuple[Entry, ...]:
     """Return the lines of one of the three tables."""
-    from fedcore.taxonomy import table
-
     del params
     return tuple(Entry(key(row[0]), row[0], row[1:]) for row in table(number).rows)
 

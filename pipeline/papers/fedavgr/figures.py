@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.lazy import Axes, Figure, matplotlib, pd
+from pipeline.report import plots, spread, style
+from pipeline.report.collect import kept_of
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
 
 METHOD = "fedavgr"
 SHOWN = (0.0, 0.3, 0.6, 1.0)
@@ -40,18 +36,13 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw the features at the four rounds, and the MMD over all; the tidy lines are the four rounds."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots, spread, style
-
     line = spread.by_round(found.cells, "mmd", 1.0, found.root)
     some = rounds(found.params)
     shown = line[line["round"].isin(some)]
     run = found.cells[METHOD, COLUMN][0]
     kept = features_of(run, found.root)
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 4.4), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 4.4), layout="constrained")
         grid = made.add_gridspec(2, len(some), height_ratios=(1, 1.1))
         for place, done in enumerate(some):
             means = shown[shown["round"] == done]["mean"]
@@ -88,10 +79,6 @@ def features_of(run: PlannedRun, root: Path) -> dict[int, tuple[NDArray[np.float
     Raises:
         DataError: the run has no features.
     """
-    import numpy as np
-
-    from pipeline.report.collect import kept_of
-
     path = kept_of(run, root, "mixture.npz")
     if path is None:
         return {}
@@ -103,8 +90,6 @@ def features_of(run: PlannedRun, root: Path) -> dict[int, tuple[NDArray[np.float
 
 def farthest(features: NDArray[np.floating], client: NDArray[np.int64]) -> int:
     """Return the client whose mean feature is farthest from the mean of all; the lowest id among equals."""
-    import numpy as np
-
     mean = features.mean(axis=0)
     apart = {int(k): float(np.linalg.norm(features[client == k].mean(axis=0) - mean)) for k in client}
     return max(sorted(apart), key=apart.__getitem__)
@@ -115,8 +100,6 @@ def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
 
     Each component points where its largest loading is positive, so that equal features give equal pictures.
     """
-    import numpy as np
-
     centred = features - features.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     two = axes[:2]
@@ -126,8 +109,6 @@ def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def _scatter(axes: Axes, points: NDArray[np.floating], coloured: NDArray[np.bool_]) -> None:
-    from pipeline.report import style
-
     for own, size, colour in ((~coloured, 4, "0.7"), (coloured, 6, style.look(METHOD).colour)):
         x, y = points[own].T
         axes.scatter(x, y, s=size, color=colour, linewidths=0)

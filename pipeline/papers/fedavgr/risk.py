@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fedcore.errors import DataError
+from fedcore.lazy import Figure, matplotlib, pd
+from pipeline.report import plots
+from pipeline.report.collect import summary_of
+from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
 
 METHODS = ("fedavg", "fedprox", "fedavgr")
 COLUMN = "synthetic_one"
@@ -44,11 +42,6 @@ def terms_of(run: PlannedRun, root: Path) -> pd.DataFrame:
     Raises:
         DataError: the run has no measurements of its terms.
     """
-    import pandas as pd
-
-    from fedcore.errors import DataError
-    from pipeline.report.collect import summary_of
-
     path = root / run.folder / "risk.csv"
     if summary_of(run, root) is None or not path.exists():
         raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
@@ -68,10 +61,6 @@ def terms_of(run: PlannedRun, root: Path) -> pd.DataFrame:
 
 def numbers(found: Found) -> pd.DataFrame:
     """Return each term by method and round, over seeds."""
-    import pandas as pd
-
-    from pipeline.report.spread import line
-
     lines = []
     for (row, _), runs in found.cells.items():
         each = [terms_of(run, found.root) for run in runs]
@@ -86,14 +75,9 @@ def numbers(found: Found) -> pd.DataFrame:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw the terms that training moves above, G1, G2 and G3 below."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots
-
     frame = numbers(found)
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 4.6), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 4.6), layout="constrained")
         grid = made.subplots(2, 3, sharex=True)
         for axes, (term, label) in zip(grid.flat, TERMS.items(), strict=True):
             plots.curves(axes, frame[frame["column"] == term], METHODS)

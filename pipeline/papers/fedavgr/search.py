@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.once import once
 from pipeline.papers.fedavgr.tables import DATASETS, sets, split
 from pipeline.schema import PaperParams
 from pipeline.search import Choice, Option, combinations, labels, seeds, validation_score
-from pipeline.targets import Query, Table
-
-if TYPE_CHECKING:
-    from pipeline.targets import PlannedRun
+from pipeline.targets import PlannedRun, Query, Table
 
 HELD_OUT: tuple[tuple[str, Any], ...] = (("partition.validation", 0.2), ("evaluation.validation", True))
 GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {

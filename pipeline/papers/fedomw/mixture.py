@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from fedcore.errors import DataError
+from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.papers.fedomw.tables import RELEASED, Variant, asked
+from pipeline.report import plots
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 METHOD, DATASET = "dl_opt", "letter"
 SHOWN = 5
@@ -30,13 +28,6 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     Raises:
         DataError: the run wrote no mixture.csv.
     """
-    import matplotlib
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from fedcore.errors import DataError
-    from pipeline.report import plots
-
     run = found.cells[METHOD, DATASET][0]
     path = found.root / run.folder / "mixture.csv"
     if not path.exists():
@@ -44,7 +35,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     weights = pd.read_csv(path).set_index("pass")
     largest = weights.iloc[0].sort_values(ascending=False, kind="stable").index[:SHOWN]
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(3.6, 3.3), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(3.6, 3.3), layout="constrained")
         axes = made.subplots()
         for name, colour, marker in zip(largest, COLOURS, MARKERS, strict=False):
             every = max(1, len(weights) // plots.MARKS)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
+from fedcore.lazy import Figure, matplotlib, pd, scipy
+from pipeline.report import plots
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 LABELS = ((0.0, 1.0), (0.5, 0.5))
 EDGE = 1e-10
@@ -29,8 +26,6 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 
 def losses(probability: float) -> NDArray[np.float64]:
     """Return the expected cross-entropy [2] of each client under a model that gives class 1 a probability."""
-    import numpy as np
-
     model = np.log([1 - probability, probability])
     return np.array(
         [-sum(share * log for share, log in zip(client, model, strict=True) if share) for client in LABELS]
@@ -42,10 +37,9 @@ def solve() -> dict[str, tuple[float, float, float]]:
 
     The loss is convex in the model and linear in the mixture, so that a best mixture is a vertex.
     """
-    from scipy.optimize import minimize_scalar
 
     def best_model(p: float) -> tuple[float, float]:
-        found = minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda q: p * losses(q)[0] + (1 - p) * losses(q)[1],
             bounds=(EDGE, 1 - EDGE),
             method="bounded",
@@ -66,18 +60,11 @@ def solve() -> dict[str, tuple[float, float, float]]:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw the expected loss over models for three mixtures, and mark the solutions."""
-    import matplotlib
-    import numpy as np
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots
-
     solved = solve()
     grid = np.linspace(0.02, 0.98, 200)
     each = np.array([losses(q) for q in grid], dtype=float)
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(3.6, 3.3), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(3.6, 3.3), layout="constrained")
         axes = made.subplots()
         for p, line, colour in ((0.5, "-", "#000000"), (0.75, "--", "#E69F00"), (1.0, "-.", "#0072B2")):
             axes.plot(

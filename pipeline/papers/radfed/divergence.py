@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from fedcore.errors import DataError
+from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.papers.radfed.settings import SETTINGS, folds
+from pipeline.report import plots, style
+from pipeline.report.collect import summary_of
+from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
 
 METHODS = ("fedavg", "radfed")
 SHOWN = ("shakespeare", "covfeat_l")
@@ -37,11 +36,6 @@ def measured(run: PlannedRun, root: Path) -> pd.DataFrame:
     Raises:
         DataError: the run did not measure them, or is missing.
     """
-    import pandas as pd
-
-    from fedcore.errors import DataError
-    from pipeline.report.collect import summary_of
-
     path = root / run.folder / "divergence.csv"
     if summary_of(run, root) is None or not path.exists():
         raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
@@ -52,10 +46,6 @@ def measured(run: PlannedRun, root: Path) -> pd.DataFrame:
 
 def lines_of(found: Found, measure: Measure) -> pd.DataFrame:
     """Return a line a method, data set and inner round in which any run measured it."""
-    import pandas as pd
-
-    from pipeline.report.spread import line
-
     lines = []
     for cell, runs in found.cells.items():
         each = [measured(run, found.root)[measure].dropna() for run in runs]
@@ -66,10 +56,6 @@ def lines_of(found: Found, measure: Measure) -> pd.DataFrame:
 
 def around_merging(found: Found) -> pd.DataFrame:
     """Return the mean DL of a run's inner rounds right after an aggregation, and right before the next."""
-    import pandas as pd
-
-    from pipeline.report.spread import line
-
     lines = []
     for (name, key), runs in found.cells.items():
         each = [measured(run, found.root) for run in runs]
@@ -91,8 +77,6 @@ def draw_centralised(found: Found) -> tuple[pd.DataFrame, Figure]:
 
 def draw_local(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw DL over inner rounds, the last hundred at most."""
-    import pandas as pd
-
     frame = lines_of(found, "local")
     shown = frame[frame["round"] > frame.groupby("column")["round"].transform("max") - LONGEST]
     said = "DL is the mean over pairs of clients of one minus the cosine of the models that they return." + (
@@ -102,13 +86,8 @@ def draw_local(found: Found) -> tuple[pd.DataFrame, Figure]:
 
 
 def _picture(found: Found, frame: pd.DataFrame, axis: str, said: str) -> Figure:
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots, style
-
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 2.9), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 2.9), layout="constrained")
         panels = made.subplots(1, len(SHOWN))
         for axes, key in zip(panels, SHOWN, strict=True):
             for name in METHODS:

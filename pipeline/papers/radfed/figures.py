@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fedcore.errors import DataError
+from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.papers.radfed.divergence import DIVERGENCES
 from pipeline.papers.radfed.heterogeneity import HETEROGENEITY
 from pipeline.papers.radfed.seeds import SEEDS
 from pipeline.papers.radfed.settings import SETTINGS, whole
 from pipeline.papers.radfed.validation import CURVES
+from pipeline.report.collect import statistics_of
+from pipeline.report.plots import SETTINGS as STYLE
+from pipeline.report.plots import wrapped
 from pipeline.schema import PaperParams
 from pipeline.targets import Drawing, Found, Query, Target
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 EXAMPLE = "mnist_01"
 STAGES = {"before": "optimum of eq. (1)", "after": "after Algorithm 3"}
@@ -37,15 +38,6 @@ def draw_partition(found: Found) -> tuple[pd.DataFrame, Figure]:
     Raises:
         DataError: a partition's statistics are missing, or don't list labels.
     """
-    import matplotlib
-    import numpy as np
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from pipeline.report.collect import statistics_of
-    from pipeline.report.plots import SETTINGS as STYLE
-    from pipeline.report.plots import wrapped
-
     ratios, scores, frames = {}, {}, []
     for (stage, _), (run, *_) in found.cells.items():
         statistics = statistics_of(run, found.root)
@@ -59,7 +51,7 @@ def draw_partition(found: Found) -> tuple[pd.DataFrame, Figure]:
         cells = {"stage": stage, "client": clients, "class": classes, "rows": counts.ravel()}
         frames.append(pd.DataFrame(cells))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(6.7, 4.6), layout="constrained")
+        figure = matplotlib.figure.Figure(figsize=(6.7, 4.6), layout="constrained")
         axes = figure.subplots(3, 1, sharex=True)
         for place, (stage, label) in zip(axes, STAGES.items(), strict=False):
             image = place.imshow(ratios[stage].T, aspect="auto", cmap="cividis", vmin=0, vmax=1)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
+from pipeline.report import plots, spread, style
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 ASIDE = 0.2
 PAIRS = (("mnist_1", "mnist_01"), ("covcls_g", "covfeat_g"), ("covcls_l", "covfeat_l"))
@@ -29,16 +25,10 @@ def queries(params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw two marks a method, open where clients are less heterogeneous, and what lies between."""
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    from pipeline.report import plots, spread, style
-
     frame = spread.over_seeds(found.cells, lambda run: score_of(run, found.root, ""))
     names = list(dict.fromkeys(frame["row"]))
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 3.4), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 3.4), layout="constrained")
         for axes, pair in zip(made.subplots(1, len(PAIRS)), PAIRS, strict=True):
             means = {key: frame[frame["column"] == key].set_index("row") for key in pair}
             for place, name in enumerate(names):
@@ -61,7 +51,7 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
                     )
             labels = [SETTINGS[key].label for key in pair]
             marks = [
-                Line2D([], [], marker="o", linestyle="", color="0.3", markerfacecolor=face)
+                matplotlib.lines.Line2D([], [], marker="o", linestyle="", color="0.3", markerfacecolor=face)
                 for face in ("white", "0.3")
             ]
             axes.legend(marks, labels, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)

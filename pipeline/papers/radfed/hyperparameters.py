@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline.catalogue import specification
 from pipeline.papers.radfed.settings import SETTINGS
 from pipeline.schema import PaperParams
 from pipeline.targets import Column, Entry, Listing
@@ -32,8 +33,6 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
 
 def entries(params: PaperParams) -> tuple[Entry, ...]:
     """Return a line for each data set that is in the parameters."""
-    from pipeline.catalogue import specification
-
     lines = []
     for key, (label, name) in ROWS.items():
         setting = SETTINGS[name]

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.once import once
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of, rounds
 from pipeline.papers.radfed.tables import data_of_column
 from pipeline.schema import PaperParams
 from pipeline.search import Choice, Option, combinations, labels, seeds, validation_score
-from pipeline.targets import Column, Query, Table
-
-if TYPE_CHECKING:
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Column, PlannedRun, Query, Table
 
 TUNED = ("covcls_g", "covfeat_g", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 DELAYS = (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import fmean
 
+from fedcore.lazy import Axes, Figure, matplotlib, pd
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
+from pipeline.report import plots, style
+from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
 
 SHOWN = ("covfeat_g", "covfeat_l", "covcls_g", "covcls_l", "shakespeare")
 Values = Sequence[float | None]
@@ -48,8 +44,6 @@ def representative(ours: Mapping[int, Values], base: Mapping[int, Values]) -> in
 
     The first of them in a tie; folds in which one of the methods has no run don't count, unless none counts.
     """
-    from statistics import fmean
-
     known = {
         fold: [[value for value in side.get(fold, ()) if value is not None] for side in (ours, base)]
         for fold in ours
@@ -63,10 +57,6 @@ def representative(ours: Mapping[int, Values], base: Mapping[int, Values]) -> in
 
 def numbers(found: Found) -> pd.DataFrame:
     """Return a line a method and data set: its fold, mean and spread over seeds, and each run's score."""
-    import pandas as pd
-
-    from pipeline.report.spread import line
-
     scores = {cell: by_fold(runs, found.root) for cell, runs in found.cells.items()}
     lines = []
     for (name, key), own in scores.items():
@@ -79,14 +69,9 @@ def numbers(found: Found) -> pd.DataFrame:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw a box and the single runs for each method, a panel a data set."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots
-
     frame = numbers(found)
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 5.2), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 5.2), layout="constrained")
         panels = made.subplots(2, 3)
         for axes, key in zip(panels.flat, SHOWN, strict=False):
             own = frame[frame["column"] == key]
@@ -107,8 +92,6 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
 
 
 def _boxes(axes: Axes, own: pd.DataFrame) -> None:
-    from pipeline.report import style
-
     names = list(own["row"])
     for place, (name, text) in enumerate(zip(names, own["scores"], strict=True)):
         values, look = [float(value) for value in text.split()], style.look(name, names)

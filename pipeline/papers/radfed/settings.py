@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from pipeline.catalogue import specification
 from pipeline.once import once
 from pipeline.schema import PaperParams
-from pipeline.targets import Query
-
-if TYPE_CHECKING:
-    from pipeline.targets import PlannedRun
+from pipeline.targets import PlannedRun, Query
 
 REGIME = "tenth"
 ASYNCHRONOUS = "fedasync"
@@ -89,8 +87,6 @@ def as_often(params: PaperParams, query: Query) -> Query:
 @once
 def rounds(params: PaperParams, query: Query) -> int:
     """Return the rounds of a query's runs."""
-    from pipeline.catalogue import specification
-
     return int(specification(params, query)["training"]["rounds"])
 
 

@@ -6,18 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fedcore.lazy import pd
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
+from pipeline.report.agreement import agreements
+from pipeline.report.collect import final_of, history_of, statistics_of, verdict
+from pipeline.report.significance import parsed
 from pipeline.schema import PaperParams
 from pipeline.search import ENOUGH
 from pipeline.stand_ins import stands_in
-from pipeline.targets import Column, Query, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Column, PlannedRun, Query, Table
 
 DRAWS = 20
 PARTITIONS = {
@@ -84,8 +82,6 @@ def partition_queries(params: PaperParams, row: str, column: str) -> tuple[Query
 
 def statistic(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a statistic of a partition: rows, or the C-score."""
-    from pipeline.report.collect import statistics_of
-
     found = statistics_of(run, root)
     if found is None:
         return None
@@ -130,8 +126,6 @@ def score_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ..
 
 def score_of(run: PlannedRun, root: Path, column: str) -> float | None:
     """Return a run's score on test clients in per cent, by its own metric; None if it diverged."""
-    from pipeline.report.collect import final_of
-
     final = final_of(run, root)
     return 100 * final[f"test_{metric_of(run)}"] if final else None
 
@@ -141,8 +135,6 @@ def late_score_of(run: PlannedRun, root: Path, column: str) -> float | None:
 
     Single rounds swing by as much as methods differ, so the last one carries its luck.
     """
-    from pipeline.report.collect import history_of
-
     if score_of(run, root, column) is None:
         return None
     history = history_of(run, root)
@@ -163,9 +155,6 @@ def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     and its spread is that of its runs' changes against FedAvg's own there. The average is the mean of the
     columns' scores, then its change; it has no spread of its own and says nothing new about the data.
     """
-    from pipeline.report.agreement import agreements
-    from pipeline.report.collect import verdict
-
     frame = shared_runs(frame)
     average = frame["column"] == AVERAGE
     for name in ("mean", "base"):
@@ -186,10 +175,6 @@ def shared_runs(frame: pd.DataFrame) -> pd.DataFrame:
 
     The deviations of all but FedAvg are those of the changes against it, run by run, in per cent.
     """
-    import pandas as pd
-
-    from pipeline.report.significance import parsed
-
     frame = frame.copy()
     reference = frame[frame["row"] == "fedavg"].set_index("column")
     frame["base"] = frame["column"].map(reference["mean"])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from fedcore.lazy import pd
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
+from pipeline.report.curves import measured
 from pipeline.schema import PaperParams
-from pipeline.targets import Curves, Panel, Query
+from pipeline.targets import Curves, Panel, PlannedRun, Query
 from pipeline.trainings import worth
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from pipeline.targets import PlannedRun
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
 SHOWN = {
@@ -58,8 +56,6 @@ def scores(run: PlannedRun, root: Path) -> pd.Series[float]:
     Raises:
         DataError: the run is missing, or measured no validation clients.
     """
-    from pipeline.report.curves import measured
-
     found = 100 * measured(run, f"validation_{metric_of(run)}", root)
     return found.set_axis(found.index * float(worth(run.spec)))
 
@@ -72,8 +68,6 @@ def width(run: PlannedRun) -> int:
 
 def smoothed(run: PlannedRun, root: Path) -> pd.Series[float]:
     """Return the means of a run's scores over intervals that follow the start, by their last round."""
-    import numpy as np
-
     found, wide = scores(run, root), width(run)
     ends = (np.ceil(found.index.to_numpy(float) / wide - 1e-9) * wide).astype(int)
     return found.groupby(ends).mean()

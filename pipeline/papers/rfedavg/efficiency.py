@@ -6,17 +6,14 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fedcore.lazy import Axes, Figure, matplotlib, pd
+from pipeline.report import plots, style
+from pipeline.report.collect import final_of, history_of, timing_of
+from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
@@ -44,8 +41,6 @@ def level(found: Found, data: str, share: int) -> float:
     It lies so many per cent of the way from the accuracy of the initial model to the best that FedAvg has in
     any round, each a mean over seeds; NaN where FedAvg never rises above the initial model, or diverges.
     """
-    from pipeline.report.collect import final_of, history_of
-
     runs = [run for run in found.cells[BASE, f"{data}-sim0"] if final_of(run, found.root)]
     if not runs:
         return math.nan
@@ -57,8 +52,6 @@ def level(found: Found, data: str, share: int) -> float:
 
 def rounds_to(run: PlannedRun, root: Path, accuracy: float) -> float | None:
     """Return the first round with this test accuracy in per cent; None without one or if it diverged."""
-    from pipeline.report.collect import final_of, history_of
-
     if not final_of(run, root):
         return None
     history = history_of(run, root)
@@ -68,8 +61,6 @@ def rounds_to(run: PlannedRun, root: Path, accuracy: float) -> float | None:
 
 def seconds(run: PlannedRun, root: Path) -> float | None:
     """Return the median seconds of a run's rounds without measuring; None where they were not timed."""
-    from pipeline.report.collect import timing_of
-
     value = (timing_of(run, root) or {}).get("median_round_seconds")
     return None if value is None else float(value)
 
@@ -79,10 +70,6 @@ def numbers(found: Found) -> pd.DataFrame:
 
     ``accuracy``: the level in per cent, on lines of rounds. ``n`` counts the runs that reached it.
     """
-    import pandas as pd
-
-    from pipeline.report.spread import line
-
     rows = list(dict.fromkeys(row for row, _ in found.cells))
     times = {cell: [seconds(run, found.root) for run in runs] for cell, runs in found.cells.items()}
     lines = []
@@ -111,8 +98,6 @@ def ratio(pairs: Collection[tuple[float | None, float | None]]) -> float | None:
 
 def machines(found: Found) -> str:
     """Say on what the rounds were timed."""
-    from pipeline.report.collect import timing_of
-
     timings = [timing_of(run, found.root) or {} for runs in found.cells.values() for run in runs]
     kinds = sorted(
         {
@@ -127,15 +112,9 @@ def machines(found: Found) -> str:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw bars of rounds to each level above, and bars of a round's time below."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots
-    from pipeline.report.collect import history_of
-
     frame = numbers(found)
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 5.4), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 5.4), layout="constrained")
         grid = made.subplots(2, 2)
         for axes, (data, label) in zip(grid[0], DATASETS.items(), strict=True):
             done = int(history_of(found.cells[BASE, f"{data}-sim0"][0], found.root)["round"].max())
@@ -174,8 +153,6 @@ def bars(
     axes: Axes, frame: pd.DataFrame, columns: Sequence[str], ticks: Sequence[str], limit: float = math.nan
 ) -> None:
     """Draw a bar an algorithm in each column, an open one up to ``limit`` where no run has a number."""
-    from pipeline.report import plots, style
-
     own = frame[frame["column"].isin(columns)]
     rows = list(dict.fromkeys(own["row"]))
     width = 0.85 / len(rows)

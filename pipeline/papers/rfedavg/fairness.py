@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fedcore.errors import DataError
+from fedcore.lazy import Figure, matplotlib, pd
+from pipeline.report import plots, style
+from pipeline.report.collect import final_of, summary_of
+from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
 
 METHODS = ("fedavg", "rfedavg_plus")
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -36,11 +34,6 @@ def clients_of(run: PlannedRun, root: Path) -> pd.Series[float] | None:
     Raises:
         DataError: the run has no measurements of its clients.
     """
-    import pandas as pd
-
-    from fedcore.errors import DataError
-    from pipeline.report.collect import final_of, summary_of
-
     path = root / run.folder / "clients.csv"
     if summary_of(run, root) is None or not path.exists():
         raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
@@ -61,10 +54,6 @@ def worst(measured: pd.Series[float]) -> pd.Series[float]:
 
 def numbers(found: Found) -> pd.DataFrame:
     """Return, of each method and data set, the mean over clients, over the worst ones, and each client's."""
-    import pandas as pd
-
-    from pipeline.report.spread import line
-
     lines = []
     for (row, data), runs in found.cells.items():
         each = [clients_of(run, found.root) for run in runs]
@@ -78,13 +67,8 @@ def numbers(found: Found) -> pd.DataFrame:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw a dot a client, of the first seed, and a ring around the worst."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots, style
-
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 2.9), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 2.9), layout="constrained")
         for axes, (data, label) in zip(made.subplots(1, 2), DATASETS.items(), strict=True):
             for place, name in enumerate(METHODS):
                 measured = clients_of(found.cells[name, data][0], found.root)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from fedcore.lazy import Figure, matplotlib, pd, sklearn
+from pipeline.report import plots
+from pipeline.report.collect import kept_of
+from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
 
 METHOD = "fedavg"
 SPLITS = {"sim100": "IID (similarity 100%)", "sim0": "non-IID (similarity 0%)"}
@@ -46,10 +46,6 @@ def points_of(run: PlannedRun, root: Path) -> Points | None:
     Raises:
         DataError: the run has no features.
     """
-    import numpy as np
-
-    from pipeline.report.collect import kept_of
-
     path = kept_of(run, root, "features.npz")
     if path is None:
         return None
@@ -76,8 +72,6 @@ def between(points: Points) -> float:
     The sum over features of the variance of the clients' means over the variance of all rows, a client
     weighted by its rows.
     """
-    import numpy as np
-
     features = points.features.astype(np.float64)
     mean = features.mean(axis=0)
     total = np.square(features - mean).sum()
@@ -88,12 +82,9 @@ def between(points: Points) -> float:
 
 def flat(features: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return the t-SNE of features [n, d] in two dimensions [n, 2], the same every time."""
-    from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
-
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
     with threadpool_limits(limits=1):
-        made: NDArray[np.floating] = TSNE(
+        made: NDArray[np.floating] = sklearn.manifold.TSNE(
             init="pca", perplexity=perplexity, random_state=0, n_jobs=1
         ).fit_transform(features)
     return made
@@ -101,10 +92,6 @@ def flat(features: NDArray[np.floating]) -> NDArray[np.floating]:
 
 def numbers(found: Found) -> pd.DataFrame:
     """Return the share of variance between clients with each kind of data, over seeds."""
-    import pandas as pd
-
-    from pipeline.report.spread import line
-
     kept = {cell: [points_of(run, found.root) for run in runs] for cell, runs in found.cells.items()}
     return pd.DataFrame(
         [
@@ -116,15 +103,9 @@ def numbers(found: Found) -> pd.DataFrame:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw the t-SNE of the first seed's features: a colour a client, a marker a class."""
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    from pipeline.report import plots
-
     frame = numbers(found)
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 3.6), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 3.6), layout="constrained")
         for axes, (split, title) in zip(made.subplots(1, 2), SPLITS.items(), strict=True):
             run = found.cells[METHOD, split][0]
             points = points_of(run, found.root)
@@ -148,7 +129,10 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
                         linewidths=0.7,
                     )
             axes.legend(
-                [Line2D([], [], marker="o", linestyle="", color=c) for c in COLOURS[: len(clients)]],
+                [
+                    matplotlib.lines.Line2D([], [], marker="o", linestyle="", color=c)
+                    for c in COLOURS[: len(clients)]
+                ],
                 [f"client {client}" for client in clients],
                 fontsize=6.5,
                 loc="upper center",
@@ -158,7 +142,8 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
                 handletextpad=0.1,
             )
         grey = [
-            Line2D([], [], marker=m, linestyle="", color="0.3", fillstyle="none") for _, m in LABELS.values()
+            matplotlib.lines.Line2D([], [], marker=m, linestyle="", color="0.3", fillstyle="none")
+            for _, m in LABELS.values()
         ]
         made.legend(grey, [name for name, _ in LABELS.values()], loc="outside upper center", ncols=3)
         caption = found.caption(

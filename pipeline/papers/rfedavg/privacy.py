@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fedcore.lazy import Figure, matplotlib, pd
+from pipeline.report import plots, spread, style
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 METHOD = "rfedavg_plus"
 SIGMAS = (0, 1, 5, 10, 50)
@@ -34,14 +30,9 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw accuracy over rounds, a curve for each strength."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots, spread, style
-
     frame = spread.by_round(found.cells, "test_accuracy", 100.0, found.root)
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(3.6, 3.2), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(3.6, 3.2), layout="constrained")
         axes = made.subplots()
         for sigma, colour, marker in zip(SIGMAS, COLOURS, MARKERS, strict=True):
             line = frame[frame["row"] == row(sigma)]

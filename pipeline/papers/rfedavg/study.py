@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fedcore.lazy import Figure, matplotlib, pd
+from pipeline.report import plots, spread, style
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 LAMBDA = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -68,14 +66,9 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw accuracy over each parameter."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots, spread, style
-
     frame = spread.over_seeds(found.cells, spread.accuracy(found.root))
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 5.0), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 5.0), layout="constrained")
         for axes, (panel, label) in zip(made.subplots(2, 2).flat, PANELS.items(), strict=True):
             own = frame[frame["column"].str.startswith(f"{panel}_")]
             values = {float(column.split("_")[1]) for column in own["column"]}

@@ -19,19 +19,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.data import Source
+from fedcore.errors import DataError
+from fedcore.lazy import Axes, Figure, matplotlib, pd
+from fedcore.options import validate
+from fedcore.registry import find
+from pipeline.report import plots, style
+from pipeline.report.collect import kept_of
+from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 OBJECTIVES = {"error": "the objective that local steps descend", "error_eq3": "eq. (3)"}
@@ -64,8 +66,6 @@ class Objective:
 
     def value(self, w: NDArray[np.float64]) -> float:
         """Return F(W)."""
-        import numpy as np
-
         scores = self.rows @ w.T
         top = scores.max(axis=1)
         losses = np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top - (scores * self.labels).sum(axis=1)
@@ -77,8 +77,6 @@ class Objective:
 
     def hessian(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Hessian [classes * d, classes * d]."""
-        import numpy as np
-
         chances = self._chances(w)
         classes, width = w.shape
         curvature = np.einsum("nc,ce->nce", chances, np.eye(classes)) - np.einsum(
@@ -94,10 +92,6 @@ class Objective:
         Raises:
             DataError: it does not converge.
         """
-        import numpy as np
-
-        from fedcore.errors import DataError
-
         w = np.zeros((self.labels.shape[1], self.rows.shape[1]))
         for _ in range(STEPS):
             gradient = self.gradient(w)
@@ -107,8 +101,6 @@ class Objective:
         raise DataError(f"theory: Newton's method found no minimum in {STEPS} steps")
 
     def _chances(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        import numpy as np
-
         scores = self.rows @ w.T
         grown = np.exp(scores - scores.max(axis=1, keepdims=True))
         chances: NDArray[np.float64] = grown / grown.sum(axis=1, keepdims=True)
@@ -122,12 +114,6 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 
 def clients_of(run: PlannedRun) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
     """Return each client's rows with 1 appended [n_k, d] and labels [n_k], generated as for the run."""
-    import numpy as np
-
-    from fedcore.data import Source
-    from fedcore.options import validate
-    from fedcore.registry import find
-
     values = dict(run.spec["data"])
     plugin = find("data", values.pop("name"))
     train = plugin.build(validate(plugin.options, values, "data"), Source()).train
@@ -137,8 +123,6 @@ def clients_of(run: PlannedRun) -> list[tuple[NDArray[np.float64], NDArray[np.in
 
 def objectives(run: PlannedRun) -> dict[str, Objective]:
     """Return the objective that the run's local steps descend, and eq. (3), named as in ``OBJECTIVES``."""
-    import numpy as np
-
     clients, training = clients_of(run), run.spec["training"]
     batch = training["batch_size"]
     rows = np.concatenate([x for x, _ in clients])
@@ -156,8 +140,6 @@ def objectives(run: PlannedRun) -> dict[str, Objective]:
 
 def condition(run: PlannedRun) -> float:
     """Return a bound of kappa = L/mu over the clients' objectives; softmax has a curvature of at most 1/2."""
-    import numpy as np
-
     mu = run.spec["training"]["weight_decay"]
     weight = run.spec["algorithm"].get("lambda", 0.0)
     largest = max(float(np.linalg.eigvalsh(x.T @ x / len(x))[-1]) for x, _ in clients_of(run))
@@ -170,10 +152,6 @@ def path_of(run: PlannedRun, root: Path) -> tuple[NDArray[np.int64], NDArray[np.
     Raises:
         DataError: the run has no path.
     """
-    import numpy as np
-
-    from pipeline.report.collect import kept_of
-
     path = kept_of(run, root, "path.npz")
     if path is None:
         return None
@@ -194,18 +172,12 @@ def time_of(run: PlannedRun, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def slope(time: NDArray[np.float64], rounds: NDArray[np.int64], errors: Sequence[float]) -> float:
     """Return the slope of log error over log time by least squares, without the first fifth of the rounds."""
-    import numpy as np
-
     late = rounds >= FIRST * rounds[-1]
     return float(np.polyfit(np.log(time[late]), np.log(np.asarray(errors)[late]), 1)[0])
 
 
 def numbers(found: Found) -> pd.DataFrame:
     """Return errors F(w) - F* by round and their slopes, over seeds; ``low`` and ``high``: their extremes."""
-    import pandas as pd
-
-    from pipeline.report.spread import line
-
     lines = []
     for (row, _), runs in found.cells.items():
         paths = [path_of(run, found.root) for run in runs]
@@ -229,15 +201,10 @@ def numbers(found: Found) -> pd.DataFrame:
 
 def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
     """Draw the errors over time, one panel an objective, with a line that falls as 1/T."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from pipeline.report import plots
-
     frame = numbers(found)
     run = found.cells[METHODS[-1], "convex"][0]
     with matplotlib.rc_context(plots.SETTINGS):
-        made = Figure(figsize=(6.7, 3.6), layout="constrained")
+        made = matplotlib.figure.Figure(figsize=(6.7, 3.6), layout="constrained")
         panels = made.subplots(1, 2, sharey=True)
         for axes, (name, label) in zip(panels, OBJECTIVES.items(), strict=True):
             panel(axes, run, frame, name)
@@ -264,10 +231,6 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
 
 def panel(axes: Axes, run: PlannedRun, frame: pd.DataFrame, name: str) -> None:
     """Draw the errors in one objective, and their slopes in words."""
-    import numpy as np
-
-    from pipeline.report import style
-
     own = frame[frame["column"] == name]
     slopes = frame[frame["column"] == SLOPES[name]].set_index("row")["mean"]
     for row in METHODS:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pipeline.report.collect import final_of, history_of, summary_of
 from pipeline.schema import PaperParams
-from pipeline.targets import Column, Query, Table
-
-if TYPE_CHECKING:
-    from pipeline.targets import PlannedRun
+from pipeline.targets import Column, PlannedRun, Query, Table
 
 MODELS = {"cnn": ("mnist", "sim0"), "rnn": ("sent140", "noniid")}
 REGIMES = {"cross_silo": "Cross-silo", "cross_device": "Cross-device"}
@@ -57,8 +54,6 @@ def received(run: PlannedRun, root: Path, column: str) -> float | None:
     beyond FedAvg's traffic there are whole models and the vectors, which are smaller than one model
     together.
     """
-    from pipeline.report.collect import final_of, history_of, summary_of
-
     summary = summary_of(run, root)
     if summary is None or not final_of(run, root):
         return None

@@ -1,0 +1,94 @@
+"""Packages that are slow to import, each loaded at the first use of one of its names.
+
+So every import can be at the top of its module, and a command that needs none of these starts at once. Such a
+name used while a module is imported (in a decorator, a default or a constant) would load its package there.
+``Tensor``, ``Figure`` and ``Axes`` are for annotations alone: ``isinstance`` needs ``torch.Tensor``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+
+class Lazy(ModuleType):
+    """A package that is imported when a name of it is first asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__version__":
+            raise AttributeError(f"{self.__name__} is not loaded for {name}")
+        package = import_module(self.__name__)
+        try:
+            value = getattr(package, name)
+        except AttributeError:
+            value = _submodule(self.__name__, name)
+        setattr(self, name, value)
+        return value
+
+
+def _submodule(package: str, name: str) -> ModuleType:
+    path = f"{package}.{name}"
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+
+
+if TYPE_CHECKING:
+    import cvxpy
+    import filelock
+    import jinja2
+    import matplotlib.axes
+    import matplotlib.axis
+    import matplotlib.figure
+    import matplotlib.lines
+    import matplotlib.ticker
+    import pandas as pd
+    import PIL.Image
+    import PIL.PngImagePlugin
+    import plotly.offline
+    import pooch
+    import pyarrow
+    import requests
+    import scipy.cluster.hierarchy
+    import scipy.optimize
+    import scipy.sparse
+    import scipy.spatial.distance
+    import scipy.special
+    import scipy.stats
+    import sklearn.manifold
+    import torch
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from torch import Tensor
+    from torch.nn import functional
+else:
+    Axes = Figure = Tensor = Any
+    functional = Lazy("torch.nn.functional")
+    pd = Lazy("pandas")
+    torch, scipy, matplotlib, cvxpy = map(Lazy, ("torch", "scipy", "matplotlib", "cvxpy"))
+    sklearn, pyarrow, requests, pooch = map(Lazy, ("sklearn", "pyarrow", "requests", "pooch"))
+    filelock, jinja2, PIL, plotly = map(Lazy, ("filelock", "jinja2", "PIL", "plotly"))
+
+__all__ = [
+    "PIL",
+    "Axes",
+    "Figure",
+    "Tensor",
+    "cvxpy",
+    "filelock",
+    "functional",
+    "jinja2",
+    "matplotlib",
+    "pd",
+    "plotly",
+    "pooch",
+    "pyarrow",
+    "requests",
+    "scipy",
+    "sklearn",
+    "torch",
+]
