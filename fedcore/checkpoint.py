@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedcore.errors import CheckpointError, DamagedCheckpoint
 from fedcore.files import atomic
 from fedcore.lazy import Tensor, torch
+from fedcore.options import differences, shown
 from fedcore.parts import State
 
 FORMAT = 2
@@ -80,9 +81,11 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
         raise DamagedCheckpoint(f"{path}: damaged checkpoint ({said})") from None
-    if difference := first_difference(found, identity):
+    if first := next(iter(differences(found, identity)), None):
+        key, there, here = first
         raise CheckpointError(
-            f"{path}: checkpoint of another run ({difference}); delete it, or pass --no-resume to start anew"
+            f"{path}: checkpoint of another run ({key}: checkpoint has {shown(there)}, the run has "
+            f"{shown(here)}); delete it, or pass --no-resume to start anew"
         )
     for name, array in arrays.items():
         _place(state, name.split("/"), torch.from_numpy(array).to(device))
@@ -96,20 +99,6 @@ def _sha256(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).data)
     return np.frombuffer(digest.digest(), np.uint8)
-
-
-def first_difference(found: Any, expected: Any, path: str = "") -> str:
-    """Name the first key at which two nested values differ, or return the empty string."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        for key in sorted({*found, *expected}):
-            where = f"{path}.{key}".strip(".")
-            if key not in found or key not in expected:
-                return f"{where}: {'missing' if key not in found else 'only'} in the checkpoint"
-            difference = first_difference(found[key], expected[key], where)
-            if difference:
-                return difference
-        return ""
-    return "" if found == expected else f"{path}: checkpoint has {found!r}, the run has {expected!r}"
 
 
 def _number(text: str) -> float:

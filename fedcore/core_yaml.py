@@ -15,9 +15,9 @@ from typing import Any
 import yaml
 
 from fedcore.errors import SpecError
-from fedcore.options import shown
+from fedcore.options import DIGITS, shown
 
-BYTES, NODES, DEPTH, DIGITS = 1_000_000, 10_000, 100, 300
+BYTES, NODES, DEPTH = 1_000_000, 10_000, 100
 TAG = "tag:yaml.org,2002:"
 FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 CORE: dict[str, tuple[str, Callable[[str], Any]]] = {

@@ -73,7 +73,7 @@ def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
     try:
         found = unsealed(read_object(folder / PROVENANCE))
         files = found.pop("files")
-        return found == expected and all(sha256_file(folder / name) == was for name, was in files.items())
+        return found == expected and not any(file_changes(folder, files, PROVENANCE))
     except (OSError, ValueError, KeyError, AttributeError):
         return False
 
@@ -119,7 +119,9 @@ def file_changes(folder: Path, files: Mapping[str, str], by: str) -> Iterator[st
     """
     for name, was in files.items():
         try:
-            if not (folder / name).is_file():
+            if Path(name).name != name:
+                yield f"{name[:100]!r} is no file of this folder, but {by} lists it"
+            elif not (folder / name).is_file():
                 yield f"{name} is missing"
             elif sha256_file(folder / name) != was:
                 yield f"{name} is changed (its SHA-256 is not the one in {by})"

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fedcore.data import Source
 from fedcore.errors import SpecError
+from fedcore.files import is_file
 from fedcore.lazy import Tensor, functional, torch
-from fedcore.options import Options
+from fedcore.options import Options, shown
 from fedcore.vectors import Layout
 
 Parameters = Mapping[str, "Tensor"]
@@ -130,9 +131,9 @@ def start(
 
 
 def _read(path: Path, known: set[str]) -> dict[str, NDArray[np.floating]]:
-    if not path.is_file():
+    if not is_file(path):
         raise SpecError(
-            f"model.init: no file {path}, expected 'zeros', 'default' or the path of an .npz file"
+            f"model.init: no file {shown(str(path))}, expected 'zeros', 'default' or the path of an .npz file"
         )
     try:
         with np.load(path, allow_pickle=False) as stored:

@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
+    PositiveInt,
     ValidationError,
     model_validator,
 )
@@ -22,14 +23,16 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from fedcore.errors import SpecError
 
 T = TypeVar("T", bound=BaseModel)
-SHOWN = 200
+SHOWN, DIGITS = 200, 300
 NO_NUMBERS = frozenset({str, bool, type(None)})
 FLOAT, INTEGER = 3.4028234663852886e38, 2**31 - 1
 EXPECTED: Mapping[str, LiteralString] = {
     "boolean": "a number, not a boolean",
     "beyond": "a number below 3.4e+38, a whole one below 2**31",
+    "seed": f"at most {DIGITS} digits",
 }
 Place = tuple[int | str, ...]
+Clients = Annotated[PositiveInt, Field(le=1_000_000)]
 
 
 class Options(BaseModel):
@@ -74,13 +77,15 @@ def _holds_numbers(kind: Any) -> bool:
 def _wrong(written: Any, held: Any, place: Place) -> Iterator[tuple[LiteralString, Place, Any]]:
     """Yield booleans taken for numbers, and numbers beyond float32's range or 32 bits, with their places.
 
-    A seed may be of any size.
+    A seed may be larger, as long as a file can hold it.
     """
     if isinstance(held, int | float):
         if isinstance(written, bool) and not isinstance(held, bool):
             yield "boolean", place, written
-        elif "seed" not in place and abs(held) > (FLOAT if isinstance(held, float) else INTEGER):
+        elif abs(held) > (FLOAT if isinstance(held, float) else INTEGER) and "seed" not in place:
             yield "beyond", place, held
+        elif abs(held) >= 10**DIGITS:
+            yield "seed", place, held
     elif isinstance(held, Mapping):
         pairs = written.items() if isinstance(written, Mapping) else ()
         for (key, own), (name, value) in zip_longest(pairs, held.items(), fillvalue=(None, None)):

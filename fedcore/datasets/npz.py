@@ -12,7 +12,8 @@ from pydantic import PositiveInt
 
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.errors import DataError
-from fedcore.options import Options
+from fedcore.files import is_folder
+from fedcore.options import Options, shown
 from fedcore.readers.npz import read_npz, whole
 from fedcore.registry import Plugin
 
@@ -57,8 +58,8 @@ def build(options: NpzOptions, source: Source) -> Dataset:
         DataError: the folder, the clients or an array is missing, or a file's content is not usable.
     """
     folder = Path(options.path)
-    if not folder.is_dir():
-        raise DataError(f"data.path: no folder '{folder}'")
+    if not is_folder(folder):
+        raise DataError(f"data.path: no folder {shown(options.path)}")
     files = client_files(folder)
     if not files:
         raise DataError(f"{folder}/clients: no client files (<id>.npz with x and y)")

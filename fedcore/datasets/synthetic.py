@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.options import Options
+from fedcore.options import Clients, Options
 from fedcore.registry import Plugin
 from fedcore.rng import Streams
 
@@ -28,7 +28,7 @@ class SyntheticOptions(Options):
     u: NonNegativeFloat = 1.0
     v: NonNegativeFloat = 1.0
     iid: bool = False
-    clients: PositiveInt = 30
+    clients: Clients = 30
     dimension: PositiveInt = 60
     classes: Annotated[int, Field(ge=2)] = 10
     smallest: Annotated[int, Field(ge=2)] = 50

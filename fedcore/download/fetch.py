@@ -18,7 +18,7 @@ from fedcore.download.declaration import Declaration, File, Form
 from fedcore.download.transfer import NotThere, Policy, Unreachable, download
 from fedcore.download.unpack import DAMAGE, SUFFIXES, opened, reason
 from fedcore.errors import DataError
-from fedcore.files import atomic, read_json, sha256_file, write_json
+from fedcore.files import atomic, read_object, sha256_file, write_json
 from fedcore.lazy import filelock
 
 SLACK = 1.1
@@ -84,14 +84,19 @@ def demo_file(source: Source, relative: str) -> Path:
     folder = source.root / "demo"
     path = cache.inside(folder, relative)
     try:
-        listed = read_json(folder / "MANIFEST.json")["files"]
-    except (OSError, ValueError, KeyError, TypeError):
+        listed = read_object(folder / "MANIFEST.json")["files"]
+        checksums = {str(name): str(own["sha256"]) for name, own in listed.items()}
+    except FileNotFoundError:
         raise DataError(
             f"{folder}: no demo data there (MANIFEST.json is missing); name the data folder by --root"
         ) from None
-    if relative not in listed or not path.is_file():
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise DataError(
+            f"{folder}/MANIFEST.json: damaged, expected each file's SHA-256; restore it from the repository"
+        ) from None
+    if relative not in checksums or not path.is_file():
         raise DataError(f"{path}: demo file is missing; restore it from the repository")
-    if sha256_file(path) != listed[relative]["sha256"]:
+    if sha256_file(path) != checksums[relative]:
         raise DataError(f"{path}: checksum differs from MANIFEST.json; restore it from the repository")
     return path
 

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from fedcore.data import Dataset, Partition
+from fedcore.options import Clients
 from fedcore.partitioning.base import Concentration, PartitionOptions
 from fedcore.partitioning.dirichlet import (
     by_class,
@@ -47,7 +48,7 @@ class Options(PartitionOptions):
         retries: how often a draw below ``min_rows`` is repeated.
     """
 
-    clients: PositiveInt
+    clients: Clients
     alpha: Concentration
     convention: Convention
     size_alpha: Concentration | None = None

@@ -9,7 +9,8 @@ from pydantic import NonNegativeInt, model_validator
 
 from fedcore.data import Dataset, Partition
 from fedcore.errors import DataError, SpecError
-from fedcore.files import read_json, sha256_file
+from fedcore.files import is_file, read_json, sha256_file
+from fedcore.options import shown
 from fedcore.partitioning.base import PartitionOptions
 from fedcore.partitioning.file import load
 from fedcore.registry import Plugin
@@ -66,8 +67,8 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     if options.path is None:
         return from_lists(options.rows, total, options.drop_rest, "partition.rows")
     path = Path(options.path)
-    if not path.is_file():
-        raise DataError(f"partition.path: no such file: {path}")
+    if not is_file(path):
+        raise DataError(f"partition.path: no such file: {shown(options.path)}")
     found = sha256_file(path)
     if options.sha256 != found:
         raise SpecError(f"partition.sha256: got {options.sha256}, but {path} has {found}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from pydantic import PositiveInt
 
 from fedcore.data import Dataset, Partition
+from fedcore.options import Clients
 from fedcore.partitioning.base import PartitionOptions, Rows, cut, even
 from fedcore.registry import Plugin
 
@@ -13,7 +13,7 @@ from fedcore.registry import Plugin
 class Options(PartitionOptions):
     """How many clients."""
 
-    clients: PositiveInt
+    clients: Clients
 
 
 def iid(rows: int, clients: int, rng: np.random.Generator) -> list[Rows]:

@@ -10,7 +10,7 @@ from pydantic import PositiveInt, model_validator
 
 from fedcore.data import Dataset, Partition
 from fedcore.errors import SpecError
-from fedcore.options import left_out
+from fedcore.options import Clients, left_out
 from fedcore.partition.iid import iid
 from fedcore.partitioning.base import PartitionOptions, Rows
 from fedcore.registry import Plugin
@@ -28,7 +28,7 @@ class Options(PartitionOptions):
             IID counterpart of a natural split.
     """
 
-    clients: PositiveInt | None = None
+    clients: Clients | None = None
     users: PositiveInt | None = left_out(None)
     min_rows: PositiveInt = 1
     shuffled: bool = False

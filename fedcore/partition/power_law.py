@@ -10,6 +10,7 @@ from pydantic import Field, PositiveInt
 
 from fedcore.data import Dataset, Partition
 from fedcore.errors import SpecError
+from fedcore.options import Clients
 from fedcore.partitioning.base import PartitionOptions, Rows, cut, gathered, integers, rows_of_classes
 from fedcore.registry import Plugin
 
@@ -23,7 +24,7 @@ class Options(PartitionOptions):
         labels_per_client: labels of a client; None is all, so that sizes alone are skewed.
     """
 
-    clients: PositiveInt
+    clients: Clients
     exponent: Annotated[float, Field(gt=1)] = 2.0
     labels_per_client: PositiveInt | None = None
 

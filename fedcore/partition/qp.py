@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 
 from fedcore.data import Dataset, Partition
 from fedcore.errors import SpecError
-from fedcore.options import nearest
+from fedcore.options import Clients, nearest
 from fedcore.partitioning.base import (
     Concentration,
     PartitionOptions,
@@ -54,7 +54,7 @@ class Options(PartitionOptions):
         legacy_seed: draw sizes and distributions from numpy's legacy generator with this seed.
     """
 
-    clients: PositiveInt
+    clients: Clients
     size_alpha: Concentration = 1.0
     class_alpha: Concentration = 0.1
     features: tuple[str, ...] = ()

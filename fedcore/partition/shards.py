@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.data import Dataset, Partition
+from fedcore.options import Clients
 from fedcore.partitioning.base import PartitionOptions, Rows, by_label, cut, even, gathered
 from fedcore.registry import Plugin
 
@@ -14,7 +15,7 @@ from fedcore.registry import Plugin
 class Options(PartitionOptions):
     """How many clients, and how many shards each."""
 
-    clients: PositiveInt
+    clients: Clients
     shards_per_client: PositiveInt = 2
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
 
 from fedcore.data import Dataset, Partition
+from fedcore.options import Clients
 from fedcore.partitioning.base import Fraction, PartitionOptions, Rows, by_label, cut, even
 from fedcore.registry import Plugin
 
@@ -14,7 +14,7 @@ from fedcore.registry import Plugin
 class Options(PartitionOptions):
     """``similarity`` is a fraction: 0 is sorted by label throughout, 0.1 the paper's 10%, 1 is IID."""
 
-    clients: PositiveInt
+    clients: Clients
     similarity: Fraction
 
 

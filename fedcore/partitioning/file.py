@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedcore.data import Partition
 from fedcore.errors import DataError, SpecError
 from fedcore.files import atomic, canonical_json
+from fedcore.options import differences, shown
 
 FORMAT = 1
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -58,7 +59,7 @@ def load(path: Path) -> tuple[Partition, dict[str, Any]]:
             found = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise DataError(f"{path}: no such partition file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
+    except Exception as error:
         raise DataError(f"{path}: damaged, or not a partition file ({type(error).__name__})") from None
     missing = {
         "format",
@@ -73,12 +74,14 @@ def load(path: Path) -> tuple[Partition, dict[str, Any]]:
     } - set(found)
     if missing:
         raise DataError(f"{path}: not a partition file ('{min(missing)}' is missing)")
-    if found["format"].tolist() != FORMAT:
-        raise DataError(f"{path}: partition format {found['format'].tolist()}, expected {FORMAT}")
+    if (version := found["format"].tolist()) != FORMAT:
+        raise DataError(f"{path}: partition format {shown(version)}, expected {FORMAT}")
     try:
         note, origin = found["note"].tobytes().decode(), json.loads(found["identity"].tobytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         raise DataError(f"{path}: damaged ('note' or 'identity' is no text)") from None
+    if not isinstance(origin, dict):
+        raise DataError(f"{path}: 'identity' is {shown(origin)}, expected keys and values")
     partition = Partition(
         clients=_unpacked(path, found, "", "client"),
         validation=_rows(path, found, "validation"),
@@ -105,8 +108,8 @@ def _unpacked(
         client = int(np.argmax(sizes < 0))
         raise DataError(f"{path}: {who} {client}: size {sizes[client]}, expected 0 or more")
     rows = _rows(path, found, f"{prefix}rows", who, sizes)
-    if int(sizes.sum()) != len(rows):
-        raise DataError(f"{path}: damaged ({len(rows)} rows, expected {int(sizes.sum())})")
+    if (total := sum(sizes.tolist())) != len(rows):
+        raise DataError(f"{path}: damaged ({len(rows)} rows, expected {total})")
     return tuple(np.split(rows, np.cumsum(sizes)[:-1])) if len(sizes) else ()
 
 
@@ -145,18 +148,8 @@ def refuse_other(path: Path, found: dict[str, Any], expected: dict[str, Any]) ->
     Raises:
         SpecError: names the first part that differs.
     """
-    difference = _difference(found, expected)
-    if difference is not None:
-        raise SpecError(f"{path}: made for another specification: {difference}")
-
-
-def _difference(found: Any, expected: Any, key: str = "") -> str | None:
-    """Say where two JSON values first differ, or return None."""
-    if found == expected:
-        return None
-    if isinstance(found, dict) and isinstance(expected, dict):
-        for name in sorted({*found, *expected}):
-            inner = _difference(found.get(name), expected.get(name), f"{key}.{name}".strip("."))
-            if inner is not None:
-                return inner
-    return f"{key} is {canonical_json(found)}, expected {canonical_json(expected)}"
+    if first := next(iter(differences(found, expected)), None):
+        key, there, here = first
+        raise SpecError(
+            f"{path}: made for another specification: {key} is {shown(there)}, expected {shown(here)}"
+        )

@@ -58,7 +58,7 @@ CASES = [
     ("dtype", "float16", "dtype: got 'float16', expected 'float32' or 'float64'"),
     ("sed", 1, "sed: unknown key (did you mean 'seed'?)"),
     ("model", {"name": "cnn"}, "model.name: 'cnn' takes images [depth, height, width], the data are (64,)"),
-    ("model.init", "/no/such.npz", "model.init: no file /no/such.npz"),
+    ("model.init", "/no/such.npz", "model.init: no file '/no/such.npz'"),
     ("data.path", "/no/such/folder", "/no/such/folder"),
     ("data", None, "data: missing, but required"),
 ]

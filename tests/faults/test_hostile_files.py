@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import socket
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,14 +22,16 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from fedcore import batch, failures, runner
+from fedcore import batch, failures, integrity, runner
 from fedcore.cli.main import app
 from fedcore.cli.status import lines, view
-from fedcore.data import Source
-from fedcore.errors import FedcoreError, SpecError
-from fedcore.files import canonical_json
+from fedcore.data import Partition, Source
+from fedcore.download.fetch import demo_file
+from fedcore.errors import DataError, FedcoreError, SpecError
+from fedcore.files import canonical_json, sha256_file, sha256_text
 from fedcore.integrity import changed, check, finished, sealed
 from fedcore.partitioning.file import load as load_partition
+from fedcore.partitioning.file import save as save_partition
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 from fedcore.status import survey
@@ -256,6 +259,7 @@ def test_numbers_at_the_ends_of_ranges_are_refused_or_computed(
     record_property("trials", tried)
 
 
+BEYOND = r"expected (a number below 3.4e\+38, a whole one below 2\*\*31|less than or equal to 1000000)"
 SIZES = [
     (("training", "rounds"), 10**30),
     (("training", "batch_size"), 10**30),
@@ -275,15 +279,52 @@ SIZES = [
 def test_numbers_beyond_use_are_refused_where_the_key_is_named(
     path: tuple[str, ...], value: Any, short: dict[str, Any]
 ) -> None:
-    with pytest.raises(
-        SpecError, match=r"expected a number below 3.4e\+38, a whole one below 2\*\*31"
-    ) as told:
+    with pytest.raises(SpecError, match=BEYOND) as told:
         parse(changed_at(short, path, value))
     assert str(told.value).startswith(".".join(path))
 
 
-def test_seeds_are_of_any_size(short: dict[str, Any]) -> None:
-    assert parse({**short, "seed": 2**128}).seed == 2**128
+@pytest.mark.parametrize("path", [("seed",), ("partition",), ("data",)], ids=str)
+def test_seeds_are_of_any_size_that_a_file_can_hold(path: tuple[str, ...], short: dict[str, Any]) -> None:
+    sections = {
+        "partition": lambda seed: {"name": "iid", "clients": 3, "seed": seed},
+        "data": lambda seed: {"name": "synthetic", "seed": seed},
+    }
+    make = sections.get(path[0], lambda seed: seed)
+    for seed in (2**128, 10**300 - 1):
+        parse(changed_at(short, path, make(seed)))
+    with pytest.raises(SpecError, match="seed: got an integer of some 5000 digits, expected at most 300"):
+        parse(changed_at(short, path, make(10**5000)))
+
+
+@pytest.mark.parametrize("count", [1_000_001, 10**9, 2**31 - 1, 10**12])
+@pytest.mark.parametrize("name", ["iid", "shards", "dirichlet", "power_law", "similarity", "qp", "synthetic"])
+def test_more_clients_than_fit_are_refused_before_anything_is_made(
+    name: str, count: int, short: dict[str, Any], tmp_path: Path
+) -> None:
+    section = "data" if name == "synthetic" else "partition"
+    needed = {"dirichlet": {"alpha": 1.0}, "similarity": {"similarity": 0.5}}
+    spec = {**short, section: {"name": name, "clients": count, **needed.get(name, {})}}
+    with pytest.raises(SpecError, match=rf"{section}.clients: got {count}, expected .*(1000000|2\*\*31)"):
+        run(spec, tmp_path / "out", Settings(device="cpu"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "/".join(["y" * 200] * 30)], ids=len)
+@pytest.mark.parametrize("key", ["data.path", "model.init", "partition.path"])
+def test_a_path_too_long_for_the_system_is_one_line(
+    key: str, path: str, short: dict[str, Any], tmp_path: Path
+) -> None:
+    sections: dict[str, Any] = {
+        "data.path": {"name": "npz", "path": path},
+        "model.init": {"name": "logistic", "init": path},
+        "partition.path": {"name": "file", "path": path},
+    }
+    with pytest.raises(FedcoreError) as told:
+        run({**short, key.partition(".")[0]: sections[key]}, tmp_path / "out", Settings(device="cpu"))
+    assert str(told.value).startswith(f"{key}: no ")
+    assert len(str(told.value)) < 400
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("count", [0, -1, 2**40, 10**30])
@@ -343,6 +384,7 @@ def test_mutated_arrays_of_a_data_set_are_refused_or_read(
         assert outcome({**short, "data": {"name": "npz", "path": str(tmp_path)}}) != "memory"
 
 
+FILE = "mnist/rows.gz"
 OUTS = ["a file", "below a file", "a dangling link", "a link to itself", "too long", "a path too long"]
 
 
@@ -478,6 +520,54 @@ def test_names_that_a_result_lists_can_not_delete_files_elsewhere(
         assert path.read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    "name", ["../other", "deep/../../other", "/dev/zero", "deep/x.csv", "x" * 5000, "a\0b"]
+)
+def test_names_that_a_result_lists_are_not_followed_elsewhere(
+    name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(made, tmp_path / "run")
+    (tmp_path / "run/deep").mkdir()
+    for other in (tmp_path / "other", tmp_path / "run/deep/x.csv"):
+        other.write_text("mine")
+    path = tmp_path / "run/provenance.json"
+    provenance = json.loads(path.read_text())
+    del provenance["sha256"]
+    provenance["files"][name] = sha256_text("mine")
+    path.write_text(json.dumps(sealed(provenance)))
+    monkeypatch.setattr(integrity, "sha256_file", lambda one: read_inside(tmp_path / "run", one))
+    assert not finished(tmp_path / "run", {k: own for k, own in provenance.items() if k != "files"})
+    assert "\n" not in changed(tmp_path / "run")
+    assert changed(tmp_path / "run")
+
+
+def read_inside(folder: Path, path: Path) -> str:
+    assert path.resolve().parent == folder.resolve()
+    return sha256_file(path)
+
+
+MANIFESTS: list[Any] = [
+    [],
+    "x",
+    {},
+    {"files": 3},
+    {"files": ["mnist"]},
+    {"files": {FILE: None}},
+    {"files": {FILE: {}}},
+]
+MANIFESTS += [{"files": {FILE: {"sha256": wrong}}} for wrong in (None, 3, ["a"], "x")]
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=str)
+def test_a_manifest_of_other_types_is_one_line(manifest: Any, tmp_path: Path) -> None:
+    path = tmp_path / "demo" / FILE
+    path.parent.mkdir(parents=True)
+    path.write_text("rows")
+    (tmp_path / "demo/MANIFEST.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"MANIFEST\.json.*restore it from the repository"):
+        demo_file(Source(tmp_path), FILE)
+
+
 def test_timing_states_the_number_of_threads_and_the_same_number_gives_the_same_bytes(
     short: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -526,3 +616,48 @@ def test_mutated_partition_files_are_refused_in_one_line_or_read(
         np.savez(tmp_path / "mutated.npz", **{**arrays, name: wrong})
         with suppress(FedcoreError):
             load_partition(tmp_path / "mutated.npz")
+
+
+def text(value: str) -> np.ndarray:
+    return np.frombuffer(value.encode("latin-1"), np.uint8)
+
+
+PARTITIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "a format of another type": ({"format": np.array("x" * 9999)}, "partition format 'xxx"),
+    "a list as a format": ({"format": np.arange(9999)}, r"partition format \[0, 1"),
+    "sizes of text": ({"sizes": np.array(["a"])}, "sizes: got"),
+    "sizes beyond sums": (
+        {"sizes": np.full(4, 2**62), "rows": np.zeros(0, np.int64)},
+        "expected 184467440737",
+    ),
+    "sizes in a square": ({"sizes": np.zeros((2, 2), np.int64)}, "sizes: got"),
+    "rows of fractions": ({"rows": np.full(3, 0.5)}, "got 0.5"),
+    "one number as validation": ({"validation": np.array(3)}, "validation: got"),
+    "a note that is no text": ({"note": text("\xff")}, "'note' or 'identity' is no text"),
+    "a deep identity": ({"identity": text("[" * 100_000)}, "'note' or 'identity' is no text"),
+    "an identity that is a list": ({"identity": text("[" * 90 + "]" * 90)}, r"'identity' is \[\[\["),
+    "objects": ({"rows": np.array([None, {}], object)}, "damaged, or not a partition file"),
+}
+
+
+@pytest.mark.parametrize("what", PARTITIONS)
+def test_wrong_types_in_a_partition_file_are_one_line(what: str, tmp_path: Path) -> None:
+    partition = Partition((np.arange(3), np.arange(3, 5)), np.zeros(0, np.int64), note="two")
+    save_partition(partition, tmp_path / "sound.npz", {"partition": {"name": "iid"}})
+    with np.load(tmp_path / "sound.npz") as stored:
+        arrays = dict(stored)
+    wrong, said = PARTITIONS[what]
+    np.savez(tmp_path / "wrong.npz", allow_pickle=True, **{**arrays, **wrong})
+    with pytest.raises(DataError, match=said) as told:
+        load_partition(tmp_path / "wrong.npz")
+    assert "wrong.npz" in str(told.value)
+    assert len(str(told.value)) < 200 + 400
+
+
+def test_an_array_larger_than_memory_in_a_partition_file_is_one_line(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    np.lib.format.write_array_header_1_0(content, {"descr": "<i8", "fortran_order": False, "shape": (2**50,)})
+    with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
+        archive.writestr("rows.npy", content.getvalue())
+    with pytest.raises(DataError, match="damaged, or not a partition file"):
+        load_partition(tmp_path / "p.npz")

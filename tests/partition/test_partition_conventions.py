@@ -320,7 +320,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("file", {"rows": [[0, 1000]]}, "partition.rows: client 0: row 1000, but the data have 1000 rows"),
     ("file", {"rows": [[0, 1]]}, "partition.rows: 998 rows are in no list (the first is 2)"),
     ("file", {"rows": [[0, 1], [1]], "drop_rest": True}, "partition 'file': row 1 is held more than once"),
-    ("file", {"path": "/no/such.json"}, "partition.path: no such file: /no/such.json"),
+    ("file", {"path": "/no/such.json"}, "partition.path: no such file: '/no/such.json'"),
 ]
 
 

@@ -126,13 +126,13 @@ def test_identity_says_what_a_partition_was_made_of(tmp_path: Path) -> None:
     refuse_other(tmp_path / "p.npz", own, identity(section, {"name": "toy"}, 4, "ab"))
     for change, key in [
         (({**section, "clients": 4}, {"name": "toy"}, 4, "ab"), "partition.clients is 3, expected 4"),
-        ((section, {"name": "mnist"}, 4, "ab"), 'data.name is "toy", expected "mnist"'),
+        ((section, {"name": "mnist"}, 4, "ab"), "data.name is 'toy', expected 'mnist'"),
         ((section, {"name": "toy"}, 5, "ab"), "seed is 4, expected 5"),
         (
             ({**section, "fold": {"of": 5}}, {"name": "toy"}, 4, "ab"),
-            r'partition.fold is null, expected {"of":5}',
+            r"partition.fold is None, expected {'of': 5}",
         ),
-        ((section, {"name": "toy"}, 4, "cd"), 'data_sha256 is "ab", expected "cd"'),
+        ((section, {"name": "toy"}, 4, "cd"), "data_sha256 is 'ab', expected 'cd'"),
     ]:
         with pytest.raises(SpecError, match=rf"p.npz: made for another specification: {key}"):
             refuse_other(tmp_path / "p.npz", own, identity(*change))  # type: ignore[arg-type]
