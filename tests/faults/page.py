@@ -26,37 +26,44 @@ AUDIT, STATISTICS, SITE = (
 )
 CORE = "tests/core/test_determinism.py"
 DEMO = "tests/pipeline/test_whole_demo.py"
-SAME = "The same command completes; all results are the bytes of an undisturbed run."
+SAME = "The same command completes; all results have the bytes of an undisturbed run."
 HEAD = """# Reliability
 
-What goes wrong, or is made to, and what happens then. Each line is a test; its numbers were counted by
-running it, the long ones (`-m slow`) included. "Trials" are single disturbances, files or inputs; "failures"
-are tests with any trial that went otherwise than the line says. This page is generated:
+This page is for readers who want to know what happens when something goes wrong.
 
-```sh title="Not executed by the tests as it stands: it runs them, for an hour"
+Each line of a table is a test. The test produces a fault and checks what happens then. All tests were run
+to count the numbers, including the long ones (`-m slow`). A trial is one disturbance, file or input. A
+failure is a test in which any trial ended differently from the description. These commands generate the
+page:
+
+```sh title="Not executed by the tests: it runs them, for an hour"
 uv run pytest -m "slow or not slow" --measured docs/reliability.json tests/faults
 uv run python tests/faults/page.py
 ```
 
-(The same for the tests of other folders that are named below; counts of tests that were not run are kept.)
+The same commands work for the tests of the other folders that are named below. The counts of tests that
+were not run are kept.
 """
 
 
 NOT_TRIED = """## Not tried
 
-- A GPU that really disappears, and the system's own end of a process for want of memory: both are pretended.
-- `pip-audit` against the public service: it is tried against one on the same machine that answers alike.
-- File systems that can't lock, as some clusters have: there, two processes may do one run at the same time.
-  Each file is still written whole.
-- Another machine: equal bytes are promised on one machine with one set of packages (docs/architecture.md).
+- No GPU really disappears, and the system does not really end a process that lacks memory. Both are
+  simulated.
+- `pip-audit` is not tried against the public service. It is tried against a service on the same machine
+  that gives the same kind of answers.
+- File systems that cannot lock, as on some clusters, are not tried. There, two processes may do one run
+  at the same time. Each file is still complete.
+- Another machine is not tried. Equal bytes are promised on one machine with one set of packages
+  (docs/determinism.md).
 """
 
 AUDIT_HEAD = """## What an audit found
 
-Readers checked every module of version 0.1.0 against the papers, built the project from nothing, and tried
-1,435 cases of bad input, faults and hostility. S is science, P the product in use, R reliability and
-security. A finding without a test is one of words. P15 (a log for people) and P17 (one command line) are
-not mended yet.
+Readers checked every module of version 0.1.0 against the papers, built the project from nothing, and
+tried 1,435 cases of bad input, faults and hostility. S stands for science, P for the product in use, R
+for reliability and security. A finding without a test concerns only wording. P15 (a readable log) and P17
+(one command line) are not fixed yet.
 """
 
 
@@ -74,7 +81,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
     "Faults": (
         Entry(
             "A run is killed",
-            "kill -9 at random moments, up to three times in a row, a checkpoint each round",
+            "kill -9 at random moments, up to three times in a row, with a checkpoint in each round",
             SAME,
             f"{RUNS}::test_killed_at_random_moments",
         ),
@@ -86,8 +93,8 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry(
             "Snakemake is killed",
-            "kill -9 of Snakemake alone, then of all its processes; training is pretended",
-            "Its locks are removed by the next Snakemake, which says so. " + SAME,
+            "kill -9 of Snakemake alone, then of all its processes; training is simulated",
+            "The next Snakemake removes its locks and says so. " + SAME,
             f"{FLOW}::test_a_killed_workflow_completes_by_the_same_command",
         ),
         Entry(
@@ -99,62 +106,65 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry(
             "A checkpoint is damaged",
             "cut short, emptied, a bit flipped anywhere",
-            "It is discarded in words, and the run starts anew. " + SAME,
+            "One line says that it is discarded, and the run starts again. " + SAME,
             f"{RUNS}::test_a_damaged_checkpoint_is_discarded_in_words",
         ),
         Entry(
             "Results are changed by hand",
             "each file of a run cut short, emptied, changed, deleted; the whole folder deleted",
-            "The run is done again. " + SAME,
+            "The run is repeated. " + SAME,
             f"{RUNS}::test_results_tampered_with_are_made_again",
         ),
         Entry(
             "The results folder is read-only",
-            "no right to write, at two depths",
-            "One line; exit code not 0. Once it is writable, the command completes, same bytes.",
+            "no write permission, at two depths",
+            "One line; the exit code is not 0. Once the folder is writable, the command completes with the "
+            "same bytes.",
             f"{RUNS}::test_a_read_only_folder_is_one_line",
         ),
         Entry(
             "The disk is full",
             "a disk of 400 kB with 0 to 360 kB left",
-            "One line; nothing half-written is believed. With room again, the command completes, same bytes.",
+            "One line; no incomplete file is accepted. With free space, the command completes with the same "
+            "bytes.",
             f"{RUNS}::test_a_full_disk_is_one_line_and_leaves_nothing_half_written",
         ),
         Entry(
             "A file can't grow",
             "a limit on the size of files (RLIMIT_FSIZE)",
-            "One line; exit code not 0. Without it, the command completes, same bytes.",
+            "One line; the exit code is not 0. Without the limit, the command completes with the same bytes.",
             f"{RUNS}::test_a_file_that_can_not_grow_is_one_line",
         ),
         Entry(
             "Memory is used up",
             "a limit on memory (RLIMIT_AS) that a large model exceeds",
-            "One line for that run; the small run beside it is finished.",
+            "One line for that run; the small run of the same command finishes.",
             f"{RUNS}::test_too_little_memory_is_one_line",
         ),
         Entry(
             "Memory is used up in a workflow",
             "the same, under Snakemake, for two columns of a table",
-            "Tried again twice; the rest is done. A table of what there is says `out of memory` in those "
-            "cells and its caption. Once the runs fit, the same command completes the table.",
+            "These runs are tried twice more, and all others finish. A table of the finished runs says "
+            "`out of memory` in the other cells and in its caption. Once the runs fit, the same command "
+            "completes it.",
             f"{FLOW}::test_a_table_says_which_runs_ran_out_of_memory",
         ),
         Entry(
-            "The system kills a run for want of memory",
-            "kill -9 of the process that trains; that the system did it is pretended",
+            "The system kills a run that lacks memory",
+            "kill -9 of the process that trains; the part of the system is simulated",
             "The run's folder and the log say `out of memory`, or that the process was killed.",
             f"{PARTIAL}::test_a_run_whose_process_is_killed_says_so_in_its_folder",
         ),
         Entry(
             "A run hangs",
             "local training that never returns, in the first round and later; --stall-after 1",
-            "The process ends and says where it hung. " + SAME,
+            "The process ends and says where it was stuck. " + SAME,
             f"{RUNS}::test_a_run_that_hangs_is_ended_and_goes_on_from_its_checkpoint",
         ),
         Entry(
             "A GPU disappears",
-            "the errors that CUDA and cuDNN raise then, raised in a round (pretended: no GPU is harmed)",
-            "One line, no further run in that process, exit code not 0. " + SAME,
+            "the errors that CUDA and cuDNN raise then, raised in a round (simulated: no GPU is harmed)",
+            "One line; no further run in that process; the exit code is not 0. " + SAME,
             f"{RUNS}::test_a_device_that_fails_ends_the_batch_in_words",
         ),
         Entry(
@@ -170,33 +180,33 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             f"{RUNS}::test_two_processes_on_one_folder",
         ),
         Entry(
-            "The holder of a folder dies",
+            "The process that holds a folder dies",
             "kill -9 of the process that another one waits for",
-            "The waiting one goes on at once.",
+            "The waiting process continues at once.",
             f"{RUNS}::test_a_folder_is_held_by_one_process_and_given_up_by_a_dead_one",
         ),
         Entry(
             "Two Snakemakes on one folder",
             "a second one while the first trains",
-            "The second is refused by Snakemake's lock; the first completes; then there is nothing to do.",
+            "Snakemake's lock refuses the second; the first completes; then there is nothing to do.",
             f"{FLOW}::test_two_workflows_on_one_folder",
         ),
         Entry(
             "The clock goes backwards during a run",
-            "each look at it an hour earlier",
+            "each reading is an hour earlier",
             SAME,
             f"{RUNS}::test_a_clock_that_goes_backwards_changes_nothing",
         ),
         Entry(
             "The clock was set back",
             "partitions, then results, dated tomorrow",
-            "Nothing is trained again; reports are the same bytes.",
+            "Nothing is trained again; reports have the same bytes.",
             f"{FLOW}::test_a_clock_set_back_leads_to_the_same_reports",
         ),
         Entry(
             "A write is interrupted",
             "an interrupt between two writes to one file",
-            "The old file stays, and nothing beside it.",
+            "The old file stays, and no other file.",
             f"{RUNS}::test_an_interrupted_write_leaves_the_old_file",
         ),
     ),
@@ -215,38 +225,38 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry(
             "Runs of mixed code",
-            "one seed of a method made by other code",
+            "one seed of a method, made by other code",
             "`fedcore verify` names the group.",
             f"{VERIFY}::test_mixed_code_is_named",
         ),
         Entry(
             "Runs of other parameters",
-            "a value of params.yaml changed after they were made",
-            "`fedcore verify` names every one of them.",
+            "a value of params.yaml that changed after the runs",
+            "`fedcore verify` names each of them.",
             f"{BESIDE}::test_a_run_of_other_parameters_is_named",
         ),
         Entry(
             "A run of another specification",
-            "sealed anew in the place of another run",
+            "sealed again in the place of another run",
             "`fedcore verify` names it.",
             f"{BESIDE}::test_a_specification_that_is_not_the_described_one_is_named",
         ),
         Entry(
             "Runs of other code",
-            "all seeds of a method made by other code than that at hand",
+            "all seeds of a method, made by other code than the current one",
             "`fedcore verify` names both versions.",
             f"{BESIDE}::test_a_run_of_other_code_is_named",
         ),
         Entry(
             "A run of another partition",
-            "a partition file that the run was not made with",
+            "a partition file that the run did not use",
             "`fedcore verify` names both.",
             f"{BESIDE}::test_a_run_of_another_partition_is_named",
         ),
         Entry(
             "A report is built on changed runs",
             "seven kinds of damage to one run of a table, of curves and of a drawing",
-            "The report is refused; the line names the run, what is wrong and what to do.",
+            "The report is refused; one line names the run, the fault and the remedy.",
             f"{CHANGED}::test_a_report_refuses_a_changed_run_and_names_it",
         ),
     ),
@@ -266,12 +276,12 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry(
             "A data file is damaged",
             "cut short or a bit flipped, in five formats and four packings",
-            "One line, or the right values; never others.",
+            "One line, or the right values; never wrong ones.",
             f"{FUZZ}::test_a_damaged_file_with_a_known_checksum_is_never_believed",
         ),
         Entry(
             "A data file without a checksum is damaged",
-            "anything at all; cut short, changed, added to, a bit flipped, in ten formats",
+            "any bytes; files cut short, changed, extended or with a flipped bit, in ten formats",
             "One line that names the file, or values of the right kind.",
             f"{READERS}::test_no_bytes_make_a_reader_raise_anything_but_a_data_error",
         ),
@@ -286,23 +296,23 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry(
             "An option of a plug-in is a command",
             "the same, as data set, edition and path",
-            "It stays in files; commands see none of it.",
+            "The option stays in files; commands never see it.",
             f"{SECURE}::test_hostile_options_of_plug_ins_stay_in_files",
         ),
         Entry(
             "A mirror's name is a command",
             "the same, in params.yaml and in the environment, through a real shell",
-            "It is one argument.",
+            "The mirror stays one argument.",
             f"{SECURE}::test_a_hostile_mirror_is_one_argument",
         ),
         Entry(
             "A name leads out of the data folder",
             "`..`, absolute paths",
-            "It is refused; nothing is written.",
+            "The name is refused; nothing is written.",
             f"{SECURE}::test_no_name_leads_out_of_the_data_folder",
         ),
         Entry(
-            "A file says what to execute",
+            "A file contains code to execute",
             "every call in the code: eval, pickles, unsafe YAML, archives, shells, certificates",
             "There is no such call.",
             f"{SECURE}::test_no_call_executes_what_a_file_says",
@@ -333,13 +343,13 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry(
             "A pinned package has a known weakness",
-            "a list of weaknesses that names one (pretended)",
-            "`python -m pipeline audit` names it and what mends it; exit code 1.",
+            "a list of weaknesses that names one (simulated)",
+            "`python -m pipeline audit` names the weakness and the fixed version; exit code 1.",
             f"{AUDIT}::test_a_known_weakness_is_listed",
         ),
         Entry(
-            "The list of weaknesses can't be asked",
-            "nobody there, and a refusal (pretended)",
+            "The list of weaknesses can't be reached",
+            "no answer, and a refusal (simulated)",
             "One line says that nothing was checked; exit code 2.",
             f"{AUDIT}::test_where_nobody_answers_one_line_says_so",
         ),
@@ -348,49 +358,49 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry(
             "Seeds depend on one another",
             "correlations of all pairs of streams of neighbouring names",
-            "As small and as spread as those of independent draws.",
+            "Their size and spread are those of independent draws.",
             f"{STATISTICS}::test_streams_of_neighbouring_names_are_uncorrelated",
         ),
         Entry(
             "First draws of seeds 0, 1, 2, ... depend on one another",
             "5,000 seeds",
-            "Uniform, uncorrelated.",
+            "They are uniform and uncorrelated.",
             f"{STATISTICS}::test_first_draws_over_seeds_are_uniform",
         ),
         Entry(
             "Methods see different partitions",
             "all runs of all papers, at every scale",
-            "Equal data, partition and seed: one file.",
+            "Runs with equal data, partition and seed share one file.",
             f"{STATISTICS}::test_a_partition_is_one_object_for_all_methods_of_a_setting",
         ),
         Entry(
             "Test rows are trained on",
             "every demo data set, every partition of the papers",
-            "Training, validation and test rows are disjoint; held-out clients are apart.",
+            "Training, validation and test rows are disjoint; held-out clients are separate.",
             f"{STATISTICS}::test_no_test_row_is_trained_on",
         ),
         Entry(
             "Upstream's test set repeats training rows",
-            "contents of all rows of every demo data set compared",
-            "Counted below: as many as upstream's own.",
+            "comparison of all rows of every demo data set",
+            "The counts below equal those of the original data.",
             f"{STATISTICS}::test_equal_rows_in_train_and_test_are_counted",
         ),
         Entry(
             "A rerun differs",
             "the same specification twice",
-            "The same bytes.",
+            "It has the same bytes.",
             f"{CORE}::test_same_spec_same_bytes",
         ),
         Entry(
             "A report built elsewhere differs",
-            "a table and a figure with all their runs in another folder, two jobs at once and one",
-            "All results and reports are the same bytes, but for dates.",
+            "a table and a figure with all their runs, in another folder, with two jobs at once and with one",
+            "All results and reports have the same bytes, except for dates.",
             f"{FLOW}::test_another_folder_and_number_of_jobs_give_the_same_reports",
         ),
         Entry(
             "The whole demo built elsewhere differs",
-            "reports/all in two folders, two jobs at once and three; files are counted",
-            "All results and reports are the same bytes, but for dates and what shows measured seconds.",
+            "reports/all in two folders, with two jobs at once and with three; files are counted",
+            "All results and reports have the same bytes, except for dates and measured seconds.",
             f"{DEMO}::test_two_demos_are_the_same_but_for_dates_and_times",
         ),
     ),
@@ -423,7 +433,7 @@ def page(measured: dict[str, dict[str, object]]) -> str:
 
 def findings() -> list[str]:
     """Return the table of what the audit found, as lines of Markdown."""
-    lines = [AUDIT_HEAD, "| | What was wrong | What happens now | Held by |", "|---|---|---|---|"]
+    lines = [AUDIT_HEAD, "| | What was wrong | What happens now | Tested by |", "|---|---|---|---|"]
     for number, found in yaml.safe_load(FINDINGS.read_text(encoding="utf-8")).items():
         tests = (test.partition("::") for test in found["tests"])
         held = ", ".join(f"[`{function or Path(file).stem}`](../{file})" for file, _, function in tests)
@@ -439,7 +449,7 @@ def repeated(measured: dict[str, dict[str, object]]) -> str:
         if found.get("repeated")
     }
     said = ", ".join(f"{name} {count}" for name, count in sorted(own.items()))
-    return f"Test rows that stand among training rows too, as upstream's do (demo data): {said}; no others.\n"
+    return f"Test rows that are also training rows, as in the original data (demo data): {said}; no others.\n"
 
 
 def main() -> None:
