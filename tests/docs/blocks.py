@@ -134,7 +134,6 @@ def environment(folder: Path, warm: Path) -> dict[str, str]:
     own = {
         "PATH": path,
         "PYTHONPATH": str(folder),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "NO_MKDOCS_2_WARNING": "1",
         VARIABLE: f"{warm / 'w'}|{os.getpid()}|{place()}",
     }

@@ -21,7 +21,7 @@ EXAMPLES = ROOT / "examples"
 def environment(folder: Path, **more: str) -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FEDCORE_")}
-    return kept | {"PATH": path, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **more}
+    return kept | {"PATH": path, "PYTHONPATH": str(folder), **more}
 
 
 def call(folder: Path, command: str, told: dict[str, str]) -> str:

@@ -98,7 +98,7 @@ class Project:
         path = os.pathsep.join(
             [str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
         )
-        own = {"PATH": path, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+        own = {"PATH": path, "PYTHONPATH": str(self.folder), **environment}
         return {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"} | own
 
     def call(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
