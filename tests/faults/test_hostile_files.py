@@ -14,6 +14,7 @@ import socket
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from fedcore import batch, failures, integrity, runner
+from fedcore.cli import status
 from fedcore.cli.main import app
 from fedcore.cli.status import lines, view
 from fedcore.data import Partition, Source
@@ -98,6 +100,14 @@ def made(short: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("made") / "run"
     run(short, folder, Settings(device="cpu", provenance={"code": "c0de"}))
     return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_plan() -> Iterator[None]:
+    """Plan what params.yaml asks for once, not at each look."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(status, "_planned", cache(status._planned))
+        yield
 
 
 def looked_at(root: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from fedcore import batch
+from fedcore.cli.main import main
 from fedcore.cli.status import view
 from fedcore.data import Source
 from fedcore.download import fetch
@@ -146,18 +147,31 @@ def test_runs_and_batches_show_hostile_names_as_escapes(
 
 
 def test_command_lines_with_hostile_names_are_refused_in_clean_lines(
-    spec: dict[str, Any], tmp_path: Path
+    spec: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """The first name is given to processes of their own, the others to the same function in this one."""
+    monkeypatch.chdir(tmp_path)
+
+    def refused(first: bool, *arguments: str) -> str:
+        if first:
+            done = fedcore(*arguments, folder=tmp_path)
+            assert done.returncode == 2
+            return done.stderr
+        monkeypatch.setattr(sys, "argv", ["fedcore", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        said = capfd.readouterr()
+        assert clean(said.out + said.err), (arguments, said)
+        return said.err
+
     for number, name in enumerate(HOSTILE[:4]):
+        first = number == 0
         path = tmp_path / f"spec{name}.yaml"
         path.write_text(yaml.safe_dump({**spec, f"key{name}": 1}))
-        done = fedcore("run", path.name, "--out", f"out{number}", folder=tmp_path)
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1
-        done = fedcore("run-batch", f"no{name}.json", folder=tmp_path)
-        assert done.returncode == 2
-        done = fedcore("describe", name, folder=tmp_path)
-        assert done.returncode == 2
+        assert refused(first, "run", path.name, "--out", f"out{number}").count("\n") == 1
+        refused(first, "run-batch", f"no{name}.json")
+        refused(first, "describe", name)
 
 
 def test_snakemake_s_refusals_are_clean(tmp_path: Path) -> None:
