@@ -31,7 +31,7 @@ from fedcore.integrity import (
 from pipeline import metrics
 from pipeline.catalogue import Catalogue
 from pipeline.plan import stated
-from pipeline.targets import RESULTS, PartitionJob, Table
+from pipeline.targets import RESULTS, PartitionJob
 
 REPORTS = Path("reports")
 RECORDS = Path(".snakemake")
@@ -85,7 +85,7 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
         good = _sound_report(catalogue, paper, target, root)
         found.judge(f"reports/{name}", files, good, _owners(catalogue, paper, target))
     for paper, about in catalogue.papers.items():
-        tables = [name for name, target in about.targets.items() if isinstance(target, Table)]
+        tables = [name for name, target in about.targets.items() if target.kind == "table"]
         path = root / REPORTS / paper / metrics.FILE
         reports = [f"reports/{paper}/{name}" for name in tables]
         files = [path] if path.is_file() else []

@@ -23,27 +23,9 @@ from fedcore.spec import parse
 from pipeline import codehash
 from pipeline.params import Scaled, overlay
 from pipeline.schema import PaperParams, PerParams, PluginSection, TrainingParams
-from pipeline.targets import (
-    RESULTS,
-    Curves,
-    Drawing,
-    Listing,
-    Needs,
-    Paper,
-    PartitionJob,
-    PlannedRun,
-    Query,
-    Table,
-    Target,
-)
+from pipeline.targets import RESULTS, Needs, Paper, PartitionJob, PlannedRun, Query, Sources, Target
 from pipeline.trainings import equal_rounds
 
-STAGES = {
-    Table: "pipeline.report.build_table",
-    Curves: "pipeline.report.build_curves",
-    Drawing: "pipeline.report.build_drawing",
-    Listing: "pipeline.report.build_listing",
-}
 WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
 EDITIONS = ("full", "tflite")
 TEMPLATES = Path(__file__).parent / "report" / "templates"
@@ -96,10 +78,6 @@ class Catalogue:
         near = ", ".join(f"reports/{known}" for known in dict.fromkeys([*same, *close]))
         return f"{f'the nearest: {near}; ' if near else ''}`python -m pipeline targets` lists all"
 
-    def of_kind(self, kind: type) -> list[str]:
-        """Return the names of all targets that are tables, or figures."""
-        return sorted({n for p in self.papers.values() for n, t in p.targets.items() if isinstance(t, kind)})
-
     def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[PlannedRun, ...]]:
         """Return the runs of each cell of a table, or of each curve of a figure."""
         if (paper, target) not in self._cells:
@@ -109,6 +87,24 @@ class Catalogue:
                 for cell, queries in asked.items()
             }
         return self._cells[paper, target]
+
+    def sources(self, paper: str, target: str, root: Path = Path(), earlier: Path | None = None) -> Sources:
+        """Return what a target is built from: ``root`` holds results/, ``earlier`` is its csv of before."""
+        about, params = self.target(paper, target), self.params.papers[paper]
+        cells = self.cells(paper, target)
+        scale = self.params.scale
+        return Sources(paper, target, about, self.papers[paper], params, scale, cells, root, earlier)
+
+    def build(
+        self,
+        paper: str,
+        target: str,
+        outputs: Mapping[str, Path],
+        root: Path = Path(),
+        earlier: Path | None = None,
+    ) -> None:
+        """Write a target's files, a path for each form; see ``sources``."""
+        self.target(paper, target).build(self.sources(paper, target, root, earlier), outputs)
 
     def needed(self, paper: str, target: str) -> list[PlannedRun]:
         """Return the runs that a target needs, each once; of some targets only the partitions count."""
@@ -194,7 +190,7 @@ class Catalogue:
         cells = [
             [*cell, [run.folder for run in runs]] for cell, runs in sorted(self.cells(paper, target).items())
         ]
-        code = codehash.of_code(STAGES[type(self.target(paper, target))], f"pipeline.papers.{paper}")
+        code = codehash.of_code(type(self.target(paper, target)).__module__, f"pipeline.papers.{paper}")
         files = [sha256_file(path) for path in (self.papers[paper].numbers, *sorted(TEMPLATES.iterdir()))]
         return sha256_text(canonical_json([cells, code, files]))[:16]
 

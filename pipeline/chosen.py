@@ -10,8 +10,9 @@ from fedcore.errors import DataError
 from fedcore.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.params import overlay
+from pipeline.report.build_table import Table
 from pipeline.search import best
-from pipeline.targets import Cell, Query, Table
+from pipeline.targets import Cell, Query
 
 OWN = "algorithm."
 Changes = Sequence[tuple[str, Any]]

@@ -134,7 +134,7 @@ def fidelity(
     catalogue = catalogue_of(PARAMS, scale)
     made = board(catalogue.params.scale)
     beside = {*made.cells[["paper", "beside"]].itertuples(index=False, name=None)}
-    known = {name: labels(catalogue, *name) for name in beside if "/".join(name) in catalogue.names()}
+    known = {name: labels(catalogue.sources(*name)) for name in beside if "/".join(name) in catalogue.names()}
     for path in write_board(made, names=known):
         say(f"wrote {path}")
 

@@ -38,7 +38,7 @@ def summaries(
         SpecError: no such report, row or column, or nothing like that is in it.
     """
     paper, target = catalogue.named(report)
-    known = labels(catalogue, paper, target)
+    known = labels(catalogue.sources(paper, target))
     asked = zip(("row", "column"), (rows, columns), known, strict=True)
     chosen = [{_found(report, kind, one, all_) for one in some} for kind, some, all_ in asked]
     found = {
@@ -117,7 +117,7 @@ def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: P
     cells = catalogue.cells(paper, target)
     if not cells:
         raise SpecError(f"{report}: no cell of it is made of runs; it follows from parameters and recipes")
-    rows, columns = labels(catalogue, paper, target)
+    rows, columns = labels(catalogue.sources(paper, target))
     row, column = _found(report, "row", row, rows), _found(report, "column", column, columns)
     if (row, column) not in cells:
         there = ", ".join(c for r, c in cells if r == row)

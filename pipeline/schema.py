@@ -121,7 +121,7 @@ class AlgorithmParams(PerParams):
 
 
 class PaperParams(Options):
-    """One paper: every value that defines its runs."""
+    """One paper: every value that defines its runs. It holds mappings, so its hash is that of the object."""
 
     seeds: Seeds = Field(description="One run of each setting and algorithm for each seed.")
     variant: Literal["paper", "released"] = Field(
@@ -138,6 +138,9 @@ class PaperParams(Options):
     algorithms: dict[Key, AlgorithmParams] = Field(
         min_length=1, description="Algorithms by name; each is a row of the paper's tables."
     )
+
+    def __hash__(self) -> int:
+        return id(self)
 
 
 class CommonParams(Options):

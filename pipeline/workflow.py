@@ -31,17 +31,7 @@ from pipeline.catalogue import weights
 from pipeline.estimate import Cost, duration, estimate
 from pipeline.fidelity import board_plan
 from pipeline.papers import build_catalogue
-from pipeline.targets import (
-    FIGURE_FILES,
-    RESULTS,
-    TABLE_FILES,
-    Curves,
-    Drawing,
-    Listing,
-    PartitionJob,
-    PlannedRun,
-    Table,
-)
+from pipeline.targets import RESULTS, PartitionJob, PlannedRun
 
 WHAT_NOW = """What failed, and of what: fedcore status. The same command goes on from the checkpoints.
 A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
@@ -144,8 +134,9 @@ class Workflow:
         self.run_files = RUN_FILES
         self.seeds = next(iter(self.params.papers.values())).seeds
         self.papers = one_of(self.catalogue.papers)
-        self.tables = one_of([*self.catalogue.of_kind(Table), *self.catalogue.of_kind(Listing)])
-        self.figures = one_of([*self.catalogue.of_kind(Curves), *self.catalogue.of_kind(Drawing)])
+        named = [own for about in self.catalogue.papers.values() for own in about.targets.items()]
+        self.tables = one_of({name for name, target in named if not target.drawn})
+        self.figures = one_of({name for name, target in named if target.drawn})
         self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
         self.top = one_of(path.removeprefix(f"{self.primary}/") for path in self.reports_of(self.primary))
         self._costs: dict[str, Cost] = {}
@@ -235,11 +226,11 @@ class Workflow:
 
     def reports_of(self, paper: str) -> list[str]:
         """Return the files of a paper's targets below reports/; tables as PDF where there is a TeX."""
-        table_files = (*TABLE_FILES, "pdf") if shutil.which("pdflatex") else TABLE_FILES
+        printed = ("pdf",) if shutil.which("pdflatex") else ()
         return [
             f"{paper}/{name}.{ending}"
             for name, target in self.catalogue.papers[paper].targets.items()
-            for ending in (table_files if isinstance(target, Table | Listing) else FIGURE_FILES)
+            for ending in (*target.files, *(() if target.drawn else printed))
         ]
 
     @property
@@ -277,7 +268,7 @@ class Workflow:
     def tables_of(self, wildcards: Any) -> list[str]:
         """Return the numbers of a paper's tables."""
         paper = wildcards.paper
-        tables = (name for name, t in self.catalogue.papers[paper].targets.items() if isinstance(t, Table))
+        tables = (name for name, t in self.catalogue.papers[paper].targets.items() if t.kind == "table")
         return [f"reports/{paper}/{name}.csv" for name in tables]
 
     def all(self) -> list[str]:

@@ -13,7 +13,6 @@ from pipeline.report.agreement import AGREES, DIFFERS, PERCENTAGES, POINTS
 from pipeline.report.collect import REPRODUCTION
 from pipeline.report.plots import SETTINGS, save
 from pipeline.stand_ins import ON_STAND_IN
-from pipeline.targets import Table
 
 NAME = "agreement"
 TABLE = ["paper", "target"]
@@ -99,6 +98,6 @@ def write(folder: Path) -> list[Path]:
 
 def _label(paper: str, target: str) -> str:
     plain, reading = split_reading(target)
-    own = papers()[paper].targets[plain]
-    assert isinstance(own, Table)
-    return f"{paper} {own.published}" + (f", {reading.replace('_', ' ')}" if reading else "")
+    return f"{paper} {papers()[paper].targets[plain].published}" + (
+        f", {reading.replace('_', ' ')}" if reading else ""
+    )

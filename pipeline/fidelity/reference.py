@@ -10,9 +10,8 @@ are not here, as long as params.yaml still asks for them, and a run that is not 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,18 +21,12 @@ from fedcore.files import sha256_file, write_text
 from fedcore.integrity import PROVENANCE, SUMMARY, TIMING
 from fedcore.lazy import pd
 from pipeline.catalogue import Catalogue
-from pipeline.report import build_curves, build_drawing, build_table
 from pipeline.report.collect import made, refuse_changed, summary_of
 from pipeline.report.sittings import earlier_cells
-from pipeline.targets import Curves, Drawing, PlannedRun, Table
+from pipeline.targets import PlannedRun
 
 REFERENCE = Path("reports/reference")
 RUNS = "runs.csv"
-BUILDERS: Mapping[type, tuple[Callable[..., None], tuple[str, ...], tuple[str, ...]]] = {
-    Table: (build_table.build, ("csv", "md", "html", "tex", "standalone"), ("csv", "md")),
-    Curves: (build_curves.build, ("csv", "svg", "pdf", "png"), ("csv", "svg")),
-    Drawing: (build_drawing.build, ("csv", "svg", "pdf", "png"), ("csv", "svg")),
-}
 HASHES = ("spec_sha256", "data_sha256", "partition_sha256")
 MACHINE = ("commit", "machine", "processor", "device", "torch", "numpy", "seconds", "finished")
 
@@ -83,42 +76,26 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
 
 def _reason(catalogue: Catalogue, paper: str, target: str, ended: list[PlannedRun]) -> str:
     """Say why a report is not to be written; empty if it is."""
-    kind, needed = type(catalogue.target(paper, target)), catalogue.needed(paper, target)
-    if kind not in BUILDERS:
+    about = catalogue.target(paper, target)
+    if not about.kept:
         return "holds no measurement"
-    if needed and not ended:
+    if catalogue.needed(paper, target) and not ended:
         return "no run of it was made"
-    if kind is Drawing and len(ended) < len(needed):
-        return f"a figure needs all of its {len(needed)} runs, {len(ended)} are here"
-    if kind is Curves:
-        here = {run.folder for run in ended}
-        cells = catalogue.cells(paper, target).values()
-        bare = sum(not any(run.folder in here for run in runs) for runs in cells)
-        return f"{bare} of {len(cells)} curves have no run" if bare else ""
-    return ""
+    return about.lacks(catalogue.cells(paper, target), {run.folder for run in ended})
 
 
 def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: Path) -> list[Path]:
     """Write a report unless its numbers are those that are kept: captions name a commit, which changes."""
-    kind, kept = type(catalogue.target(paper, target)), folder / paper / f"{target}.csv"
-    build, endings, forms = BUILDERS[kind]
-    also: Mapping[type, dict[str, Any]] = {Table: {"earlier": kept}, Curves: {"finished": True}}
+    about, kept = catalogue.target(paper, target), folder / paper / f"{target}.csv"
     with TemporaryDirectory() as place:
-        outputs = {ending: Path(place) / f"{target}.{ending}" for ending in endings}
-        build(catalogue, paper, target, outputs, root, **also.get(kind, {}))
-        texts = {form: outputs[form].read_text(encoding="utf-8") for form in forms}
+        outputs = about.paths(Path(place), target)
+        catalogue.build(paper, target, outputs, root, kept)
+        texts = {form: outputs[form].read_text(encoding="utf-8") for form in about.kept}
     if kept.exists() and kept.read_text(encoding="utf-8") == texts["csv"]:
         return []
-    if kind is Curves and kept.exists() and _measured(kept.read_text("utf-8")) > _measured(texts["csv"]):
-        raise DataError("the figure that is kept is of more runs")
     for form, text in texts.items():
         write_text(folder / paper / f"{target}.{form}", text)
-    return [folder / paper / f"{target}.{form}" for form in forms]
-
-
-def _measured(csv: str) -> int:
-    """Return how many numbers of runs the lines of a tidy csv were made of."""
-    return int(pd.read_csv(StringIO(csv))["n"].sum())
+    return [folder / paper / f"{target}.{form}" for form in texts]
 
 
 def _runs(runs: Iterable[PlannedRun], root: Path, path: Path) -> Path:

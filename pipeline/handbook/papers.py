@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.handbook.found import found
 from pipeline.papers import FOLDER, papers
 from pipeline.site.pictures import MADE
-from pipeline.targets import Curves, Drawing, Listing, Target
+from pipeline.targets import Target
 
 HEAD = """# The papers
 
@@ -71,9 +71,7 @@ puts every published number and claim beside what is in `results/`."""
 
 def kind(target: Target) -> str:
     """Return what a target is, in a word."""
-    if isinstance(target, Curves | Drawing):
-        return "figure"
-    return "words" if isinstance(target, Listing) else "table"
+    return "figure" if target.drawn else target.kind
 
 
 def _gallery(name: str, pictures: Path) -> Iterator[str]:

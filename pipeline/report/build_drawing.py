@@ -1,15 +1,15 @@
-"""The stage of figures with a picture of their own: runs or partitions in, csv, svg, pdf and png out."""
+"""Figures with a picture of their own: runs or partitions in, csv, svg, pdf and png out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from fedcore.errors import DataError
 from fedcore.files import write_text
-from pipeline.catalogue import Catalogue
+from fedcore.lazy import Figure, pd
 from pipeline.report import captions, plots, style
+from pipeline.report.captions import Caption
 from pipeline.report.collect import (
     UNKNOWN,
     Origin,
@@ -20,62 +20,96 @@ from pipeline.report.collect import (
     origin_of,
     refuse_changed,
 )
-from pipeline.report.style import labels
-from pipeline.targets import Drawing, Found, Paper, PlannedRun
+from pipeline.report.render import csv
+from pipeline.schema import PaperParams
+from pipeline.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
 
 
-def build(
-    catalogue: Catalogue, paper: str, target: str, outputs: Mapping[str, Path], root: Path = Path()
-) -> None:
-    """Draw a figure and write the numbers it was drawn from.
+@dataclass(frozen=True)
+class Found:
+    """What a drawing is given.
 
-    Args:
-        catalogue: where its runs are found.
-        paper, target: which figure.
-        outputs: a path for each of ``csv``, ``svg``, ``pdf`` and ``png``.
+    Attributes:
+        params: the paper's parameters.
+        cells: the runs of each (row, column).
         root: the folder that holds results/.
-
-    Raises:
-        DataError: the target is no drawing, or a run can't be used.
+        caption: what to print below the axes, given the drawing's own sentences.
     """
-    drawing = catalogue.target(paper, target)
-    if not isinstance(drawing, Drawing):
-        raise DataError(f"reports/{paper}/{target}: is no drawing")
-    cells = catalogue.cells(paper, target)
-    runs = catalogue.needed(paper, target)
-    one_kind(runs)
-    refuse_changed(runs, root)
-    gone = {} if drawing.needs == "partitions" else lost(cells, lambda run: has_diverged(run, root))
-    told = captions.diverged(gone, labels(catalogue, paper, target), cells)
-    said = partial(caption, drawing, catalogue.papers[paper], runs, root, told, origin=origin_of(runs, root))
-    with style.marking(row for row, _ in gone):
-        frame, made = drawing.draw(Found(catalogue.params.papers[paper], cells, root, said))
-    scale = catalogue.params.scale
-    frame = frame.assign(paper=paper, target=target, scale=scale)
-    plots.save(made, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
-    write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
+
+    params: PaperParams
+    cells: Mapping[Cell, tuple[PlannedRun, ...]]
+    root: Path
+    caption: Callable[..., str]
 
 
-def caption(
-    drawing: Drawing,
-    paper: Paper,
-    runs: list[PlannedRun],
-    root: Path,
-    diverged: str,
-    *sentences: str,
-    origin: Origin = UNKNOWN,
-) -> str:
-    """Say what the figure shows: title, its own sentences, diverged runs, scale and data, origin."""
-    notes = [(paper.datasets.get(run.dataset, run.dataset), *notes_of(run, root)) for run in runs]
-    kind = [captions.scale_and_variant(run.scale, str(run.spec["variant"])) for run in runs[:1]]
-    said = (
-        f"{drawing.title}.",
-        *sentences,
-        diverged,
-        *kind,
-        captions.data(notes),
-        captions.origin(drawing.published, paper),
-        captions.made(origin),
-    )
-    warning = captions.watermark(runs[0].scale) if runs else ""
-    return captions.Caption(warning, tuple(filter(None, said))).text
+@dataclass(frozen=True, kw_only=True)
+class Drawing(Target):
+    """A figure with a picture of its own.
+
+    Attributes:
+        queries: the runs of each (row, column), of one setting or of several, given the paper's parameters.
+        draw: returns the tidy numbers and the picture that was drawn from them.
+        rows: label of each row by key, where they are no algorithms.
+    """
+
+    kind = "drawing"
+    files = FIGURE_FILES
+    kept = ("csv", "svg")
+    queries: Callable[[PaperParams], Mapping[Cell, Query | tuple[Query, ...]]]
+    draw: Callable[[Found], tuple[pd.DataFrame, Figure]]
+    rows: Callable[[PaperParams], Mapping[str, str]] | None = None
+
+    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return what rows that are no algorithms are called in print."""
+        own = {} if self.rows is None else self.rows(params)
+        return {row: label for row, label in own.items() if label}
+
+    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
+        """Return the queries of each cell."""
+        asked = self.queries(params)
+        return {cell: own if isinstance(own, tuple) else (own,) for cell, own in asked.items()}
+
+    def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
+        """Say how many of its runs are here, where that are not all."""
+        needed = {run.folder for runs in cells.values() for run in runs}
+        if needed <= {*here}:
+            return ""
+        return f"a figure needs all of its {len(needed)} runs, {len(here)} are here"
+
+    def build(self, found: Sources, outputs: Mapping[str, Path]) -> None:
+        """Draw the figure and write the numbers that it was drawn from."""
+        one_kind(found.runs)
+        refuse_changed(found.runs, found.root)
+        partitions = self.needs == "partitions"
+        gone = {} if partitions else lost(found.cells, lambda run: has_diverged(run, found.root))
+        origin = origin_of(found.runs, found.root)
+
+        def said(*sentences: str) -> str:
+            return self.caption(found, gone, *sentences, origin=origin).text
+
+        with style.marking(row for row, _ in gone):
+            frame, made = self.draw(Found(found.params, found.cells, found.root, said))
+        frame = frame.assign(paper=found.paper, target=found.name, scale=found.scale)
+        plots.save(made, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
+        write_text(outputs["csv"], csv(frame))
+
+    def caption(
+        self,
+        found: Sources,
+        gone: Mapping[Cell, tuple[int, int]],
+        *sentences: str,
+        origin: Origin = UNKNOWN,
+    ) -> Caption:
+        """Say what the figure shows: title, its own sentences, diverged runs, scale and data, origin."""
+        datasets, runs = found.about.datasets, found.runs
+        notes = [(datasets.get(run.dataset, run.dataset), *notes_of(run, found.root)) for run in runs]
+        said = (
+            f"{self.title}.",
+            *sentences,
+            captions.diverged(gone, style.labels(found), found.cells),
+            *(captions.scale_and_variant(run.scale, str(run.spec["variant"])) for run in runs[:1]),
+            captions.data(notes),
+            captions.origin(self.published, found.about),
+            captions.made(origin),
+        )
+        return Caption(captions.watermark(found.scale) if runs else "", tuple(filter(None, said)))

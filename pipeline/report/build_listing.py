@@ -1,94 +1,126 @@
-"""The stage of tables of words: parameters or recipes in, csv, Markdown, HTML and LaTeX out."""
+"""Tables of words: parameters or recipes in, csv, Markdown, HTML and LaTeX out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from fedcore.errors import DataError
 from fedcore.files import write_text
 from fedcore.lazy import pd
-from pipeline.catalogue import Catalogue
-from pipeline.report import captions, render
+from pipeline.report import captions
 from pipeline.report.captions import Caption
 from pipeline.report.collect import published_cells
 from pipeline.report.grid import Grid, PrintedCell, groups
-from pipeline.targets import Listing, Paper
+from pipeline.report.render import csv, write_grid
+from pipeline.schema import PaperParams
+from pipeline.targets import Cell, Column, Query, Sources, Target
 
 COLUMNS = ("paper", "target", "row", "column", "value", "published_mean", "scale", "variant")
 
 
-def build(
-    catalogue: Catalogue, paper: str, target: str, outputs: Mapping[str, Path], root: Path = Path()
-) -> None:
-    """Write a table of words in all its forms.
+@dataclass(frozen=True)
+class Entry:
+    """A line of a listing: ``key`` in files, ``label`` in print, and a text for each column."""
 
-    Args:
-        catalogue: whose parameters it shows.
-        paper, target: which table.
-        outputs: a path for each of ``csv``, ``md``, ``html``, ``tex`` and ``standalone``.
-        root: not needed; the other stages read results below it.
+    key: str
+    label: str
+    words: tuple[str, ...]
 
-    Raises:
-        DataError: the target is no listing, or a line of it has too few or too many cells.
+
+@dataclass(frozen=True, kw_only=True)
+class Listing(Target):
+    """A table of words: what follows from the parameters or the recipes alone, so it needs no run.
+
+    Attributes:
+        columns: the columns, given the paper's parameters.
+        entries: the lines, given the paper's parameters.
+        heading: what stands over the lines' labels.
+        note: a sentence of its own for the caption.
+        scaled: whether the words change with the scale, which the caption then says.
     """
-    del root
-    listing = catalogue.target(paper, target)
-    if not isinstance(listing, Listing):
-        raise DataError(f"reports/{paper}/{target}: is no table of words")
-    params = catalogue.params.papers[paper]
-    columns, entries = listing.columns(params), listing.entries(params)
-    for entry in entries:
-        if len(entry.words) != len(columns):
-            raise DataError(
-                f"reports/{paper}/{target}: line '{entry.key}' has {len(entry.words)} cells, "
-                f"expected {len(columns)}"
-            )
-    known = {cell: own.mean for cell, own in published_cells(catalogue.papers[paper].numbers, target).items()}
-    scale, variant = catalogue.params.scale, params.variant
-    frame = pd.DataFrame(
-        [
-            (paper, target, entry.key, column.key, word, known.get((entry.key, column.key)), scale, variant)
+
+    kind = "words"
+    columns: Callable[[PaperParams], tuple[Column, ...]]
+    entries: Callable[[PaperParams], tuple[Entry, ...]]
+    heading: str = ""
+    note: str = ""
+    scaled: bool = True
+
+    @property
+    def changes_with_scale(self) -> bool:
+        """Whether the words do."""
+        return self.scaled
+
+    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
+        """Return no cells: nothing has to run."""
+        del params
+        return {}
+
+    def build(self, found: Sources, outputs: Mapping[str, Path]) -> None:
+        """Write the table in all its forms.
+
+        Raises:
+            DataError: a line of it has too few or too many cells.
+        """
+        columns, entries = self.columns(found.params), self.entries(found.params)
+        for entry in entries:
+            if len(entry.words) != len(columns):
+                raise DataError(
+                    f"reports/{found.paper}/{found.name}: line '{entry.key}' has {len(entry.words)} cells, "
+                    f"expected {len(columns)}"
+                )
+        known = {cell: own.mean for cell, own in published_cells(found.about.numbers, found.name).items()}
+        words = {
+            (entry.key, column.key): word
             for entry in entries
             for column, word in zip(columns, entry.words, strict=True)
-        ],
-        columns=list(COLUMNS),
-    )
-    grid = Grid(
-        name=f"{paper}-{target}",
-        unit="",
-        groups=groups(columns),
-        columns=tuple(column.label for column in columns),
-        rows=tuple(
-            (
-                entry.label,
-                tuple(
-                    PrintedCell(word, published=_number(known.get((entry.key, column.key))))
-                    for column, word in zip(columns, entry.words, strict=True)
-                ),
-            )
-            for entry in entries
-        ),
-        caption=caption(listing, catalogue.papers[paper], scale, variant),
-        corner=listing.heading,
-        words=True,
-    )
-    write_text(outputs["csv"], frame.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
-    write_text(outputs["md"], render.markdown(grid))
-    write_text(outputs["html"], render.html(grid))
-    write_text(outputs["tex"], render.latex(grid))
-    write_text(outputs["standalone"], render.standalone(grid))
+        }
+        place, at = (found.paper, found.name), (found.scale, found.params.variant)
+        lines = [(*place, *cell, word, known.get(cell), *at) for cell, word in words.items()]
+        frame = pd.DataFrame(lines, columns=list(COLUMNS))
+        write_text(outputs["csv"], csv(frame))
+        write_grid(self.grid(found, words, known), outputs)
 
+    def grid(
+        self, found: Sources, words: Mapping[Cell, str], known: Mapping[Cell, float] = MappingProxyType({})
+    ) -> Grid:
+        """Lay the table out: the word of each cell, and the number that is published for some."""
+        columns = self.columns(found.params)
+        keys = [column.key for column in columns]
+        return Grid(
+            name=f"{found.paper}-{found.name}",
+            unit="",
+            groups=groups(columns),
+            columns=tuple(column.label for column in columns),
+            rows=tuple(
+                (
+                    entry.label,
+                    tuple(
+                        PrintedCell(
+                            words.get((entry.key, key), ""), published=_number(known.get((entry.key, key)))
+                        )
+                        for key in keys
+                    ),
+                )
+                for entry in self.entries(found.params)
+            ),
+            caption=self.caption(found),
+            corner=self.heading,
+            words=True,
+        )
 
-def caption(listing: Listing, paper: Paper, scale: str, variant: str) -> Caption:
-    """Say what the table shows, and at which scale where that makes a difference."""
-    sentences = (
-        f"{listing.title}.",
-        listing.note,
-        captions.scale_and_variant(scale, variant) if listing.scaled else "",
-        captions.origin(listing.published, paper),
-    )
-    return Caption(captions.watermark(scale) if listing.scaled else "", tuple(filter(None, sentences)))
+    def caption(self, found: Sources) -> Caption:
+        """Say what the table shows, and at which scale where that makes a difference."""
+        sentences = (
+            f"{self.title}.",
+            self.note,
+            captions.scale_and_variant(found.scale, found.params.variant) if self.scaled else "",
+            captions.origin(self.published, found.about),
+        )
+        return Caption(captions.watermark(found.scale) if self.scaled else "", tuple(filter(None, sentences)))
 
 
 def _number(value: float | None) -> str:

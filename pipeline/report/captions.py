@@ -11,7 +11,7 @@ from fedcore.lazy import pd
 from pipeline.report import significance, style
 from pipeline.report.collect import REPRODUCTION, Origin
 from pipeline.report.significance import ALPHA, Comparison
-from pipeline.targets import Cell, Curves, Paper, Table, Test
+from pipeline.targets import Cell, Paper, Test
 
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 ARITHMETIC: Mapping[str, str] = {
@@ -145,9 +145,9 @@ def made(origin: Origin) -> str:
     return " ".join(filter(None, [reduced, f"{said[0].upper()}{said[1:]}." if said else ""]))
 
 
-def note(target: Table | Curves, frame: pd.DataFrame) -> str:
+def note(said: str | Callable[[pd.DataFrame], str], frame: pd.DataFrame) -> str:
     """Return what a target itself says under its numbers."""
-    return target.note if isinstance(target.note, str) else target.note(frame)
+    return said if isinstance(said, str) else said(frame)
 
 
 def naming_only_what_ran(sentence: str, absent: Iterable[str], instead: str = "") -> str:

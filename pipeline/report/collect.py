@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,37 +16,11 @@ from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING
 from fedcore.lazy import pd
 from fedcore.revision import commit
 from fedcore.status import cause
-from pipeline.report import agreement, significance
-from pipeline.report.sittings import NOTHING, Earlier, earlier_cells, short_hash, spec_hash, together
-from pipeline.stand_ins import ON_STAND_IN, stands_in
-from pipeline.targets import Column, PlannedRun, Table
+from pipeline.report import agreement
+from pipeline.report.sittings import spec_hash
+from pipeline.stand_ins import ON_STAND_IN
+from pipeline.targets import PlannedRun
 
-COLUMNS = (
-    "paper",
-    "target",
-    "row",
-    "column",
-    "mean",
-    "std",
-    "n",
-    "seeds",
-    "diverged",
-    "failed",
-    "p_best",
-    "published_mean",
-    "published_std",
-    "published_unit",
-    "difference",
-    "margin",
-    "margin_rule",
-    "verdict",
-    "scale",
-    "variant",
-    "data",
-    "data_state",
-    "specs",
-    "values",
-)
 REPRODUCTION = "paper"
 MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
 TIMED = ("seconds", "finished", "device", "commit")
@@ -223,54 +196,6 @@ def _read(path: Path) -> Summary | None:
         raise DataError(f"{path}: not valid JSON ({error}); delete the folder and build it again") from None
 
 
-def tidy(
-    paper: str,
-    target: str,
-    table: Table,
-    cells: Mapping[tuple[str, str], Sequence[PlannedRun]],
-    published: Path | None,
-    root: Path = Path(),
-    columns: Sequence[Column] = (),
-    earlier: Path | None = None,
-) -> pd.DataFrame:
-    """Return one line a cell: mean and standard deviation over runs, and the published numbers.
-
-    The standard deviation has n - 1 in its denominator and is missing for one run. A diverged run
-    counts in ``diverged`` and not in the mean; ``failed`` says of what runs without a result failed.
-    ``values`` holds each run's own number, before cells are made relative; ``p_best`` is corrected, and
-    missing for the best cell and where no test could run.
-
-    Args:
-        paper, target: names of what is collected.
-        table: which measurement, in what unit.
-        cells: the runs of each (row, column).
-        published: the paper's published.csv; None compares with nothing.
-        root: the folder that holds results/.
-        columns: the columns in which methods are tested against the best.
-        earlier: this table as another sitting made it; its numbers stand where a run isn't here, as long as
-            their specifications are those of today.
-
-    Raises:
-        DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
-    """
-    one_kind([run for runs in cells.values() for run in runs])
-    known = {} if published is None else published_cells(published, table.beside or target)
-    before = {} if earlier is None else earlier_cells(earlier)
-    lines = [
-        _line(
-            paper, target, table, cell, runs, known.get(_beside(table, cell)), root, before.get(cell, NOTHING)
-        )
-        for cell, runs in cells.items()
-    ]
-    frame = pd.DataFrame(lines, columns=list(COLUMNS))
-    frame = significance.with_p(frame, significance.columns(frame, table, columns))
-    return frame if table.relative is None else table.relative(frame)
-
-
-def _beside(table: Table, cell: tuple[str, str]) -> tuple[str, str]:
-    return cell if table.beside_cell is None else table.beside_cell(*cell)
-
-
 def one_kind(runs: Sequence[PlannedRun]) -> None:
     """Refuse to put runs of several scales or variants side by side.
 
@@ -313,80 +238,6 @@ def origin_of(runs: Sequence[PlannedRun], root: Path) -> Origin:
     )
 
 
-def _line(
-    paper: str,
-    target: str,
-    table: Table,
-    cell: tuple[str, str],
-    runs: Sequence[PlannedRun],
-    known: Published | None,
-    root: Path,
-    before: Earlier,
-) -> tuple[Any, ...]:
-    found = [run for run in runs if _made_of(table, run, root) is not None]
-    numbers = [(run, measured(table, run, root, cell[1])) for run in found]
-    samples = _samples([(run, value) for run, value in numbers if value is not None])
-    specs = [short_hash(run) for run in found]
-    notes = [notes_of(run, root) for run in found]
-    asked = list(map(short_hash, runs)) if before.specs else []
-    if before.specs and {*before.specs} <= {*asked}:
-        samples = together(before.samples, samples, [pair_of(run) for run in runs])
-        specs = [spec for spec in dict.fromkeys(asked) if spec in {*specs, *before.specs}]
-        notes = [before.notes, *(note for note in notes if note != before.notes)]
-    values = list(samples.values())
-    mean = statistics.fmean(values) if values else math.nan
-    std = statistics.stdev(values) if len(values) > 1 else math.nan
-    known = known or Published()
-    states = _joined(word for state, _ in notes for word in state.split())
-    compared = agreement.Agreement(mean, *known)
-    scale = runs[0].scale
-    return (
-        paper,
-        target,
-        *cell,
-        mean,
-        std,
-        len(values),
-        len(runs),
-        len(specs) - len(values),
-        causes(runs, root) if len(specs) < len(runs) else "",
-        math.nan,
-        *known,
-        compared.difference,
-        compared.margin,
-        compared.rule,
-        verdict(compared, scale, stands_in(states, known.unit)),
-        scale,
-        runs[0].spec["variant"],
-        _joined(note for _, note in notes),
-        states,
-        _joined(specs),
-        significance.written(samples),
-    )
-
-
-def _samples(numbers: Sequence[tuple[PlannedRun, float]]) -> dict[str, float]:
-    """Return runs' numbers by pair, as the table states them; runs that share one are told apart."""
-    samples: dict[str, float] = {}
-    for run, value in numbers:
-        pair = pair_of(run)
-        same = sum(key.partition("#")[0] == pair for key in samples)
-        samples[f"{pair}#{same}" if same else pair] = value
-    return significance.parsed(significance.written(samples))
-
-
-def _made_of(table: Table, run: PlannedRun, root: Path) -> Summary | None:
-    return statistics_of(run, root) if table.needs == "partitions" else summary_of(run, root)
-
-
-def measured(table: Table, run: PlannedRun, root: Path, column: str) -> float | None:
-    """Return a run's number in the table's unit, None if it diverged."""
-    if table.measure is not None:
-        return table.measure(run, root, column)
-    final = final_of(run, root)
-    return table.factor * final[table.metric] if final else None
-
-
 def causes(runs: Iterable[PlannedRun], root: Path) -> str:
     """Say how many runs failed of what, as ``2 out of memory; 1 failed``; empty if none did."""
     failed = Counter(
@@ -414,7 +265,3 @@ def verdict(compared: agreement.Agreement, scale: str, on_stand_in: bool = False
     if scale != REPRODUCTION:
         return f"not tested at {scale} scale"
     return ON_STAND_IN if on_stand_in else compared.verdict
-
-
-def _joined(parts: Any) -> str:
-    return " ".join(dict.fromkeys(parts)) if parts else ""

@@ -1,16 +1,161 @@
-"""Histories to curves: mean and standard deviation over seeds at each round."""
+"""Figures of curves over rounds: histories in, csv, svg, pdf and png out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedcore.errors import DataError
-from fedcore.lazy import pd
-from pipeline.report.collect import history_of, made, notes_of, one_kind
-from pipeline.targets import Curves, PlannedRun
+from fedcore.files import write_text
+from fedcore.lazy import Figure, matplotlib, pd
+from pipeline.report import captions, plots, style
+from pipeline.report.captions import Caption
+from pipeline.report.collect import (
+    UNKNOWN,
+    Origin,
+    has_diverged,
+    history_of,
+    lost,
+    made,
+    notes_of,
+    one_kind,
+    origin_of,
+    refuse_changed,
+)
+from pipeline.report.render import csv
+from pipeline.schema import PaperParams
+from pipeline.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
 
+BAND = "Line and band: mean and ± one sample standard deviation"
+SINCE = " from the round on in which they end"
 KEYS = ["row", "column", "round"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes: a curve for each algorithm in one setting; of ``rows`` alone where they are given."""
+
+    key: str
+    label: str
+    regime: str
+    dataset: str
+    split: str
+    rows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves(Target):
+    """A figure of curves over rounds, mean and standard deviation over seeds.
+
+    Attributes:
+        panels: the sets of axes.
+        metric: a column of a run's history.
+        factor: what it is multiplied by.
+        axis: label of the vertical axis.
+        across: panels in a row.
+        rows: the algorithms that have a curve; all of the paper's unless given.
+        so_far: show the largest value up to each round.
+        queries: several settings whose runs make up one curve, such as folds, given the parameters, panel and
+            algorithm; the panel's own setting unless given.
+        series: (run, folder of results/) -> a run's values by round, in the figure's unit; ``metric`` times
+            ``factor`` unless given.
+        horizontal: label of the horizontal axis.
+        shared: whether all panels have the same horizontal axis.
+        note: a sentence of its own for the caption, or what makes one of the tidy frame.
+    """
+
+    kind = "curves"
+    files = FIGURE_FILES
+    kept = ("csv", "svg")
+    panels: tuple[Panel, ...]
+    metric: str = "test_accuracy"
+    factor: float = 100.0
+    axis: str = "test accuracy (%)"
+    across: int = 2
+    rows: tuple[str, ...] = ()
+    so_far: bool = False
+    queries: Callable[[PaperParams, Panel, str], tuple[Query, ...]] | None = None
+    series: Callable[[PlannedRun, Path], pd.Series[float]] | None = None
+    horizontal: str = "communication round"
+    shared: bool = True
+    note: str | Callable[[pd.DataFrame], str] = ""
+
+    def column_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return what panels are called in print."""
+        del params
+        return {panel.key: panel.label for panel in self.panels}
+
+    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
+        """Return the queries of each (algorithm, panel)."""
+        return {
+            (name, p.key): self._asked(params, p, name)
+            for p in self.panels
+            for name in p.rows or self.rows or params.algorithms
+        }
+
+    def _asked(self, params: PaperParams, panel: Panel, name: str) -> tuple[Query, ...]:
+        if self.queries is not None:
+            return self.queries(params, panel, name)
+        return (Query(panel.regime, panel.dataset, panel.split, name),)
+
+    def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
+        """Say how many curves have no run."""
+        bare = sum(not any(run.folder in here for run in runs) for runs in cells.values())
+        return f"{bare} of {len(cells)} curves have no run" if bare else ""
+
+    def build(self, found: Sources, outputs: Mapping[str, Path]) -> None:
+        """Draw the figure and write the numbers that it was drawn from.
+
+        Raises:
+            DataError: a run can't be used, or the figure that is kept is of more runs.
+        """
+        finished = found.earlier is not None
+        runs = [run for run in found.runs if not finished or made(run, found.root)]
+        refuse_changed(runs, found.root)
+        frame = tidy(found.paper, found.name, self, found.cells, found.root, finished)
+        before = found.earlier
+        if before is not None and before.exists() and pd.read_csv(before)["n"].sum() > frame["n"].sum():
+            raise DataError("the figure that is kept is of more runs")
+        gone = lost(found.cells, lambda run: has_diverged(run, found.root))
+        said = self.caption(found, gone, frame, runs, origin_of(runs, found.root))
+        with style.marking(row for row, _ in gone):
+            drawn = draw(frame, self, said.text)
+        plots.save(drawn, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
+        write_text(outputs["csv"], csv(frame))
+
+    def caption(
+        self,
+        found: Sources,
+        gone: Mapping[Cell, tuple[int, int]],
+        frame: pd.DataFrame,
+        runs: Collection[PlannedRun],
+        origin: Origin = UNKNOWN,
+    ) -> Caption:
+        """Say what the figure shows, and what it lacks.
+
+        Args:
+            found: what it is built from.
+            gone: how many runs of a curve diverged, of how many.
+            frame: the lines that it was drawn from.
+            runs: their runs.
+            origin: where it comes from.
+        """
+        scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
+        datasets = found.about.datasets
+        labels = {panel.key: datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
+        sentences = (
+            f"{self.title}.",
+            captions.note(self.note, frame),
+            captions.spread_of({run.seed for run in runs}, int(frame["n"].max()), BAND, "a point"),
+            f"{len(runs)} of {len(found.runs)} runs are made." if len(runs) < len(found.runs) else "",
+            captions.diverged(gone, style.labels(found), found.cells, SINCE),
+            captions.scale_and_variant(scale, variant),
+            captions.data(captions.notes_of(frame, lambda row, column: labels[column])),
+            captions.origin(self.published, found.about),
+            captions.made(origin),
+        )
+        return Caption(captions.watermark(scale), tuple(filter(None, sentences)))
 
 
 def tidy(
@@ -76,3 +221,38 @@ def measured(run: PlannedRun, metric: str, root: Path) -> pd.Series[float]:
         path = root / run.folder / "history.csv"
         raise DataError(f"{path}: no column '{metric}'; there are {', '.join(history.columns)}")
     return history.set_index("round")[metric]
+
+
+def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
+    """Draw tidy curves.
+
+    Args:
+        frame: lines of (row, column, round, mean, std).
+        figure: panels and labels.
+        caption: printed small below the axes.
+
+    Returns:
+        A figure of 17 cm width, the legend above the axes.
+    """
+    with matplotlib.rc_context(plots.SETTINGS):
+        down = -(-len(figure.panels) // figure.across)
+        made = matplotlib.figure.Figure(figsize=(6.7, 0.75 + 2.1 * down), layout="constrained")
+        axes = made.subplots(down, figure.across, sharex=figure.shared, squeeze=False)
+        names = list(dict.fromkeys(frame["row"]))
+        for place, panel in zip(axes.flat, figure.panels, strict=False):
+            plots.curves(place, frame[frame["column"] == panel.key], names)
+            place.set_title(panel.label)
+        for place in axes[:, 0]:
+            place.set_ylabel(figure.axis)
+        for place in axes[-1]:
+            place.set_xlabel(figure.horizontal)
+        for place in axes.flat[len(figure.panels) :]:
+            place.set_visible(False)
+        drawn = [place.get_legend_handles_labels() for place in axes.flat]
+        known = {label: handle for pair in drawn for handle, label in zip(*pair, strict=True)}
+        handles, labels = list(known.values()), list(known)
+        made.legend(
+            handles, labels, loc="outside upper center", ncols=min(len(labels), 6 if len(labels) <= 12 else 4)
+        )
+        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
+        return made

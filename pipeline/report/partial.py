@@ -7,9 +7,7 @@ from pathlib import Path
 
 from fedcore.errors import DataError
 from pipeline.catalogue import Catalogue
-from pipeline.report import build_table
 
-ENDINGS = {"csv": "csv", "md": "md", "html": "html", "tex": "tex", "standalone": "standalone.tex"}
 FROM_ALL_RUNS = ("pdf", "provenance.json")
 OLD = 86400.0
 
@@ -28,11 +26,14 @@ def write(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) ->
         DataError: it is no table, a run is changed or damaged, or none is finished.
     """
     folder = root / "reports" / paper
-    outputs = {form: folder / f"{target}.{ending}" for form, ending in ENDINGS.items()}
+    about = catalogue.target(paper, target)
+    if about.kind != "table":
+        raise DataError(f"reports/{paper}/{target}: is no table")
+    outputs = about.paths(folder, target)
     runs = catalogue.needed(paper, target)
     if not any((root / run.folder / "summary.json").exists() for run in runs):
         raise DataError(f"reports/{paper}/{target}: none of its {len(runs)} runs is finished")
-    build_table.build(catalogue, paper, target, outputs, root)
+    catalogue.build(paper, target, outputs, root)
     for ending in FROM_ALL_RUNS:
         (folder / f"{target}.{ending}").unlink(missing_ok=True)
     for path in outputs.values():

@@ -9,7 +9,6 @@ from typing import IO, Any
 
 from fedcore.lazy import Axes, Figure, matplotlib, pd
 from pipeline.report import style
-from pipeline.targets import Curves
 
 SETTINGS: Any = {
     "font.size": 8,
@@ -25,41 +24,6 @@ SETTINGS: Any = {
     "savefig.dpi": 200,
 }
 MARKS = 8
-
-
-def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
-    """Draw tidy curves.
-
-    Args:
-        frame: lines of (row, column, round, mean, std).
-        figure: panels and labels.
-        caption: printed small below the axes.
-
-    Returns:
-        A figure of 17 cm width, the legend above the axes.
-    """
-    with matplotlib.rc_context(SETTINGS):
-        down = -(-len(figure.panels) // figure.across)
-        made = matplotlib.figure.Figure(figsize=(6.7, 0.75 + 2.1 * down), layout="constrained")
-        axes = made.subplots(down, figure.across, sharex=figure.shared, squeeze=False)
-        names = list(dict.fromkeys(frame["row"]))
-        for place, panel in zip(axes.flat, figure.panels, strict=False):
-            curves(place, frame[frame["column"] == panel.key], names)
-            place.set_title(panel.label)
-        for place in axes[:, 0]:
-            place.set_ylabel(figure.axis)
-        for place in axes[-1]:
-            place.set_xlabel(figure.horizontal)
-        for place in axes.flat[len(figure.panels) :]:
-            place.set_visible(False)
-        drawn = [place.get_legend_handles_labels() for place in axes.flat]
-        known = {label: handle for pair in drawn for handle, label in zip(*pair, strict=True)}
-        handles, labels = list(known.values()), list(known)
-        made.legend(
-            handles, labels, loc="outside upper center", ncols=min(len(labels), 6 if len(labels) <= 12 else 4)
-        )
-        made.supxlabel(wrapped(caption), fontsize=6, color="0.35")
-        return made
 
 
 def save(made: Figure, paths: Mapping[str, Path | IO[bytes]]) -> None:

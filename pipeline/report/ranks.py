@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from fedcore.lazy import Axes, Figure, matplotlib, pd, scipy
 from pipeline.report import plots, style
-from pipeline.report.collect import tidy
+from pipeline.report.build_drawing import Drawing, Found
+from pipeline.report.build_table import Table, tidy
 from pipeline.report.significance import ALPHA, FEWEST
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query, Table
+from pipeline.targets import Cell, Query
 
 DIGITS = 9
 FEW = 10

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from fedcore.lazy import jinja2
+from fedcore.files import write_text
+from fedcore.lazy import jinja2, pd
 from pipeline.report.grid import Grid
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -113,6 +115,17 @@ def _width(grid: Grid) -> float:
     ]
     labels = max(len(text) for text in (grid.corner, *(label for label, _ in grid.rows)))
     return LETTER * (labels + sum(numbers)) + GAP * (1 + len(numbers))
+
+
+def csv(frame: pd.DataFrame) -> str:
+    """Return the numbers of a report as csv, with six significant digits."""
+    return frame.to_csv(index=False, lineterminator="\n", float_format="%.6g")
+
+
+def write_grid(grid: Grid, outputs: Mapping[str, Path]) -> None:
+    """Write a table in the forms that are printed."""
+    for form, text in (("md", markdown), ("html", html), ("tex", latex), ("standalone", standalone)):
+        write_text(outputs[form], text(grid))
 
 
 @cache

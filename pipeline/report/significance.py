@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedcore.lazy import pd, scipy
-from pipeline.targets import Best, Column, Table, Test
+from pipeline.targets import Best, Column, Test
 
 ALPHA = 0.05
 FEWEST = 5  # pairs of runs, or data sets: with fewer no test and no interval is given
@@ -56,20 +56,20 @@ def parsed(text: object) -> dict[str, float]:
     return {pair: float(value) for pair, _, value in (part.rpartition("=") for part in parts)}
 
 
-def columns(frame: pd.DataFrame, table: Table, asked: Sequence[Column]) -> dict[str, Comparison]:
+def columns(frame: pd.DataFrame, best: Best, test: Test, asked: Sequence[Column]) -> dict[str, Comparison]:
     """Compare the methods of each column of a tidy table.
 
     Args:
         frame: lines with ``row``, ``column``, ``n``, ``seeds`` and ``values``; cells with fewer runs than
             asked for don't compete.
-        table: which mean is best, and which test is meant, unless a column says otherwise.
+        best, test: which mean is best, and which test is meant, unless a column says otherwise.
         asked: the columns.
     """
     found = {}
     for column in asked:
         own = frame[(frame["column"] == column.key) & (frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
         samples = {str(row): parsed(text) for row, text in zip(own["row"], own["values"], strict=True)}
-        found[column.key] = compare(samples, column.best or table.best, column.test or table.test)
+        found[column.key] = compare(samples, column.best or best, column.test or test)
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from fedcore.registry import plugins
-from pipeline.catalogue import Catalogue
+from pipeline.targets import Sources
 
 DIVERGED = "‡"
 Labels = tuple[Mapping[str, str], Mapping[str, str]]
@@ -88,12 +88,11 @@ def label(name: str) -> str:
     return ((known.label if known else "") or name) + mark(name)
 
 
-def labels(catalogue: Catalogue, paper: str, target: str) -> Labels:
+def labels(found: Sources) -> Labels:
     """Return the printed label of each row and of each column of a target, by key."""
-    about, params = catalogue.target(paper, target), catalogue.params.papers[paper]
-    cells = catalogue.cells(paper, target)
-    rows = {row: label(row) for row, _ in cells}
-    columns = {column: catalogue.papers[paper].datasets.get(column, column) for _, column in cells}
+    about, params = found.target, found.params
+    rows = {row: label(row) for row, _ in found.cells}
+    columns = {column: found.about.datasets.get(column, column) for _, column in found.cells}
     return {**rows, **about.row_labels(params)}, {**columns, **about.column_labels(params)}
 
 

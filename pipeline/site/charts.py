@@ -10,8 +10,8 @@ from typing import Any
 
 from fedcore.lazy import pd
 from pipeline.report import style
+from pipeline.report.curves import Curves
 from pipeline.site.words import SCORES
-from pipeline.targets import Curves
 
 POINTS = 250
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}

@@ -35,7 +35,8 @@ def _page(found: Survey, made: Board | None, problem: str) -> dict[str, Any]:
         else [frame.to_dict("records") for frame in (made.cells, made.claims, made.tables)]
     )
     names = {
-        (shown.paper, shown.name): labels(shown.home, shown.paper, shown.name) for shown in found.targets
+        (shown.paper, shown.name): labels(shown.home.sources(shown.paper, shown.name))
+        for shown in found.targets
     }
     cells = [_cell(line, known, names) for line in lines if line["paper"] in found.papers]
     levels = zip(tables.CLASSES.values(), tables.MARKS.values(), strict=True)

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.report import build_curves, build_drawing, captions, style
-from pipeline.report.captions import Caption
+from pipeline.report import captions, style
+from pipeline.report.build_drawing import Drawing
+from pipeline.report.build_listing import Listing
+from pipeline.report.build_table import Table
 from pipeline.report.collect import lost
+from pipeline.report.curves import Curves
 from pipeline.report.style import Labels, labels
 from pipeline.site import charts, tables
 from pipeline.site.survey import MEANING, Evidence, Shown, Survey
 from pipeline.site.words import accuracy, heading, number
-from pipeline.targets import Curves, Drawing, Listing, PlannedRun, Table
+from pipeline.targets import PlannedRun
 
 SHORT = 12
 LINES = 200
@@ -67,24 +70,24 @@ def _block(shown: Shown, found: Survey, root: Path) -> dict[str, Any]:
         "columns": [],
         "matrix": [],
     }
-    frame = shown.frame
-    if frame is not None and isinstance(shown.about, Table):
+    about, frame = shown.about, shown.frame
+    if isinstance(about, Table) and frame is not None:
         try:
-            view = tables.view(shown)
+            view = tables.view(shown, about, frame)
         except KeyError:
             return block | {"numbers": tables.plain(frame, LINES)}
         lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
         return block | {"view": view, "about": {cell: _about(line) for cell, line in lines.items()}}
-    if frame is not None and isinstance(shown.about, Listing):
-        return block | {"grid": tables.words(shown)}
-    if frame is not None and isinstance(shown.about, Curves):
+    if isinstance(about, Listing):
+        return block if frame is None else block | {"grid": tables.words(shown, about, frame)}
+    block |= _matrix(shown)
+    if isinstance(about, Curves) and frame is not None:
         with style.marking(row for row, _ in gone):
-            drawn = {"charts": charts.of_figure(frame, shown.about), "series": charts.series(frame)}
-        return block | drawn | {"caption": _caption(shown, gone, root)} | _matrix(shown)
-    if isinstance(shown.about, Table | Curves | Drawing):
-        block |= _matrix(shown)
-    if frame is not None:
-        block |= {"numbers": tables.plain(frame, LINES), "caption": _caption(shown, gone, root)}
+            drawn = {"charts": charts.of_figure(frame, about), "series": charts.series(frame)}
+        return block | drawn | {"caption": about.caption(shown.sources(root), gone, frame, shown.runs)}
+    if isinstance(about, Drawing) and frame is not None:
+        caption = about.caption(shown.sources(root), gone)
+        block |= {"numbers": tables.plain(frame, LINES), "caption": caption}
     return block
 
 
@@ -105,21 +108,6 @@ def _standing(shown: Shown) -> str:
         return said
     form = "svg" if shown.drawn else "html"
     return f"{said} To build it: snakemake --cores 2 reports/{shown.paper}/{shown.name}.{form}"
-
-
-def _caption(shown: Shown, gone: Lost, root: Path) -> Caption:
-    """Return a figure's caption, made by the code that captioned its picture."""
-    paper = shown.declared
-    assert shown.frame is not None
-    if isinstance(shown.about, Curves):
-        told = captions.diverged(gone, _labels(shown), shown.cells, build_curves.SINCE)
-        return build_curves.caption(shown.frame, shown.about, paper, {run.seed for run in shown.runs}, told)
-    mark = captions.watermark(shown.scale)
-    if isinstance(shown.about, Drawing):
-        told = captions.diverged(gone, _labels(shown), shown.cells)
-        said = build_drawing.caption(shown.about, paper, list(shown.runs), root, told)
-        return Caption(mark, (said.removeprefix(mark).strip(),))
-    return Caption(mark, ())
 
 
 def _about(line: tables.Line) -> str:
@@ -151,14 +139,14 @@ def _matrix(shown: Shown) -> dict[str, Any]:
 
 
 def _labels(shown: Shown) -> Labels:
-    return labels(shown.home, shown.paper, shown.name)
+    return labels(shown.sources())
 
 
 def _cells(shown: Shown, places: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return what stands behind each cell, in the cells' order."""
     rows, columns = _labels(shown)
     lines: dict[tuple[str, str], Any] = {}
-    if shown.frame is not None and isinstance(shown.about, Table):
+    if shown.frame is not None and shown.about.kind == "table":
         lines = {(line["row"], line["column"]): line for line in shown.frame.to_dict("records")}
     return [
         {
@@ -177,7 +165,7 @@ def _cells(shown: Shown, places: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def _measured(line: tables.Line, shown: Shown) -> list[list[str]]:
-    unit = shown.about.unit if isinstance(shown.about, Table) else ""
+    unit = shown.about.unit
     facts = [
         ["mean", number(line["mean"], unit) or "–"],
         ["standard deviation", number(line["std"], unit) or "–"],

@@ -15,7 +15,7 @@ from fedcore.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.report.collect import facts
-from pipeline.targets import Cell, Curves, Drawing, Listing, Paper, PlannedRun, Target
+from pipeline.targets import Cell, Paper, PlannedRun, Sources, Target
 from pipeline.verify import report_changes
 
 State = Literal["made", "outdated", "partly", "missing"]
@@ -104,12 +104,16 @@ class Shown:
     @property
     def drawn(self) -> bool:
         """Whether it is a figure."""
-        return isinstance(self.about, Curves | Drawing)
+        return self.about.drawn
 
     @property
     def scaled(self) -> bool:
         """Whether it changes with the scale."""
-        return not isinstance(self.about, Listing) or self.about.scaled
+        return self.about.changes_with_scale
+
+    def sources(self, root: Path = Path()) -> Sources:
+        """What it is built from, at its scale."""
+        return self.home.sources(self.paper, self.name, root)
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedcore.lazy import pd
-from pipeline.report import build_listing
 from pipeline.report.agreement import Agreement
+from pipeline.report.build_listing import Listing
+from pipeline.report.build_table import Table, arrange
 from pipeline.report.captions import Caption
-from pipeline.report.grid import Grid, PrintedCell, arrange, groups
+from pipeline.report.grid import Grid, PrintedCell
 from pipeline.site.survey import Shown
-from pipeline.targets import Listing, Table
 
 FAR = 5
 MARKS = {-2: "▼▼", -1: "▼", 0: "≈", 1: "▲", 2: "▲▲"}
@@ -73,19 +73,15 @@ class View:
         return self.grid.caption
 
 
-def view(shown: Shown) -> View:
+def view(shown: Shown, table: Table, frame: pd.DataFrame) -> View:
     """Lay out a table that was built.
 
     Raises:
         KeyError: the csv's cells are not those that the parameters ask for.
     """
-    table, frame = shown.about, shown.frame
-    assert isinstance(table, Table)
-    assert frame is not None
     params = shown.home.params.papers[shown.paper]
     columns = table.columns(params)
-    labels = {} if table.rows is None else table.rows(params)
-    grid = arrange(frame, table, columns, shown.declared, labels)
+    grid = arrange(frame, table, columns, shown.declared, table.row_labels(params))
     lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
     names = dict.fromkeys(frame["row"])
     rows = tuple(
@@ -118,27 +114,10 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     return Distance(level if found.difference > 0 else -level, text)
 
 
-def words(shown: Shown) -> Grid:
+def words(shown: Shown, listing: Listing, frame: pd.DataFrame) -> Grid:
     """Lay out a table of words that was built; a cell that the csv lacks is empty."""
-    listing, frame = shown.about, shown.frame
-    assert isinstance(listing, Listing)
-    assert frame is not None
-    params = shown.home.params.papers[shown.paper]
-    columns = listing.columns(params)
     texts = {(line["row"], line["column"]): str(line["value"]) for line in frame.to_dict("records")}
-    return Grid(
-        name=f"{shown.paper}-{shown.name}",
-        unit="",
-        groups=groups(columns),
-        columns=tuple(column.label for column in columns),
-        rows=tuple(
-            (entry.label, tuple(PrintedCell(texts.get((entry.key, column.key), "")) for column in columns))
-            for entry in listing.entries(params)
-        ),
-        caption=build_listing.caption(listing, shown.declared, shown.scale, params.variant),
-        corner=listing.heading,
-        words=True,
-    )
+    return listing.grid(shown.sources(), texts)
 
 
 def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[str]]]:

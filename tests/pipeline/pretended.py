@@ -11,7 +11,8 @@ from project import parameters, seal
 from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
-from pipeline.targets import Drawing, Found, PlannedRun
+from pipeline.report.build_drawing import Drawing, Found
+from pipeline.targets import PlannedRun
 
 MODEL, CLIENTS = 1000, 10
 

@@ -27,9 +27,9 @@ from pipeline.report.agreement import (
     within_interval,
     within_margin,
 )
-from pipeline.report.collect import tidy
+from pipeline.report.build_table import Table, tidy
 from pipeline.site import fidelity_page
-from pipeline.targets import PlannedRun, Table
+from pipeline.targets import PlannedRun
 
 NAN = math.nan
 

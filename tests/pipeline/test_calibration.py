@@ -14,9 +14,7 @@ from fedcore.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue, papers, published
 from pipeline.papers.comfed.calibration import DISTANCE, IN_USE, STEPS
-from pipeline.report import grid
-from pipeline.report.collect import tidy
-from pipeline.targets import Table
+from pipeline.report.build_table import Table, arrange, tidy
 
 PRINTED = {"calibration": 33.1, "calibration_server": 43.9, "calibration_prox": 34.8}
 FAR = 10.0
@@ -92,6 +90,6 @@ def test_the_nearest_candidate_is_bold_and_the_distance_is_that_from_the_printed
 
     params = made.params.papers["comfed"]
     assert table.rows is not None
-    laid = grid.arrange(frame, table, table.columns(params), papers()["comfed"], table.rows(params))
+    laid = arrange(frame, table, table.columns(params), papers()["comfed"], table.rows(params))
     assert [label for label, cells in laid.rows if cells[-1].best] == [nearest]
     assert laid.caption.text.count("CIFAR-10: n (s)") == 1

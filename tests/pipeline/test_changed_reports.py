@@ -12,9 +12,8 @@ from typer.testing import CliRunner
 
 from fedcore.cli.main import app
 from pipeline.adopt import seal_report
-from pipeline.report import build_table
-from pipeline.report.partial import ENDINGS
 from pipeline.site.build import build
+from pipeline.targets import TABLE_FILES
 
 CONFIG = parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"}
 SAID = "These files are not as they were built"
@@ -28,8 +27,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = catalogue("fedomw")
     for run in made.needed("fedomw", "table2"):
         finish(run, tmp_path, 0.5)
-    outputs = {form: Path("reports/fedomw") / f"table2.{ending}" for form, ending in ENDINGS.items()}
-    build_table.build(made, "fedomw", "table2", outputs)
+    outputs = made.target("fedomw", "table2").paths(Path("reports/fedomw"), "table2")
+    made.build("fedomw", "table2", outputs)
     seal_report(made, "fedomw", "table2", outputs.values(), Path("reports/fedomw/table2.provenance.json"))
     return tmp_path
 
@@ -38,7 +37,7 @@ def verified() -> list[str]:
     return [line for line in CliRunner().invoke(app, ["verify"]).stdout.splitlines() if "reports" in line]
 
 
-@pytest.mark.parametrize("ending", ENDINGS.values())
+@pytest.mark.parametrize("ending", TABLE_FILES)
 def test_a_changed_form_is_named(home: Path, ending: str) -> None:
     assert verified() == []
     path = home / f"reports/fedomw/table2.{ending}"

@@ -17,7 +17,7 @@ from pipeline.chosen import chosen
 from pipeline.cli import app
 from pipeline.papers import build_catalogue
 from pipeline.params import overlay
-from pipeline.targets import Table
+from pipeline.report.build_table import Table
 
 
 def report(

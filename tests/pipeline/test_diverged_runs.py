@@ -18,9 +18,7 @@ from project import seal
 from pipeline.catalogue import Catalogue
 from pipeline.papers import papers
 from pipeline.report import plots
-from pipeline.report.partial import ENDINGS
-from pipeline.report.stage import BUILDERS
-from pipeline.targets import PlannedRun, Table
+from pipeline.targets import PlannedRun
 
 ROUNDS = [0, 1, 2]
 SAID = "‡ Without diverged runs"
@@ -109,10 +107,9 @@ def build(made: Catalogue, name: str, root: Path, pictures: list[Figure]) -> tup
     """Build a target; return its caption and all other words in it."""
     paper, target = name.split("/")
     about = made.target(paper, target)
-    forms = ENDINGS if isinstance(about, Table) else dict.fromkeys(("csv", "svg", "pdf", "png"), "x")
-    outputs = {form: root / f"report.{ending}" for form, ending in forms.items()}
-    BUILDERS[type(about)](made, paper, target, outputs, root)
-    if isinstance(about, Table):
+    outputs = about.paths(root, "report")
+    made.build(paper, target, outputs, root)
+    if about.kind == "table":
         said, _, rest = outputs["md"].read_text().partition("\n")
         return said, rest
     (figure,) = pictures

@@ -17,8 +17,9 @@ from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.papers.comfed.checkpoints import TARGETS, best_so_far
 from pipeline.report import captions
+from pipeline.report.build_table import Table
 from pipeline.report.collect import published_cells
-from pipeline.targets import Curves, Table
+from pipeline.report.curves import Curves
 
 
 @pytest.fixture(scope="module")
@@ -127,4 +128,4 @@ def test_checkpoints_share_runs_and_keep_the_best(paper: Catalogue, tmp_path: Pa
 def test_a_caption_says_when_training_stopped_early(name: str, rounds: dict[str, Any], said: str) -> None:
     target = TARGETS[name]
     assert isinstance(target, Table | Curves)
-    assert captions.note(target, pd.DataFrame(rounds)) == said
+    assert captions.note(target.note, pd.DataFrame(rounds)) == said

@@ -12,8 +12,8 @@ from project import parameters
 from fedcore.errors import DataError
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
-from pipeline.report.build_listing import build
-from pipeline.targets import Column, Entry, Listing
+from pipeline.report.build_listing import Entry, Listing
+from pipeline.targets import Column
 
 FORMS = ("csv", "md", "html", "tex", "standalone")
 ODD = "50% & <b>_x_</b>"
@@ -41,7 +41,7 @@ def listing(*words: str, scaled: bool = True) -> Listing:
 
 def built(listing: Listing, folder: Path) -> dict[str, str]:
     outputs = {form: folder / f"table1.{form}" for form in FORMS}
-    build(catalogue(listing), "comfed", "table1", outputs)
+    catalogue(listing).build("comfed", "table1", outputs)
     return {form: path.read_text() for form, path in outputs.items()}
 
 

@@ -24,7 +24,9 @@ from pipeline.papers.radfed.tables import (
     relative_to_fedavg,
     score_of,
 )
-from pipeline.targets import Found, PlannedRun, Table
+from pipeline.report.build_drawing import Found
+from pipeline.report.build_table import Table
+from pipeline.targets import PlannedRun
 
 TABLE2 = {
     "mnist_1": (22, 22, 0.9),

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from pipeline.report import ranks
+from pipeline.report.build_table import Table
 from pipeline.report.ranks import critical_difference, ranking, scores_of, summary
-from pipeline.targets import Column, Query, Table
+from pipeline.targets import Column, Query
 
 NAN = math.nan
 TABLE = Table(

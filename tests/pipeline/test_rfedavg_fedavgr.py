@@ -18,8 +18,9 @@ from pipeline.papers import published
 from pipeline.papers.fedavgr.figures import farthest, principal
 from pipeline.papers.fedavgr.tables import without
 from pipeline.papers.rfedavg.fairness import worst
-from pipeline.report.collect import tidy
-from pipeline.targets import Curves, PlannedRun, Table
+from pipeline.report.build_table import Table, tidy
+from pipeline.report.curves import Curves
+from pipeline.targets import PlannedRun
 
 
 @pytest.mark.parametrize(

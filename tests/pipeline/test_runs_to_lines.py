@@ -19,9 +19,10 @@ from fedcore.integrity import sealed
 from fedcore.revision import commit
 from pipeline.report import collect
 from pipeline.report.agreement import Agreement, interval, ordering, summary, within_interval, within_margin
-from pipeline.report.collect import published_cells, tidy, verdict
+from pipeline.report.build_table import Table, tidy
+from pipeline.report.collect import published_cells, verdict
 from pipeline.stand_ins import ON_STAND_IN
-from pipeline.targets import Column, PlannedRun, Query, Table
+from pipeline.targets import Column, PlannedRun, Query
 
 NAN = math.nan
 COLUMNS = (Column("x", "X"), Column("y", "Y"))

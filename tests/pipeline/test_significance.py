@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pipeline.report import captions, render, significance
+from pipeline.report.build_table import Table, arrange
 from pipeline.report.collect import Origin
-from pipeline.report.grid import Grid, arrange
+from pipeline.report.grid import Grid
 from pipeline.report.significance import Comparison, compare, holm
-from pipeline.targets import Column, Paper, Query, Table, Test
+from pipeline.targets import Column, Paper, Query, Test
 
 COLUMN = (Column("all", "All"),)
 TABLE = Table(
@@ -225,7 +226,7 @@ def test_only_complete_cells_compete_by_the_columns_own_rules() -> None:
         ]
     )
     asked = (Column("x", "X"), Column("y", "Y", best="smallest"), Column("z", "Z", test="none"))
-    found = significance.columns(frame, TABLE, asked)
+    found = significance.columns(frame, TABLE.best, TABLE.test, asked)
     assert {key: own.best for key, own in found.items()} == {"x": "a", "y": "b", "z": "a"}
     assert set(found["x"].p) == {"b"}
     assert (dict(found["z"].p), found["z"].why) == ({}, significance.UNASKED)
@@ -233,7 +234,7 @@ def test_only_complete_cells_compete_by_the_columns_own_rules() -> None:
     assert p.notna().tolist() == [False, True, False, False, True, False, False, False]
     assert p[1] == pytest.approx(stats.ttest_rel(WORSE, BEST).pvalue)
     assert significance.with_p(frame, {})["p_best"].isna().all()
-    assert significance.columns(frame, TABLE, (Column("w", "W"),))["w"] == Comparison()
+    assert significance.columns(frame, TABLE.best, TABLE.test, (Column("w", "W"),))["w"] == Comparison()
 
 
 def test_nothing_is_compared_where_nothing_is_best() -> None:

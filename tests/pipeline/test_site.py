@@ -19,7 +19,6 @@ from fedcore.errors import DataError
 from fedcore.files import canonical_json, sha256_text
 from pipeline.claims import ledger
 from pipeline.papers import build_catalogue, published
-from pipeline.report import build_curves, build_table
 from pipeline.site import build as building
 from pipeline.site import charts, pages, partitions
 from pipeline.site.survey import survey
@@ -87,9 +86,9 @@ def project(root: Path) -> Path:
     outputs = {
         form: folder / f"table3.{form.replace('standalone', 'standalone.tex')}" for form in FORMS["table"]
     }
-    build_table.build(catalogue, PAPER, "table3", outputs, root)
+    catalogue.build(PAPER, "table3", outputs, root)
     outputs = {form: folder / f"fig1.{form}" for form in FORMS["figure"]}
-    build_curves.build(catalogue, PAPER, "fig1", outputs, root)
+    catalogue.build(PAPER, "fig1", outputs, root)
     return root
 
 

@@ -15,8 +15,7 @@ from fedcore.cli.status import view
 from fedcore.registry import plugins
 from fedcore.status import Status
 from pipeline.papers import build_catalogue
-from pipeline.report import build_curves, build_table, style
-from pipeline.report.partial import ENDINGS
+from pipeline.report import style
 from pipeline.site import charts
 from pipeline.site.build import build
 from pipeline.site.words import flat, size
@@ -49,10 +48,8 @@ def test_the_site_shows_rows_that_nobody_asks_for_any_more(
         for run in made.needed("rfedavg", target):
             finish(run, tmp_path, 0.5)
     folder = Path("reports/rfedavg")
-    outputs = {form: folder / f"table1.{ending}" for form, ending in ENDINGS.items()}
-    build_table.build(made, "rfedavg", "table1", outputs)
-    outputs = {form: folder / f"fig2.{form}" for form in ("csv", "svg", "pdf", "png")}
-    build_curves.build(made, "rfedavg", "fig2", outputs)
+    for target in ("table1", "fig2"):
+        made.build("rfedavg", target, made.target("rfedavg", target).paths(folder, target))
     build(changed(**now))
     page = (tmp_path / "reports/site/rfedavg.html").read_text()
     said = f"Not asked for by params.yaml or a plug-in any more: {named}. From which runs"

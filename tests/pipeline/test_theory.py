@@ -23,7 +23,8 @@ from pipeline.papers.rfedavg.theory import (
     slope,
     time_of,
 )
-from pipeline.targets import Found, PlannedRun
+from pipeline.report.build_drawing import Found
+from pipeline.targets import PlannedRun
 
 RNG = np.random.default_rng(0)
 

@@ -12,9 +12,10 @@ from typing import Any
 from fedcore.lazy import pd
 from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, PARTITIONS, SPLIT, best_in_all
 from pipeline.report import significance
+from pipeline.report.build_table import Table
 from pipeline.schema import PaperParams
 from pipeline.search import seeds
-from pipeline.targets import Cell, Column, Query, Table, Target
+from pipeline.targets import Cell, Column, Query, Target
 
 REGIME = "calibration"
 DISTANCE = "distance"

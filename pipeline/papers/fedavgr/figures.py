@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from fedcore.lazy import Axes, Figure, matplotlib, pd
 from pipeline.report import plots, spread, style
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.collect import kept_of
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
+from pipeline.targets import Cell, PlannedRun, Query
 
 METHOD = "fedavgr"
 SHOWN = (0.0, 0.3, 0.6, 1.0)

@@ -7,10 +7,11 @@ from pathlib import Path
 from fedcore.errors import DataError
 from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.report import plots
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.collect import summary_of
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
+from pipeline.targets import Cell, PlannedRun, Query
 
 METHODS = ("fedavg", "fedprox", "fedavgr")
 COLUMN = "synthetic_one"

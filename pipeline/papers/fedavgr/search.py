@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipeline.once import once
 from pipeline.papers.fedavgr.tables import DATASETS, sets, split
+from pipeline.report.build_table import Table
 from pipeline.schema import PaperParams
 from pipeline.search import Choice, Option, combinations, labels, seeds, validation_score
-from pipeline.targets import PlannedRun, Query, Table
+from pipeline.targets import PlannedRun, Query
 
 HELD_OUT: tuple[tuple[str, Any], ...] = (("partition.validation", 0.2), ("evaluation.validation", True))
 GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
@@ -39,7 +40,7 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
 }
 
 
-@once
+@cache
 def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Choice]:
     """Return every combination of the values that runs of Table 2 are long enough to tell apart."""
     rounds = params.regimes["table2"].training.rounds or 0

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.report import datasets
+from pipeline.report.build_table import Table
 from pipeline.schema import PaperParams
-from pipeline.targets import Column, Query, Table
+from pipeline.targets import Column, Query
 
 SETS = {
     "a1a": "a1a",

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pipeline.papers.fedomw.mixture import MIXTURE
 from pipeline.papers.fedomw.tables import FEDERATED, RELEASED, SPLITS, Variant, asked
 from pipeline.papers.fedomw.theorem2 import THEOREM2
+from pipeline.report.build_drawing import Drawing
+from pipeline.report.curves import Curves, Panel
 from pipeline.schema import PaperParams
-from pipeline.targets import Curves, Drawing, Panel, Query
+from pipeline.targets import Query
 
 
 def _curves(variant: Variant | None = None) -> Curves:

@@ -8,8 +8,9 @@ from fedcore.errors import DataError
 from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.papers.fedomw.tables import RELEASED, Variant, asked
 from pipeline.report import plots
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
+from pipeline.targets import Cell, Query
 
 METHOD, DATASET = "dl_opt", "letter"
 SHOWN = 5

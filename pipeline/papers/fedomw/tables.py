@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 from pipeline.report import datasets
+from pipeline.report.build_table import Table
 from pipeline.schema import PaperParams
-from pipeline.targets import Column, Query, Table
+from pipeline.targets import Column, Query
 
 Variant = Literal["paper", "released"]
 SPLITS: Mapping[Variant, str] = {"paper": "skewed", "released": "released"}

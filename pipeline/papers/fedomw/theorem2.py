@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from fedcore.lazy import Figure, matplotlib, pd, scipy
 from pipeline.report import plots
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
+from pipeline.targets import Cell, Query
 
 LABELS = ((0.0, 1.0), (0.5, 0.5))
 EDGE = 1e-10

@@ -9,10 +9,11 @@ from fedcore.errors import DataError
 from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.papers.radfed.settings import SETTINGS, folds
 from pipeline.report import plots, style
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.collect import summary_of
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
+from pipeline.targets import Cell, PlannedRun, Query
 
 METHODS = ("fedavg", "radfed")
 SHOWN = ("shakespeare", "covfeat_l")

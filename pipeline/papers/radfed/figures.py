@@ -14,11 +14,12 @@ from pipeline.papers.radfed.heterogeneity import HETEROGENEITY
 from pipeline.papers.radfed.seeds import SEEDS
 from pipeline.papers.radfed.settings import SETTINGS, whole
 from pipeline.papers.radfed.validation import CURVES
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.collect import statistics_of
 from pipeline.report.plots import SETTINGS as STYLE
 from pipeline.report.plots import wrapped
 from pipeline.schema import PaperParams
-from pipeline.targets import Drawing, Found, Query, Target
+from pipeline.targets import Query, Target
 
 EXAMPLE = "mnist_01"
 STAGES = {"before": "optimum of eq. (1)", "after": "after Algorithm 3"}

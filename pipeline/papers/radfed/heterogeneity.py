@@ -6,8 +6,9 @@ from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
 from pipeline.report import plots, spread, style
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
+from pipeline.targets import Cell, Query
 
 ASIDE = 0.2
 PAIRS = (("mnist_1", "mnist_01"), ("covcls_g", "covfeat_g"), ("covcls_l", "covfeat_l"))

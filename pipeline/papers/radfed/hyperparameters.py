@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from pipeline.catalogue import specification
 from pipeline.papers.radfed.settings import SETTINGS
+from pipeline.report.build_listing import Entry, Listing
 from pipeline.schema import PaperParams
-from pipeline.targets import Column, Entry, Listing
+from pipeline.targets import Column
 
 ROWS: Mapping[str, tuple[str, str]] = {
     "covcls": ("COVCLS", "covcls_g"),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipeline.once import once
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of, rounds
 from pipeline.papers.radfed.tables import data_of_column
+from pipeline.report.build_table import Table
 from pipeline.schema import PaperParams
 from pipeline.search import Choice, Option, combinations, labels, seeds, validation_score
-from pipeline.targets import Column, PlannedRun, Query, Table
+from pipeline.targets import Column, PlannedRun, Query
 
 TUNED = ("covcls_g", "covfeat_g", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 DELAYS = (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)
@@ -67,7 +68,7 @@ def delays(longest: int) -> tuple[float, ...]:
     return fitting if len(fitting) > 2 else tuple(d for d in range(2, longest + 1) if longest % d == 0)
 
 
-@once
+@cache
 def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Choice]:
     """Return every combination of the options' values, by the name of its row."""
     longest = min(trained(params, column.key) for column in columns(params))

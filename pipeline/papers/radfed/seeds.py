@@ -10,9 +10,10 @@ from fedcore.lazy import Axes, Figure, matplotlib, pd
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
 from pipeline.report import plots, style
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
+from pipeline.targets import Cell, PlannedRun, Query
 
 SHOWN = ("covfeat_g", "covfeat_l", "covcls_g", "covcls_l", "shakespeare")
 Values = Sequence[float | None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 from pipeline.catalogue import specification
-from pipeline.once import once
 from pipeline.schema import PaperParams
 from pipeline.targets import PlannedRun, Query
 
@@ -84,7 +84,7 @@ def as_often(params: PaperParams, query: Query) -> Query:
     return replace(query, changes=(*query.changes, ("evaluation.every", every)))
 
 
-@once
+@cache
 def rounds(params: PaperParams, query: Query) -> int:
     """Return the rounds of a query's runs."""
     return int(specification(params, query)["training"]["rounds"])

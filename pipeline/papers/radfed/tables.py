@@ -10,12 +10,13 @@ from pathlib import Path
 from fedcore.lazy import pd
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
 from pipeline.report.agreement import agreements
+from pipeline.report.build_table import Table
 from pipeline.report.collect import final_of, history_of, statistics_of, verdict
 from pipeline.report.significance import parsed
 from pipeline.schema import PaperParams
 from pipeline.search import ENOUGH
 from pipeline.stand_ins import stands_in
-from pipeline.targets import Column, PlannedRun, Query, Table
+from pipeline.targets import Column, PlannedRun, Query
 
 DRAWS = 20
 PARTITIONS = {

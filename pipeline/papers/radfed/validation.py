@@ -9,9 +9,9 @@ import numpy as np
 
 from fedcore.lazy import pd
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
-from pipeline.report.curves import measured
+from pipeline.report.curves import Curves, Panel, measured
 from pipeline.schema import PaperParams
-from pipeline.targets import Curves, Panel, PlannedRun, Query
+from pipeline.targets import PlannedRun, Query
 from pipeline.trainings import worth
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")

@@ -10,10 +10,11 @@ from typing import Any
 
 from fedcore.lazy import Axes, Figure, matplotlib, pd
 from pipeline.report import plots, style
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.collect import final_of, history_of, timing_of
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
+from pipeline.targets import Cell, PlannedRun, Query
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}

@@ -7,10 +7,11 @@ from pathlib import Path
 from fedcore.errors import DataError
 from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.report import plots, style
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.collect import final_of, summary_of
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
+from pipeline.targets import Cell, PlannedRun, Query
 
 METHODS = ("fedavg", "rfedavg_plus")
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}

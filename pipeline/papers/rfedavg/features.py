@@ -11,10 +11,11 @@ from threadpoolctl import threadpool_limits
 
 from fedcore.lazy import Figure, matplotlib, pd, sklearn
 from pipeline.report import plots
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.collect import kept_of
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
+from pipeline.targets import Cell, PlannedRun, Query
 
 METHOD = "fedavg"
 SPLITS = {"sim100": "IID (similarity 100%)", "sim0": "non-IID (similarity 0%)"}

@@ -13,8 +13,10 @@ from pipeline.papers.rfedavg.study import STUDY
 from pipeline.papers.rfedavg.tables import CODE, EPOCHS
 from pipeline.papers.rfedavg.theory import THEORY
 from pipeline.papers.rfedavg.traffic import METHODS
+from pipeline.report.build_drawing import Drawing
+from pipeline.report.curves import Curves, Panel
 from pipeline.schema import PaperParams
-from pipeline.targets import Curves, Drawing, Panel, Query
+from pipeline.targets import Query
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
 SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.report import plots, spread, style
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
+from pipeline.targets import Cell, Query
 
 METHOD = "rfedavg_plus"
 SIGMAS = (0, 1, 5, 10, 50)

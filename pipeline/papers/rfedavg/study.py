@@ -7,8 +7,9 @@ from typing import Any
 
 from fedcore.lazy import Figure, matplotlib, pd
 from pipeline.report import plots, spread, style
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, Query
+from pipeline.targets import Cell, Query
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 LAMBDA = (0.01, 0.1, 1.0, 10.0, 100.0)

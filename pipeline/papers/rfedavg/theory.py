@@ -30,10 +30,11 @@ from fedcore.lazy import Axes, Figure, matplotlib, pd
 from fedcore.options import validate
 from fedcore.registry import find
 from pipeline.report import plots, style
+from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.collect import kept_of
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Drawing, Found, PlannedRun, Query
+from pipeline.targets import Cell, PlannedRun, Query
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 OBJECTIVES = {"error": "the objective that local steps descend", "error_eq3": "eq. (3)"}
