@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from fedcore.errors import SpecError
 from fedcore.options import Options, nearest, shown
@@ -32,6 +32,9 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
         "observer": "fedcore.observers",
     }
 )
+
+
+Line = Literal["-", "--", "-.", ":", ""]
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Plugin:
             files tell.
         size: of data sets: their ``fedcore.data.Size`` by their options, for guesses of time and memory.
         label: its name in tables and figures; the name unless given.
+        colour, marker, line: of algorithms: how figures draw it; a spare look where there is no colour.
     """
 
     name: str
@@ -60,6 +64,9 @@ class Plugin:
     clients: Callable[[Any], int | None] | None = None
     size: Callable[[Any], Any] | None = None
     label: str = ""
+    colour: str = ""
+    marker: str = ""
+    line: Line = "-"
 
 
 @cache

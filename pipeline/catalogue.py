@@ -18,7 +18,7 @@ from typing import Any
 from fedcore.errors import SpecError
 from fedcore.files import canonical_json, sha256_file, sha256_text
 from fedcore.options import keys_of, nearest
-from fedcore.registry import find
+from fedcore.registry import find, plugins
 from fedcore.spec import parse
 from pipeline import codehash
 from pipeline.params import Scaled, overlay
@@ -190,9 +190,13 @@ class Catalogue:
         cells = [
             [*cell, [run.folder for run in runs]] for cell, runs in sorted(self.cells(paper, target).items())
         ]
+        methods = [
+            plugins("algorithm").get(row) for row in sorted({row for row, _ in self.cells(paper, target)})
+        ]
+        looks = [[one.label, one.colour, one.marker, one.line] for one in methods if one]
         code = codehash.of_code(type(self.target(paper, target)).__module__, f"pipeline.papers.{paper}")
         files = [sha256_file(path) for path in (self.papers[paper].numbers, *sorted(TEMPLATES.iterdir()))]
-        return sha256_text(canonical_json([cells, code, files]))[:16]
+        return sha256_text(canonical_json([cells, looks, code, files]))[:16]
 
 
 def weights(run: PlannedRun) -> Mapping[str, Any] | None:

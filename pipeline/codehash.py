@@ -30,6 +30,8 @@ PARTITION = (
     "fedcore.partitioning.stats",
 )
 UNSEEN = frozenset({"ctx", "returns", "type_comment", "kind", "type_ignores", "simple"})
+BUILT = 3  # of a plug-in's arguments: name, options and build; the others describe it
+WORDS = frozenset({"summary", "source", "released", "label", "colour", "marker", "line"})
 Definition = tuple[str, str]
 
 
@@ -210,11 +212,18 @@ def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:
             continue
         if isinstance(value, list):
             value = [item for item in value if not _unseen(item)]
+            if _declares(node):
+                value = value[:BUILT] if field == "args" else [one for one in value if one.arg not in WORDS]
         yield field, value
 
 
 def _unseen(item: object) -> bool:
     return isinstance(item, ast.Import | ast.ImportFrom) or (isinstance(item, ast.stmt) and _silent(item))
+
+
+def _declares(node: ast.AST) -> bool:
+    """Whether a call declares a plug-in, whose later arguments describe it and change nothing."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Plugin"
 
 
 def _silent(node: ast.stmt) -> bool:

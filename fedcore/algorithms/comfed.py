@@ -12,12 +12,12 @@ from fedcore.aggregate.mean import averaging
 from fedcore.algorithms.fednova import FedNovaOptions
 from fedcore.algorithms.fednova import aggregate as nova_aggregate
 from fedcore.algorithms.fednova import objective as nova_objective
-from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
+from fedcore.algorithms.fedopt import COLOURS, AdaptiveOptions, adaptive, local_update
 from fedcore.objective.proximal import Proximal
 from fedcore.options import left_out
 from fedcore.parts import Recipe, UpdateRule
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
+from fedcore.registry import Line, Plugin
 from fedcore.server.adaptive import Kind
 from fedcore.spec import Spec
 from fedcore.update.control_variates import Averaging, Divisor, controls, model_weights
@@ -41,12 +41,14 @@ class ScafOptions(AlgorithmOptions):
 
 @dataclass(frozen=True)
 class Client:
-    """A client-variance reduction: its title, its keys, and the parts that it puts into a recipe."""
+    """A client-variance reduction: its title, its keys, its parts of a recipe, and its look."""
 
     title: str
     options: type[AlgorithmOptions]
     parts: Callable[[Any, Spec], dict[str, Any]]
     summary: str
+    marker: str
+    line: Line
 
 
 def prox(options: ProxOptions, spec: Spec) -> dict[str, Any]:
@@ -68,9 +70,9 @@ def nova(options: FedNovaOptions, spec: Spec) -> dict[str, Any]:
 
 
 CLIENTS = {
-    "prox": Client("Prox", ProxOptions, prox, "proximal local objectives"),
-    "scaf": Client("Scaf", ScafOptions, scaf, "control variates"),
-    "nova": Client("Nova", FedNovaOptions, nova, "normalised averaging"),
+    "prox": Client("Prox", ProxOptions, prox, "proximal local objectives", "s", "--"),
+    "scaf": Client("Scaf", ScafOptions, scaf, "control variates", "^", "-."),
+    "nova": Client("Nova", FedNovaOptions, nova, "normalised averaging", "d", ":"),
 }
 SERVERS: tuple[Kind, ...] = ("adam", "adagrad", "yogi")
 
@@ -86,7 +88,17 @@ def combine(name: str, client: Client, kind: Kind) -> Plugin:
     title = f"{client.title}{kind.capitalize()}"
     options = create_model(f"{title}Options", __base__=(client.options, AdaptiveOptions))
     summary = f"{client.summary} with {kind.capitalize()} on the server"
-    return Plugin(name, options, build, summary, "ComFed, Algorithm 2, Tables II and III")
+    return Plugin(
+        name,
+        options,
+        build,
+        summary,
+        "ComFed, Algorithm 2, Tables II and III",
+        label=title,
+        colour=COLOURS[kind],
+        marker=client.marker,
+        line=client.line,
+    )
 
 
 PLUGINS = tuple(

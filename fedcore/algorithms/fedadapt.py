@@ -27,4 +27,8 @@ PLUGIN = Plugin(
     build,
     "an adaptive server optimizer of a chosen kind",
     "Reddi et al., Algorithm 2; RADFed, Section IV-E",
+    label="FedAdapt",
+    colour="#0072B2",
+    marker=">",
+    line=":",
 )

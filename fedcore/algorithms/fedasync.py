@@ -59,4 +59,8 @@ PLUGIN = Plugin(
     build,
     "one stale client update at a time, mixed in by its staleness",
     "Xie et al., Algorithm 1; RADFed, Section IV-E",
+    label="FedAsync",
+    colour="#8C6D1F",
+    marker="<",
+    line=":",
 )

@@ -34,4 +34,7 @@ PLUGIN = Plugin(
     build,
     "weighted averaging of local models",
     "McMahan et al.; rFedAvg, Section IV-A",
+    label="FedAvg",
+    colour="#000000",
+    marker="o",
 )

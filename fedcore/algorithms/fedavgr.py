@@ -48,4 +48,7 @@ PLUGIN = Plugin(
     build,
     "trace norm, feature norm and the MMD to the mixture of all clients' feature densities",
     "FedAvgR, Algorithm 1",
+    label="FedAvgR",
+    colour="#882255",
+    marker="p",
 )

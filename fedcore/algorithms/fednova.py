@@ -53,4 +53,8 @@ PLUGIN = Plugin(
     build,
     "changes normalised by the clients' numbers and kinds of local steps",
     "Wang et al. (FedNova); ComFed, Section III-D",
+    label="FedNova",
+    colour="#7F7F7F",
+    marker="d",
+    line=":",
 )

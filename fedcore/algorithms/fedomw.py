@@ -105,6 +105,10 @@ PLUGINS = (
         "DL-opt / FedOMW, Algorithm 1",
         released="clients train one after another, each from the model that the one before it left; p by 100 "
         "passes over the validation rows in batches of 16",
+        label="DL-opt",
+        colour="#6A51A3",
+        marker="*",
+        line="--",
     ),
     Plugin(
         "fedomw",
@@ -114,5 +118,8 @@ PLUGINS = (
         "DL-opt / FedOMW, Algorithm 2",
         released="clients train one after another, each from the model that the one before it left; p by 100 "
         "passes over the validation rows in batches of 16 with momentum .9, which persists as p does",
+        label="FedOMW",
+        colour="#0072B2",
+        marker="X",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat
@@ -81,9 +82,23 @@ def _build(kind: Kind, options: AdaptiveOptions, spec: Spec) -> Recipe:
     return recipe(server=adaptive(kind, options), update=local_update(UpdateRule(), options, spec))
 
 
+COLOURS: Mapping[Kind, str] = {"adam": "#0072B2", "adagrad": "#CC79A7", "yogi": "#D55E00"}
+BUILDS: Mapping[Kind, Callable[..., Recipe]] = {
+    "adagrad": build_adagrad,
+    "adam": build_adam,
+    "yogi": build_yogi,
+}
 SOURCE = "Reddi et al., Algorithm 2; ComFed, Section III-E"
-PLUGINS = (
-    Plugin("fedadagrad", AdaptiveOptions, build_adagrad, "Adagrad on the server", SOURCE),
-    Plugin("fedadam", AdaptiveOptions, build_adam, "Adam on the server", SOURCE),
-    Plugin("fedyogi", AdaptiveOptions, build_yogi, "Yogi on the server", SOURCE),
+PLUGINS = tuple(
+    Plugin(
+        f"fed{kind}",
+        AdaptiveOptions,
+        build,
+        f"{kind.capitalize()} on the server",
+        SOURCE,
+        label=f"Fed{kind.capitalize()}",
+        colour=COLOURS[kind],
+        marker="o",
+    )
+    for kind, build in BUILDS.items()
 )

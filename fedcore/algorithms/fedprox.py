@@ -40,4 +40,7 @@ PLUGIN = Plugin(
     "a proximal term keeps local models near the global one",
     "Li et al. (FedProx), eq. (2); rFedAvg, Section VI-A",
     released="rFedAvg's code adds mu ||w - w_t||^2, without the 1/2 (FedOMW's is norm: plain, chained: true)",
+    label="FedProx",
+    colour="#E69F00",
+    marker="s",
 )

@@ -40,4 +40,8 @@ PLUGIN = Plugin(
     build,
     "hierarchical clustering of the clients' updates, then averaging within clusters",
     "Briggs et al.; FedAvgR, Section 5",
+    label="FL+HC",
+    colour="#332288",
+    marker="h",
+    line="-.",
 )

@@ -56,6 +56,10 @@ PLUGINS = (
         build_oneshot,
         "local training to convergence, one average",
         "Zhang et al.; FedAvgR, Section 5",
+        label="OneShot",
+        colour="#DDCC77",
+        marker=">",
+        line=":",
     ),
     Plugin(
         "dl_u",
@@ -64,5 +68,9 @@ PLUGINS = (
         "local training to convergence, one average with weights n_k/n",
         "DL-opt / FedOMW, Section 5.2",
         released="clients train one after another, each from the model that the one before it left",
+        label="DL-u",
+        colour="#7F7F7F",
+        marker="v",
+        line=":",
     ),
 )

@@ -38,4 +38,7 @@ PLUGIN = Plugin(
     "Li et al. (q-FFL), Algorithm 2; rFedAvg, Section VI-A",
     released="in rFedAvg's code h_k has the squared norm of the change scaled by F_k^q, and L is a value of "
     "its own (lipschitz)",
+    label="q-FedAvg",
+    colour="#CC79A7",
+    marker="v",
 )

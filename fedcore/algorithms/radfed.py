@@ -108,6 +108,9 @@ PLUGINS = (
         build,
         "models are redistributed to other clients S times before they are averaged",
         "RADFed, Algorithm 1",
+        label="RADFed",
+        colour="#661100",
+        marker="h",
     ),
     Plugin(
         "radfed_p",
@@ -115,6 +118,10 @@ PLUGINS = (
         build_p,
         "RADFed with a proximal term to the model received",
         "RADFed, Algorithm 2",
+        label="RADFedp",
+        colour="#661100",
+        marker="s",
+        line="--",
     ),
     Plugin(
         "radfed_m",
@@ -122,6 +129,10 @@ PLUGINS = (
         build_m,
         "RADFed, the average mixed with the old model",
         "RADFed, Algorithm 2, line 14",
+        label="RADFedm",
+        colour="#661100",
+        marker="d",
+        line=":",
     ),
     Plugin(
         "radfed_a",
@@ -129,6 +140,10 @@ PLUGINS = (
         build_a,
         "RADFed with an adaptive server optimizer",
         "RADFed, Algorithm 2, lines 15-17",
+        label="RADFeda",
+        colour="#661100",
+        marker=">",
+        line="-.",
     ),
     Plugin(
         "radfed_i",
@@ -137,5 +152,9 @@ PLUGINS = (
         "RADFed with clients drawn by importance",
         "RADFed, Algorithm 2, lines 8-11",
         released="scores are mean squared norms of mini-batch gradients; all clients score the first model",
+        label="RADFedi",
+        colour="#661100",
+        marker="<",
+        line="--",
     ),
 )

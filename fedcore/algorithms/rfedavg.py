@@ -92,6 +92,10 @@ PLUGINS = (
         released="before a round each client of the cohort computes delta on one batch under its own model "
         "of its last round (a random start of its own in its first); the others are those of the cohort; "
         "models are averaged plainly",
+        label="rFedAvg",
+        colour="#009E73",
+        marker="D",
+        line="--",
     ),
     Plugin(
         "rfedavg_plus",
@@ -101,5 +105,8 @@ PLUGINS = (
         "rFedAvg, Algorithm 2",
         released="before a round each client of the cohort computes delta on one batch under the global "
         "model; the target is the cohort's mean, the client's own included; models are averaged plainly",
+        label="rFedAvg+",
+        colour="#D55E00",
+        marker="P",
     ),
 )

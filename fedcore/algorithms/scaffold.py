@@ -49,4 +49,7 @@ PLUGIN = Plugin(
     "control variates correct every local step",
     "Karimireddy et al., Algorithm 1; rFedAvg, Section VI-A; ComFed, Section III-C",
     released="in rFedAvg's code the correction cancels, which leaves the plain mean of FedAvg's local models",
+    label="SCAFFOLD",
+    colour="#56B4E9",
+    marker="^",
 )
