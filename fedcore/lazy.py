@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     import scipy.spatial.distance
     import scipy.special
     import scipy.stats
+    import seaborn.objects
     import sklearn.manifold
     import torch
     from matplotlib.axes import Axes
@@ -71,6 +72,7 @@ else:
     pd = Lazy("pandas")
     torch, scipy, matplotlib, cvxpy = map(Lazy, ("torch", "scipy", "matplotlib", "cvxpy"))
     sklearn, pyarrow, requests, pooch = map(Lazy, ("sklearn", "pyarrow", "requests", "pooch"))
+    seaborn = Lazy("seaborn")
     filelock, jinja2, PIL, plotly = map(Lazy, ("filelock", "jinja2", "PIL", "plotly"))
 
 __all__ = [
@@ -89,6 +91,7 @@ __all__ = [
     "pyarrow",
     "requests",
     "scipy",
+    "seaborn",
     "sklearn",
     "torch",
 ]

@@ -1,4 +1,4 @@
-"""The scoreboard as a picture: how far each measured score lies from the printed one, a row a table."""
+"""The scoreboard as a picture: how far each measured score lies from the published one, one row per table."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedcore.files import atomic, write_text
-from fedcore.lazy import Figure, matplotlib, pd
+from fedcore.lazy import Figure, pd
 from pipeline.fidelity.board import SHORT, board, split_reading
 from pipeline.papers import papers
+from pipeline.report import figures
 from pipeline.report.agreement import AGREES, DIFFERS, PERCENTAGES, POINTS
 from pipeline.report.collect import REPRODUCTION
-from pipeline.report.plots import SETTINGS, save
 from pipeline.stand_ins import ON_STAND_IN
 
 NAME = "agreement"
@@ -62,28 +62,26 @@ def draw(measured: pd.DataFrame) -> Figure:
     apart = (tables.cumcount() * GOLDEN) % 1 - 0.5
     heights = tables.ngroup() + SPREAD * apart
     labels = [_label(*names) for names in measured[TABLE].drop_duplicates().itertuples(index=False)]
-    with matplotlib.rc_context(SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 1.0 + 0.27 * len(labels)), layout="constrained")
-        axes = made.subplots()
-        axes.set_xscale("symlog", linthresh=2, linscale=1.2)
-        axes.axvspan(-POINTS, POINTS, color="0.92", linewidth=0)
-        axes.axvline(0, color="0.6", linewidth=0.6)
-        for kind, dot in DOTS.items():
-            own = measured["kind"] == kind
-            if own.any():
-                x, y = measured.loc[own, "difference"], heights[own]
-                face = dot.colour if dot.filled else "none"
-                axes.scatter(
-                    x, y, s=12, facecolors=face, edgecolors=dot.colour, linewidths=0.8, label=dot.label
-                )
-        axes.set_yticks(range(len(labels)), labels)
-        axes.set_ylim(len(labels) - 0.5, -0.5)
-        axes.set_xticks(TICKS, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in TICKS])
-        axes.minorticks_off()
-        axes.tick_params(axis="y", length=0)
-        axes.set_xlabel("measured less printed, in points; grey band: within a point")
-        made.legend(loc="outside upper center", ncols=3)
-        return made
+    figure = figures.framed(1.0 + 0.27 * len(labels))
+    axes = figure.subplots()
+    axes.set_xscale("symlog", linthresh=2, linscale=1.2)
+    axes.axvspan(-POINTS, POINTS, color="0.92", linewidth=0)
+    axes.axvline(0, color="0.6", linewidth=0.6)
+    for kind, dot in DOTS.items():
+        own = measured["kind"] == kind
+        if own.any():
+            x, y = measured.loc[own, "difference"], heights[own]
+            face = dot.colour if dot.filled else "none"
+            axes.scatter(x, y, s=12, facecolors=face, edgecolors=dot.colour, linewidths=0.8, label=dot.label)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xticks(TICKS, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in TICKS])
+    axes.minorticks_off()
+    axes.grid(visible=False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("measured minus published, in points; grey band: within a point")
+    figure.legend(loc="outside upper center", ncols=3)
+    return figure
 
 
 def write(folder: Path) -> list[Path]:
@@ -91,8 +89,8 @@ def write(folder: Path) -> list[Path]:
     found = points(folder)
     numbers, picture = folder / f"{NAME}.csv", folder / f"{NAME}.svg"
     write_text(numbers, found.to_csv(index=False))
-    with atomic(picture) as handle:
-        save(draw(found), {"svg": handle})
+    with atomic(picture) as handle, figures.styled():
+        figures.save(draw(found), {"svg": handle})
     return [numbers, picture]
 
 

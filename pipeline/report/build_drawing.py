@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fedcore.files import write_text
 from fedcore.lazy import Figure, pd
-from pipeline.report import captions, plots, style
+from pipeline.report import captions, figures, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import (
     UNKNOWN,
@@ -33,13 +34,19 @@ class Found:
         params: the paper's parameters.
         cells: the runs of each (row, column).
         root: the folder that holds results/.
-        caption: what to print below the axes, given the drawing's own sentences.
     """
 
     params: PaperParams
     cells: Mapping[Cell, tuple[PlannedRun, ...]]
     root: Path
-    caption: Callable[..., str]
+
+
+class Picture(NamedTuple):
+    """What a drawing returns: tidy numbers, their figure, and its own sentences for the caption."""
+
+    numbers: pd.DataFrame
+    figure: Figure
+    sentences: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +55,7 @@ class Drawing(Target):
 
     Attributes:
         queries: the runs of each (row, column), of one setting or of several, given the paper's parameters.
-        draw: returns the tidy numbers and the picture that was drawn from them.
+        draw: returns the tidy numbers and the figure that was drawn from them.
         rows: label of each row by key, where they are no algorithms.
     """
 
@@ -56,7 +63,7 @@ class Drawing(Target):
     files = FIGURE_FILES
     kept = ("csv", "svg")
     queries: Callable[[PaperParams], Mapping[Cell, Query | tuple[Query, ...]]]
-    draw: Callable[[Found], tuple[pd.DataFrame, Figure]]
+    draw: Callable[[Found], Picture]
     rows: Callable[[PaperParams], Mapping[str, str]] | None = None
 
     def row_labels(self, params: PaperParams) -> Mapping[str, str]:
@@ -83,14 +90,11 @@ class Drawing(Target):
         partitions = self.needs == "partitions"
         gone = {} if partitions else lost(found.cells, lambda run: has_diverged(run, found.root))
         origin = origin_of(found.runs, found.root)
-
-        def said(*sentences: str) -> str:
-            return self.caption(found, gone, *sentences, origin=origin).text
-
-        with style.marking(row for row, _ in gone):
-            frame, made = self.draw(Found(found.params, found.cells, found.root, said))
+        with style.marking(row for row, _ in gone), figures.styled():
+            frame, figure, sentences = self.draw(Found(found.params, found.cells, found.root))
+            caption = self.caption(found, gone, *sentences, origin=origin)
+            figures.save(figures.captioned(figure, caption.text), outputs)
         frame = frame.assign(paper=found.paper, target=found.name, scale=found.scale)
-        plots.save(made, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
         write_text(outputs["csv"], csv(frame))
 
     def caption(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fedcore.errors import DataError
 from fedcore.files import write_text
-from fedcore.lazy import Figure, matplotlib, pd
-from pipeline.report import captions, plots, style
+from fedcore.lazy import Figure, pd
+from pipeline.report import captions, figures, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import (
     UNKNOWN,
@@ -119,9 +119,8 @@ class Curves(Target):
             raise DataError("the figure that is kept is of more runs")
         gone = lost(found.cells, lambda run: has_diverged(run, found.root))
         said = self.caption(found, gone, frame, runs, origin_of(runs, found.root))
-        with style.marking(row for row, _ in gone):
-            drawn = draw(frame, self, said.text)
-        plots.save(drawn, {ending: outputs[ending] for ending in ("svg", "pdf", "png")})
+        with style.marking(row for row, _ in gone), figures.styled():
+            figures.save(figures.captioned(draw(frame, self), said.text), outputs)
         write_text(outputs["csv"], csv(frame))
 
     def caption(
@@ -223,36 +222,24 @@ def measured(run: PlannedRun, metric: str, root: Path) -> pd.Series[float]:
     return history.set_index("round")[metric]
 
 
-def draw(frame: pd.DataFrame, figure: Curves, caption: str) -> Figure:
-    """Draw tidy curves.
+def draw(frame: pd.DataFrame, target: Curves) -> Figure:
+    """Draw tidy curves, one panel per column, the legend above.
 
     Args:
         frame: lines of (row, column, round, mean, std).
-        figure: panels and labels.
-        caption: printed small below the axes.
-
-    Returns:
-        A figure of 17 cm width, the legend above the axes.
+        target: panels and labels.
     """
-    with matplotlib.rc_context(plots.SETTINGS):
-        down = -(-len(figure.panels) // figure.across)
-        made = matplotlib.figure.Figure(figsize=(6.7, 0.75 + 2.1 * down), layout="constrained")
-        axes = made.subplots(down, figure.across, sharex=figure.shared, squeeze=False)
-        names = list(dict.fromkeys(frame["row"]))
-        for place, panel in zip(axes.flat, figure.panels, strict=False):
-            plots.curves(place, frame[frame["column"] == panel.key], names)
-            place.set_title(panel.label)
-        for place in axes[:, 0]:
-            place.set_ylabel(figure.axis)
-        for place in axes[-1]:
-            place.set_xlabel(figure.horizontal)
-        for place in axes.flat[len(figure.panels) :]:
-            place.set_visible(False)
-        drawn = [place.get_legend_handles_labels() for place in axes.flat]
-        known = {label: handle for pair in drawn for handle, label in zip(*pair, strict=True)}
-        handles, labels = list(known.values()), list(known)
-        made.legend(
-            handles, labels, loc="outside upper center", ncols=min(len(labels), 6 if len(labels) <= 12 else 4)
-        )
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-        return made
+    down = -(-len(target.panels) // target.across)
+    figure, known = figures.framed(0.75 + 2.1 * down), style.looks(frame["row"])
+    axes = figure.subplots(down, target.across, sharex=target.shared, squeeze=False)
+    for place, panel in zip(axes.flat, target.panels, strict=False):
+        figures.curves(place, frame[frame["column"] == panel.key], known)
+        place.set(title=panel.label, xlabel="", ylabel="")
+    for place in axes[:, 0]:
+        place.set_ylabel(target.axis)
+    for place in axes[-1]:
+        place.set_xlabel(target.horizontal)
+    for place in axes.flat[len(target.panels) :]:
+        place.set_visible(False)
+    figures.legend(figure, known)
+    return figure

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
-from fedcore.lazy import Axes, Figure, matplotlib, pd, scipy
-from pipeline.report import plots, style
-from pipeline.report.build_drawing import Drawing, Found
+from fedcore.lazy import Axes, pd, scipy
+from pipeline.report import figures, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.build_table import Table, tidy
 from pipeline.report.significance import ALPHA, FEWEST
 from pipeline.schema import PaperParams
@@ -104,14 +105,11 @@ def summary(table: Table, without: Collection[str] = (), title: str = "") -> Dra
     def queries(params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         return {cell: own for cell, own in table.cells(params).items() if cell[1] not in without}
 
-    def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
-        return _draw(table, found)
-
     return Drawing(
         title=title or f"Mean ranks of the methods of {table.published} over data sets, 1 being the best",
         published=table.published,
         queries=queries,
-        draw=draw,
+        draw=partial(_draw, table),
     )
 
 
@@ -163,19 +161,15 @@ def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _draw(table: Table, found: Found) -> tuple[pd.DataFrame, Figure]:
+def _draw(table: Table, found: Found) -> Picture:
     frame = collected(table, found)
     asked = scores_of(frame)
     runs = frame["n"].where(frame["n"] == frame["seeds"]).min()
     ranked = ranking(asked, table.best != "smallest", runs)
     labels = {} if table.rows is None else table.rows(found.params)
-    with matplotlib.rc_context(plots.SETTINGS):
-        lines = math.ceil(len(ranked.means) / 2)
-        made = matplotlib.figure.Figure(figsize=(6.7, 1.7 + 0.2 * lines), layout="constrained")
-        diagram(made.subplots(), ranked, labels)
-        caption = found.caption(*_said(table, found, frame, ranked, asked.shape[1]))
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return _lines(ranked, frame), made
+    figure = figures.framed(1.7 + 0.2 * math.ceil(len(ranked.means) / 2))
+    diagram(figure.subplots(), ranked, labels)
+    return Picture(_lines(ranked, frame), figure, _said(table, found, frame, ranked, asked.shape[1]))
 
 
 def _said(table: Table, found: Found, frame: pd.DataFrame, ranked: Ranking, asked: int) -> list[str]:

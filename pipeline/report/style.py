@@ -44,6 +44,12 @@ def look(name: str, among: Iterable[str] = ()) -> Look:
     return replace(SPARE[others.index(name) % len(SPARE)], label=label(name))
 
 
+def looks(names: Iterable[str]) -> dict[str, Look]:
+    """Return how each of the algorithms of a figure looks, in order."""
+    every = list(dict.fromkeys(names))
+    return {name: look(name, every) for name in every}
+
+
 def label(name: str) -> str:
     """Return an algorithm's name in print."""
     known = _known(name)

@@ -49,5 +49,5 @@ def drawn(made: Catalogue, paper: str, target: str, root: Path) -> pd.DataFrame:
     drawing = made.target(paper, target)
     assert isinstance(drawing, Drawing)
     cells = made.cells(paper, target)
-    frame, _ = drawing.draw(Found(made.params.papers[paper], cells, root, lambda *said: " ".join(said)))
+    frame, *_ = drawing.draw(Found(made.params.papers[paper], cells, root))
     return frame.set_index(["row", "column"])

@@ -17,7 +17,7 @@ from project import seal
 
 from pipeline.catalogue import Catalogue
 from pipeline.papers import papers
-from pipeline.report import plots
+from pipeline.report import figures
 from pipeline.targets import PlannedRun
 
 ROUNDS = [0, 1, 2]
@@ -99,7 +99,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pictures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """Keep figures as they would be saved."""
     drawn: list[Figure] = []
-    monkeypatch.setattr(plots, "save", lambda figure, paths: drawn.append(figure))
+    monkeypatch.setattr(figures, "save", lambda figure, paths: drawn.append(figure))
     return drawn
 
 

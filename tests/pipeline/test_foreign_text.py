@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from pipeline.report import plots, render
+from pipeline.report import figures, render
 from pipeline.report.captions import Caption
 from pipeline.report.grid import Grid, PrintedCell
 
@@ -56,7 +56,7 @@ def test_html_shows_foreign_text_literally() -> None:
 
 def test_a_caption_of_a_figure_is_no_formula() -> None:
     figure = Figure()
-    figure.supxlabel(plots.wrapped("folder $x_{ of $"))
+    figures.captioned(figure, "folder $x_{ of $")
     figure.draw_without_rendering()
 
 

@@ -241,12 +241,12 @@ def found(tmp_path: Path, counts: dict[str, list[list[int]] | None]) -> Found:
         (tmp_path / stage).mkdir()
         (tmp_path / stage / "stats.json").write_text(json.dumps({"label_counts": own, "c_score": 0.5}))
         seal_partition(tmp_path / stage)
-    return Found(made.params.papers["radfed"], placed, tmp_path, lambda *said: " ".join(said))
+    return Found(made.params.papers["radfed"], placed, tmp_path)
 
 
 def test_a_partition_is_drawn_with_the_largest_client_first(tmp_path: Path) -> None:
     counts = {"before": [[1, 0], [0, 9]], "after": [[0, 1], [1, 8]]}
-    frame, figure = draw_partition(found(tmp_path, counts))
+    frame, figure, _ = draw_partition(found(tmp_path, counts))
     own = frame.set_index(["stage", "client", "class"])["rows"]
     assert own.loc["before"].tolist() == [0, 9, 1, 0]
     assert own.loc["after"].tolist() == [1, 8, 0, 1]

@@ -29,9 +29,9 @@ def drawn(made: Catalogue, target: str, root: Path) -> tuple[pd.DataFrame, str]:
     drawing = made.target("radfed", target)
     assert isinstance(drawing, Drawing)
     cells = made.cells("radfed", target)
-    found = Found(made.params.papers["radfed"], cells, root, lambda *said: " ".join(said))
-    frame, picture = drawing.draw(found)
-    return frame.set_index(["row", "column"]), " ".join(picture.get_supxlabel().split())
+    found = Found(made.params.papers["radfed"], cells, root)
+    frame, _, sentences = drawing.draw(found)
+    return frame.set_index(["row", "column"]), " ".join(sentences)
 
 
 @pytest.fixture(scope="module")

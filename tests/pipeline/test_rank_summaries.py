@@ -32,12 +32,11 @@ def drawn(
     monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, table: Table = TABLE
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the numbers and the sentences of a rank summary of a table's lines."""
-    said: list[str] = []
-    found: Any = SimpleNamespace(params=None, caption=lambda *own: said.extend(own) or "")
+    found: Any = SimpleNamespace(params=None)
     monkeypatch.setattr(ranks, "collected", lambda *_: frame)
-    numbers, figure = summary(table).draw(found)
+    numbers, figure, sentences = summary(table).draw(found)
     assert figure.axes
-    return numbers, said
+    return numbers, [*sentences]
 
 
 def test_only_complete_cells_have_a_score_and_the_order_stays() -> None:

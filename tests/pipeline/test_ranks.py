@@ -91,9 +91,8 @@ def test_nothing_complete_is_no_picture_of_ranks(tmp_path: Path) -> None:
     drawing = made.target("fedomw", "table3_ranks")
     assert isinstance(drawing, Drawing)
     cells = made.cells("fedomw", "table3_ranks")
-    said: list[str] = []
-    found = Found(made.params.papers["fedomw"], cells, tmp_path, lambda *own: said.extend(own) or "")
-    numbers, picture = drawing.draw(found)
+    found = Found(made.params.papers["fedomw"], cells, tmp_path)
+    numbers, picture, said = drawing.draw(found)
     assert said == ["No test of significance: no data sets with all runs of all methods, fewer than five."]
     assert numbers["mean"].isna().all()
     assert "no data set" in picture.axes[0].texts[0].get_text()
@@ -119,16 +118,16 @@ def test_a_summary_of_real_targets(tmp_path: Path, paper: str, target: str, meth
         seal(folder, run.spec)
     drawing = made.target(paper, target)
     assert isinstance(drawing, Drawing)
-    found = Found(made.params.papers[paper], cells, tmp_path, lambda *said: " ".join(said))
-    numbers, picture = drawing.draw(found)
+    found = Found(made.params.papers[paper], cells, tmp_path)
+    numbers, _, sentences = drawing.draw(found)
     means = numbers[numbers["column"] == "mean_rank"].set_index("row")
     assert means["mean"].to_dict() == {row: float(methods - place) for place, row in enumerate(order)}
     assert set(means["n"]) == {sets}
     assert means["p"].isna().all()
     assert len(numbers) == methods * (sets + 1)
-    text = picture.get_supxlabel()
-    assert f"{methods} methods on {sets} data sets, by means over 2 runs a cell." in " ".join(text.split())
-    assert "No test of significance: fewer than five runs a cell." in " ".join(text.split())
+    text = " ".join(sentences)
+    assert f"{methods} methods on {sets} data sets, by means over 2 runs a cell." in text
+    assert "No test of significance: fewer than five runs a cell." in text
 
 
 def test_ranks_of_means_over_fewer_than_five_runs_are_not_tested() -> None:

@@ -200,7 +200,7 @@ def test_a_hash_holds_its_own_plug_ins_and_no_others() -> None:
     assert "fedcore.algorithms.scaffold" not in reached
     assert not any(name.startswith("pipeline") for name in reached)
     assert "fedcore.runner" not in modules(*codehash.PARTITION)
-    assert "pipeline.report.plots" not in modules("pipeline.report.build_table")
+    assert "pipeline.report.figures" not in modules("pipeline.report.build_table")
 
 
 def test_a_contributed_algorithm_is_hashed_with_what_it_imports(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_errors_start_at_the_initial_loss_and_fall(tmp_path: Path) -> None:
         run.spec["evaluation"]["train_every"] = 1
     results = [train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu")) for run in runs]
     params = catalogue("rfedavg").params.papers["rfedavg"]
-    frame = numbers(Found(params, {("fedavg", "convex"): tuple(runs)}, tmp_path, lambda *said: ""))
+    frame = numbers(Found(params, {("fedavg", "convex"): tuple(runs)}, tmp_path))
     errors = frame[frame["column"] == "error"].set_index("round")
     assert list(errors.index) == [0, 10, 20, 30, 40]
     assert errors["mean"].is_monotonic_decreasing

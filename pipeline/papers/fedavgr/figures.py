@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.lazy import Axes, Figure, matplotlib, pd
-from pipeline.report import plots, spread, style
-from pipeline.report.build_drawing import Drawing, Found
+from fedcore.lazy import Axes
+from pipeline.report import figures, spread, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import kept_of
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, PlannedRun, Query
@@ -35,41 +35,33 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     return {(METHOD, COLUMN): Query("mmd", COLUMN, "natural", METHOD, kept)}
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw(found: Found) -> Picture:
     """Draw the features at the four rounds, and the MMD over all; the tidy lines are the four rounds."""
     line = spread.by_round(found.cells, "mmd", 1.0, found.root)
     some = rounds(found.params)
     shown = line[line["round"].isin(some)]
     run = found.cells[METHOD, COLUMN][0]
     kept = features_of(run, found.root)
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 4.4), layout="constrained")
-        grid = made.add_gridspec(2, len(some), height_ratios=(1, 1.1))
-        for place, done in enumerate(some):
-            means = shown[shown["round"] == done]["mean"]
-            title = f"round {done}" + (f": MMD {means.iloc[0]:.3f}" if len(means) else "")
-            axes = made.add_subplot(grid[0, place], title=title, xticks=[], yticks=[])
-            if done in kept:
-                _scatter(axes, *kept[done])
-        axes, look = made.add_subplot(grid[1, :]), style.look(METHOD)
-        low, high = (line["mean"] + sign * line["std"].fillna(0) for sign in (-1, 1))
-        axes.plot(line["round"], line["mean"], color=look.colour, linestyle=look.line)
-        axes.plot(shown["round"], shown["mean"], look.marker, color=look.colour)
-        axes.fill_between(line["round"], low, high, color=look.colour, alpha=0.15, linewidth=0)
-        plots.whole_numbers(axes.xaxis)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("communication round")
-        axes.set_ylabel("MMD to the mixture")
-        axes.grid(alpha=0.25, linewidth=0.5)
-        caption = found.caption(
-            f"Above: features of up to {ROWS} training rows a client under the global model, seed "
-            f"{run.seed}, on the first two principal components of their round; grey: all clients, colour: "
-            "the client whose mean feature lies farthest from theirs at the start. Below: the MMD, mean over "
-            "clients weighted by their rows; Gaussian kernel with the median heuristic.",
-            "Line and band: mean and ± one sample standard deviation over seeds.",
-        )
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return shown.assign(column=shown["round"].astype(str)).drop(columns="round"), made
+    figure = figures.framed(4.4)
+    grid = figure.add_gridspec(2, len(some), height_ratios=(1, 1.1))
+    for place, done in enumerate(some):
+        means = shown[shown["round"] == done]["mean"]
+        title = f"round {done}" + (f": MMD {means.iloc[0]:.3f}" if len(means) else "")
+        axes = figure.add_subplot(grid[0, place], title=title, xticks=[], yticks=[])
+        if done in kept:
+            _scatter(axes, *kept[done])
+    axes, known = figure.add_subplot(grid[1, :]), style.looks([METHOD])
+    figures.curves(axes, line, known, marked=line["round"].isin(some))
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("MMD to the mixture")
+    sentences = (
+        f"Above: features of up to {ROWS} training rows per client under the global model, seed {run.seed}, "
+        "on the first two principal components of their round; grey: all clients, colour: the client whose "
+        "mean feature is farthest from the mean of all at the start. Below: the MMD, mean over clients "
+        "weighted by their rows; Gaussian kernel with the median heuristic.",
+        figures.BAND,
+    )
+    return Picture(shown.assign(column=shown["round"].astype(str)).drop(columns="round"), figure, sentences)
 
 
 def features_of(run: PlannedRun, root: Path) -> dict[int, tuple[NDArray[np.floating], NDArray[np.bool_]]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedcore.errors import DataError
-from fedcore.lazy import Figure, matplotlib, pd
-from pipeline.report import plots
-from pipeline.report.build_drawing import Drawing, Found
+from fedcore.lazy import pd
+from pipeline.report import figures, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import summary_of
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
@@ -74,33 +74,28 @@ def numbers(found: Found) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw(found: Found) -> Picture:
     """Draw the terms that training moves above, G1, G2 and G3 below."""
     frame = numbers(found)
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 4.6), layout="constrained")
-        grid = made.subplots(2, 3, sharex=True)
-        for axes, (term, label) in zip(grid.flat, TERMS.items(), strict=True):
-            plots.curves(axes, frame[frame["column"] == term], METHODS)
-            if term in FROM_ZERO:
-                axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
-            axes.set_title(label)
-        for axes in grid[-1]:
-            axes.set_xlabel("communication round")
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside upper center", ncols=len(labels))
-        caption = found.caption(
-            "Discrepancy, in G3: the largest gap between a client's loss and the mixture's over the models "
-            "at hand (the global one and those that clients sent), an estimate from below. MMD: between the "
-            "features of a client and of all under the global model, 100 rows of each, which FedAvgR "
-            "penalises in place of the discrepancy. Rademacher term, in G1 and G3: B√C/n_k ||φ(X^k)||_F, B "
-            "the trace norm of the global model's W. All three: means over clients, weighted by their rows.",
-            f"{chi_squared(frame)} The clients' weights are known, so χ² and disc(ρ~, ρ) are 0 in G1; "
-            "the bound's constants are left out, as in O(G1 + G2 + G3).",
-            "Line and band: mean and ± one sample standard deviation over seeds.",
-        )
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return frame, made
+    figure, known = figures.framed(4.6), style.looks(METHODS)
+    for axes, (term, label) in zip(figure.subplots(2, 3, sharex=True).flat, TERMS.items(), strict=True):
+        figures.curves(axes, frame[frame["column"] == term], known)
+        if term in FROM_ZERO:
+            axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+        axes.set_title(label)
+        axes.label_outer()
+    figures.legend(figure, known)
+    sentences = (
+        "Discrepancy, in G3: the largest gap between a client's loss and the mixture's over the models "
+        "at hand (the global one and those that clients sent), an estimate from below. MMD: between the "
+        "features of a client and of all under the global model, 100 rows of each, which FedAvgR "
+        "penalises in place of the discrepancy. Rademacher term, in G1 and G3: B√C/n_k ||φ(X^k)||_F, B "
+        "the trace norm of the global model's W. All three: means over clients, weighted by their rows.",
+        f"{chi_squared(frame)} The clients' weights are known, so χ² and disc(ρ~, ρ) are 0 in G1; "
+        "the bound's constants are left out, as in O(G1 + G2 + G3).",
+        figures.BAND,
+    )
+    return Picture(frame, figure, sentences)
 
 
 def chi_squared(frame: pd.DataFrame) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from fedcore.errors import DataError
-from fedcore.lazy import Figure, matplotlib, pd
+from fedcore.lazy import pd
 from pipeline.papers.fedomw.tables import RELEASED, Variant, asked
-from pipeline.report import plots
-from pipeline.report.build_drawing import Drawing, Found
+from pipeline.report import figures
+from pipeline.report.build_drawing import Drawing, Found, Picture
+from pipeline.report.style import Look
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Query
 
@@ -23,7 +24,7 @@ def queries(params: PaperParams, variant: Variant | None = None) -> dict[Cell, Q
     return {(METHOD, DATASET): asked(variant, "dl", DATASET, METHOD)}
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw(found: Found) -> Picture:
     """Draw the weights of the clients that started with the most rows, over passes of central training.
 
     Raises:
@@ -35,31 +36,24 @@ def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
         raise DataError(f"{path}: missing, but the figure needs it; build the run again")
     weights = pd.read_csv(path).set_index("pass")
     largest = weights.iloc[0].sort_values(ascending=False, kind="stable").index[:SHOWN]
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(3.6, 3.3), layout="constrained")
-        axes = made.subplots()
-        for name, colour, marker in zip(largest, COLOURS, MARKERS, strict=False):
-            every = max(1, len(weights) // plots.MARKS)
-            label = f"client {name.removeprefix('p_')}"
-            axes.plot(weights.index, weights[name], color=colour, marker=marker, markevery=every, label=label)
-            axes.axhline(weights[name].iloc[0], color=colour, linestyle=":", linewidth=0.8)
-        plots.whole_numbers(axes.xaxis)
-        axes.set_xlabel("pass of central training")
-        axes.set_ylabel("mixture weight")
-        axes.grid(alpha=0.25, linewidth=0.5)
-        axes.legend(ncols=2)
-        caption = found.caption(
-            f"The {len(largest)} clients with the most rows, seed {run.seed}.",
-            "Dotted: the start, a client's share of the rows, which uniform mixing keeps.",
-        )
-        made.supxlabel(plots.wrapped(caption, 74), fontsize=6, color="0.35")
-    long = (
-        weights[list(largest)]
-        .rename_axis("round")
-        .reset_index()
-        .melt("round", var_name="row", value_name="mean")
+    lines = weights[list(largest)].rename_axis("round").reset_index()
+    lines = lines.melt("round", var_name="row", value_name="mean")
+    known = {
+        name: Look(f"client {name.removeprefix('p_')}", colour, marker)
+        for name, colour, marker in zip(largest, COLOURS, MARKERS, strict=False)
+    }
+    figure = figures.framed(3.5, figures.NARROW)
+    axes = figure.subplots()
+    figures.curves(axes, lines.assign(std=0.0), known)
+    for name, one in known.items():
+        axes.axhline(weights[name].iloc[0], color=one.colour, linestyle=":", linewidth=0.8)
+    axes.set(xlabel="pass of central training", ylabel="mixture weight")
+    figures.legend(figure, known, across=3)
+    sentences = (
+        f"The {len(largest)} clients with the most rows, seed {run.seed}.",
+        "Dotted: the start, a client's share of the rows, which uniform mixing keeps.",
     )
-    return long.assign(column=DATASET, n=1, seeds=1), made
+    return Picture(lines.assign(column=DATASET, n=1, seeds=1), figure, sentences)
 
 
 def _figure(variant: Variant | None = None) -> Drawing:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.lazy import Figure, matplotlib, pd, scipy
-from pipeline.report import plots
-from pipeline.report.build_drawing import Drawing, Found
+from fedcore.lazy import pd, scipy
+from pipeline.report import figures
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Query
 
@@ -59,42 +59,32 @@ def solve() -> dict[str, tuple[float, float, float]]:
     }
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw(found: Found) -> Picture:
     """Draw the expected loss over models for three mixtures, and mark the solutions."""
     solved = solve()
     grid = np.linspace(0.02, 0.98, 200)
     each = np.array([losses(q) for q in grid], dtype=float)
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(3.6, 3.3), layout="constrained")
-        axes = made.subplots()
-        for p, line, colour in ((0.5, "-", "#000000"), (0.75, "--", "#E69F00"), (1.0, "-.", "#0072B2")):
-            axes.plot(
-                grid,
-                p * each[:, 0] + (1 - p) * each[:, 1],
-                line,
-                color=colour,
-                label=f"p = ({p:g}, {1 - p:g})",
-            )
-        for (row, label), marker in zip(ROWS.items(), "oPX", strict=True):
-            q, _, loss = solved[row]
-            axes.plot(q, loss, marker, color="#D55E00", label=f"{label}: {abs(loss):.4f}", markersize=6)
-        axes.set_ylim(-0.1, 2)
-        axes.set_xlabel("probability that the model gives class 1")
-        axes.set_ylabel("expected cross-entropy")
-        axes.grid(alpha=0.25, linewidth=0.5)
-        axes.legend(fontsize=6)
-        caption = found.caption(
-            "Client 1 holds class 1 alone, client 2 both classes in equal parts.",
-            "The proof keeps the uniform framework's model while it minimises over p.",
-        )
-        made.supxlabel(plots.wrapped(caption, 74), fontsize=6, color="0.35")
-    columns = ("class_1", "weight_1", "loss")
+    figure = figures.framed(3.3, figures.NARROW)
+    axes = figure.subplots()
+    for p, line, colour in ((0.5, "-", "#000000"), (0.75, "--", "#E69F00"), (1.0, "-.", "#0072B2")):
+        label = f"p = ({p:g}, {1 - p:g})"
+        axes.plot(grid, each @ (p, 1 - p), line, color=colour, label=label)
+    for (row, label), marker in zip(ROWS.items(), "oPX", strict=True):
+        q, _, loss = solved[row]
+        axes.plot(q, loss, marker, color="#D55E00", label=f"{label}: {abs(loss):.4f}", markersize=6)
+    axes.set_ylim(-0.1, 2)
+    axes.set(xlabel="probability that the model gives class 1", ylabel="expected cross-entropy")
+    axes.legend(fontsize=6)
     lines = [
         {"row": row, "column": column, "mean": value, "n": 1, "seeds": 1}
         for row, values in solved.items()
-        for column, value in zip(columns, values, strict=True)
+        for column, value in zip(("class_1", "weight_1", "loss"), values, strict=True)
     ]
-    return pd.DataFrame(lines), made
+    sentences = (
+        "Client 1 holds class 1 alone, client 2 both classes in equal parts.",
+        "The proof keeps the uniform framework's model while it minimises over p.",
+    )
+    return Picture(pd.DataFrame(lines), figure, sentences)
 
 
 THEOREM2 = Drawing(

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from fedcore.errors import DataError
-from fedcore.lazy import Figure, matplotlib, pd
+from fedcore.lazy import Figure, pd
 from pipeline.papers.radfed.settings import SETTINGS, folds
-from pipeline.report import plots, style
-from pipeline.report.build_drawing import Drawing, Found
+from pipeline.report import figures, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import summary_of
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
@@ -66,64 +66,36 @@ def around_merging(found: Found) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def draw_centralised(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw_centralised(found: Found) -> Picture:
     """Draw DC over inner rounds, at each aggregation."""
     frame = lines_of(found, "centralised")
-    said = (
+    meaning = (
         "DC is the distance of the global model from a centralised one that starts alike and trains on the "
         "same rows, pooled, relative to the latter's norm; it is known where local models are averaged."
     )
-    return frame, _picture(found, frame, "DC", said)
+    return Picture(frame, *_drawn(frame, "DC", meaning))
 
 
-def draw_local(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw_local(found: Found) -> Picture:
     """Draw DL over inner rounds, the last hundred at most."""
     frame = lines_of(found, "local")
     shown = frame[frame["round"] > frame.groupby("column")["round"].transform("max") - LONGEST]
-    said = "DL is the mean over pairs of clients of one minus the cosine of the models that they return." + (
-        f" The last {LONGEST} rounds." if len(shown) < len(frame) else ""
-    )
-    return pd.concat([frame, around_merging(found)], ignore_index=True), _picture(found, shown, "DL", said)
+    meaning = "DL is the mean over pairs of clients of one minus the cosine of the models that they return."
+    last = f" The last {LONGEST} rounds." if len(shown) < len(frame) else ""
+    numbers = pd.concat([frame, around_merging(found)], ignore_index=True)
+    return Picture(numbers, *_drawn(shown, "DL", meaning + last))
 
 
-def _picture(found: Found, frame: pd.DataFrame, axis: str, said: str) -> Figure:
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 2.9), layout="constrained")
-        panels = made.subplots(1, len(SHOWN))
-        for axes, key in zip(panels, SHOWN, strict=True):
-            for name in METHODS:
-                line = frame[(frame["row"] == name) & (frame["column"] == key)]
-                look, std = style.look(name), line["std"].fillna(0)
-                axes.plot(
-                    line["round"],
-                    line["mean"],
-                    color=look.colour,
-                    linestyle=look.line,
-                    marker=look.marker,
-                    markevery=max(1, len(line) // (2 * plots.MARKS)),
-                    label=look.label,
-                )
-                axes.fill_between(
-                    line["round"],
-                    line["mean"] - std,
-                    line["mean"] + std,
-                    color=look.colour,
-                    alpha=0.15,
-                    linewidth=0,
-                )
-            axes.set_title(SETTINGS[key].label)
-            plots.whole_numbers(axes.xaxis)
-            axes.set_xlabel("round of local training")
-            axes.set_ylabel(axis)
-            axes.grid(alpha=0.25, linewidth=0.5)
-        handles, labels = panels[0].get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside upper center", ncols=len(labels))
-        seeds = int(frame["n"].max())
-        band = f"Line and band: mean and ± one sample standard deviation over {seeds} seeds, first fold."
-        alone = "One seed, so no spread is given; first fold."
-        caption = found.caption(said, band if seeds > 1 else alone)
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return made
+def _drawn(frame: pd.DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[str, ...]]:
+    figure, known = figures.framed(2.9), style.looks(METHODS)
+    for axes, key in zip(figure.subplots(1, len(SHOWN)), SHOWN, strict=True):
+        figures.curves(axes, frame[frame["column"] == key], known, marks=2 * figures.MARKS)
+        axes.set(title=SETTINGS[key].label, xlabel="round of local training", ylabel=axis)
+    figures.legend(figure, known)
+    seeds = int(frame["n"].max())
+    band = f"Line and band: mean and ± one sample standard deviation over {seeds} seeds, first fold."
+    alone = "One seed, so no spread is given; first fold."
+    return figure, (meaning, band if seeds > 1 else alone)
 
 
 DIVERGENCES = {

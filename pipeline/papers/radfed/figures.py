@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fedcore.errors import DataError
-from fedcore.lazy import Figure, matplotlib, pd
+from fedcore.lazy import pd, seaborn
 from pipeline.papers.radfed.divergence import DIVERGENCES
 from pipeline.papers.radfed.heterogeneity import HETEROGENEITY
 from pipeline.papers.radfed.seeds import SEEDS
 from pipeline.papers.radfed.settings import SETTINGS, whole
 from pipeline.papers.radfed.validation import CURVES
-from pipeline.report.build_drawing import Drawing, Found
+from pipeline.report import figures
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import statistics_of
-from pipeline.report.plots import SETTINGS as STYLE
-from pipeline.report.plots import wrapped
 from pipeline.schema import PaperParams
 from pipeline.targets import Query, Target
 
@@ -33,7 +33,7 @@ def partition_queries(params: PaperParams) -> Mapping[tuple[str, str], Query]:
     return {("before", EXAMPLE): before, ("after", EXAMPLE): after}
 
 
-def draw_partition(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw_partition(found: Found) -> Picture:
     """Draw the class ratios of all clients, largest client first, before and after, and what changed.
 
     Raises:
@@ -51,25 +51,21 @@ def draw_partition(found: Found) -> tuple[pd.DataFrame, Figure]:
         clients, classes = np.indices(counts.shape).reshape(2, -1)
         cells = {"stage": stage, "client": clients, "class": classes, "rows": counts.ravel()}
         frames.append(pd.DataFrame(cells))
-    with matplotlib.rc_context(STYLE):
-        figure = matplotlib.figure.Figure(figsize=(6.7, 4.6), layout="constrained")
-        axes = figure.subplots(3, 1, sharex=True)
-        for place, (stage, label) in zip(axes, STAGES.items(), strict=False):
-            image = place.imshow(ratios[stage].T, aspect="auto", cmap="cividis", vmin=0, vmax=1)
-            place.set_title(f"{label}: C-score {scores[stage]:.3f}", loc="left")
-        change = ratios["after"] - ratios["before"]
-        bound = max(float(np.abs(change).max()), 1e-3)
-        moved = axes[-1].imshow(change.T, aspect="auto", cmap="PuOr", vmin=-bound, vmax=bound)
-        axes[-1].set_title("difference", loc="left")
-        axes[-1].set_xlabel("client, largest first")
-        for place in axes:
-            place.set_ylabel("class")
-            place.set_yticks(range(0, change.shape[1], 3))
-        figure.colorbar(image, ax=axes[:2], label="share of the client's rows")
-        figure.colorbar(moved, ax=axes[2:], label="change")
-        said = found.caption("Same sizes and same targets in both.")
-        figure.supxlabel(wrapped(said), fontsize=6, color="0.35")
-    return pd.concat(frames, ignore_index=True), figure
+    figure = figures.framed(4.6)
+    change = ratios["after"] - ratios["before"]
+    bound = max(float(np.abs(change).max()), 1e-3)
+    panels = {
+        f"{label}: C-score {scores[stage]:.3f}": (ratios[stage], "cividis", 0, 1, "share of rows")
+        for stage, label in STAGES.items()
+    } | {"difference": (change, "PuOr", -bound, bound, "change")}
+    grid = figure.subplots(3, 1, sharex=True)
+    for axes, (title, (values, colours, low, high, bar)) in zip(grid, panels.items(), strict=True):
+        own: Any = {"cmap": colours, "vmin": low, "vmax": high, "cbar_kws": {"label": bar}}
+        seaborn.heatmap(values.T, ax=axes, **own, xticklabels="auto", yticklabels=3, rasterized=True)
+        axes.set_title(title, loc="left")
+        axes.set_ylabel("class")
+    grid[-1].set_xlabel("client, largest first")
+    return Picture(pd.concat(frames, ignore_index=True), figure, ("Same sizes and same targets in both.",))
 
 
 FIGURES: Mapping[str, Target] = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from fedcore.lazy import Axes, Figure, matplotlib, pd
+from fedcore.lazy import Axes, pd, seaborn
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
-from pipeline.report import plots, style
-from pipeline.report.build_drawing import Drawing, Found
+from pipeline.report import figures, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, PlannedRun, Query
@@ -68,51 +69,40 @@ def numbers(found: Found) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
-    """Draw a box and the single runs for each method, a panel a data set."""
+def draw(found: Found) -> Picture:
+    """Draw a box and the single runs for each method, one panel per data set."""
     frame = numbers(found)
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 5.2), layout="constrained")
-        panels = made.subplots(2, 3)
-        for axes, key in zip(panels.flat, SHOWN, strict=False):
-            own = frame[frame["column"] == key]
-            _boxes(axes, own)
-            one = SETTINGS[key]
-            axes.set_title(f"{one.label}, fold {own['fold'].iloc[0]}")
-            axes.set_ylabel(f"test {METRICS[one.metric]} (%)")
-        for axes in panels.flat[len(SHOWN) :]:
-            axes.set_visible(False)
-        runs = int(frame["seeds"].max())
-        caption = found.caption(
-            f"A mark is a run, a box spans the quartiles of a method's {runs} seed{'s' * (runs > 1)}, its "
-            "line is the median, and whiskers end at the extremes. The fold is the one whose gap between "
-            "RADFed and FedAvg is closest to the mean gap of all folds that ran."
-        )
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return frame, made
+    figure = figures.framed(5.2)
+    panels = figure.subplots(2, 3)
+    for axes, key in zip(panels.flat, SHOWN, strict=False):
+        own, setting = frame[frame["column"] == key], SETTINGS[key]
+        _boxes(axes, own)
+        axes.set_title(f"{setting.label}, fold {own['fold'].iloc[0]}")
+        axes.set_ylabel(f"test {METRICS[setting.metric]} (%)")
+    for axes in panels.flat[len(SHOWN) :]:
+        axes.set_visible(False)
+    runs = int(frame["seeds"].max())
+    sentence = (
+        f"A mark is a run, a box spans the quartiles of a method's {runs} seed{'s' * (runs > 1)}, its "
+        "line is the median, and whiskers end at the extremes. The fold is the one whose gap between "
+        "RADFed and FedAvg is closest to the mean gap of all folds that ran."
+    )
+    return Picture(frame, figure, (sentence,))
 
 
 def _boxes(axes: Axes, own: pd.DataFrame) -> None:
-    names = list(own["row"])
-    for place, (name, text) in enumerate(zip(names, own["scores"], strict=True)):
-        values, look = [float(value) for value in text.split()], style.look(name, names)
-        if not values:
-            continue
-        axes.boxplot(
-            [values],
-            positions=[place],
-            widths=0.6,
-            whis=(0, 100),
-            showfliers=False,
-            patch_artist=True,
-            boxprops={"facecolor": look.colour, "alpha": 0.25, "edgecolor": look.colour},
-            medianprops={"color": look.colour},
-            whiskerprops={"color": look.colour},
-            capprops={"color": look.colour},
-        )
-        axes.plot([place] * len(values), values, look.marker, color=look.colour, linestyle="", alpha=0.8)
-    axes.set_xticks(range(len(names)), [style.label(name) for name in names], rotation=90)
-    axes.grid(alpha=0.25, linewidth=0.5, axis="y")
+    known = style.looks(own["row"])
+    scores = own.assign(score=own["scores"].str.split()).explode("score", ignore_index=True)
+    scores = scores.astype({"score": float})
+    colours = {row: one.colour for row, one in known.items()}
+    same: Any = {"x": "row", "y": "score", "hue": "row", "order": list(known), "palette": colours, "ax": axes}
+    seaborn.boxplot(scores, **same, whis=(0, 100), showfliers=False, width=0.6, fill=False, legend=False)
+    for row, one in known.items():
+        dots = scores[scores["row"] == row]
+        seaborn.stripplot(dots, **same, marker=one.marker, size=3.5, jitter=False, alpha=0.8, legend=False)
+    axes.set_xticks(range(len(known)), [one.label for one in known.values()], rotation=90)
+    axes.set_xlabel("")
+    axes.grid(visible=False, axis="x")
 
 
 SEEDS = Drawing(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedcore.lazy import Axes, Figure, matplotlib, pd
-from pipeline.report import plots, style
-from pipeline.report.build_drawing import Drawing, Found
+from fedcore.lazy import Axes, pd, seaborn
+from pipeline.report import figures, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import final_of, history_of, timing_of
 from pipeline.report.spread import line
+from pipeline.report.style import Look
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, PlannedRun, Query
 
@@ -111,80 +112,84 @@ def machines(found: Found) -> str:
     return f"Timed on: {'; '.join(kinds)}." if kinds else "No round was timed."
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw(found: Found) -> Picture:
     """Draw bars of rounds to each level above, and bars of a round's time below."""
     frame = numbers(found)
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 5.4), layout="constrained")
-        grid = made.subplots(2, 2)
-        for axes, (data, label) in zip(grid[0], DATASETS.items(), strict=True):
-            done = int(history_of(found.cells[BASE, f"{data}-sim0"][0], found.root)["round"].max())
-            columns = [f"rounds{share}-{data}" for share in LEVELS]
-            own = frame[frame["column"].isin(columns)].groupby("column", sort=False)["accuracy"].max()
-            axes.set_title(f"{label}, {SPLITS['sim0']}")
-            if own.isna().any():
-                axes.text(0.5, 0.5, NEVER, ha="center", transform=axes.transAxes)
-                axes.set_xticks([])
-                axes.set_yticks([])
-                continue
-            bars(axes, frame, columns, [f"{own[column]:.1f}%" for column in columns], limit=done)
-            axes.set_xlabel("test accuracy to reach")
-        for axes, (data, label) in zip(grid[1], DATASETS.items(), strict=True):
-            bars(axes, frame, [f"seconds-{data}-{split}" for split in SPLITS], list(SPLITS.values()))
-            axes.set_title(label)
-        grid[0, 0].set_ylabel("communication rounds")
-        grid[1, 0].set_ylabel("seconds a round")
-        handles, labels = grid[1, 0].get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside upper center", ncols=len(labels))
-        shares = ", ".join(map(str, LEVELS[:-1]))
-        caption = found.caption(
-            f"Above: the first round that has come {shares} or {LEVELS[-1]}% of the way from the initial "
-            "test accuracy to FedAvg's best (means over seeds). A dashed bar: no seed reached it in the "
-            "rounds that ran; m of n: so many seeds reached it, whose mean the bar is.",
-            "Below: the median time of a round without measuring, clients one after another.",
-            "Bars and whiskers: mean and ± one sample standard deviation over seeds.",
-            machines(found),
-            "Runs may have shared the machine with others.",
-        )
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return frame, made
+    known = style.looks(frame["row"].unique())
+    figure = figures.framed(5.4)
+    grid = figure.subplots(2, 2)
+    for axes, (data, label) in zip(grid[0], DATASETS.items(), strict=True):
+        done = int(history_of(found.cells[BASE, f"{data}-sim0"][0], found.root)["round"].max())
+        columns = [f"rounds{share}-{data}" for share in LEVELS]
+        own = frame[frame["column"].isin(columns)].groupby("column", sort=False)["accuracy"].max()
+        axes.set_title(f"{label}, {SPLITS['sim0']}")
+        if own.isna().any():
+            axes.text(0.5, 0.5, NEVER, ha="center", transform=axes.transAxes)
+            axes.set(xticks=[], yticks=[])
+            continue
+        bars(axes, frame, columns, [f"{own[column]:.1f}%" for column in columns], known, limit=done)
+        axes.set_xlabel("test accuracy to reach")
+    for axes, (data, label) in zip(grid[1], DATASETS.items(), strict=True):
+        bars(axes, frame, [f"seconds-{data}-{split}" for split in SPLITS], list(SPLITS.values()), known)
+        axes.set_title(label)
+    grid[0, 0].set_ylabel("communication rounds")
+    grid[1, 0].set_ylabel("seconds per round")
+    figures.legend(figure, known)
+    shares = ", ".join(map(str, LEVELS[:-1]))
+    sentences = (
+        f"Above: the first round that has come {shares} or {LEVELS[-1]}% of the way from the initial "
+        "test accuracy to FedAvg's best (means over seeds). A dashed bar: no seed reached it in the "
+        "rounds that ran; m of n: the bar is the mean of the m of n seeds that reached it.",
+        "Below: the median time of a round without measuring, clients one after another.",
+        "Bars and whiskers: mean and ± one sample standard deviation over seeds.",
+        machines(found),
+        "Runs may have shared the machine with others.",
+    )
+    return Picture(frame, figure, sentences)
 
 
 def bars(
-    axes: Axes, frame: pd.DataFrame, columns: Sequence[str], ticks: Sequence[str], limit: float = math.nan
+    axes: Axes,
+    frame: pd.DataFrame,
+    columns: Sequence[str],
+    ticks: Sequence[str],
+    known: Mapping[str, Look],
+    limit: float = math.nan,
 ) -> None:
-    """Draw a bar an algorithm in each column, an open one up to ``limit`` where no run has a number."""
+    """Draw one bar per algorithm in each column, an open one up to ``limit`` where no run has a number."""
     own = frame[frame["column"].isin(columns)]
-    rows = list(dict.fromkeys(own["row"]))
-    width = 0.85 / len(rows)
-    for place, row in enumerate(rows):
-        look = style.look(row, rows)
-        lines = own[own["row"] == row].set_index("column").loc[list(columns)]
-        x = [at + width * (place - (len(rows) - 1) / 2) for at in range(len(columns))]
-        axes.bar(
-            x,
-            lines["mean"],
-            0.9 * width,
-            yerr=lines["std"].fillna(0),
-            color=look.colour,
-            label=look.label,
-            error_kw={"elinewidth": 0.8, "capsize": 1.5, "ecolor": "0.45"},
-        )
-        for at, one in zip(x, lines.itertuples(), strict=True):
-            if one.n == 0 and not math.isnan(limit):
-                axes.bar(at, limit, 0.9 * width, fill=False, edgecolor=look.colour, linestyle="--")
-                axes.text(at, limit / 2, "not reached", **SMALL, va="center")
-            elif one.n < one.seeds:
-                top = one.mean + (0 if math.isnan(one.std) else one.std)
-                axes.text(at, top, f" {one.n} of {one.seeds}", **SMALL, va="bottom")
+    seaborn.barplot(
+        own,
+        x="column",
+        y="mean",
+        hue="row",
+        order=columns,
+        hue_order=list(known),
+        palette={row: one.colour for row, one in known.items()},
+        saturation=1,
+        errorbar=None,
+        legend=False,
+        ax=axes,
+    )
+    width = 0.8 / len(known)
+    for row, column, mean, std, n, seeds in own[["row", "column", "mean", "std", "n", "seeds"]].to_numpy():
+        at = columns.index(column) + width * ([*known].index(row) - (len(known) - 1) / 2)
+        whisker = 0.0 if math.isnan(std) else std
+        if n:
+            axes.errorbar(at, mean, whisker, color="0.45", elinewidth=0.8, capsize=1.5)
+        elif not math.isnan(limit):
+            axes.bar(at, limit, width, fill=False, edgecolor=known[row].colour, linestyle="--")
+            axes.text(at, limit / 2, "not reached", **SMALL, va="center")
+        if 0 < n < seeds:
+            axes.text(at, mean + whisker, f" {n} of {seeds}", **SMALL, va="bottom")
     axes.set_xticks(range(len(columns)), list(ticks))
-    axes.grid(alpha=0.25, linewidth=0.5, axis="y")
-    axes.set_axisbelow(True)
+    axes.set(xlabel="", ylabel="")
+    axes.grid(visible=False, axis="x")
     if math.isnan(limit):
         axes.set_ylim(bottom=0)
     else:
         axes.set_ylim(0, 1.2 * limit)
-        plots.whole_numbers(axes.yaxis)
+        figures.whole_numbers(axes.yaxis)
 
 
 EFFICIENCY = Drawing(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from fedcore.errors import DataError
-from fedcore.lazy import Figure, matplotlib, pd
-from pipeline.report import plots, style
-from pipeline.report.build_drawing import Drawing, Found
+from fedcore.lazy import pd, seaborn
+from pipeline.report import figures, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import final_of, summary_of
 from pipeline.report.spread import line
 from pipeline.schema import PaperParams
@@ -66,44 +68,33 @@ def numbers(found: Found) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
-    """Draw a dot a client, of the first seed, and a ring around the worst."""
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 2.9), layout="constrained")
-        for axes, (data, label) in zip(made.subplots(1, 2), DATASETS.items(), strict=True):
-            for place, name in enumerate(METHODS):
-                measured = clients_of(found.cells[name, data][0], found.root)
-                if measured is None:
-                    words = {"ha": "center", "transform": axes.get_xaxis_transform()}
-                    axes.text(place, 0.5, "diverged", **words)
-                    continue
-                look, low = style.look(name), worst(measured)
-                order = {client: at for at, client in enumerate(measured.index)}
-                x = [place + 0.6 * (at / max(1, len(measured) - 1) - 0.5) for at in order.values()]
-                axes.plot(x, measured, look.marker, color=look.colour, linestyle="", label=look.label)
-                axes.plot(
-                    [x[order[client]] for client in low.index],
-                    low,
-                    "o",
-                    markersize=9,
-                    markerfacecolor="none",
-                    color=MARK,
-                    label="worst tenth" if place else None,
-                )
-                axes.hlines(measured.mean(), place - 0.35, place + 0.35, color=look.colour, linewidth=0.8)
-            axes.set_xticks(range(len(METHODS)), [style.label(name) for name in METHODS])
-            axes.set_title(label)
-            axes.set_ylabel("test accuracy of a client (%)")
-            axes.grid(alpha=0.25, linewidth=0.5, axis="y")
-        first = found.cells["fedavg", "mnist"][0].seed
-        bare = max(clients_without_score(run, found.root) for runs in found.cells.values() for run in runs)
-        caption = found.caption(
-            f"A dot is a client under the final global model, seed {first}; a line is the mean over clients, "
-            "a red ring marks the worst tenth. A client is tested on all test rows, weighted to its labels.",
-            f"Up to {bare} clients of a run have no label that a test row has, so no score." if bare else "",
-        )
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return numbers(found), made
+def draw(found: Found) -> Picture:
+    """Draw one dot per client, of the first seed, and a ring around the worst."""
+    figure = figures.framed(2.9)
+    for axes, (data, label) in zip(figure.subplots(1, 2), DATASETS.items(), strict=True):
+        for place, name in enumerate(METHODS):
+            measured = clients_of(found.cells[name, data][0], found.root)
+            if measured is None:
+                words = {"ha": "center", "transform": axes.get_xaxis_transform()}
+                axes.text(place, 0.5, "diverged", **words)
+                continue
+            colour, marker = style.look(name).colour, style.look(name).marker
+            x = pd.Series(np.linspace(place - 0.3, place + 0.3, len(measured)), measured.index)
+            low = worst(measured).index
+            seaborn.scatterplot(x=x, y=measured, color=colour, marker=marker, s=12, linewidth=0, ax=axes)
+            axes.plot(x[low], measured[low], "o", markersize=9, markerfacecolor="none", color=MARK)
+            axes.hlines(measured.mean(), place - 0.35, place + 0.35, color=colour, linewidth=0.8)
+        axes.set_xticks(range(len(METHODS)), [style.label(name) for name in METHODS])
+        axes.set(title=label, xlabel="", ylabel="test accuracy of a client (%)")
+        axes.grid(visible=False, axis="x")
+    first = found.cells["fedavg", "mnist"][0].seed
+    bare = max(clients_without_score(run, found.root) for runs in found.cells.values() for run in runs)
+    sentences = (
+        f"A dot is a client under the final global model, seed {first}; a line is the mean over clients, "
+        "a red ring marks the worst tenth. A client is tested on all test rows, weighted to its labels.",
+        f"Up to {bare} clients of a run have no label that a test row has, so no score." if bare else "",
+    )
+    return Picture(numbers(found), figure, sentences)
 
 
 FAIRNESS = Drawing(

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from fedcore.lazy import Figure, matplotlib, pd, sklearn
-from pipeline.report import plots
-from pipeline.report.build_drawing import Drawing, Found
+from fedcore.lazy import pd, sklearn
+from pipeline.report import figures
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import kept_of
 from pipeline.report.spread import line
+from pipeline.report.style import Look
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, PlannedRun, Query
 
@@ -102,60 +103,34 @@ def numbers(found: Found) -> pd.DataFrame:
     )
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
-    """Draw the t-SNE of the first seed's features: a colour a client, a marker a class."""
-    frame = numbers(found)
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 3.6), layout="constrained")
-        for axes, (split, title) in zip(made.subplots(1, 2), SPLITS.items(), strict=True):
-            run = found.cells[METHOD, split][0]
-            points = points_of(run, found.root)
-            axes.set_title(title)
-            axes.set_xticks([])
-            axes.set_yticks([])
-            if points is None:
-                axes.text(0.5, 0.5, "diverged", ha="center", transform=axes.transAxes)
-                continue
-            place = flat(points.features)
-            clients = clients_of(points.client, points.label)
-            for colour, client in zip(COLOURS, clients, strict=False):
-                for label, (_, marker) in LABELS.items():
-                    own = (points.client == client) & (points.label == label)
-                    axes.scatter(
-                        *place[own].T,
-                        s=11,
-                        marker=marker,
-                        facecolors="none",
-                        edgecolors=colour,
-                        linewidths=0.7,
-                    )
-            axes.legend(
-                [
-                    matplotlib.lines.Line2D([], [], marker="o", linestyle="", color=c)
-                    for c in COLOURS[: len(clients)]
-                ],
-                [f"client {client}" for client in clients],
-                fontsize=6.5,
-                loc="upper center",
-                bbox_to_anchor=(0.5, 0.0),
-                ncols=3,
-                columnspacing=1.0,
-                handletextpad=0.1,
-            )
-        grey = [
-            matplotlib.lines.Line2D([], [], marker=m, linestyle="", color="0.3", fillstyle="none")
-            for _, m in LABELS.values()
-        ]
-        made.legend(grey, [name for name, _ in LABELS.values()], loc="outside upper center", ncols=3)
-        caption = found.caption(
-            f"t-SNE (perplexity {PERPLEXITY:g}, started from PCA) of up to {ROWS} training rows of a client, "
-            "those of classes 0 to 2, each under the client's own model after the last round's local steps, "
-            f"seed {found.cells[METHOD, 'sim0'][0].seed}; colours are clients, markers are classes.",
-            "The three clients are those with most rows of class 0, 1 and 2, so with non-IID data they "
-            "differ in their classes too. Each panel has axes of its own.",
-        )
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return frame, made
+def draw(found: Found) -> Picture:
+    """Draw the t-SNE of the first seed's features: one colour per client, one marker per class."""
+    figure = figures.framed(3.6)
+    for axes, (split, title) in zip(figure.subplots(1, 2), SPLITS.items(), strict=True):
+        points = points_of(found.cells[METHOD, split][0], found.root)
+        axes.set(title=title, xticks=[], yticks=[])
+        if points is None:
+            axes.text(0.5, 0.5, "diverged", ha="center", transform=axes.transAxes)
+            continue
+        x, y = flat(points.features).T
+        clients = clients_of(points.client, points.label)
+        for colour, client in zip(COLOURS, clients, strict=False):
+            for label, (_, marker) in LABELS.items():
+                own = (points.client == client) & (points.label == label)
+                look = {"facecolors": "none", "edgecolors": colour, "linewidths": 0.7, "marker": marker}
+                axes.scatter(x[own], y[own], s=11, **look)
+        dots = {f"client {client}": Look("", c, "o", "") for c, client in zip(COLOURS, clients, strict=False)}
+        figures.legend(axes, dots, across=3, loc="upper center", bbox_to_anchor=(0.5, 0.0), fontsize=6.5)
+    classes = {name: Look("", "0.3", marker, "") for name, marker in LABELS.values()}
+    figures.legend(figure, classes, across=3, filled=False)
+    sentences = (
+        f"t-SNE (perplexity {PERPLEXITY:g}, started from PCA) of up to {ROWS} training rows of a client, "
+        "those of classes 0 to 2, each under the client's own model after the last round's local steps, "
+        f"seed {found.cells[METHOD, 'sim0'][0].seed}; colours are clients, markers are classes.",
+        "The three clients are those with most rows of class 0, 1 and 2, so with non-IID data they "
+        "differ in their classes too. Each panel has axes of its own.",
+    )
+    return Picture(numbers(found), figure, sentences)
 
 
 VISUALISED = Drawing(

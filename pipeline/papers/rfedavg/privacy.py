@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from fedcore.lazy import Figure, matplotlib, pd
-from pipeline.report import plots, spread, style
-from pipeline.report.build_drawing import Drawing, Found
+from typing import TYPE_CHECKING
+
+from pipeline.report import figures, spread, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
+from pipeline.report.style import Look
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Query
+
+if TYPE_CHECKING:
+    pass
 
 METHOD = "rfedavg_plus"
 SIGMAS = (0, 1, 5, 10, 50)
@@ -29,33 +34,19 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     }
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw(found: Found) -> Picture:
     """Draw accuracy over rounds, a curve for each strength."""
     frame = spread.by_round(found.cells, "test_accuracy", 100.0, found.root)
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(3.6, 3.2), layout="constrained")
-        axes = made.subplots()
-        for sigma, colour, marker in zip(SIGMAS, COLOURS, MARKERS, strict=True):
-            line = frame[frame["row"] == row(sigma)]
-            low, high = (line["mean"] + sign * line["std"].fillna(0) for sign in (-1, 1))
-            every = max(1, len(line) // plots.MARKS)
-            axes.plot(
-                line["round"],
-                line["mean"],
-                color=colour,
-                marker=marker,
-                markevery=every,
-                label=f"σ = {sigma}{style.mark(row(sigma))}",
-            )
-            axes.fill_between(line["round"], low, high, color=colour, alpha=0.15, linewidth=0)
-        plots.whole_numbers(axes.xaxis)
-        axes.set_xlabel("communication round")
-        axes.set_ylabel("test accuracy (%)")
-        axes.grid(alpha=0.25, linewidth=0.5)
-        axes.legend()
-        caption = found.caption("Line and band: mean and ± one sample standard deviation over seeds.")
-        made.supxlabel(plots.wrapped(caption, 74), fontsize=6, color="0.35")
-    return frame, made
+    known = {
+        row(sigma): Look(f"σ = {sigma}{style.mark(row(sigma))}", colour, marker)
+        for sigma, colour, marker in zip(SIGMAS, COLOURS, MARKERS, strict=True)
+    }
+    figure = figures.framed(3.5, figures.NARROW)
+    axes = figure.subplots()
+    figures.curves(axes, frame, known)
+    axes.set_ylabel("test accuracy (%)")
+    figures.legend(figure, known, across=3)
+    return Picture(frame, figure, (figures.BAND,))
 
 
 PRIVACY = Drawing(

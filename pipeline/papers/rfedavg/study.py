@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedcore.lazy import Figure, matplotlib, pd
-from pipeline.report import plots, spread, style
-from pipeline.report.build_drawing import Drawing, Found
+from pipeline.report import figures, spread, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, Query
+
+if TYPE_CHECKING:
+    pass
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 LAMBDA = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -65,37 +67,23 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     }
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
+def draw(found: Found) -> Picture:
     """Draw accuracy over each parameter."""
     frame = spread.over_seeds(found.cells, spread.accuracy(found.root))
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 5.0), layout="constrained")
-        for axes, (panel, label) in zip(made.subplots(2, 2).flat, PANELS.items(), strict=True):
-            own = frame[frame["column"].str.startswith(f"{panel}_")]
-            values = {float(column.split("_")[1]) for column in own["column"]}
-            for name in METHODS:
-                line, look = own[own["row"] == name], style.look(name)
-                axes.errorbar(
-                    [float(column.split("_")[1]) for column in line["column"]],
-                    line["mean"],
-                    yerr=line["std"].fillna(0),
-                    color=look.colour,
-                    marker=look.marker,
-                    linestyle=look.line,
-                    label=look.label,
-                    capsize=2,
-                )
-            axes.set_xscale("log")
-            axes.set_xticks(sorted(values), map(_short, sorted(values)))
-            axes.minorticks_off()
-            axes.set_xlabel(label)
-            axes.set_ylabel("test accuracy (%)")
-            axes.grid(alpha=0.25, linewidth=0.5)
-        handles, labels = axes.get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside upper center", ncols=len(labels))
-        caption = found.caption("Mean and ± one sample standard deviation over seeds, after the last round.")
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return frame, made
+    names = frame["column"].str.rsplit("_", n=1, expand=True)
+    points = frame.assign(panel=names[0], value=names[1].astype(float))
+    figure, known = figures.framed(5.0), style.looks(METHODS)
+    for axes, (panel, label) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
+        own = points[points["panel"] == panel]
+        axes.set_xscale("log")
+        figures.curves(axes, own, known, x="value", whiskers=True)
+        values = sorted(own["value"].unique())
+        axes.set_xticks(values, map(_short, values))
+        axes.minorticks_off()
+        axes.set(xlabel=label, ylabel="test accuracy (%)")
+    figures.legend(figure, known)
+    said = "Mean and ± one sample standard deviation over seeds, after the last round."
+    return Picture(frame, figure, (said,))
 
 
 def _short(value: float) -> str:

@@ -26,13 +26,14 @@ from numpy.typing import NDArray
 
 from fedcore.data import Source
 from fedcore.errors import DataError
-from fedcore.lazy import Axes, Figure, matplotlib, pd
+from fedcore.lazy import Axes, pd
 from fedcore.options import validate
 from fedcore.registry import find
-from pipeline.report import plots, style
-from pipeline.report.build_drawing import Drawing, Found
+from pipeline.report import figures, style
+from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import kept_of
 from pipeline.report.spread import line
+from pipeline.report.style import Look
 from pipeline.schema import PaperParams
 from pipeline.targets import Cell, PlannedRun, Query
 
@@ -200,60 +201,51 @@ def numbers(found: Found) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def draw(found: Found) -> tuple[pd.DataFrame, Figure]:
-    """Draw the errors over time, one panel an objective, with a line that falls as 1/T."""
+def draw(found: Found) -> Picture:
+    """Draw the errors over time, one panel per objective, with a line that falls as 1/T."""
     frame = numbers(found)
     run = found.cells[METHODS[-1], "convex"][0]
-    with matplotlib.rc_context(plots.SETTINGS):
-        made = matplotlib.figure.Figure(figsize=(6.7, 3.6), layout="constrained")
-        panels = made.subplots(1, 2, sharey=True)
-        for axes, (name, label) in zip(panels, OBJECTIVES.items(), strict=True):
-            panel(axes, run, frame, name)
-            axes.set_title(f"F: {label}")
-            axes.set_xlabel("gradient steps, t + γ - E")
-        panels[0].set_ylabel("F(w) - F*")
-        handles, labels = panels[0].get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside upper center", ncols=len(labels))
-        training, weight = run.spec["training"], run.spec["algorithm"]["lambda"]
-        caption = found.caption(
-            "Softmax regression whose features are its outputs, with an L2 penalty "
-            f"(μ = {training['weight_decay']:g}), λ = {weight:g}, {len(clients_of(run))} clients, "
-            f"E = {training['local_steps']}, batches of {training['batch_size']}, η = 2/(μ(γ + t)), "
-            f"γ = {training['lr_schedule']['offset']:g} (8κ is at most {8 * condition(run):.1f}).",
-            "Left: F holds what local steps descend in the mean: half of eq. (3)'s regulariser, as others' "
-            "features are constants in a client's gradient, and the variance of a batch's mean feature. "
-            "Right: F is eq. (3), that of Theorems 1 and 2. FedAvg has no regulariser, so both are the same.",
-            "F* by Newton's method. Slope: log error over log time, without the first fifth of the rounds.",
-            "Line: mean over seeds; band: from the smallest to the largest.",
-        )
-        made.supxlabel(plots.wrapped(caption), fontsize=6, color="0.35")
-    return frame, made
+    figure, known = figures.framed(3.6), style.looks(METHODS)
+    for axes, (name, label) in zip(figure.subplots(1, 2, sharey=True), OBJECTIVES.items(), strict=True):
+        panel(axes, run, frame, name)
+        axes.set(title=f"F: {label}", xlabel="gradient steps, t + γ - E", ylabel="F(w) - F*")
+        axes.label_outer()
+    figures.legend(figure, known | {"1/T": Look("falls as 1/T", "0.4", "", ":")})
+    training, weight = run.spec["training"], run.spec["algorithm"]["lambda"]
+    sentences = (
+        "Softmax regression whose features are its outputs, with an L2 penalty "
+        f"(μ = {training['weight_decay']:g}), λ = {weight:g}, {len(clients_of(run))} clients, "
+        f"E = {training['local_steps']}, batches of {training['batch_size']}, η = 2/(μ(γ + t)), "
+        f"γ = {training['lr_schedule']['offset']:g} (8κ is at most {8 * condition(run):.1f}).",
+        "Left: F holds what local steps descend in the mean: half of eq. (3)'s regulariser, as others' "
+        "features are constants in a client's gradient, and the variance of a batch's mean feature. "
+        "Right: F is eq. (3), that of Theorems 1 and 2. FedAvg has no regulariser, so both are the same.",
+        "F* by Newton's method. Slope: log error over log time, without the first fifth of the rounds.",
+        "Line: mean over seeds; band: from the smallest to the largest.",
+    )
+    return Picture(frame, figure, sentences)
 
 
 def panel(axes: Axes, run: PlannedRun, frame: pd.DataFrame, name: str) -> None:
     """Draw the errors in one objective, and their slopes in words."""
     own = frame[frame["column"] == name]
+    own = own.assign(time=time_of(run, own["round"].to_numpy()))
     slopes = frame[frame["column"] == SLOPES[name]].set_index("row")["mean"]
-    for row in METHODS:
-        line, look = own[own["row"] == row], style.look(row)
-        time = time_of(run, line["round"].to_numpy())
-        axes.plot(time, line["mean"], color=look.colour, linestyle=look.line, label=look.label)
-        axes.fill_between(time, line["low"], line["high"], color=look.colour, alpha=0.15, linewidth=0)
-    base = own[own["row"] == METHODS[0]]
-    if not base.empty:
-        time = time_of(run, base["round"].to_numpy())
-        scale = 3 * float(base["mean"].iloc[-1]) * time[-1]
-        late = time >= np.sqrt(time[0] * time[-1])
-        axes.plot(time[late], scale / time[late], color="0.4", linestyle=":", label="falls as 1/T")
-    words = "\n".join(f"{style.label(row)}: slope {slopes[row]:.2f}" for row in METHODS)
-    axes.text(0.03, 0.04, words, transform=axes.transAxes, fontsize=6.5, va="bottom")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    figures.curves(axes, own, style.looks(METHODS), x="time", marks=0)
+    base = own[own["row"] == METHODS[0]]
+    if not base.empty:
+        time = base["time"].to_numpy()
+        scale = 3 * float(base["mean"].iloc[-1]) * time[-1]
+        late = time >= np.sqrt(time[0] * time[-1])
+        axes.plot(time[late], scale / time[late], color="0.4", linestyle=":")
+    words = "\n".join(f"{style.label(row)}: slope {slopes[row]:.2f}" for row in METHODS)
+    axes.text(0.03, 0.04, words, transform=axes.transAxes, fontsize=6.5, va="bottom")
     low, high = axes.get_xlim()
     axes.set_xticks([tick for tick in TICKS if low <= tick <= high], minor=False)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter("")
-    axes.grid(alpha=0.25, linewidth=0.5)
 
 
 THEORY = Drawing(

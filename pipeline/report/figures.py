@@ -1,0 +1,141 @@
+"""The frame of all figures: one style, lines with bands, a legend above, the caption below."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Any
+
+from fedcore.lazy import Axes, Figure, matplotlib, pd, seaborn
+from pipeline.report.style import Look
+
+STYLE: Any = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 8,
+    "font.size": 8,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "pdf.fonttype": 42,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "fedrepro",
+}
+WIDE, NARROW = 6.7, 3.6
+MARKS = 8
+BAND = "Line and band: mean and ± one sample standard deviation over seeds."
+LETTERS_PER_INCH = 22.4
+
+
+def styled() -> AbstractContextManager[None]:
+    """Return a context in which figures are drawn and written in the common style."""
+    return matplotlib.rc_context(STYLE)
+
+
+def framed(height: float, width: float = WIDE) -> Figure:
+    """Return an empty figure of this size in inches."""
+    return matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+
+
+def captioned(figure: Figure, caption: str) -> Figure:
+    """Print a caption small below the axes, in lines that fit the width; $ starts no formula."""
+    lines = textwrap.wrap(caption, round(LETTERS_PER_INCH * figure.get_figwidth()))
+    figure.supxlabel("\n".join(lines).replace("$", r"\$"), fontsize=6, color="0.35")
+    return figure
+
+
+def save(figure: Figure, outputs: Mapping[str, Path | IO[bytes]]) -> None:
+    """Write a figure as svg, pdf and png, as far as asked for, without the time of day in it."""
+    dates: Mapping[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+    with styled():
+        for form in dates.keys() & outputs.keys():
+            figure.savefig(outputs[form], format=form, metadata=dates[form])
+
+
+def curves(
+    axes: Axes,
+    frame: pd.DataFrame,
+    known: Mapping[str, Look],
+    x: str = "round",
+    marks: int = MARKS,
+    marked: pd.Series[bool] | None = None,
+    whiskers: bool = False,
+) -> None:
+    """Draw a line, its markers and a band for each row of a tidy frame.
+
+    Args:
+        axes: where to draw.
+        frame: lines of ``row``, ``x``, ``mean``, and ``std`` or ``low`` and ``high``.
+        known: how each row looks.
+        x: the column from left to right.
+        marks: about how many markers a line has.
+        marked: which lines of the frame have a marker, in place of every so many.
+        whiskers: a marker at each number and whiskers in place of a band.
+    """
+    if "low" not in frame:
+        spread = frame["std"].fillna(0)
+        frame = frame.assign(low=frame["mean"] - spread, high=frame["mean"] + spread)
+    if marked is None:
+        marked = frame["row"].notna() if whiskers else _every_so_many(frame["row"], [*known], marks)
+    objects = seaborn.objects
+    band = objects.Range(linewidth=0.8) if whiskers else objects.Band(alpha=0.15, edgewidth=0)
+    (
+        objects.Plot(frame.assign(marked=frame["mean"].where(marked)), x=x, y="mean", color="row")
+        .add(band, ymin="low", ymax="high", legend=False)
+        .add(objects.Line(linewidth=1.2), linestyle="row", legend=False)
+        .add(objects.Dot(pointsize=3.5), y="marked", marker="row", legend=False)
+        .scale(
+            color={row: one.colour for row, one in known.items()},
+            linestyle={row: one.line for row, one in known.items()},
+            marker={row: one.marker for row, one in known.items()},
+        )
+        .theme(STYLE)
+        .on(axes)
+        .plot()
+    )
+    axes.set_ylabel("")
+    axes.margins(x=0.02)
+    if x == "round":
+        axes.set_xlabel("communication round")
+        whole_numbers(axes.xaxis)
+
+
+def legend(
+    place: Figure | Axes, known: Mapping[str, Look], across: int = 0, filled: bool = True, **options: Any
+) -> None:
+    """Say what colours, markers and lines mean: above the panels, or where ``loc`` says."""
+    handles = [
+        matplotlib.lines.Line2D(
+            [],
+            [],
+            color=one.colour,
+            linestyle=one.line,
+            marker=one.marker,
+            fillstyle="full" if filled else "none",
+            label=one.label or name,
+        )
+        for name, one in known.items()
+    ]
+    across = across or min(len(known), 6 if len(known) <= 12 else 4)
+    place.legend(handles=handles, ncols=across, **{"loc": "outside upper center"} | options)
+
+
+def whole_numbers(axis: matplotlib.axis.Axis) -> None:
+    """Put an axis's ticks at whole numbers, as for rounds."""
+    axis.set_major_locator(matplotlib.ticker.MaxNLocator("auto", integer=True))
+
+
+def _every_so_many(rows: pd.Series[str], names: list[str], marks: int) -> pd.Series[bool]:
+    """Return which lines of each row get a marker, beside those of other rows."""
+    if not marks:
+        return rows.isna()
+    lines = rows.groupby(rows, sort=False)
+    step = (lines.transform("size") // marks).clip(lower=1)
+    return lines.cumcount() % step == rows.map(names.index) % step
