@@ -31,7 +31,7 @@ STYLE: Any = {
 WIDE, NARROW = 6.7, 3.6
 MARKS = 8
 BAND = "Line and band: mean and ± one sample standard deviation over seeds."
-LETTERS_PER_INCH = 22.4
+LETTERS_PER_INCH = 21
 
 
 def styled() -> AbstractContextManager[None]:
@@ -67,6 +67,7 @@ def curves(
     marks: int = MARKS,
     marked: pd.Series[bool] | None = None,
     whiskers: bool = False,
+    log: str = "",
 ) -> None:
     """Draw a line, its markers and a band for each row of a tidy frame.
 
@@ -78,6 +79,7 @@ def curves(
         marks: about how many markers a line has.
         marked: which lines of the frame have a marker, in place of every so many.
         whiskers: a marker at each number and whiskers in place of a band.
+        log: which of the axes x and y are logarithmic.
     """
     if "low" not in frame:
         spread = frame["std"].fillna(0)
@@ -95,6 +97,7 @@ def curves(
             color={row: one.colour for row, one in known.items()},
             linestyle={row: one.line for row, one in known.items()},
             marker={row: one.marker for row, one in known.items()},
+            **dict.fromkeys(log, "log"),
         )
         .theme(STYLE)
         .on(axes)

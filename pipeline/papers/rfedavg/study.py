@@ -75,8 +75,7 @@ def draw(found: Found) -> Picture:
     figure, known = figures.framed(5.0), style.looks(METHODS)
     for axes, (panel, label) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
         own = points[points["panel"] == panel]
-        axes.set_xscale("log")
-        figures.curves(axes, own, known, x="value", whiskers=True)
+        figures.curves(axes, own, known, x="value", whiskers=True, log="x")
         values = sorted(own["value"].unique())
         axes.set_xticks(values, map(_short, values))
         axes.minorticks_off()

@@ -231,9 +231,7 @@ def panel(axes: Axes, run: PlannedRun, frame: pd.DataFrame, name: str) -> None:
     own = frame[frame["column"] == name]
     own = own.assign(time=time_of(run, own["round"].to_numpy()))
     slopes = frame[frame["column"] == SLOPES[name]].set_index("row")["mean"]
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    figures.curves(axes, own, style.looks(METHODS), x="time", marks=0)
+    figures.curves(axes, own, style.looks(METHODS), x="time", marks=0, log="xy")
     base = own[own["row"] == METHODS[0]]
     if not base.empty:
         time = base["time"].to_numpy()
