@@ -97,13 +97,12 @@ def curves(
             color={row: one.colour for row, one in known.items()},
             linestyle={row: one.line for row, one in known.items()},
             marker={row: one.marker for row, one in known.items()},
-            **dict.fromkeys(log, "log"),
         )
         .theme(STYLE)
         .on(axes)
         .plot()
     )
-    axes.set_ylabel("")
+    axes.set(ylabel="", **{f"{axis}scale": "log" for axis in log})
     axes.margins(x=0.02)
     if x == "round":
         axes.set_xlabel("communication round")
