@@ -2,9 +2,9 @@
 
 A definition is a function, a class or a constant at the top of a module. From the definitions that begin a
 job, names lead to others, through imports and attributes of modules, to all that the job can execute. What
-is hashed is the syntax of these definitions without docstrings, comments, imports and the annotations of
-functions. So a definition may move to another module, and an edit of one that a job does not use
-changes nothing; an edit of one that it does use changes the hash. Nothing is imported to find out.
+is hashed is the syntax of these definitions without docstrings, comments, imports, names of modules and the
+annotations of functions. So a definition may move to another module, and an edit of one that a job does not
+use changes nothing; an edit of one that it does use changes the hash. Nothing is imported to find out.
 """
 
 from __future__ import annotations
@@ -149,7 +149,10 @@ class _Module:
 @cache
 def _digest(module: str, name: str) -> bytes:
     """Return the hash of a definition's syntax."""
-    text = "\n".join(_text(node) for node in _module(module).definitions[name])
+    home = _module(module)
+    text = "\n".join(
+        _text(node, {**home.imports, **dict(_imported(ast.walk(node)))}) for node in home.definitions[name]
+    )
     return hashlib.sha256(text.encode()).digest()
 
 
@@ -193,13 +196,31 @@ def _paths(node: ast.AST) -> Iterator[tuple[str, ...]]:
                     yield from _paths(child)
 
 
-def _text(node: object) -> str:
-    """Return a node's syntax in a form that no version of Python changes."""
+def _text(node: object, imports: Mapping[str, str]) -> str:
+    """Return a node's syntax in a form that neither a version of Python nor a module's name changes."""
+    if isinstance(node, ast.Attribute) and _our_module(node.value, imports):
+        node = ast.Name(node.attr)
     if isinstance(node, ast.AST):
-        return f"{type(node).__name__}({','.join(f'{field}={_text(value)}' for field, value in _seen(node))})"
+        fields = ",".join(f"{field}={_text(value, imports)}" for field, value in _seen(node))
+        return f"{type(node).__name__}({fields})"
     if isinstance(node, list):
-        return f"[{','.join(map(_text, node))}]"
-    return repr(node)
+        return f"[{','.join(_text(item, imports) for item in node)}]"
+    return "module" if isinstance(node, str) and _names_module(node) else repr(node)
+
+
+def _names_module(text: str) -> bool:
+    parts = text.split(".")
+    return len(parts) > 1 and all(map(str.isidentifier, parts)) and _path(text) is not None
+
+
+def _our_module(node: ast.expr, imports: Mapping[str, str]) -> str | None:
+    """Return the module that a name with its attributes stands for, if it is one of ours."""
+    if isinstance(node, ast.Name):
+        target = imports.get(node.id, "").replace(":", ".")
+    else:
+        outer = _our_module(node.value, imports) if isinstance(node, ast.Attribute) else None
+        target = f"{outer}.{node.attr}" if outer and isinstance(node, ast.Attribute) else ""
+    return target if _path(target) else None
 
 
 def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:

@@ -88,6 +88,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
             id="an-import-moved-into-a-function",
         ),
         pytest.param(
+            {"main": MAIN.replace("parts.used", "used").replace("import parts", "import parts as _").replace(
+                "class Base", "from fedcore.parts import used\n\nclass Base"
+            )},
+            id="imported-by-name-not-by-module",
+        ),
+        pytest.param(
+            {"main": MAIN.replace("import parts", "import parts as p").replace("parts.used", "p.used")},
+            id="a-module-by-another-name",
+        ),
+        pytest.param(
             {
                 "parts": PARTS.replace("fedcore.extra", "fedcore.hub"),
                 "hub": "from fedcore.extra import SCALE, twice\n",
@@ -114,6 +124,13 @@ def test_what_changes_nothing(home: Home, sources: dict[str, str]) -> None:
 )
 def test_what_changes_the_hash(home: Home, sources: dict[str, str]) -> None:
     assert home(**sources) != home()
+
+
+def test_a_module_named_in_a_text_may_move(home: Home) -> None:
+    named = "PLACE = 'fedcore.{}'\n" + MAIN.replace("parts.used(x)", "parts.used(x), PLACE")
+    before = home(main=named.format("extra"))
+    assert before == home(main=named.format("deep"), deep="")
+    assert before != home(main=named.format("nowhere"))
 
 
 def test_a_module_used_as_a_value_counts_whole(home: Home) -> None:
