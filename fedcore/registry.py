@@ -32,6 +32,15 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
         "observer": "fedcore.observers",
     }
 )
+FOLDERS: Mapping[str, str] = MappingProxyType(
+    {
+        "algorithm": "algorithms",
+        "data": "datasets",
+        "partition": "partition",
+        "model": "models",
+        "observer": "observers",
+    }
+)
 
 
 Line = Literal["-", "--", "-.", ":", ""]
@@ -73,7 +82,7 @@ class Plugin:
 def plugins(kind: str) -> Mapping[str, Plugin]:
     """Return all plug-ins of a kind, such as ``algorithm`` (see ``PACKAGES``), by name."""
     found: dict[str, Plugin] = {}
-    for module in (*_packaged(PACKAGES[kind]), *_contributed(PACKAGES[kind])):
+    for module in (*_packaged(PACKAGES[kind]), *_contributed(FOLDERS[kind])):
         declared = (*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)]))
         for plugin in declared:
             if plugin.name in found:
@@ -101,9 +110,8 @@ def _packaged(name: str) -> Iterator[ModuleType]:
         yield importlib.import_module(f"{name}.{info.name}")
 
 
-def _contributed(name: str) -> Iterator[ModuleType]:
+def _contributed(folder: str) -> Iterator[ModuleType]:
     """Import the user's own plug-in files as ``fedcore_plugins.<folder>.<file>``."""
-    folder = name.rpartition(".")[2]
     for root in filter(None, os.environ.get("FEDCORE_PLUGINS", "").split(os.pathsep)):
         for path in sorted((Path(root) / folder).glob("*.py")):
             yield imported(f"fedcore_plugins.{folder}.{path.stem}", path)

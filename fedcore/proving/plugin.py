@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-import fedcore
 from fedcore.errors import SpecError
 from fedcore.partitioning.base import PartitionOptions
 from fedcore.recipes import AlgorithmOptions
-from fedcore.registry import PACKAGES, Plugin, imported, plugins
+from fedcore.registry import FOLDERS, PACKAGES, Plugin, imported, plugins
 
 VARIABLE = "FEDCORE_PLUGINS"
-FOLDERS: Mapping[str, str] = {kind: package.rpartition(".")[2] for kind, package in PACKAGES.items()}
 TESTED = ("algorithm", "data", "partition")
 
 
@@ -82,8 +80,7 @@ def _kind(path: Path, plugin: Plugin) -> str:
 
 def _known(path: Path, kind: str) -> bool:
     """Whether a file lies where plug-ins of its kind are looked for."""
-    roots = [
-        Path(fedcore.__file__).parent,
-        *map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))),
-    ]
-    return any((root / FOLDERS[kind]).resolve() == path.parent for root in roots)
+    packaged = map(Path, importlib.import_module(PACKAGES[kind]).__path__)
+    contributed = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
+    folders = (*packaged, *(Path(root, FOLDERS[kind]) for root in contributed))
+    return any(folder.resolve() == path.parent for folder in folders)
