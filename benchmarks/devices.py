@@ -21,7 +21,7 @@ import torch
 import typer
 from engines import CASES, Case, fedcore_round, prepared, write_federation
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.parts import Run, State
 
 ENGINES = ("autograd", "analytic", "stacked")

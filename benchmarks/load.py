@@ -132,10 +132,10 @@ def rows() -> str:
     """Deal 2,000,000 rows out in three ways."""
     import numpy as np
 
+    from fedcore.base.options import validate
+    from fedcore.base.registry import find
     from fedcore.data import Dataset, Rows
-    from fedcore.options import validate
     from fedcore.partitioning.build import make
-    from fedcore.registry import find
 
     rng = np.random.default_rng(0)
     train = Rows(rng.standard_normal((ROWS, 20), dtype=np.float32), rng.integers(0, 10, ROWS))

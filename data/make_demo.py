@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.files import atomic, sha256_file, write_json
+from fedcore.base.rng import Streams
 from fedcore.data import Source
 from fedcore.datasets import cifar10, covertype, eicu, femnist, libsvm, mnist, shakespeare
 from fedcore.download.declaration import Declaration
-from fedcore.files import atomic, sha256_file, write_json
-from fedcore.rng import Streams
 
 MOST_BYTES, MOST_IN_ALL = 3 << 20, 10 << 20
 

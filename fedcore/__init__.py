@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from fedcore.base import __version__ as __version__
+
 if sys.platform == "win32":
     raise ImportError(
         "fedcore needs Linux or macOS (it locks folders as POSIX systems do); on Windows use WSL 2"
@@ -17,7 +19,6 @@ if sys.platform == "win32":
 if TYPE_CHECKING:
     from fedcore.runner import Result, run
 
-__version__ = "0.1.0"
 __all__ = ["Result", "run"]
 
 

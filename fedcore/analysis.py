@@ -13,8 +13,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.lazy import torch
 from fedcore.discrepancy import mmd
-from fedcore.lazy import torch
 
 Array = NDArray[np.floating]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fedcore import failures
+from fedcore.base.errors import CheckpointError, FedcoreError, SpecError, say
+from fedcore.base.files import exclusive, read_json, write_text
+from fedcore.base.options import shown
 from fedcore.data import Source
-from fedcore.errors import CheckpointError, FedcoreError, SpecError, say
-from fedcore.files import exclusive, read_json, write_text
 from fedcore.integrity import CHECKPOINT, finished
-from fedcore.options import shown
 from fedcore.progress import RECORD, repeat, tracked
 from fedcore.runner import Settings, run
 from fedcore.spec import parse

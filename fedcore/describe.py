@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from fedcore.errors import SpecError
-from fedcore.options import Options, nearest, validate
+from fedcore.base.errors import SpecError
+from fedcore.base.options import Options, nearest, validate
+from fedcore.base.registry import PACKAGES, Plugin, plugins
 from fedcore.parts import Part, Recipe
-from fedcore.registry import PACKAGES, Plugin, plugins
 from fedcore.spec import Spec
 
 KINDS = {

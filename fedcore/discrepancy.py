@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 
 Discrepancy = Literal["kernel", "mean"]
 

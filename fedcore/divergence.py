@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import nan
 
 from fedcore.analysis import divergence_from_centralised, divergence_of_updates
-from fedcore.errors import SpecError
-from fedcore.lazy import Tensor, torch
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, torch
 from fedcore.parts import Job, Part, Plan, Run, State, Upload
 from fedcore.schedule.centralised import train_pooled
 

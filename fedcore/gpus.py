@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from fedcore.lazy import torch
+from fedcore.base.lazy import torch
 from fedcore.warm import private
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"

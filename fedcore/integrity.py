@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcore import core_yaml
-from fedcore.errors import SpecError
-from fedcore.files import canonical_json, read_object, sha256_file, sha256_text
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError
+from fedcore.base.files import canonical_json, read_object, sha256_file, sha256_text
 
 SEAL = "sha256"
 SPEC, SUMMARY, CHECKPOINT = "spec.yaml", "summary.json", "checkpoint.npz"

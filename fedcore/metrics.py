@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import isfinite, nan
 
-from fedcore.errors import SpecError
-from fedcore.lazy import Tensor, torch
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, torch
 from fedcore.local.engine import forward, outputs
 from fedcore.parts import Run, State
 from fedcore.problem import Block, Problem

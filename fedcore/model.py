@@ -10,11 +10,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import SpecError
+from fedcore.base.files import is_file
+from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.base.options import Options, shown
 from fedcore.data import Source
-from fedcore.errors import SpecError
-from fedcore.files import is_file
-from fedcore.lazy import Tensor, functional, torch
-from fedcore.options import Options, shown
 from fedcore.vectors import Layout
 
 Parameters = Mapping[str, "Tensor"]

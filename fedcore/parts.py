@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
+from fedcore.base.rng import Streams
 from fedcore.problem import Problem
-from fedcore.rng import Streams
 from fedcore.spec import Spec
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.lazy import Tensor, torch
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.errors import DataError, SpecError
-from fedcore.lazy import Tensor, torch
 from fedcore.model import Model, Shape
 from fedcore.spec import Spec
 

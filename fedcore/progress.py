@@ -18,8 +18,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedcore import failures
-from fedcore.errors import plain, say
-from fedcore.files import read_object, write_json
+from fedcore.base.errors import plain, say
+from fedcore.base.files import read_object, write_json
 
 RECORD = ".progress.json"
 LINE_SECONDS = 10.0

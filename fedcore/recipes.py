@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedcore.aggregate.mean import WeightedMean
-from fedcore.options import Options
+from fedcore.base.options import Options
 from fedcore.parts import Recipe
 from fedcore.schedule.synchronous import Synchronous
 from fedcore.select.uniform import Uniform

@@ -22,13 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore import __version__, checkpoint, core_yaml, metrics
+from fedcore import __version__, checkpoint, metrics
 from fedcore import model as models
 from fedcore import problem as problems
-from fedcore.data import Dataset, Partition, Source
-from fedcore.divergence import Divergence
-from fedcore.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError
-from fedcore.files import (
+from fedcore.base import core_yaml
+from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError
+from fedcore.base.files import (
     atomic,
     canonical_json,
     read_object,
@@ -38,17 +37,19 @@ from fedcore.files import (
     write_json,
     write_text,
 )
+from fedcore.base.lazy import torch
+from fedcore.base.options import differences, shown, validate
+from fedcore.base.registry import find
+from fedcore.base.rng import Streams
+from fedcore.data import Dataset, Partition, Source
+from fedcore.divergence import Divergence
 from fedcore.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
-from fedcore.lazy import torch
 from fedcore.local import engines, fixed
 from fedcore.metrics import by_client
-from fedcore.options import differences, shown, validate
 from fedcore.partitioning import build as partitioning
 from fedcore.parts import Run, State
 from fedcore.processor import processor
-from fedcore.registry import find
 from fedcore.revision import commit
-from fedcore.rng import Streams
 from fedcore.simulation import diverged, simulate
 from fedcore.spec import Spec, parse
 from fedcore.standardise import standardise_by_client

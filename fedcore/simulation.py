@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
 from fedcore.local.train import make_task
 from fedcore.metrics import finite, measure
 from fedcore.parts import Job, Plan, Run, State, Traffic, Upload

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
-from fedcore import core_yaml
-from fedcore.errors import SpecError
-from fedcore.files import canonical_json, sha256_text
-from fedcore.options import Options, left_out, shown, validate
-from fedcore.registry import Plugin, find
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError
+from fedcore.base.files import canonical_json, sha256_text
+from fedcore.base.options import Options, left_out, shown, validate
+from fedcore.base.registry import Plugin, find
 
 SECTIONS = {"data": "data", "partition": "partition", "model": "model", "algorithm": "algorithm"}
 REPLAYED = ("assignments", "events")

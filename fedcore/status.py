@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from fedcore.files import read_object
+from fedcore.base.files import read_object
 from fedcore.integrity import CHECKPOINT, PROVENANCE, SUMMARY, TIMING, below
 from fedcore.progress import RECORD
 

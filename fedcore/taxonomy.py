@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fedcore.base.errors import SpecError
 from fedcore.describe import PLAIN, columns, example
-from fedcore.errors import SpecError
 from fedcore.parts import Part, Recipe
 from fedcore.server.sgd import ServerSgd
 

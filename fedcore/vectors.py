@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.errors import SpecError
-from fedcore.lazy import Tensor, torch
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, torch
 
 
 @dataclass(frozen=True)

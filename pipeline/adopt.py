@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedcore.files import canonical_json, read_object, sha256_file, sha256_text, write_json
+from fedcore.base.files import canonical_json, read_object, sha256_file, sha256_text, write_json
 from fedcore.integrity import (
     CHECKPOINT,
     PARTITION,

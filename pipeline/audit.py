@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedcore.errors import FedcoreError
+from fedcore.base.errors import FedcoreError
 
 ASKED = ("--strict", "--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json")
 MISSING = "No module named pip_audit"

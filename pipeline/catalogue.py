@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedcore.errors import SpecError
-from fedcore.files import canonical_json, sha256_file, sha256_text
-from fedcore.options import keys_of, nearest
-from fedcore.registry import find, plugins
+from fedcore.base.errors import SpecError
+from fedcore.base.files import canonical_json, sha256_file, sha256_text
+from fedcore.base.options import keys_of, nearest
+from fedcore.base.registry import find, plugins
 from fedcore.spec import parse
 from pipeline import codehash
 from pipeline.params import Scaled, overlay

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, model_validator
 
-from fedcore.options import Options
+from fedcore.base.options import Options
 
 Cell = tuple[str, str]
 Means = Mapping[Cell, float]

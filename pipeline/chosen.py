@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedcore.errors import DataError
-from fedcore.lazy import pd
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.params import overlay
 from pipeline.report.build_table import Table

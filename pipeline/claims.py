@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints
 
-from fedcore import core_yaml
-from fedcore.errors import SpecError
-from fedcore.lazy import pd
-from fedcore.options import Options, nearest, validate
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import pd
+from fedcore.base.options import Options, nearest, validate
 from pipeline.checks import CHECKS, Cell, Check, Finding
 from pipeline.papers import FOLDER
 from pipeline.report.shared import shared_means

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 import yaml
 
-from fedcore.errors import FedcoreError, say
-from fedcore.files import write_text
+from fedcore.base.errors import FedcoreError, say
+from fedcore.base.files import write_text
 from fedcore.revision import commit
 from pipeline import audit as auditing
 from pipeline.adopt import apply, forget, inspect

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from fedcore.registry import find
+from fedcore.base.registry import find
 
 HOME = Path(__file__).parent.parent
 OURS = ("fedcore", "pipeline")
-LAZY = "fedcore.lazy"  # its names stand for packages of others
+LAZY = "fedcore.base.lazy"  # its names stand for packages of others
 CONTRIBUTED = "fedcore_plugins."
 RUN = ("fedcore.runner:run",)
 PARTITION = (

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fedcore.errors import SpecError
-from fedcore.options import nearest
-from fedcore.registry import plugins
+from fedcore.base.errors import SpecError
+from fedcore.base.options import nearest
+from fedcore.base.registry import plugins
 
 VARIABLE = "FEDCORE_PLUGINS"
 NAME = "PAPERS"

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from fedcore.base.errors import FedcoreError
+from fedcore.base.files import canonical_json
+from fedcore.base.options import validate
+from fedcore.base.registry import find
 from fedcore.data import Size
-from fedcore.errors import FedcoreError
-from fedcore.files import canonical_json
 from fedcore.model import Shape
-from fedcore.options import validate
-from fedcore.registry import find
 
 SECONDS = {
     "step": 1.2e-4,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcore.errors import SpecError
-from fedcore.options import nearest
+from fedcore.base.errors import SpecError
+from fedcore.base.options import nearest
 from pipeline.catalogue import Catalogue
 from pipeline.fidelity.reference import kept_specs
 from pipeline.papers import catalogue_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 
 
 def stopped(printed: int) -> Callable[[pd.DataFrame], str]:

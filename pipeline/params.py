@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcore import core_yaml
-from fedcore.errors import SpecError
-from fedcore.options import nearest, validate
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError
+from fedcore.base.options import nearest, validate
 from pipeline.contributed import joined
 from pipeline.schema import CommonParams, PaperParams, Params, ScaleParams
 

@@ -7,8 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from fedcore.errors import FedcoreError
-from fedcore.files import write_text
+from fedcore.base.errors import FedcoreError
+from fedcore.base.files import write_text
 
 COMMAND = (
     "snakemake",

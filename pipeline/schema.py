@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, StringConstraints
 
-from fedcore.options import Options
+from fedcore.base.options import Options
 
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]

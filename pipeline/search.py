@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.report.collect import final_of
 from pipeline.schema import PaperParams
 from pipeline.targets import Best, PlannedRun

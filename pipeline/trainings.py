@@ -7,10 +7,10 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
-from fedcore.errors import SpecError
-from fedcore.options import validate
+from fedcore.base.errors import SpecError
+from fedcore.base.options import validate
+from fedcore.base.registry import find
 from fedcore.partitioning.base import even
-from fedcore.registry import find
 from fedcore.spec import parse
 
 

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedcore.errors import DataError, SpecError
-from fedcore.files import canonical_json, read_object, sha256_text
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.files import canonical_json, read_object, sha256_text
 from fedcore.integrity import PARTITION, PROVENANCE, SUMMARY, Problem, Report, code_of, file_changes, unsealed
 from fedcore.partitioning.file import load
 from pipeline.catalogue import Catalogue

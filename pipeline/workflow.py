@@ -22,9 +22,10 @@ from typing import Any, TypeVar, cast
 import yaml
 from snakemake_interface_storage_plugins.io import Mtime
 
-from fedcore import core_yaml, warm
-from fedcore.errors import CREDENTIALS, SpecError, plain, say
-from fedcore.files import canonical_json, write_text
+from fedcore import warm
+from fedcore.base import core_yaml
+from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
+from fedcore.base.files import canonical_json, write_text
 from pipeline import metrics
 from pipeline.adopt import Decision, apply, inspect, unrecorded
 from pipeline.catalogue import weights

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedcore.aggregate.mean import sample_weights, weighted_sum
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
 from fedcore.local.engine import mean_loss
 from fedcore.parts import Aggregation, Run, State, Upload
 

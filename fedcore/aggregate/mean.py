@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcore.lazy import Tensor, torch
-from fedcore.options import FLOAT
+from fedcore.base.lazy import Tensor, torch
+from fedcore.base.options import FLOAT
 from fedcore.parts import Aggregation, Run, State, Upload
 
 Weights = Literal["nk", "uniform"]

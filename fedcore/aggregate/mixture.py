@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from fedcore.aggregate.mean import weighted_sum
-from fedcore.errors import SpecError
-from fedcore.lazy import Tensor, torch
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, torch
 from fedcore.local.engine import CHUNK, features
 from fedcore.model import Classifier
 from fedcore.parts import Aggregation, Run, State, Upload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
 from fedcore.parts import Aggregation, Run, State, Upload
 
 Decay = Literal["constant", "polynomial", "hinge"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.schedule.centralised import Centralised, PooledTraining
 from fedcore.spec import Spec
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, UpdateRule
 from fedcore.recipes import recipe
-from fedcore.registry import Plugin
 from fedcore.server.adaptive import Kind
 from fedcore.spec import Spec
 

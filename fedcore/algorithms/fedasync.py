@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt
 
 from fedcore.aggregate.stale import Decay, StaleMixing
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import Plugin
 from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.schedule.asynchronous import Asynchronous
 from fedcore.spec import Spec
 

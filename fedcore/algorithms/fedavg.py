@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fedcore.aggregate.mean import Weights, averaging
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.schedule.chained import Chained
 from fedcore.schedule.synchronous import Synchronous
 from fedcore.spec import Spec

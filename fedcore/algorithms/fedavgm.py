@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, PositiveFloat
 
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.server.momentum import ServerMomentum
 from fedcore.spec import Spec
 

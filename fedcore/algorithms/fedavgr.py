@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeFloat
 
+from fedcore.base.registry import Plugin
 from fedcore.discrepancy import Discrepancy
 from fedcore.exchange.density import Densities, Density
 from fedcore.objective.mixture import MmdToMixture
 from fedcore.objective.norms import FeatureNorm, TraceNorm
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.spec import Spec
 
 

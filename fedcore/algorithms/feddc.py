@@ -5,10 +5,10 @@ from __future__ import annotations
 from pydantic import NonNegativeFloat
 
 from fedcore.aggregate.drift import DriftCorrectedMean
+from fedcore.base.registry import Plugin
 from fedcore.objective.drift import DriftPenalty
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.spec import Spec
 from fedcore.update.control_variates import ControlVariates
 

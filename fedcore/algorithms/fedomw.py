@@ -8,11 +8,11 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from fedcore.aggregate.mixture import LearnedMixture
 from fedcore.algorithms.oneshot import require_one_round
+from fedcore.base.registry import Plugin
 from fedcore.objective.norms import WeightNorm
 from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.schedule.chained import Chained
 from fedcore.schedule.synchronous import Synchronous
 from fedcore.spec import Spec

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, UpdateRule
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.server.adaptive import KINDS, Adaptive, Kind
 from fedcore.spec import Spec
 from fedcore.update.server_momentum import BlendedMomentum

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import NonNegativeFloat, NonNegativeInt, model_validator
 
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.schedule.clustered import Clustered, Linkage, Metric
 from fedcore.spec import Spec
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from fedcore.aggregate.mean import Weights, averaging
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.spec import Spec
 from fedcore.update.mimicry import Mimicry
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
+from fedcore.base.registry import Plugin
 from fedcore.objective.contrastive import Contrastive
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.spec import Spec
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from fedcore.aggregate.mean import PlainMean, WeightedMean
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.schedule.chained import Chained
 from fedcore.schedule.synchronous import Synchronous
 from fedcore.spec import Spec

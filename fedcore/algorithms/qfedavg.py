@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveFloat
 
 from fedcore.aggregate.fair import Fair
-from fedcore.options import left_out
+from fedcore.base.options import left_out
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.spec import Spec
 
 

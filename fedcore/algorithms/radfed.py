@@ -8,10 +8,10 @@ from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from fedcore.aggregate.mean import PlainMean
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
+from fedcore.base.registry import Plugin
 from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe, UpdateRule
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.schedule.redistribution import Redistribution
 from fedcore.select.assignments import Assignments
 from fedcore.select.importance import Importance

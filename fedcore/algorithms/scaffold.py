@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import PositiveFloat
 
 from fedcore.aggregate.mean import PlainMean, averaging
-from fedcore.options import left_out
+from fedcore.base.options import left_out
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.server.sgd import ServerSgd
 from fedcore.spec import Spec
 from fedcore.update.control_variates import Averaging, Divisor, controls, model_weights

@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from fedcore.algorithms.fedavgm import MomentumOptions
+from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.recipes import recipe
-from fedcore.registry import Plugin
 from fedcore.server.momentum import SlowMomentum
 from fedcore.spec import Spec
 

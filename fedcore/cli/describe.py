@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from fedcore import describe as described
+from fedcore.base.errors import SpecError, say
 from fedcore.describe import KINDS, listing
-from fedcore.errors import SpecError, say
 from fedcore.taxonomy import FORMATS, table
 
 

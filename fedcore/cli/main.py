@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from fedcore import failures, runner
+from fedcore.base.errors import FedcoreError, say
+from fedcore.base.files import exclusive
 from fedcore.batch import execute, orders
 from fedcore.cli import data
 from fedcore.cli.describe import describe, list_plugins
@@ -21,8 +23,6 @@ from fedcore.cli.prove import prove
 from fedcore.cli.status import status
 from fedcore.cli.verify import verify
 from fedcore.data import Source
-from fedcore.errors import FedcoreError, say
-from fedcore.files import exclusive
 from fedcore.gpus import claimed
 from fedcore.partitioning.stats import warn_of_empty
 from fedcore.progress import reporter

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from fedcore.base.errors import say
+from fedcore.base.files import sha256_file, write_json
 from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
-from fedcore.errors import say
-from fedcore.files import sha256_file, write_json
 from fedcore.integrity import sealed
 from fedcore.partitioning import build as partitioning
 from fedcore.partitioning.figure import draw, write

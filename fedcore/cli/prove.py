@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcore.base.core_yaml import parsed
+from fedcore.base.errors import SpecError, say
+from fedcore.base.registry import Plugin
 from fedcore.cli.options import Mirror, Root
-from fedcore.core_yaml import parsed
 from fedcore.data import Source
-from fedcore.errors import SpecError, say
 from fedcore.proving import algorithms, data, partitions
 from fedcore.proving.finding import Check, findings
 from fedcore.proving.plugin import register
-from fedcore.registry import Plugin
 
 
 def prove(

@@ -16,8 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
+from fedcore.base.errors import plain, say
 from fedcore.cli.extensions import extensions
-from fedcore.errors import plain, say
 from fedcore.status import FINISHED, Status, counts, seconds_left, survey
 
 PLANS = "fedcore.plan"

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedcore.base.errors import DataError, say
 from fedcore.cli.extensions import extensions
-from fedcore.errors import DataError, say
 from fedcore.integrity import check
 
 CHECKS = "fedcore.verify"

@@ -8,14 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
+from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.download import cache, fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.options import Options
 from fedcore.readers.csv import read_numbers
 from fedcore.readers.npz import read_npz
-from fedcore.registry import Plugin
-from fedcore.rng import Streams
 from fedcore.standardise import minmax, standardise
 
 QUANTITATIVE, WILDERNESS, SOIL = 10, 4, 40

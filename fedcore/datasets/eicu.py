@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
+from fedcore.base.errors import DataError
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
+from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets import eicu_tables
 from fedcore.datasets.eicu_tables import Stays
 from fedcore.download import cache, fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.errors import DataError
-from fedcore.options import Options
 from fedcore.readers.npz import read_npz
-from fedcore.registry import Plugin
-from fedcore.rng import Streams
 from fedcore.standardise import minmax, standardise
 
 CREDENTIALED = ("patient.csv", "apacheApsVar.csv", "apachePredVar.csv")

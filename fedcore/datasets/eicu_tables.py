@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.errors import DataError
-from fedcore.lazy import pd
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import pd
 from fedcore.readers.csv import read_table
 from fedcore.readers.npz import whole
 from fedcore.readers.parquet import read_parquet

@@ -10,15 +10,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import DataError
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets.images import Scaling, scale_pixels
 from fedcore.download import cache, fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.errors import DataError
-from fedcore.options import Options
 from fedcore.readers.leaf import read_leaf
 from fedcore.readers.npz import read_npz
-from fedcore.registry import Plugin
 
 MEAN, STD = (0.9611606,), (0.1655615,)
 CLASSES = 62

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import DataError
 from fedcore.data import Source
 from fedcore.download import cache, fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.errors import DataError
 
 WIDTH = 50
 ARCHIVE = Form(

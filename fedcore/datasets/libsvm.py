@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedcore.base.errors import DataError
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
+from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets.libsvm_files import DECLARATIONS, FEATURES
 from fedcore.download import fetch
 from fedcore.download.declaration import Declaration, Entry
-from fedcore.errors import DataError
-from fedcore.options import Options
 from fedcore.readers.libsvm import read_libsvm
 from fedcore.readers.npz import read_npz
-from fedcore.registry import Plugin
-from fedcore.rng import Streams
 from fedcore.standardise import minmax, standardise
 
 Scaling = Literal["as_shipped", "minmax", "standard"]

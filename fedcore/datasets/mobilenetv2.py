@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import torch
 from fedcore.data import Source
 from fedcore.download import fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.errors import DataError
-from fedcore.lazy import torch
 from fedcore.readers.npz import read_npz
 
 DECLARATION = Declaration(

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
+from fedcore.base.errors import DataError
+from fedcore.base.files import is_folder
+from fedcore.base.options import Options, shown
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.errors import DataError
-from fedcore.files import is_folder
-from fedcore.options import Options, shown
 from fedcore.readers.npz import read_npz, whole
-from fedcore.registry import Plugin
 
 MOST = 1_000_000
 

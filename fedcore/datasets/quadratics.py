@@ -7,9 +7,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.options import Options
-from fedcore.registry import Plugin
 
 
 class QuadraticsOptions(Options):

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
+from fedcore.base.errors import DataError
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
+from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets import glove, sent140_demo
 from fedcore.download import cache, fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.errors import DataError
-from fedcore.options import Options
 from fedcore.readers.csv import read_table
 from fedcore.readers.leaf import read_leaf
-from fedcore.registry import Plugin
-from fedcore.rng import Streams
 
 WORD = re.compile(r"[\w']+|[.,!?;]")
 COLUMNS = ("polarity", "id", "date", "query", "user", "text")

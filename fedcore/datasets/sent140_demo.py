@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.rng import Streams
 from fedcore.data import Rows
-from fedcore.rng import Streams
 
 TOPIC_WORDS, NEUTRAL_WORDS, WIDTH = 100, 398, 50
 FIRST_WORD = 2

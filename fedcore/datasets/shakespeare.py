@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
+from fedcore.base.errors import DataError
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
+from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.datasets.pooling import pooled
 from fedcore.download import fetch
 from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.errors import DataError
-from fedcore.options import Options
 from fedcore.readers.leaf import read_leaf
 from fedcore.readers.npz import read_npz
 from fedcore.readers.shakespeare import read_moby, read_role_files, read_tff
-from fedcore.registry import Plugin
-from fedcore.rng import Streams
 
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 LAST = len(ALPHABET) - 1

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
+from fedcore.base.options import Clients, Options
+from fedcore.base.registry import Plugin
+from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.options import Clients, Options
-from fedcore.registry import Plugin
-from fedcore.rng import Streams
 
 
 class SyntheticOptions(Options):

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import DataError
+from fedcore.base.files import atomic, read_object, sha256_file, sha256_text, write_json
 from fedcore.data import Source
 from fedcore.download.declaration import File
 from fedcore.download.unpack import DAMAGE, opened, rows_sha256
-from fedcore.errors import DataError
-from fedcore.files import atomic, read_object, sha256_file, sha256_text, write_json
 
 
 def inside(folder: Path, relative: str) -> Path:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from fedcore.base.errors import DataError
+from fedcore.base.options import nearest
 from fedcore.data import Source, State
-from fedcore.errors import DataError
-from fedcore.options import nearest
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
-from fedcore.errors import DataError
-from fedcore.files import sha256_text
-from fedcore.lazy import pooch, requests
+from fedcore.base.errors import DataError
+from fedcore.base.files import sha256_text
+from fedcore.base.lazy import pooch, requests
 
 CHUNK = 1 << 16
 NO_CONNECTION = "no connection (is there a network?)"

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from fedcore.base.lazy import Tensor, torch
 from fedcore.discrepancy import Discrepancy, mmd
-from fedcore.lazy import Tensor, torch
 from fedcore.local.engine import features
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import nan
 from typing import Literal
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.local.engine import features
 from fedcore.model import start
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.local.engine import Gradient, arithmetic
 from fedcore.local.train import Task, train_client
 from fedcore.parts import Batch, BoundTerm, Upload

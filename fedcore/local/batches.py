@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.problem import Block
 
 Size = int | Literal["full"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.local.dense import FeatureGradient, Scratch
 from fedcore.local.engine import Gradient
 from fedcore.model import Parameters

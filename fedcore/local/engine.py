@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.local.train import Task
 from fedcore.parts import BoundTerm, Upload
 from fedcore.problem import Block, Problem

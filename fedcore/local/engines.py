@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.local import analytic, stacked
 from fedcore.local.analytic import Analytic
 from fedcore.local.autograd import Autograd

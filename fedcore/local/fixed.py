@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.model import Split
 from fedcore.problem import Block, Problem
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.model import Parameters
 from fedcore.models.lstm import Lstm
 

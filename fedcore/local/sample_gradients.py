@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedcore.lazy import Tensor, functional, torch
+from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.local import recurrent_gradients
 from fedcore.local.batches import batches, steps_per_pass
 from fedcore.local.engine import CHUNK, Engine

@@ -14,7 +14,7 @@ from itertools import islice, zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.local.autograd import Autograd
 from fedcore.local.batches import passes
 from fedcore.local.engine import Gradient

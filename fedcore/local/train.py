@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.local.batches import batches, steps_per_pass
 from fedcore.local.optimizer import rate, stepper
 from fedcore.parts import BoundTerm, Direction, Job, Run, State, Upload

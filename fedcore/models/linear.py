@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.lazy import Tensor, functional
+from fedcore.base.lazy import Tensor, functional
+from fedcore.base.registry import Plugin
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
-from fedcore.registry import Plugin
 from fedcore.vectors import Layout
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fedcore.errors import SpecError
-from fedcore.lazy import Tensor, functional, torch
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.base.options import left_out
+from fedcore.base.registry import Plugin
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer, uniform
-from fedcore.options import left_out
-from fedcore.registry import Plugin
 from fedcore.vectors import Layout
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fedcore.lazy import Tensor, functional, torch
+from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.base.registry import Plugin
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
-from fedcore.registry import Plugin
 from fedcore.vectors import Layout
 
 

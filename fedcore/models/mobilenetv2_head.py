@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.base.registry import Plugin
 from fedcore.data import Source
 from fedcore.datasets import mobilenetv2
-from fedcore.errors import SpecError
-from fedcore.lazy import Tensor, functional, torch
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, Split, layer
 from fedcore.readers.npz import read_npz
-from fedcore.registry import Plugin
 from fedcore.vectors import Layout
 
 STAGES = (

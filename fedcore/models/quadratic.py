@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.errors import SpecError
-from fedcore.lazy import Tensor
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor
+from fedcore.base.registry import Plugin
 from fedcore.model import ModelOptions, Parameters, Shape
-from fedcore.registry import Plugin
 from fedcore.vectors import Layout
 
 

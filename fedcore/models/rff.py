@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveFloat, PositiveInt
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
+from fedcore.base.registry import Plugin
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, Split, uniform
 from fedcore.models.linear import Linear
-from fedcore.registry import Plugin
 from fedcore.vectors import Layout
 
 

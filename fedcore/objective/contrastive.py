@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcore.lazy import Tensor, functional
+from fedcore.base.lazy import Tensor, functional
 from fedcore.local.engine import features
 from fedcore.parts import Batch, BoundTerm, Job, Plan, Run, State, Term, Upload
 

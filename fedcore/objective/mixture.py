@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedcore.base.lazy import Tensor, torch
 from fedcore.discrepancy import (
     Discrepancy,
     kernel_discrepancy,
@@ -12,7 +13,6 @@ from fedcore.discrepancy import (
     mean_gradient,
 )
 from fedcore.exchange.density import draw_mixture
-from fedcore.lazy import Tensor, torch
 from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
 from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
 
 

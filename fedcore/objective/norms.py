@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
 from fedcore.vectors import Layout
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
 from fedcore.local.engine import features
-from fedcore.options import Options
 from fedcore.parts import Part, Plan, Run, State, Upload
-from fedcore.registry import Plugin
 from fedcore.spec import Spec
 
 

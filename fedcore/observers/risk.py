@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore import analysis
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
 from fedcore.local.engine import features, mean_loss
-from fedcore.options import Options
 from fedcore.parts import Part, Plan, Run, State, Upload
-from fedcore.registry import Plugin
 from fedcore.spec import Spec
 
 POINTS = 100

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
+from fedcore.base.options import Clients
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.options import Clients
 from fedcore.partitioning.base import Concentration, PartitionOptions
 from fedcore.partitioning.dirichlet import (
     by_class,
@@ -18,7 +19,6 @@ from fedcore.partitioning.dirichlet import (
     by_label,
     fedomw,
 )
-from fedcore.registry import Plugin
 
 Convention = Literal["by_class", "by_class_min", "by_label", "by_client_sizes", "by_client", "fedomw"]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from pydantic import NonNegativeInt, model_validator
 
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.files import is_file, read_json, sha256_file
+from fedcore.base.options import shown
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.errors import DataError, SpecError
-from fedcore.files import is_file, read_json, sha256_file
-from fedcore.options import shown
 from fedcore.partitioning.base import PartitionOptions
 from fedcore.partitioning.file import load
-from fedcore.registry import Plugin
 
 
 class Options(PartitionOptions):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcore.base.options import Clients
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.options import Clients
 from fedcore.partitioning.base import PartitionOptions, Rows, cut, even
-from fedcore.registry import Plugin
 
 
 class Options(PartitionOptions):

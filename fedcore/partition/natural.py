@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt, model_validator
 
+from fedcore.base.errors import SpecError
+from fedcore.base.options import Clients, left_out
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.errors import SpecError
-from fedcore.options import Clients, left_out
 from fedcore.partition.iid import iid
 from fedcore.partitioning.base import PartitionOptions, Rows
-from fedcore.registry import Plugin
 
 
 class Options(PartitionOptions):

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
+from fedcore.base.errors import SpecError
+from fedcore.base.options import Clients
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.errors import SpecError
-from fedcore.options import Clients
 from fedcore.partitioning.base import PartitionOptions, Rows, cut, gathered, integers, rows_of_classes
-from fedcore.registry import Plugin
 
 
 class Options(PartitionOptions):

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 
+from fedcore.base.errors import SpecError
+from fedcore.base.options import Clients, nearest
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.errors import SpecError
-from fedcore.options import Clients, nearest
 from fedcore.partitioning.base import (
     Concentration,
     PartitionOptions,
@@ -30,7 +31,6 @@ from fedcore.partitioning.qp import (
     round_exactly,
     solve,
 )
-from fedcore.registry import Plugin
 
 REDRAWS = 1000
 

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
+from fedcore.base.options import Clients
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.options import Clients
 from fedcore.partitioning.base import PartitionOptions, Rows, by_label, cut, even, gathered
-from fedcore.registry import Plugin
 
 
 class Options(PartitionOptions):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.options import Clients
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.options import Clients
 from fedcore.partitioning.base import Fraction, PartitionOptions, Rows, by_label, cut, even
-from fedcore.registry import Plugin
 
 
 class Options(PartitionOptions):

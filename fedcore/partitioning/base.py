@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
-from fedcore.options import Options
+from fedcore.base.options import Options
 
 Rows = NDArray[np.int64]
 Fraction = Annotated[float, Field(ge=0, le=1)]

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import Plugin
+from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
 from fedcore.data import Rows as DataRows
-from fedcore.errors import SpecError
 from fedcore.partitioning.base import Fold, PartitionOptions, Rows, even, floor_share
 from fedcore.partitioning.file import identity, load, refuse_other, save
-from fedcore.registry import Plugin
-from fedcore.rng import Streams
 
 __all__ = ["check", "fold_sets", "identity", "load", "make", "refuse_other", "save"]
 

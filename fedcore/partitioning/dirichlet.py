@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.partitioning.base import Rows, cut, dirichlet, even, gathered, integers, rows_of_classes
 
 Random = np.random.Generator | np.random.RandomState

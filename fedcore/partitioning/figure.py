@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.files import atomic
-from fedcore.lazy import Axes, Figure, matplotlib
+from fedcore.base.files import atomic
+from fedcore.base.lazy import Axes, Figure, matplotlib
 
 BUBBLES = 40
 NAMED_CLASSES = 20

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.files import atomic, canonical_json
+from fedcore.base.options import differences, shown
 from fedcore.data import Partition
-from fedcore.errors import DataError, SpecError
-from fedcore.files import atomic, canonical_json
-from fedcore.options import differences, shown
 
 FORMAT = 1
 EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.errors import SpecError
-from fedcore.lazy import cvxpy as cp
-from fedcore.lazy import scipy
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import cvxpy as cp
+from fedcore.base.lazy import scipy
 
 Matrix = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.lazy import scipy
 from fedcore.data import Dataset, Partition
-from fedcore.lazy import scipy
 
 MOST_COMPARED = 2000
 MOST_LISTED = 10_000

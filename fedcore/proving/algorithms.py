@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, torch
+from fedcore.base.registry import Plugin
 from fedcore.describe import cargo
-from fedcore.errors import SpecError
-from fedcore.lazy import Tensor, torch
 from fedcore.parts import Part, Plan, State, Upload
 from fedcore.parts import Run as Known
 from fedcore.proving.finding import Check, Skipped
-from fedcore.registry import Plugin
 from fedcore.runner import Result, Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from fedcore.base.options import validate
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Source
 from fedcore.download import inventory
-from fedcore.options import validate
 from fedcore.proving.finding import Check, Skipped
-from fedcore.registry import Plugin
 
 HEAVY = ("torch", "pandas", "scipy", "sklearn", "matplotlib")
 STATES = ("real", "subset", "rebuilt", "synthetic")
@@ -104,7 +104,7 @@ def _again(plugin: Plugin, options: Any, source: Source, loaded: Dataset) -> str
     np.random.seed(1)
     if plugin.build(options, source).sha256() == loaded.sha256():
         return ""
-    return "a second load gave other arrays; draw random numbers from fedcore.rng.Streams"
+    return "a second load gave other arrays; draw random numbers from fedcore.base.rng.Streams"
 
 
 def _said(plugin: Plugin, loaded: Dataset) -> str:

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fedcore.errors import FedcoreError
+from fedcore.base.errors import FedcoreError
 
 Check = Callable[[], "str | Skipped"]
 

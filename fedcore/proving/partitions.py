@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from fedcore.base.errors import SpecError
+from fedcore.base.options import keys_of, validate
+from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.errors import SpecError
-from fedcore.options import keys_of, validate
 from fedcore.partitioning.base import PartitionOptions
 from fedcore.partitioning.build import make
 from fedcore.proving.finding import Check, Skipped
-from fedcore.registry import Plugin
 
 SIZES = (1, 2, 7, 60, 300)
 CLIENTS = (1, 3, 20)

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from types import ModuleType
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import FOLDERS, PACKAGES, Plugin, imported, plugins
 from fedcore.partitioning.base import PartitionOptions
 from fedcore.recipes import AlgorithmOptions
-from fedcore.registry import FOLDERS, PACKAGES, Plugin, imported, plugins
 
 VARIABLE = "FEDCORE_PLUGINS"
 TESTED = ("algorithm", "data", "partition")
@@ -62,7 +62,7 @@ def _declared(module: ModuleType, path: Path) -> list[Plugin]:
     single = getattr(module, "PLUGIN", None)
     found = [*getattr(module, "PLUGINS", ()), *([single] if single else [])]
     if not found or not all(isinstance(plugin, Plugin) for plugin in found):
-        raise SpecError(f"{path}: declares no plug-in; expected PLUGIN = fedcore.registry.Plugin(...)")
+        raise SpecError(f"{path}: declares no plug-in; expected PLUGIN = fedcore.base.registry.Plugin(...)")
     return found
 
 

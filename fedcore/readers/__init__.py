@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 
 
 class MissingPackage(DataError):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import pd
 from fedcore.download.unpack import reason
-from fedcore.errors import DataError
-from fedcore.lazy import pd
 
 
 def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.float64]:

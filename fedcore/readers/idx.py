@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:

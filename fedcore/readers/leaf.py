@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from fedcore.base.errors import DataError
 from fedcore.download.unpack import reason
-from fedcore.errors import DataError
 
 
 def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:

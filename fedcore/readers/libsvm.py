@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 
 
 def read_libsvm(path: Path, features: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

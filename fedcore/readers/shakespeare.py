@@ -8,8 +8,8 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedcore.base.errors import DataError
 from fedcore.download.unpack import reason
-from fedcore.errors import DataError
 from fedcore.readers import MissingPackage
 
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fedcore.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.local import engines
 from fedcore.local.train import make_task
 from fedcore.parts import Aggregation, Job, Plan, Run, Schedule, State, UpdateRule, Upload

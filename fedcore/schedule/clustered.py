@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.lazy import Tensor, scipy, torch
+from fedcore.base.lazy import Tensor, scipy, torch
 from fedcore.parts import Plan, Run, Schedule, State, Upload
 
 Linkage = Literal["single", "complete", "average", "ward"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.parts import Plan, Run, Schedule, State
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.parts import Run, Selection, State
 from fedcore.select.uniform import check_clients, cohort_size
 

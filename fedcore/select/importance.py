@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
 from fedcore.local.sample_gradients import batch_norms, squared_norms
 from fedcore.parts import Cargo, Job, Plan, Run, State, Traffic, Upload
 from fedcore.select.assignments import Assignments

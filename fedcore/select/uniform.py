@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import floor
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.parts import Run, Selection, State
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
 from fedcore.parts import Run, ServerOptimizer, State
 
 Kind = Literal["adam", "adagrad", "yogi"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
 from fedcore.local.train import round_rate
 from fedcore.parts import Run, ServerOptimizer, State
 

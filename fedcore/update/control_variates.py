@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedcore.aggregate.mean import Weights
-from fedcore.errors import SpecError
-from fedcore.lazy import Tensor
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor
 from fedcore.local.accumulation import norm
 from fedcore.local.engine import full_gradient
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload

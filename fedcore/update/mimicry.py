@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcore.aggregate.mean import Weights, weighted_sum
-from fedcore.lazy import Tensor
+from fedcore.base.lazy import Tensor
 from fedcore.local.engine import full_gradient
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
 

@@ -17,7 +17,7 @@ import stat
 import struct
 import sys
 
-from fedcore.errors import FedcoreError
+from fedcore.base.errors import FedcoreError
 
 VARIABLE = "FEDCORE_WARM"
 VARIABLES = (  # what a command reads while it works, and what may differ between the commands of a workflow

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from fedcore.errors import FedcoreError, say
+from fedcore.base.errors import FedcoreError, say
 from fedcore.warm import VARIABLE, VARIABLES, place, private, refuse_others
 
 KILLED = 137

@@ -13,9 +13,9 @@ import threading
 import traceback
 
 import fedcore.cli.main
-from fedcore.errors import FedcoreError
-from fedcore.lazy import torch
-from fedcore.registry import PACKAGES, plugins
+from fedcore.base.errors import FedcoreError
+from fedcore.base.lazy import torch
+from fedcore.base.registry import PACKAGES, plugins
 from fedcore.warm import VARIABLES, refuse_others
 from fedcore.warm.client import DECLINED, decisive
 

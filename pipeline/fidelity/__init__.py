@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedcore.files import canonical_json, sha256_file, sha256_text
+from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from pipeline import codehash
 from pipeline.papers import FOLDER
 

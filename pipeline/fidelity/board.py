@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcore.errors import DataError
-from fedcore.lazy import pd
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import pd
 from pipeline.claims import Claim, Status, Verdict, evaluate, ledger
 from pipeline.papers import papers, published
 from pipeline.report import agreement

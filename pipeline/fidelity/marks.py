@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedcore.errors import DataError
-from fedcore.files import write_text
+from fedcore.base.errors import DataError
+from fedcore.base.files import write_text
 
 
 def inserted(page: str, name: str, part: str) -> str:

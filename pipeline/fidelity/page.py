@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from fedcore.files import write_text
-from fedcore.lazy import jinja2, pd
+from fedcore.base.files import write_text
+from fedcore.base.lazy import jinja2, pd
 from pipeline.fidelity.board import Board
 from pipeline.papers import papers
 from pipeline.report import agreement

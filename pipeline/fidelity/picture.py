@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedcore.files import atomic, write_text
-from fedcore.lazy import Figure, pd
+from fedcore.base.files import atomic, write_text
+from fedcore.base.lazy import Figure, pd
 from pipeline.fidelity.board import SHORT, board, split_reading
 from pipeline.papers import papers
 from pipeline.report import figures

@@ -16,10 +16,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fedcore.errors import DataError
-from fedcore.files import sha256_file, write_text
+from fedcore.base.errors import DataError
+from fedcore.base.files import sha256_file, write_text
+from fedcore.base.lazy import pd
 from fedcore.integrity import PROVENANCE, SUMMARY, TIMING
-from fedcore.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.report.collect import made, refuse_changed, summary_of
 from pipeline.report.sittings import earlier_cells

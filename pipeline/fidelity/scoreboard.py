@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.claims import Claim, ledger
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.fidelity.reference import REFERENCE
 from pipeline.fidelity.scoreboard import begun, claims, scoreboard
 from pipeline.papers import papers

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcore.lazy import pd, scipy
+from fedcore.base.lazy import pd, scipy
 from pipeline.report.significance import FEWEST
 
 TABLE = ["paper", "target"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fedcore.files import write_text
-from fedcore.lazy import Figure, pd
+from fedcore.base.files import write_text
+from fedcore.base.lazy import Figure, pd
 from pipeline.report import captions, figures, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import (

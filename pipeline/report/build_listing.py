@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from fedcore.errors import DataError
-from fedcore.files import write_text
-from fedcore.lazy import pd
+from fedcore.base.errors import DataError
+from fedcore.base.files import write_text
+from fedcore.base.lazy import pd
 from pipeline.report import captions
 from pipeline.report.captions import Caption
 from pipeline.report.collect import published_cells

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from fedcore.files import write_text
-from fedcore.lazy import pd
+from fedcore.base.files import write_text
+from fedcore.base.lazy import pd
 from fedcore.status import MEMORY
 from pipeline.report import agreement, captions, significance, style
 from pipeline.report.captions import Caption

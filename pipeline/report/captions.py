@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.report import significance, style
 from pipeline.report.collect import REPRODUCTION, Origin
 from pipeline.report.significance import ALPHA, Comparison

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fedcore.errors import DataError
-from fedcore.files import read_object
+from fedcore.base.errors import DataError
+from fedcore.base.files import read_object
+from fedcore.base.lazy import pd
 from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
-from fedcore.lazy import pd
 from fedcore.revision import commit
 from fedcore.status import cause
 from pipeline.report import agreement

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedcore.errors import DataError
-from fedcore.files import write_text
-from fedcore.lazy import Figure, pd
+from fedcore.base.errors import DataError
+from fedcore.base.files import write_text
+from fedcore.base.lazy import Figure, pd
 from pipeline.report import captions, figures, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import (

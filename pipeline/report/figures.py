@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any
 
-from fedcore.lazy import Axes, Figure, matplotlib, pd, seaborn
+from fedcore.base.lazy import Axes, Figure, matplotlib, pd, seaborn
 from pipeline.report.style import Look
 
 STYLE: Any = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 from pipeline.catalogue import Catalogue
 
 FROM_ALL_RUNS = ("pdf", "provenance.json")

@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from fedcore.errors import DataError
-from fedcore.files import atomic
+from fedcore.base.errors import DataError
+from fedcore.base.files import atomic
 
 ENGINES = ("pdflatex", "lualatex", "xelatex", "tectonic")
 INSTALL = "texlive-latex-recommended and preview-latex-style (Debian, Ubuntu), MacTeX, MiKTeX or tectonic"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fedcore.lazy import Axes, pd, scipy
+from fedcore.base.lazy import Axes, pd, scipy
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.build_table import Table, tidy

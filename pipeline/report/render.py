@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from fedcore.files import write_text
-from fedcore.lazy import jinja2, pd
+from fedcore.base.files import write_text
+from fedcore.base.lazy import jinja2, pd
 from pipeline.report.grid import Grid
 
 TEMPLATES = Path(__file__).parent / "templates"

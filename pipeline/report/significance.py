@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedcore.lazy import pd, scipy
+from fedcore.base.lazy import pd, scipy
 from pipeline.targets import Best, Column, Test
 
 ALPHA = 0.05

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedcore.files import canonical_json, sha256_text
-from fedcore.lazy import pd
+from fedcore.base.files import canonical_json, sha256_text
+from fedcore.base.lazy import pd
 from pipeline.report import significance
 from pipeline.targets import PlannedRun
 

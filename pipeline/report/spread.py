@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.report.collect import final_of, history_of
 from pipeline.targets import Cell, PlannedRun
 

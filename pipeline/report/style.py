@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from fedcore.registry import Line, Plugin, plugins
+from fedcore.base.registry import Line, Plugin, plugins
 from pipeline.targets import Sources
 
 DIVERGED = "‡"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedcore.lazy import PIL, plotly
+from fedcore.base.lazy import PIL, plotly
 from pipeline.site import pages
 from pipeline.site.survey import survey
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.report import style
 from pipeline.report.curves import Curves
 from pipeline.site.words import SCORES

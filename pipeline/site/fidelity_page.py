@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 from pipeline.fidelity.board import Board, board
 from pipeline.report import style
 from pipeline.report.style import Labels, labels

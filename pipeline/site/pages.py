@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from fedcore.lazy import jinja2
+from fedcore.base.lazy import jinja2
 from fedcore.revision import commit
 from pipeline.report import captions, style
 from pipeline.site import fidelity_page, paper_page, partitions, run_page

@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedcore.errors import DataError
-from fedcore.files import atomic, sha256_text, write_json
-from fedcore.lazy import PIL, pd
+from fedcore.base.errors import DataError
+from fedcore.base.files import atomic, sha256_text, write_json
+from fedcore.base.lazy import PIL, pd
 from pipeline.papers import papers
 
 WIDTH, QUALITY = 760, 50

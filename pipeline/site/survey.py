@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from fedcore.errors import DataError
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.errors import DataError
+from fedcore.base.files import canonical_json, sha256_text
+from fedcore.base.lazy import pd
 from fedcore.integrity import PROVENANCE
-from fedcore.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.report.collect import facts

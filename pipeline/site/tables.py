@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.report.agreement import Agreement
 from pipeline.report.build_listing import Listing
 from pipeline.report.build_table import Table, arrange

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedcore import files
+from fedcore.base import files
 from pipeline.fidelity.board import split_reading
 from pipeline.site.survey import Shown
 

@@ -14,7 +14,7 @@ import torch
 
 from fedcore.aggregate.mean import PlainMean, WeightedMean, averaging, changes, sample_weights, weighted_sum
 from fedcore.aggregate.stale import staleness_weight
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.parts import Run, State
 from fedcore.runner import Settings, prepare, run
 from fedcore.schedule.asynchronous import Asynchronous

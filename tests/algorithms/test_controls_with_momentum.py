@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.parts import State
 from fedcore.runner import Settings, prepare
 from fedcore.simulation import simulate

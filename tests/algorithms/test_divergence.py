@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from fedcore import analysis
-from fedcore.runner import CHECKPOINT, Settings, run
+from fedcore.integrity import CHECKPOINT
+from fedcore.runner import Settings, run
 
 Values = dict[str, Any]
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from fedcore import analysis, integrity
-from fedcore.errors import SpecError
-from fedcore.runner import CHECKPOINT, Settings, run
+from fedcore.base.errors import SpecError
+from fedcore.integrity import CHECKPOINT
+from fedcore.runner import Settings, run
 from fedcore.spec import parse
 from pipeline import codehash
 

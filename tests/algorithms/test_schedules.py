@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
+from fedcore.integrity import CHECKPOINT
 from fedcore.local.engine import forward
 from fedcore.parts import Run, State
-from fedcore.runner import CHECKPOINT, Result, Settings, prepare, run
+from fedcore.runner import Result, Settings, prepare, run
 from fedcore.schedule.clustered import distances
 from fedcore.simulation import simulate
 from fedcore.spec import parse

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import yaml
 
+from fedcore.base.errors import FedcoreError, SpecError
 from fedcore.batch import orders
-from fedcore.errors import FedcoreError, SpecError
 from fedcore.runner import run
 from fedcore.spec import load, parse
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from test_every_algorithm import NAMES, specification
 
-from fedcore.registry import find
+from fedcore.base.registry import find
 from fedcore.runner import run
 from pipeline import codehash
 

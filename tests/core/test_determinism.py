@@ -17,9 +17,10 @@ import pytest
 import yaml
 
 from fedcore import checkpoint
-from fedcore.errors import CheckpointError
-from fedcore.rng import Streams
-from fedcore.runner import CHECKPOINT, Settings, run
+from fedcore.base.errors import CheckpointError
+from fedcore.base.rng import Streams
+from fedcore.integrity import CHECKPOINT
+from fedcore.runner import Settings, run
 
 FILES = ("history.csv", "summary.json", "spec.yaml")
 STATEFUL = [

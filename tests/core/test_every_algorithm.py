@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from fedcore.errors import SpecError
-from fedcore.registry import plugins
-from fedcore.runner import CHECKPOINT, Settings, run
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import plugins
+from fedcore.integrity import CHECKPOINT
+from fedcore.runner import Settings, run
 from fedcore.spec import parse
 
 NAMES = sorted(plugins("algorithm"))

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from fedcore.aggregate.fair import Fair
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import plugins
 from fedcore.parts import State
-from fedcore.registry import plugins
 from fedcore.runner import Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedcore import lazy
+from fedcore.base import lazy
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "torchvision", "pandas", "matplotlib", "seaborn", "sklearn", "scipy", "cvxpy", "pyarrow"}
@@ -53,7 +53,7 @@ def test_no_module_loads_anything_heavy_when_imported() -> None:
 
 
 def test_a_lazy_package_is_loaded_at_its_first_name() -> None:
-    code = "from fedcore.lazy import functional, pd, scipy\nassert scipy.stats.norm.cdf(0) == 0.5\n"
+    code = "from fedcore.base.lazy import functional, pd, scipy\nassert scipy.stats.norm.cdf(0) == 0.5\n"
     assert loaded(code) & {"torch", "pandas", "scipy"} == {"scipy"}
 
 
@@ -64,7 +64,7 @@ def test_a_lazy_package_lacks_what_the_package_lacks() -> None:
 
 def test_parsing_every_plugin_loads_nothing_heavy() -> None:
     code = (
-        "from fedcore.registry import PACKAGES, plugins\n"
+        "from fedcore.base.registry import PACKAGES, plugins\n"
         "import fedcore.spec\n"
         "assert all(plugins(kind) for kind in PACKAGES)\n"
         "fedcore.spec.parse(dict(data={'name': 'quadratics'}, model={'name': 'scalar_quadratic'},"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedcore.base.errors import SpecError
 from fedcore.data import Source
-from fedcore.errors import SpecError
 from fedcore.runner import Settings, prepare
 from fedcore.spec import parse
 

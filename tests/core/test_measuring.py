@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fedcore import simulation
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.metrics import auc, f1
 from fedcore.runner import run
 

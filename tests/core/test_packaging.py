@@ -19,7 +19,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import fedcore
-from fedcore import lazy
+from fedcore.base import lazy
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

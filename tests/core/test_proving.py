@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import plugins
 from fedcore.data import Source
-from fedcore.errors import SpecError
 from fedcore.proving import algorithms, data, partitions
 from fedcore.proving.finding import Finding, findings
 from fedcore.proving.plugin import register
-from fedcore.registry import plugins
 
 ROOT = Path(__file__).parents[2]
 ALGORITHM = '''
@@ -28,7 +28,7 @@ import numpy as np
 from fedcore.aggregate.mean import WeightedMean
 from fedcore.parts import Batch, BoundTerm, Cargo, Exchange, Term, Traffic
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
+from fedcore.base.registry import Plugin
 
 CALLS = count()
 
@@ -180,7 +180,7 @@ import numpy as np
 
 from fedcore.data import Partition
 from fedcore.partitioning.base import PartitionOptions
-from fedcore.registry import Plugin
+from fedcore.base.registry import Plugin
 
 
 class Options(PartitionOptions):
@@ -259,8 +259,8 @@ DATA = '''
 import numpy as np
 
 from fedcore.data import Dataset, Rows
-from fedcore.options import Options
-from fedcore.registry import Plugin
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
 
 
 class Mine(Options):

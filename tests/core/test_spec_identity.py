@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fedcore.errors import SpecError
-from fedcore.options import Options, left_out
+from fedcore.base.errors import SpecError
+from fedcore.base.options import Options, left_out
 from fedcore.spec import load, parse
 
 Values = dict[str, Any]

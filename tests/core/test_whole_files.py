@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fedcore.errors import DataError
-from fedcore.files import (
+from fedcore.base.errors import DataError
+from fedcore.base.files import (
     PART,
     canonical_json,
     exclusive,

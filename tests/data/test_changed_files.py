@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.registry import plugins
 from fedcore.data import Source
 from fedcore.datasets import npz
-from fedcore.errors import DataError, SpecError
 from fedcore.readers.csv import read_numbers
 from fedcore.readers.npz import whole
 from fedcore.readers.parquet import read_parquet
-from fedcore.registry import plugins
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 
@@ -108,9 +108,9 @@ original = npz.read_npz
 PLUGIN = """
 import numpy as np
 from fedcore.data import Dataset, Rows
-from fedcore.options import Options
+from fedcore.base.options import Options
 from fedcore.readers.csv import read_numbers
-from fedcore.registry import Plugin
+from fedcore.base.registry import Plugin
 
 class Own(Options):
     file: str

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from fedcore.base.errors import DataError
+from fedcore.base.registry import find, plugins
 from fedcore.cli.data import app
 from fedcore.data import Source
 from fedcore.datasets import libsvm, mnist
 from fedcore.download import inventory
-from fedcore.errors import DataError
-from fedcore.registry import find, plugins
 
 DATA = Path(__file__).parents[2] / "data"
 MIRROR = os.environ.get("FEDCORE_MIRROR", "")

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.options import validate
+from fedcore.base.registry import find, plugins
+from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Source
 from fedcore.datasets import covertype, eicu, sent140, shakespeare, synthetic
 from fedcore.datasets.images import scale_pixels
-from fedcore.errors import DataError, SpecError
-from fedcore.options import validate
-from fedcore.registry import find, plugins
-from fedcore.rng import Streams
 from fedcore.standardise import minmax, standardise, standardise_by_client
 
 SOURCE = Source(Path(__file__).parents[2] / "data", offline=True)

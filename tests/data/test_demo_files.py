@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from fedcore.base.files import sha256_file
 from fedcore.data import Source
 from fedcore.download import inventory
-from fedcore.files import sha256_file
 
 DATA = Path(__file__).parents[2] / "data"
 DEMO = DATA / "demo"

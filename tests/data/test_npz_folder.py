@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedcore.base.errors import DataError
 from fedcore.data import Dataset, Source
 from fedcore.datasets.npz import NpzOptions, build
-from fedcore.errors import DataError
 
 
 def write(folder: Path, name: str, x: Any, y: Any) -> None:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 from fedcore.readers.cifar import read_batch
 from fedcore.readers.csv import read_numbers, read_table
 from fedcore.readers.idx import read_idx

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedcore.errors import SpecError
-from fedcore.registry import plugins
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import plugins
 from fedcore.spec import parse
 
 ALGORITHMS = sorted(plugins("algorithm"))

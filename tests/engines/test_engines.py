@@ -9,7 +9,7 @@ import pytest
 import torch
 from engine_cases import MODELS, specification
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.local import engine as engines
 from fedcore.local import fixed
 from fedcore.local.analytic import Analytic

@@ -9,9 +9,9 @@ import pytest
 import torch
 import yaml
 
+from fedcore.base.errors import SpecError
 from fedcore.data import Source
 from fedcore.datasets import mobilenetv2
-from fedcore.errors import SpecError
 from fedcore.model import Shape
 from fedcore.models.lstm import Lstm, LstmOptions, build
 from fedcore.models.mobilenetv2_head import MobileNetOptions

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.local.engine import forward
 from fedcore.model import Shape, start
 from fedcore.models.mobilenetv2_head import MobileNetOptions, MobileNetV2, build

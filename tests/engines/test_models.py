@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedcore.errors import SpecError
-from fedcore.lazy import functional
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import functional
 from fedcore.model import Shape
 from fedcore.models.cnn import Cnn
 from fedcore.models.lstm import Lstm, LstmOptions, build

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from fedcore import batch, checkpoint
+from fedcore.base.errors import DamagedCheckpoint
 from fedcore.data import Source
-from fedcore.errors import DamagedCheckpoint
 from fedcore.integrity import CHECKPOINT
 from fedcore.runner import Settings, run
 

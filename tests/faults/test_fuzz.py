@@ -23,10 +23,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedcore.base.errors import DataError, FedcoreError, SpecError
 from fedcore.data import Source
 from fedcore.download import fetch
 from fedcore.download.declaration import Declaration, Edition, File
-from fedcore.errors import DataError, FedcoreError, SpecError
 from fedcore.spec import parse
 from pipeline.params import load
 

@@ -24,13 +24,13 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from fedcore import batch, failures, integrity, runner
+from fedcore.base.errors import DataError, FedcoreError, SpecError
+from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.cli import status
 from fedcore.cli.main import app
 from fedcore.cli.status import lines, view
 from fedcore.data import Partition, Source
 from fedcore.download.fetch import demo_file
-from fedcore.errors import DataError, FedcoreError, SpecError
-from fedcore.files import canonical_json, sha256_file, sha256_text
 from fedcore.integrity import changed, check, finished, sealed
 from fedcore.partitioning.file import load as load_partition
 from fedcore.partitioning.file import save as save_partition

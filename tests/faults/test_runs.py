@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 
 from fedcore import batch, checkpoint, failures
+from fedcore.base.files import atomic, exclusive
 from fedcore.data import Source
-from fedcore.files import atomic, exclusive
 from fedcore.integrity import CHECKPOINT, changed
 from fedcore.local import engines
 from fedcore.runner import Settings

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import yaml
 
+from fedcore.base.errors import DataError, SpecError
 from fedcore.data import Source
 from fedcore.download import inventory
 from fedcore.download.cache import inside
 from fedcore.download.declaration import File, Form
 from fedcore.download.fetch import obtain_file
-from fedcore.errors import DataError, SpecError
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.workflow import Workflow

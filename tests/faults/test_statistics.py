@@ -17,11 +17,11 @@ import yaml
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.files import canonical_json
+from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Rows, Source
-from fedcore.errors import DataError, SpecError
-from fedcore.files import canonical_json
 from fedcore.partitioning import build as partitioning
-from fedcore.rng import Streams
 from fedcore.runner import Settings, load_data
 from fedcore.runner import run as execute
 from fedcore.spec import parse

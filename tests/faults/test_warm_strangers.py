@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from fedcore import gpus, warm
-from fedcore.errors import FedcoreError
+from fedcore.base.errors import FedcoreError
 from fedcore.warm import client
 
 STRANGER = 65432

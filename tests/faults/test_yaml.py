@@ -18,12 +18,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedcore import core_yaml
+from fedcore.base import core_yaml
+from fedcore.base.errors import DataError, FedcoreError, SpecError
+from fedcore.base.files import sha256_file
 from fedcore.batch import orders
 from fedcore.cli.prove import _option
 from fedcore.data import Dataset, Rows
-from fedcore.errors import DataError, FedcoreError, SpecError
-from fedcore.files import sha256_file
 from fedcore.integrity import check, sealed
 from fedcore.partition import file
 from fedcore.spec import load, parse

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fedcore.base.options import validate
+from fedcore.base.registry import find
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.options import validate
 from fedcore.partitioning.build import make
-from fedcore.registry import find
 
 
 def toy_data(

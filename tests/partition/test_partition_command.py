@@ -12,10 +12,10 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
+from fedcore.base.errors import FedcoreError
 from fedcore.cli.partition import partition
-from fedcore.errors import FedcoreError
 from fedcore.partitioning import figure
-from fedcore.partitioning.build import identity, load
+from fedcore.partitioning.file import identity, load
 from fedcore.partitioning.stats import c_score, entropies, pairwise_distances
 from fedcore.spec import load as load_spec
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from partition_toys import covers_once, equal, rows_of, split_data, toy_data
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.partitioning.base import dirichlet, integers
 from fedcore.partitioning.dirichlet import by_class, by_client, deal
 from fedcore.partitioning.stats import c_score, label_counts
@@ -326,7 +326,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("name", "options", "message"), FAULTS, ids=[f"{f[0]}-{f[2][:40]}" for f in FAULTS])
 def test_faults_are_one_line(name: str, options: dict[str, Any], message: str) -> None:
-    from fedcore.errors import FedcoreError
+    from fedcore.base.errors import FedcoreError
 
     with pytest.raises(FedcoreError) as caught:
         split_data(toy_data(BALANCED), name, **options)

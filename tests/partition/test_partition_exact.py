@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from partition_toys import rows_of, split_data, toy_data
 
+from fedcore.base.errors import SpecError
+from fedcore.base.files import sha256_file
+from fedcore.base.rng import Streams
 from fedcore.data import Partition, Rows
-from fedcore.errors import SpecError
-from fedcore.files import sha256_file
 from fedcore.partition.iid import iid
 from fedcore.partition.natural import by_group
 from fedcore.partition.power_law import power_law
@@ -36,7 +37,6 @@ from fedcore.partitioning.stats import (
     pairwise_distances,
     statistics,
 )
-from fedcore.rng import Streams
 
 LABELS = np.random.default_rng(5).permutation(np.repeat([0, 1, 3], [30, 50, 20]))
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from partition_toys import covers_once, equal, split_data, toy_data
 
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.files import sha256_file
+from fedcore.base.registry import Plugin, find
 from fedcore.data import Partition
-from fedcore.errors import DataError, SpecError
-from fedcore.files import sha256_file
-from fedcore.partitioning.build import check, identity, load, make, refuse_other, save
-from fedcore.registry import Plugin, find
+from fedcore.partitioning.build import check, make
+from fedcore.partitioning.file import identity, load, refuse_other, save
 
 DATA = toy_data(np.arange(100) % 4)
 ORIGIN = {"partition": {"name": "iid"}, "data": {"name": "toy"}, "seed": 1, "data_sha256": "ab"}

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from partition_toys import covers_once, equal, split_data, toy_data
 
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import plugins
 from fedcore.data import Dataset
-from fedcore.errors import SpecError
-from fedcore.registry import plugins
 
 CHEAP: dict[str, tuple[str, dict[str, Any]]] = {
     "given": ("given", {}),

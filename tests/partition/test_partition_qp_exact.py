@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from partition_toys import split_data, toy_data
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.partition.qp import Options, allocate, deal_out, draw_targets, feature_columns
 from fedcore.partitioning import qp
 from fedcore.partitioning.base import dirichlet, integers

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from partition_toys import split_data, toy_data
 
+from fedcore.base.errors import FedcoreError
 from fedcore.cli.main import main
-from fedcore.errors import FedcoreError
-from fedcore.partitioning.build import check, load, save
+from fedcore.partitioning.build import check
+from fedcore.partitioning.file import load, save
 from fedcore.problem import Problem
 
 HOME = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from partition_toys import split_data, toy_data
 
-from fedcore.errors import SpecError
-from fedcore.options import validate
+from fedcore.base.errors import SpecError
+from fedcore.base.options import validate
 from fedcore.partition.natural import PLUGIN, grouped
 
 USERS = np.repeat(np.arange(40), 3)

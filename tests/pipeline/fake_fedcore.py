@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from fedcore.files import sha256_file
+from fedcore.base.files import sha256_file
 from fedcore.integrity import finished, sealed
 
 

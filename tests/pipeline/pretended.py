@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from project import parameters, seal
 
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.report.build_drawing import Drawing, Found

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from fedcore.files import canonical_json, sha256_file, sha256_text
+from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.integrity import SEAL, sealed
 
 HOME = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from project import seal
 
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.files import canonical_json, sha256_text
 from pipeline.fidelity import board as board_module
 from pipeline.fidelity import scoreboard as scoreboard_module
 from pipeline.papers import papers

@@ -15,7 +15,7 @@ import pytest
 from project import HOME
 from typer.testing import CliRunner
 
-from fedcore.errors import FedcoreError
+from fedcore.base.errors import FedcoreError
 from pipeline import audit
 from pipeline.cli import app
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from project import parameters, seal
 
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue, papers, published
 from pipeline.papers.comfed.calibration import DISTANCE, IN_USE, STEPS

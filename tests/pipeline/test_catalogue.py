@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from project import HOME, parameters
 
-from fedcore.errors import SpecError
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.errors import SpecError
+from fedcore.base.files import canonical_json, sha256_text
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue

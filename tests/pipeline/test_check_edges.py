@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fedcore.errors import SpecError
-from fedcore.options import validate
+from fedcore.base.errors import SpecError
+from fedcore.base.options import validate
 from pipeline.checks import CHECKS, Check, Means
 
 ERROR, PAST = 5e-10, 5e-9

@@ -11,7 +11,7 @@ from pretended import catalogue
 from project import parameters
 from typer.testing import CliRunner
 
-from fedcore.errors import DataError, SpecError
+from fedcore.base.errors import DataError, SpecError
 from pipeline.catalogue import Catalogue
 from pipeline.chosen import chosen
 from pipeline.cli import app

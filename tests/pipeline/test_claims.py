@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from pipeline.checks import CHECKS
 from pipeline.claims import Claim, Verdict, evaluate, ledger, load, printed_results
 from pipeline.papers import published

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from fedcore.registry import find
+from fedcore.base.registry import find
 from pipeline import codehash
 
 FILES = {

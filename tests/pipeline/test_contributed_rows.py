@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from project import HOME, Project, parameters
 
-from fedcore.errors import SpecError
-from fedcore.registry import plugins
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import plugins
 from pipeline.papers import build_catalogue
 
 EXAMPLE = HOME / "examples" / "new_algorithm"

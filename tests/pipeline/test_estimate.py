@@ -15,8 +15,8 @@ import pytest
 import yaml
 from project import HOME
 
-from fedcore.files import canonical_json
-from fedcore.registry import plugins
+from fedcore.base.files import canonical_json
+from fedcore.base.registry import plugins
 from fedcore.spec import parse
 from pipeline.estimate import BASE_MB, LONGEST_MINUTES, Cost, duration, estimate, network_of, size_of
 from pipeline.papers import build_catalogue, catalogue_of
@@ -116,8 +116,8 @@ def test_a_folder_of_ones_own_data_is_looked_at(tmp_path: Path) -> None:
 
 MINE = """
 from fedcore.data import Size
-from fedcore.options import Options
-from fedcore.registry import Plugin
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
 
 PLUGIN = Plugin("mine", Options, lambda options, source: None, "300 rows", "here"{size})
 """

@@ -11,7 +11,7 @@ import pytest
 from pretended import catalogue, drawn, finish
 from project import seal
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 from fedcore.runner import Settings
 from fedcore.runner import run as train
 from pipeline.papers.fedavgr.risk import terms_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from project import HOME
 
-from fedcore.errors import SpecError
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.errors import SpecError
+from fedcore.base.files import canonical_json, sha256_text
 from fedcore.revision import commit
 from pipeline.catalogue import Catalogue
 from pipeline.explain import cell_facts, text

@@ -9,7 +9,7 @@ import pytest
 from pretended import catalogue, drawn, finish
 from project import seal
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 from pipeline.papers.rfedavg.features import Points, between, clients_of, flat
 
 

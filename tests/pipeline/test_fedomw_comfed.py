@@ -12,7 +12,7 @@ import pytest
 import yaml
 from project import HOME, seal
 
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.papers.comfed.checkpoints import TARGETS, best_so_far

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 from pipeline.checks import CHECKS
 from pipeline.claims import Claim
 from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, read

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from project import parameters
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.report.build_listing import Entry, Listing

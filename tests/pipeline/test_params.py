@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from project import HOME, parameters
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 from fedcore.spec import Training
 from pipeline import docs, dvcfile
 from pipeline.papers import build_catalogue

@@ -18,7 +18,7 @@ import pytest
 from pretended import catalogue, finish
 from project import parameters
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 from fedcore.progress import RECORD, lost, tracked
 from fedcore.status import cause
 from fedcore.warm import client

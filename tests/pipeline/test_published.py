@@ -8,7 +8,7 @@ from functools import cache
 import pandas as pd
 import pytest
 
-from fedcore.registry import plugins
+from fedcore.base.registry import plugins
 from pipeline.claims import ledger
 from pipeline.papers import FOLDER, papers, published
 from pipeline.report.collect import Published, published_cells

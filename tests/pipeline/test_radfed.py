@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from project import parameters, seal, seal_partition
 
-from fedcore.errors import DataError
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.errors import DataError
+from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue, weights
 from pipeline.papers import build_catalogue, published
 from pipeline.papers.radfed.figures import draw_partition

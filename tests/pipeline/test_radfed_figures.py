@@ -11,7 +11,7 @@ import pytest
 from project import parameters, seal
 from test_radfed import catalogue, finish
 
-from fedcore.errors import DataError
+from fedcore.base.errors import DataError
 from pipeline.catalogue import Catalogue
 from pipeline.papers import published
 from pipeline.papers.radfed.search import GRIDS, candidates, delays

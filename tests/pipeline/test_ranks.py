@@ -12,7 +12,7 @@ import pytest
 from project import parameters, seal
 from scipy import stats
 
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.files import canonical_json, sha256_text
 from pipeline.papers import build_catalogue
 from pipeline.report.build_drawing import Drawing, Found
 from pipeline.report.ranks import critical_difference, ranking, scores_of

@@ -12,8 +12,8 @@ import pytest
 from pretended import catalogue, finish
 from project import HOME
 
-from fedcore.errors import DataError, SpecError
-from fedcore.files import sha256_file
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.files import sha256_file
 from pipeline.catalogue import Catalogue
 from pipeline.explain import summaries
 from pipeline.fidelity import picture, reference

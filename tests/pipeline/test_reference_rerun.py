@@ -15,7 +15,7 @@ import pytest
 import yaml
 from project import HOME
 
-from fedcore.files import canonical_json, sha256_file, sha256_text
+from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.processor import processor
 from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.papers import catalogue_of

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from project import HOME, Project, parameters
 
-from fedcore.files import canonical_json
+from fedcore.base.files import canonical_json
 from pipeline import codehash
 from pipeline.papers import build_catalogue
 

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from project import seal, seal_partition
 
-from fedcore.errors import DataError
-from fedcore.files import canonical_json, sha256_text, write_json
+from fedcore.base.errors import DataError
+from fedcore.base.files import canonical_json, sha256_text, write_json
 from fedcore.integrity import sealed
 from fedcore.revision import commit
 from pipeline.report import collect

@@ -15,8 +15,8 @@ import pytest
 from markupsafe import escape
 from project import parameters, seal, seal_partition
 
-from fedcore.errors import DataError
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.errors import DataError
+from fedcore.base.files import canonical_json, sha256_text
 from pipeline.claims import ledger
 from pipeline.papers import build_catalogue, published
 from pipeline.site import build as building

@@ -11,8 +11,8 @@ from pretended import finish
 from project import HOME, parameters
 from rich.console import Console
 
+from fedcore.base.registry import plugins
 from fedcore.cli.status import view
-from fedcore.registry import plugins
 from fedcore.status import Status
 from pipeline.papers import build_catalogue
 from pipeline.report import style

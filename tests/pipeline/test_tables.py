@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from project import seal
 
-from fedcore.errors import DataError
-from fedcore.files import canonical_json, sha256_text
+from fedcore.base.errors import DataError
+from fedcore.base.files import canonical_json, sha256_text
 from pipeline.papers import published
 from pipeline.report import agreement, pdf, render
 from pipeline.report.build_table import COLUMNS, Table, arrange, tidy

@@ -9,9 +9,9 @@ import pytest
 from project import HOME, parameters
 
 from fedcore import runner
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import plugins
 from fedcore.parts import State
-from fedcore.registry import plugins
 from fedcore.select import uniform
 from fedcore.simulation import simulate, train
 from fedcore.spec import parse

@@ -12,8 +12,8 @@ from pretended import catalogue, finish
 from project import parameters, seal
 from typer.testing import CliRunner
 
+from fedcore.base.files import canonical_json, sha256_text
 from fedcore.cli.main import app
-from fedcore.files import canonical_json, sha256_text
 from fedcore.integrity import check as integrity
 from pipeline.targets import PlannedRun
 from pipeline.verify import check

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fedcore.base.registry import Plugin
 from fedcore.parts import Aggregation, Recipe, Run, State, Upload
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.registry import Plugin
 from fedcore.spec import Spec
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, PARTITIONS, SPLIT, best_in_all
 from pipeline.report import significance
 from pipeline.report.build_table import Table

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.lazy import Axes
+from fedcore.base.lazy import Axes
 from pipeline.report import figures, spread, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import kept_of

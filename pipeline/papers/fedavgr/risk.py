@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedcore.errors import DataError
-from fedcore.lazy import pd
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import pd
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import summary_of

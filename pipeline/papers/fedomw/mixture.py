@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from fedcore.errors import DataError
-from fedcore.lazy import pd
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import pd
 from pipeline.papers.fedomw.tables import RELEASED, Variant, asked
 from pipeline.report import figures
 from pipeline.report.build_drawing import Drawing, Found, Picture

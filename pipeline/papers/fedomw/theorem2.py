@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.lazy import pd, scipy
+from fedcore.base.lazy import pd, scipy
 from pipeline.report import figures
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.schema import PaperParams

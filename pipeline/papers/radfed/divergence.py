@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from fedcore.errors import DataError
-from fedcore.lazy import Figure, pd
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import Figure, pd
 from pipeline.papers.radfed.settings import SETTINGS, folds
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fedcore.errors import DataError
-from fedcore.lazy import pd, seaborn
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import pd, seaborn
 from pipeline.papers.radfed.divergence import DIVERGENCES
 from pipeline.papers.radfed.heterogeneity import HETEROGENEITY
 from pipeline.papers.radfed.seeds import SEEDS

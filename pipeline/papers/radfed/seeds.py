@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fedcore.lazy import Axes, pd, seaborn
+from fedcore.base.lazy import Axes, pd, seaborn
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
 from pipeline.report import figures, style

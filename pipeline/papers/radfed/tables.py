@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
 from pipeline.report.agreement import agreements
 from pipeline.report.build_table import Table

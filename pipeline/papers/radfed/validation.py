@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcore.lazy import pd
+from fedcore.base.lazy import pd
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
 from pipeline.report.curves import Curves, Panel, measured
 from pipeline.schema import PaperParams

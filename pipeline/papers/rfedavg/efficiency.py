@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedcore.lazy import Axes, pd, seaborn
+from fedcore.base.lazy import Axes, pd, seaborn
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import final_of, history_of, timing_of

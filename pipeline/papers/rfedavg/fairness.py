@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcore.errors import DataError
-from fedcore.lazy import pd, seaborn
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import pd, seaborn
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import final_of, summary_of

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from fedcore.lazy import pd, sklearn
+from fedcore.base.lazy import pd, sklearn
 from pipeline.report import figures
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import kept_of

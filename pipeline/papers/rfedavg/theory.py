@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import DataError
+from fedcore.base.lazy import Axes, pd
+from fedcore.base.options import validate
+from fedcore.base.registry import find
 from fedcore.data import Source
-from fedcore.errors import DataError
-from fedcore.lazy import Axes, pd
-from fedcore.options import validate
-from fedcore.registry import find
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import kept_of

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from fedcore.errors import SpecError
-from fedcore.options import DIGITS, shown
+from fedcore.base.errors import SpecError
+from fedcore.base.options import DIGITS, shown
 
 BYTES, NODES, DEPTH = 1_000_000, 10_000, 100
 TAG = "tag:yaml.org,2002:"

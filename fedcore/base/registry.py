@@ -20,8 +20,8 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal
 
-from fedcore.errors import SpecError
-from fedcore.options import Options, nearest, shown
+from fedcore.base.errors import SpecError
+from fedcore.base.options import Options, nearest, shown
 
 PACKAGES: Mapping[str, str] = MappingProxyType(
     {

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from fedcore.errors import SpecError
+from fedcore.base.errors import SpecError
 
 T = TypeVar("T", bound=BaseModel)
 SHOWN, DIGITS = 200, 300

@@ -14,7 +14,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import IO, Any
 
-from fedcore.errors import DataError, say
+from fedcore.base.errors import DataError, say
 
 PART = ".part"
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
