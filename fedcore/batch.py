@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedcore import failures
+from fedcore.base import errors
 from fedcore.base.errors import CheckpointError, FedcoreError, SpecError, say
 from fedcore.base.files import exclusive, read_json, write_text
 from fedcore.base.options import shown
@@ -83,10 +83,10 @@ def execute(
             say(f"error: {out}: {error}", error=True)
         except Exception as error:
             failed += 1
-            said = failures.told(error)
+            said = errors.told(error)
             say(f"error: {out}: {said or ''}", error=True)
             say(*("" if said else traceback.format_exc()).splitlines(), error=True)
-            if failures.device_lost(error):
+            if errors.device_lost(error):
                 failed += len(items) - position - 1
                 break
     if failed:

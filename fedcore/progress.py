@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fedcore import failures
+from fedcore.base import errors
 from fedcore.base.errors import plain, say
 from fedcore.base.files import read_object, write_json
 
@@ -71,7 +71,7 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
         try:
             yield note
         except Exception as error:
-            said = plain(failures.told(error) or f"{type(error).__name__}: {error}")
+            said = plain(errors.told(error) or f"{type(error).__name__}: {error}")
             with suppress(OSError):
                 record(state="failed", error=said, log=_log(), command=repeat())
             raise

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore import __version__, checkpoint, metrics
+from fedcore import checkpoint, metrics
 from fedcore import model as models
 from fedcore import problem as problems
-from fedcore.base import core_yaml
+from fedcore.base import __version__, core_yaml
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError
 from fedcore.base.files import (
     atomic,

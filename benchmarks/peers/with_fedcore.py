@@ -6,7 +6,7 @@ import torch
 from protocol import Clock, Request, answer, request
 from workloads import weights
 
-from fedcore import __version__
+from fedcore.base import __version__
 from fedcore.parts import State
 from fedcore.runner import Settings, parameters, prepare
 from fedcore.simulation import simulate

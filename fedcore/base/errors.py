@@ -1,11 +1,26 @@
-"""The errors that a user can cause, each one line, and how text that comes from elsewhere is printed."""
+"""Errors that a user can cause and faults of the machine, each one line, and how foreign text is printed."""
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 
 CREDENTIALS = re.compile(r"(\w:/+)\S*@")
+AGAIN = "repeat the command to go on from the checkpoint"
+DISK = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file would be larger than the limit",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "not allowed to write here",
+    errno.EPERM: "not allowed to write here",
+    errno.EIO: "the disk can't be read or written",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EISDIR: "there is a folder of that name",
+}
+MEMORY = ("out of memory", "can't allocate memory", "unable to allocate", "cannot allocate memory")
+DEVICE = ("CUDA error", "CUDA driver error", "cuDNN error", "CUBLAS_STATUS", "NCCL error", "no CUDA GPUs")
 
 
 def plain(text: object) -> str:
@@ -45,3 +60,44 @@ class CheckpointError(FedcoreError):
 
 class DamagedCheckpoint(CheckpointError):
     """A checkpoint is damaged, or not as it was written."""
+
+
+def told(error: BaseException) -> str | None:
+    """Return a fault of the machine as one line; None for any other error, which is a defect."""
+    if out_of_memory(error):
+        return f"out of memory ({_first_line(error)}); give it more, then {AGAIN}"
+    if device_lost(error):
+        return f"the device failed ({_first_line(error)}); {AGAIN}"
+    if isinstance(error, OSError) and error.errno in DISK:
+        return f"{DISK[error.errno]}: {error.filename or _first_line(error)}; {AGAIN}"
+    return None
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether there was not enough memory, of the machine or of its GPU."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(words in text for words in MEMORY)
+    )
+
+
+def device_lost(error: BaseException) -> bool:
+    """Whether a GPU failed, so that this process can't use it any more."""
+    return (
+        isinstance(error, RuntimeError)
+        and not out_of_memory(error)
+        and any(words in str(error) for words in DEVICE)
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def reason(error: BaseException) -> str:
+    """Say in one line what a library's error says."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+class MissingPackage(DataError):
+    """A format needs a package that is not installed."""

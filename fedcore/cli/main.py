@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcore import failures, runner
+from fedcore import runner
+from fedcore.base import errors
 from fedcore.base.errors import FedcoreError, say
 from fedcore.base.files import exclusive
 from fedcore.batch import execute, orders
@@ -154,7 +155,7 @@ def main() -> None:
         say(f"error: {error}", error=True)
         sys.exit(2)
     except Exception as error:
-        said = failures.told(error)
+        said = errors.told(error)
         if said is None:
             raise
         say(f"error: {said}", error=True)

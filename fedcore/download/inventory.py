@@ -9,13 +9,12 @@ from functools import cache as remember
 from pathlib import Path
 from types import MappingProxyType
 
-from fedcore.base.errors import DataError
+from fedcore.base.errors import DataError, MissingPackage
 from fedcore.base.options import nearest
 from fedcore.base.registry import plugins
 from fedcore.data import Source
 from fedcore.download import cache, fetch
 from fedcore.download.declaration import Edition, Entry, File
-from fedcore.readers import MissingPackage
 
 PACKAGES = ("fedcore.datasets.", "fedcore_plugins.datasets.")
 

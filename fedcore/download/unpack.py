@@ -43,11 +43,6 @@ def opened(stored: Path, member: str = "") -> Iterator[IO[bytes]]:
         yield content
 
 
-def reason(error: BaseException) -> str:
-    """Say in one line what a library's error says."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
 def rows_sha256(lines: Iterable[bytes]) -> str:
     """Return the SHA-256 of a text's words: single spaces, one line a row, no blank lines."""
     digest = hashlib.sha256()

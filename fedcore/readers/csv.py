@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import DataError
+from fedcore.base.errors import DataError, reason
 from fedcore.base.lazy import pd
-from fedcore.download.unpack import reason
 
 
 def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.float64]:

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fedcore.base.errors import DataError
-from fedcore.download.unpack import reason
+from fedcore.base.errors import DataError, reason
 
 
 def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import DataError
-from fedcore.download.unpack import reason
+from fedcore.base.errors import DataError, reason
 
 UNREADABLE = (
     OSError,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedcore.base.errors import DataError
+from fedcore.base.errors import DataError, reason
 from fedcore.base.lazy import pd, pyarrow
-from fedcore.download.unpack import reason
 
 
 def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:

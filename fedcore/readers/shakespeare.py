@@ -8,9 +8,7 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedcore.base.errors import DataError
-from fedcore.download.unpack import reason
-from fedcore.readers import MissingPackage
+from fedcore.base.errors import DataError, MissingPackage, reason
 
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
 DIRECTION = re.compile(r"\[[^\]]*\]?")

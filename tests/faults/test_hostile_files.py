@@ -23,7 +23,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from fedcore import batch, failures, integrity, runner
+from fedcore import batch, integrity, runner
+from fedcore.base import errors
 from fedcore.base.errors import DataError, FedcoreError, SpecError
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.cli import status
@@ -226,7 +227,7 @@ def outcome(spec: dict[str, Any]) -> str:
     except FedcoreError:
         return "refused"
     except (MemoryError, RuntimeError) as error:
-        if not failures.out_of_memory(error):
+        if not errors.out_of_memory(error):
             raise
         return "memory"
 

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcore import batch, checkpoint, failures
+from fedcore import batch, checkpoint
+from fedcore.base import errors
 from fedcore.base.files import atomic, exclusive
 from fedcore.data import Source
 from fedcore.integrity import CHECKPOINT, changed
@@ -408,9 +409,9 @@ def test_a_device_that_fails_ends_the_batch_in_words(
 
 def test_defects_are_no_faults_of_the_machine() -> None:
     for error in (ValueError("CUDA error"), KeyError("x"), OSError(errno.ENOENT, "gone"), RuntimeError("x")):
-        assert failures.told(error) is None
-    assert failures.out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
-    assert not failures.device_lost(RuntimeError("CUDA error: out of memory"))
+        assert errors.told(error) is None
+    assert errors.out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
+    assert not errors.device_lost(RuntimeError("CUDA error: out of memory"))
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path) -> None:
