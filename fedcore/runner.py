@@ -42,6 +42,7 @@ from fedcore.base.options import differences, shown, validate
 from fedcore.base.registry import find
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Source
+from fedcore.data.standardise import standardise_by_client
 from fedcore.divergence import Divergence
 from fedcore.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
 from fedcore.local import engines, fixed
@@ -52,7 +53,6 @@ from fedcore.processor import processor
 from fedcore.revision import commit
 from fedcore.simulation import diverged, simulate
 from fedcore.spec import Spec, parse
-from fedcore.standardise import standardise_by_client
 from fedcore.watchdog import watched
 
 MOST_THREADS = 1024

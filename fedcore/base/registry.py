@@ -26,7 +26,7 @@ from fedcore.base.options import Options, nearest, shown
 PACKAGES: Mapping[str, str] = MappingProxyType(
     {
         "algorithm": "fedcore.algorithms",
-        "data": "fedcore.datasets",
+        "data": "fedcore.data.datasets",
         "partition": "fedcore.partition",
         "model": "fedcore.models",
         "observer": "fedcore.observers",

@@ -12,8 +12,8 @@ import typer
 from fedcore.base.errors import DataError, say
 from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
-from fedcore.download import fetch, inventory
-from fedcore.download.declaration import Edition
+from fedcore.data.download import fetch, inventory
+from fedcore.data.download.declaration import Edition
 
 app = typer.Typer(
     help="Data sets: what there is, where it comes from, and whether it is intact.", no_args_is_help=True

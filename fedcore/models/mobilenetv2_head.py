@@ -16,9 +16,9 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.registry import Plugin
 from fedcore.data import Source
-from fedcore.datasets import mobilenetv2
+from fedcore.data.datasets import mobilenetv2
+from fedcore.data.readers.npz import read_npz
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, Split, layer
-from fedcore.readers.npz import read_npz
 from fedcore.vectors import Layout
 
 STAGES = (

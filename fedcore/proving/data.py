@@ -15,7 +15,7 @@ import numpy as np
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Source
-from fedcore.download import inventory
+from fedcore.data.download import inventory
 from fedcore.proving.finding import Check, Skipped
 
 HEAVY = ("torch", "pandas", "scipy", "sklearn", "matplotlib")

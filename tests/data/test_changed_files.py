@@ -14,10 +14,10 @@ import pytest
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.registry import plugins
 from fedcore.data import Source
-from fedcore.datasets import npz
-from fedcore.readers.csv import read_numbers
-from fedcore.readers.npz import whole
-from fedcore.readers.parquet import read_parquet
+from fedcore.data.datasets import npz
+from fedcore.data.readers.csv import read_numbers
+from fedcore.data.readers.npz import whole
+from fedcore.data.readers.parquet import read_parquet
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 
@@ -109,7 +109,7 @@ PLUGIN = """
 import numpy as np
 from fedcore.data import Dataset, Rows
 from fedcore.base.options import Options
-from fedcore.readers.csv import read_numbers
+from fedcore.data.readers.csv import read_numbers
 from fedcore.base.registry import Plugin
 
 class Own(Options):

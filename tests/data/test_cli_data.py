@@ -13,8 +13,8 @@ from fedcore.base.errors import DataError
 from fedcore.base.registry import find, plugins
 from fedcore.cli.data import app
 from fedcore.data import Source
-from fedcore.datasets import libsvm, mnist
-from fedcore.download import inventory
+from fedcore.data.datasets import libsvm, mnist
+from fedcore.data.download import inventory
 
 DATA = Path(__file__).parents[2] / "data"
 MIRROR = os.environ.get("FEDCORE_MIRROR", "")

@@ -16,9 +16,9 @@ from fedcore.base.options import validate
 from fedcore.base.registry import find, plugins
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Source
-from fedcore.datasets import covertype, eicu, sent140, shakespeare, synthetic
-from fedcore.datasets.images import scale_pixels
-from fedcore.standardise import minmax, standardise, standardise_by_client
+from fedcore.data.datasets import covertype, eicu, sent140, shakespeare, synthetic
+from fedcore.data.datasets.images import scale_pixels
+from fedcore.data.standardise import minmax, standardise, standardise_by_client
 
 SOURCE = Source(Path(__file__).parents[2] / "data", offline=True)
 WITH_DEMO = sorted(
@@ -267,7 +267,7 @@ def test_missing_values_become_the_training_rows_mean() -> None:
 def test_the_credentialed_tables_are_joined(tmp_path: Path) -> None:
     import pandas as pd
 
-    from fedcore.datasets import eicu_tables as tables
+    from fedcore.data.datasets import eicu_tables as tables
 
     ids = [3, 1, 2]
     status = ["Alive", "Expired", None]

@@ -14,7 +14,7 @@ import pytest
 
 from fedcore.base.files import sha256_file
 from fedcore.data import Source
-from fedcore.download import inventory
+from fedcore.data.download import inventory
 
 DATA = Path(__file__).parents[2] / "data"
 DEMO = DATA / "demo"

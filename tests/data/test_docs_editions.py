@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedcore.download import inventory
+from fedcore.data.download import inventory
 
 PAGE = Path(__file__).parents[2] / "docs" / "data.md"
 

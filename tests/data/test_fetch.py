@@ -17,10 +17,10 @@ from faulty_server import Served, serving
 
 from fedcore.base.errors import DataError
 from fedcore.data import Source
-from fedcore.download import cache, fetch
-from fedcore.download.declaration import Declaration, Edition, File, Form
-from fedcore.download.transfer import Policy
-from fedcore.download.unpack import rows_sha256
+from fedcore.data.download import cache, fetch
+from fedcore.data.download.declaration import Declaration, Edition, File, Form
+from fedcore.data.download.transfer import Policy
+from fedcore.data.download.unpack import rows_sha256
 
 TEXT = b"1 1:0.5 2:7 \n-1 2:3 \n" * 4000
 QUICK = Policy(connect=1.0, read=0.4, attempts=2, pause=0.01)

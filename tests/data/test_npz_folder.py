@@ -10,7 +10,7 @@ import pytest
 
 from fedcore.base.errors import DataError
 from fedcore.data import Dataset, Source
-from fedcore.datasets.npz import NpzOptions, build
+from fedcore.data.datasets.npz import NpzOptions, build
 
 
 def write(folder: Path, name: str, x: Any, y: Any) -> None:

@@ -31,7 +31,7 @@ from fedcore.cli import status
 from fedcore.cli.main import app
 from fedcore.cli.status import lines, view
 from fedcore.data import Partition, Source
-from fedcore.download.fetch import demo_file
+from fedcore.data.download.fetch import demo_file
 from fedcore.integrity import changed, check, finished, sealed
 from fedcore.partitioning.file import load as load_partition
 from fedcore.partitioning.file import save as save_partition

@@ -22,8 +22,8 @@ from fedcore.base.errors import DataError, FedcoreError, plain
 from fedcore.cli.main import main
 from fedcore.cli.status import view
 from fedcore.data import Source
-from fedcore.download import fetch
-from fedcore.download.declaration import Declaration, Edition, File
+from fedcore.data.download import fetch
+from fedcore.data.download.declaration import Declaration, Edition, File
 from pipeline.workflow import Workflow
 
 ROOT = Path(__file__).parents[2]

@@ -13,12 +13,12 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.datasets import eicu_tables
-from fedcore.datasets.eicu_tables import Stays
-from fedcore.download import cache, fetch
-from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.readers.npz import read_npz
-from fedcore.standardise import minmax, standardise
+from fedcore.data.datasets import eicu_tables
+from fedcore.data.datasets.eicu_tables import Stays
+from fedcore.data.download import cache, fetch
+from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.data.readers.npz import read_npz
+from fedcore.data.standardise import minmax, standardise
 
 CREDENTIALED = ("patient.csv", "apacheApsVar.csv", "apachePredVar.csv")
 RULES = {"full": (100, 0.2)}

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
 from fedcore.data import Source
-from fedcore.download import cache, fetch
-from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.data.download import cache, fetch
+from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
 
 WIDTH = 50
 ARCHIVE = Form(

@@ -11,12 +11,12 @@ from fedcore.base.errors import DataError
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.datasets.images import Scaling, scale_pixels
-from fedcore.datasets.pooling import pooled
-from fedcore.download import fetch
-from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.readers.idx import read_idx
-from fedcore.readers.npz import read_npz
+from fedcore.data.datasets.images import Scaling, scale_pixels
+from fedcore.data.datasets.pooling import pooled
+from fedcore.data.download import fetch
+from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.data.readers.idx import read_idx
+from fedcore.data.readers.npz import read_npz
 
 MEAN, STD = (0.1306604762738429,), (0.30810780717887876,)
 HOSTS = (

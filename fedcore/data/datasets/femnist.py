@@ -14,11 +14,11 @@ from fedcore.base.errors import DataError
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.datasets.images import Scaling, scale_pixels
-from fedcore.download import cache, fetch
-from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.readers.leaf import read_leaf
-from fedcore.readers.npz import read_npz
+from fedcore.data.datasets.images import Scaling, scale_pixels
+from fedcore.data.download import cache, fetch
+from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.data.readers.leaf import read_leaf
+from fedcore.data.readers.npz import read_npz
 
 MEAN, STD = (0.9611606,), (0.1655615,)
 CLASSES = 62
@@ -26,7 +26,7 @@ WRITERS = "femnist/writers.npz"
 
 
 def _sample_files() -> tuple[File, ...]:
-    text = resources.files("fedcore.datasets").joinpath("femnist_sample.csv").read_text(encoding="utf-8")
+    text = resources.files("fedcore.data.datasets").joinpath("femnist_sample.csv").read_text(encoding="utf-8")
     return tuple(
         File(
             f"femnist/{row['file']}",

@@ -16,11 +16,11 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.datasets import glove, sent140_demo
-from fedcore.download import cache, fetch
-from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.readers.csv import read_table
-from fedcore.readers.leaf import read_leaf
+from fedcore.data.datasets import glove, sent140_demo
+from fedcore.data.download import cache, fetch
+from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.data.readers.csv import read_table
+from fedcore.data.readers.leaf import read_leaf
 
 WORD = re.compile(r"[\w']+|[.,!?;]")
 COLUMNS = ("polarity", "id", "date", "query", "user", "text")

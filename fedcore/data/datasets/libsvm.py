@@ -19,12 +19,12 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.datasets.libsvm_files import DECLARATIONS, FEATURES
-from fedcore.download import fetch
-from fedcore.download.declaration import Declaration, Entry
-from fedcore.readers.libsvm import read_libsvm
-from fedcore.readers.npz import read_npz
-from fedcore.standardise import minmax, standardise
+from fedcore.data.datasets.libsvm_files import DECLARATIONS, FEATURES
+from fedcore.data.download import fetch
+from fedcore.data.download.declaration import Declaration, Entry
+from fedcore.data.readers.libsvm import read_libsvm
+from fedcore.data.readers.npz import read_npz
+from fedcore.data.standardise import minmax, standardise
 
 Scaling = Literal["as_shipped", "minmax", "standard"]
 VEHICLE_TRAIN = 500

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import torch
 from fedcore.data import Source
-from fedcore.download import fetch
-from fedcore.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.readers.npz import read_npz
+from fedcore.data.download import fetch
+from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.data.readers.npz import read_npz
 
 DECLARATION = Declaration(
     name="mobilenetv2",

@@ -13,10 +13,10 @@ from fedcore.base.errors import DataError, MissingPackage
 from fedcore.base.options import nearest
 from fedcore.base.registry import plugins
 from fedcore.data import Source
-from fedcore.download import cache, fetch
-from fedcore.download.declaration import Edition, Entry, File
+from fedcore.data.download import cache, fetch
+from fedcore.data.download.declaration import Edition, Entry, File
 
-PACKAGES = ("fedcore.datasets.", "fedcore_plugins.datasets.")
+PACKAGES = ("fedcore.data.datasets.", "fedcore_plugins.datasets.")
 
 
 @dataclass(frozen=True)

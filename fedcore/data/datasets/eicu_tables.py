@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
-from fedcore.readers.csv import read_table
-from fedcore.readers.npz import whole
-from fedcore.readers.parquet import read_parquet
+from fedcore.data.readers.csv import read_table
+from fedcore.data.readers.npz import whole
+from fedcore.data.readers.parquet import read_parquet
 
 ID = "patientunitstayid"
 PHYSIOLOGY = [

@@ -1,6 +1,6 @@
 """What a data set says about itself: its editions, their files, checksums, licence and how to get them.
 
-Pure facts as frozen values. ``fedcore data`` prints them, ``fedcore.download.fetch`` acts on them.
+Pure facts as frozen values. ``fedcore data`` prints them, ``fedcore.data.download.fetch`` acts on them.
 """
 
 from __future__ import annotations
