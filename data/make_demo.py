@@ -24,7 +24,7 @@ from fedcore.base.files import atomic, sha256_file, write_json
 from fedcore.base.rng import Streams
 from fedcore.data import Source
 from fedcore.data.datasets import cifar10, covertype, eicu, femnist, libsvm, mnist, shakespeare
-from fedcore.data.download.declaration import Declaration
+from fedcore.data.download import Declaration
 
 MOST_BYTES, MOST_IN_ALL = 3 << 20, 10 << 20
 

@@ -12,8 +12,7 @@ import typer
 from fedcore.base.errors import DataError, say
 from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
-from fedcore.data.download import fetch, inventory
-from fedcore.data.download.declaration import Edition
+from fedcore.data.download import Edition, fetch, inventory
 
 app = typer.Typer(
     help="Data sets: what there is, where it comes from, and whether it is intact.", no_args_is_help=True

@@ -17,7 +17,7 @@ from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.registry import Plugin
 from fedcore.data import Source
 from fedcore.data.datasets import mobilenetv2
-from fedcore.data.readers.npz import read_npz
+from fedcore.data.readers import read_npz
 from fedcore.model import Classifier, ModelOptions, Parameters, Shape, Split, layer
 from fedcore.vectors import Layout
 

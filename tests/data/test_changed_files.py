@@ -15,9 +15,7 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.registry import plugins
 from fedcore.data import Source
 from fedcore.data.datasets import npz
-from fedcore.data.readers.csv import read_numbers
-from fedcore.data.readers.npz import whole
-from fedcore.data.readers.parquet import read_parquet
+from fedcore.data.readers import read_numbers, read_parquet, whole
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 
@@ -109,7 +107,7 @@ PLUGIN = """
 import numpy as np
 from fedcore.data import Dataset, Rows
 from fedcore.base.options import Options
-from fedcore.data.readers.csv import read_numbers
+from fedcore.data.readers import read_numbers
 from fedcore.base.registry import Plugin
 
 class Own(Options):

@@ -17,8 +17,7 @@ from faulty_server import Served, serving
 
 from fedcore.base.errors import DataError
 from fedcore.data import Source
-from fedcore.data.download import cache, fetch
-from fedcore.data.download.declaration import Declaration, Edition, File, Form
+from fedcore.data.download import Declaration, Edition, File, Form, cache, fetch
 from fedcore.data.download.transfer import Policy
 from fedcore.data.download.unpack import rows_sha256
 

@@ -19,14 +19,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedcore.base.errors import DataError
-from fedcore.data.readers.cifar import read_batch
-from fedcore.data.readers.csv import read_numbers, read_table
-from fedcore.data.readers.idx import read_idx
-from fedcore.data.readers.leaf import read_leaf
-from fedcore.data.readers.libsvm import read_libsvm
-from fedcore.data.readers.npz import read_npz
-from fedcore.data.readers.parquet import read_parquet
-from fedcore.data.readers.shakespeare import read_moby, read_role_files
+from fedcore.data.readers import (
+    read_batch,
+    read_idx,
+    read_leaf,
+    read_libsvm,
+    read_moby,
+    read_npz,
+    read_numbers,
+    read_parquet,
+    read_role_files,
+    read_table,
+)
 
 FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

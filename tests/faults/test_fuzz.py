@@ -25,8 +25,7 @@ from hypothesis import strategies as st
 
 from fedcore.base.errors import DataError, FedcoreError, SpecError
 from fedcore.data import Source
-from fedcore.data.download import fetch
-from fedcore.data.download.declaration import Declaration, Edition, File
+from fedcore.data.download import Declaration, Edition, File, fetch
 from fedcore.spec import parse
 from pipeline.params import load
 

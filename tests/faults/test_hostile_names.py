@@ -22,8 +22,7 @@ from fedcore.base.errors import DataError, FedcoreError, plain
 from fedcore.cli.main import main
 from fedcore.cli.status import view
 from fedcore.data import Source
-from fedcore.data.download import fetch
-from fedcore.data.download.declaration import Declaration, Edition, File
+from fedcore.data.download import Declaration, Edition, File, fetch
 from pipeline.workflow import Workflow
 
 ROOT = Path(__file__).parents[2]

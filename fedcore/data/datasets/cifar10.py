@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.datasets.images import IMAGENET_MEAN, IMAGENET_STD, Scaling, scale_pixels
-from fedcore.data.datasets.pooling import pooled
-from fedcore.data.download import fetch
-from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.data.readers.cifar import read_batch
-from fedcore.data.readers.npz import read_npz
+from fedcore.data.datasets.images import IMAGENET_MEAN, IMAGENET_STD, Scaling, pooled, scale_pixels
+from fedcore.data.download import Declaration, Edition, Entry, File, Form, fetch
+from fedcore.data.readers import read_batch, read_npz
 
 MEAN = (0.49139968, 0.48215841, 0.44653091)
 STD = (0.24703223, 0.24348513, 0.26158784)

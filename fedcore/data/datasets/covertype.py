@@ -12,10 +12,8 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.download import cache, fetch
-from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.data.readers.csv import read_numbers
-from fedcore.data.readers.npz import read_npz
+from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
+from fedcore.data.readers import read_npz, read_numbers
 from fedcore.data.standardise import minmax, standardise
 
 QUANTITATIVE, WILDERNESS, SOIL = 10, 4, 40

@@ -15,9 +15,8 @@ from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets import eicu_tables
 from fedcore.data.datasets.eicu_tables import Stays
-from fedcore.data.download import cache, fetch
-from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.data.readers.npz import read_npz
+from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
+from fedcore.data.readers import read_npz
 from fedcore.data.standardise import minmax, standardise
 
 CREDENTIALED = ("patient.csv", "apacheApsVar.csv", "apachePredVar.csv")

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
-from fedcore.data.readers.csv import read_table
-from fedcore.data.readers.npz import whole
-from fedcore.data.readers.parquet import read_parquet
+from fedcore.data.readers import read_parquet, read_table, whole
 
 ID = "patientunitstayid"
 PHYSIOLOGY = [

@@ -15,10 +15,8 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import Scaling, scale_pixels
-from fedcore.data.download import cache, fetch
-from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.data.readers.leaf import read_leaf
-from fedcore.data.readers.npz import read_npz
+from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
+from fedcore.data.readers import read_leaf, read_npz
 
 MEAN, STD = (0.9611606,), (0.1655615,)
 CLASSES = 62

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
 from fedcore.data import Source
-from fedcore.data.download import cache, fetch
-from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
+from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
 
 WIDTH = 50
 ARCHIVE = Form(

@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.data import Rows
+
 Scaling = Literal["raw", "unit", "symmetric", "standard"]
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -32,3 +34,11 @@ def scale_pixels(
         np.multiply(pixels[:, channel], np.float32(1 / (255 * divide[channel])), out=out[:, channel])
         out[:, channel] -= np.float32(shift[channel] / divide[channel])
     return out
+
+
+def pooled(train: Rows, test: Rows) -> Rows:
+    """Return all rows, training rows first: what a split by client starts from (RADFed, IV-C)."""
+    groups = None
+    if train.groups is not None and test.groups is not None:
+        groups = np.concatenate([train.groups, test.groups])
+    return Rows(np.concatenate([train.x, test.x]), np.concatenate([train.y, test.y]), groups)

@@ -20,10 +20,8 @@ from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.libsvm_files import DECLARATIONS, FEATURES
-from fedcore.data.download import fetch
-from fedcore.data.download.declaration import Declaration, Entry
-from fedcore.data.readers.libsvm import read_libsvm
-from fedcore.data.readers.npz import read_npz
+from fedcore.data.download import Declaration, Entry, fetch
+from fedcore.data.readers import read_libsvm, read_npz
 from fedcore.data.standardise import minmax, standardise
 
 Scaling = Literal["as_shipped", "minmax", "standard"]

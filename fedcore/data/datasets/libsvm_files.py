@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from fedcore.data.download.declaration import Declaration, Edition, File, Form
+from fedcore.data.download import Declaration, Edition, File, Form
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 FEATURES: Mapping[str, int] = MappingProxyType(

@@ -11,12 +11,9 @@ from fedcore.base.errors import DataError
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.datasets.images import Scaling, scale_pixels
-from fedcore.data.datasets.pooling import pooled
-from fedcore.data.download import fetch
-from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.data.readers.idx import read_idx
-from fedcore.data.readers.npz import read_npz
+from fedcore.data.datasets.images import Scaling, pooled, scale_pixels
+from fedcore.data.download import Declaration, Edition, Entry, File, Form, fetch
+from fedcore.data.readers import read_idx, read_npz
 
 MEAN, STD = (0.1306604762738429,), (0.30810780717887876,)
 HOSTS = (

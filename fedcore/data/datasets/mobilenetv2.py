@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import torch
 from fedcore.data import Source
-from fedcore.data.download import fetch
-from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.data.readers.npz import read_npz
+from fedcore.data.download import Declaration, Edition, Entry, File, Form, fetch
+from fedcore.data.readers import read_npz
 
 DECLARATION = Declaration(
     name="mobilenetv2",

@@ -15,7 +15,7 @@ from fedcore.base.files import is_folder
 from fedcore.base.options import Options, shown
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.readers.npz import read_npz, whole
+from fedcore.data.readers import read_npz, whole
 
 MOST = 1_000_000
 

@@ -17,10 +17,8 @@ from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets import glove, sent140_demo
-from fedcore.data.download import cache, fetch
-from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.data.readers.csv import read_table
-from fedcore.data.readers.leaf import read_leaf
+from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
+from fedcore.data.readers import read_leaf, read_table
 
 WORD = re.compile(r"[\w']+|[.,!?;]")
 COLUMNS = ("polarity", "id", "date", "query", "user", "text")

@@ -16,12 +16,9 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.datasets.pooling import pooled
-from fedcore.data.download import fetch
-from fedcore.data.download.declaration import Declaration, Edition, Entry, File, Form
-from fedcore.data.readers.leaf import read_leaf
-from fedcore.data.readers.npz import read_npz
-from fedcore.data.readers.shakespeare import read_moby, read_role_files, read_tff
+from fedcore.data.datasets.images import pooled
+from fedcore.data.download import Declaration, Edition, Entry, File, Form, fetch
+from fedcore.data.readers import read_leaf, read_moby, read_npz, read_role_files, read_tff
 
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 LAST = len(ALPHABET) - 1

@@ -1,1 +1,140 @@
-"""Files from a mirror or from upstream: declared, fetched, verified, unpacked, kept."""
+"""What a data set says about itself: its editions, their files, checksums, licence and how to get them.
+
+Pure facts as frozen values. ``fedcore data`` prints them, ``fedcore.data.download.fetch`` acts on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fedcore.base.errors import DataError
+from fedcore.base.options import nearest
+from fedcore.data import Source, State
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form in which a file is handed out: as it is, compressed, or as a member of an archive.
+
+    Attributes:
+        name: file name as stored, such as ``train-images-idx3-ubyte.gz``, maybe with a mirror's folder.
+        digest: ``sha256:...`` or ``md5:...`` of the stored bytes (or their beginning), or empty if not known.
+        urls: upstream addresses, tried in order.
+        member: the file's name inside the archive, if the form is one.
+    """
+
+    name: str
+    digest: str = ""
+    urls: tuple[str, ...] = ()
+    member: str = ""
+
+
+@dataclass(frozen=True)
+class File:
+    """One file in its plain form, as it lies in the cache.
+
+    Attributes:
+        path: place below ``data/fetched`` and below a mirror, such as ``mnist/train-images-idx3-ubyte``.
+        sha256: of the plain content, or empty where neither upstream nor we know it.
+        bytes: size of the plain content, 0 if not known.
+        rows_sha256: for text: of its words, one space between them, one line a row, blank lines left out.
+            Accepts copies of the same rows that differ in spaces or line ends.
+        rows: lines of text; checked where there is no checksum to go by.
+        forms: known ways it is handed out; a mirror may also hold it plain or compressed otherwise.
+    """
+
+    path: str
+    sha256: str = ""
+    bytes: int = 0
+    rows_sha256: str = ""
+    forms: tuple[Form, ...] = ()
+    rows: int = 0
+
+    @property
+    def name(self) -> str:
+        """The last part of ``path``."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One version of a data set that an experiment can name.
+
+    Attributes:
+        state: what a caption calls it: real, subset, rebuilt or synthetic.
+        note: a short phrase for captions.
+        files: its files; empty for data that ship with the code or are generated.
+        counts: what loading must find, such as ``{"train": 60000, "test": 10000}``.
+        terms: conditions that a user must accept before it is downloaded, or empty.
+        how: how to get it where nothing can be downloaded.
+        extras: files that belong to it but are not needed; verified where they are present.
+    """
+
+    state: State
+    note: str
+    files: tuple[File, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    terms: str = ""
+    how: str = ""
+    extras: tuple[File, ...] = ()
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """Everything to know about a data set before it is loaded.
+
+    Attributes:
+        name: registered name.
+        title: what people call it.
+        papers: keys of the papers that use it.
+        citation: whom to cite.
+        licence: as far as known.
+        redistributable: whether copies may be handed on.
+        shape: shape of one sample, in words.
+        classes: number of classes.
+        editions: by name; ``demo`` ships with the code or is generated.
+        upstream: page that describes it.
+    """
+
+    name: str
+    title: str
+    papers: tuple[str, ...]
+    citation: str
+    licence: str
+    redistributable: bool
+    shape: str
+    classes: int
+    editions: Mapping[str, Edition]
+    upstream: str = ""
+
+    def edition(self, name: str) -> Edition:
+        """Return one edition.
+
+        Raises:
+            DataError: there is none of that name.
+        """
+        if name not in self.editions:
+            known = ", ".join(self.editions)
+            raise DataError(f"{self.name}: no edition '{name}'{nearest(name, self.editions)}; known: {known}")
+        return self.editions[name]
+
+    def edition_of(self, sha256: str) -> str | None:
+        """Return the edition that a content belongs to, by its checksum, or None."""
+        for name, edition in self.editions.items():
+            if any(file.sha256 == sha256 for file in edition.files):
+                return name
+        return None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A declared data set and how to count what is there; a data set's module has ``ENTRY`` or ``ENTRIES``.
+
+    Attributes:
+        declaration: its facts.
+        counts: (edition, source) -> what loading finds, under the keys of ``Edition.counts``.
+    """
+
+    declaration: Declaration
+    counts: Callable[[str, Source], dict[str, int]]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, read_object, sha256_file, sha256_text, write_json
 from fedcore.data import Source
-from fedcore.data.download.declaration import File
+from fedcore.data.download import File
 from fedcore.data.download.unpack import DAMAGE, opened, rows_sha256
 
 

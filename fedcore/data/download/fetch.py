@@ -16,8 +16,7 @@ from fedcore.base.errors import DataError, reason
 from fedcore.base.files import atomic, read_object, sha256_file, write_json
 from fedcore.base.lazy import filelock
 from fedcore.data import Source
-from fedcore.data.download import cache
-from fedcore.data.download.declaration import Declaration, File, Form
+from fedcore.data.download import Declaration, File, Form, cache
 from fedcore.data.download.transfer import NotThere, Policy, Unreachable, download
 from fedcore.data.download.unpack import DAMAGE, SUFFIXES, opened
 

@@ -13,8 +13,7 @@ from fedcore.base.errors import DataError, MissingPackage
 from fedcore.base.options import nearest
 from fedcore.base.registry import plugins
 from fedcore.data import Source
-from fedcore.data.download import cache, fetch
-from fedcore.data.download.declaration import Edition, Entry, File
+from fedcore.data.download import Edition, Entry, File, cache, fetch
 
 PACKAGES = ("fedcore.data.datasets.", "fedcore_plugins.datasets.")
 

@@ -1,0 +1,359 @@
+"""Readers: one function a file format, from a path to plain arrays or values."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import math
+import pickle
+import re
+import struct
+import tarfile
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.base.errors import DataError, MissingPackage, reason
+from fedcore.base.lazy import pd, pyarrow
+
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    SyntaxError,
+    KeyError,
+    TypeError,
+    NotImplementedError,
+    MemoryError,
+    RuntimeError,
+    tokenize.TokenError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+PIXELS = 3 * 32 * 32
+SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
+DIRECTION = re.compile(r"\[[^\]]*\]?")
+NO_SPEAKERS = ("ACT", "SCENE", "PROLOGUE", "EPILOGUE")
+
+
+def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
+    """Read arrays by name.
+
+    Raises:
+        DataError: the file is missing, damaged, holds objects, or lacks one of the arrays.
+    """
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise DataError(f"{path}: expected an npz archive with {', '.join(names)}, found one bare array")
+        with loaded as archive:
+            missing = [name for name in names if name not in archive.files]
+            if missing:
+                found = ", ".join(archive.files) or "nothing"
+                raise DataError(f"{path}: array '{missing[0]}' is missing; found: {found}")
+            return tuple(archive[name] for name in names)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except UNREADABLE as error:
+        raise DataError(f"{path}: not a readable npz archive ({reason(error)})") from None
+
+
+def whole(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return numbers that were read from a file as int64.
+
+    Raises:
+        DataError: one is no whole number, or too large for int64.
+    """
+    with np.errstate(invalid="ignore"):
+        made = values.astype(np.int64)
+    bad = np.argwhere((made != values) | ((made < 0) != (values < 0)))
+    if len(bad):
+        found = values[tuple(bad[0])]
+        raise DataError(f"{path}: {found} in row {bad[0][0]}, expected whole numbers from -2^63 to 2^63 - 1")
+    return made
+
+
+def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.float64]:
+    """Read a table of finite numbers [n, columns].
+
+    Raises:
+        DataError: not a table of that many columns, a cell is no finite number, or there are no rows.
+    """
+    frame = _read(path, header=0 if header else None)
+    if frame.shape[1] != columns:
+        raise DataError(f"{path}: {frame.shape[1]} columns, expected {columns}")
+    try:
+        values = frame.to_numpy(np.float64)
+    except (ValueError, TypeError):
+        raise DataError(f"{path}: a cell is not a number") from None
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if len(bad) or not len(values):
+        raise DataError(f"{path}: " + (f"row {bad[0] + 1} has an empty cell" if len(bad) else "no rows"))
+    return values
+
+
+def read_table(
+    path: Path, needed: Sequence[str], names: Sequence[str] | None = None, encoding: str = "utf-8"
+) -> pd.DataFrame:
+    """Read a table with named columns.
+
+    Args:
+        path: the file.
+        needed: columns that must be there.
+        names: the columns' names where the file has no header.
+        encoding: of the text.
+
+    Raises:
+        DataError: it cannot be read or lacks a column.
+    """
+    frame = _read(path, header=None if names else 0, encoding=encoding)
+    if names:
+        if frame.shape[1] != len(names):
+            raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(names)}")
+        frame.columns = list(names)
+    missing = [name for name in needed if name not in frame.columns]
+    if missing:
+        raise DataError(f"{path}: column '{missing[0]}' is missing")
+    return frame
+
+
+def _read(path: Path, **how: Any) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path, low_memory=False, **how)
+    except (ValueError, OSError, EOFError, OverflowError, pd.errors.ParserError) as error:
+        raise DataError(f"{path}: not a readable csv table ({reason(error)})") from None
+
+
+def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
+    """Read a table.
+
+    Raises:
+        DataError: no parquet file, or a needed column is missing.
+    """
+    try:
+        frame = pd.read_parquet(path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pyarrow.ArrowException) as error:
+        raise DataError(f"{path}: not a readable parquet table ({reason(error)})") from None
+    missing = [name for name in needed if name not in frame.columns]
+    if missing:
+        raise DataError(f"{path}: column '{missing[0]}' is missing")
+    return frame
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """Read an idx file of unsigned bytes.
+
+    Raises:
+        DataError: it is no such file, or its length does not fit its header.
+    """
+    data = path.read_bytes()
+    if len(data) < 4 or data[:3] != b"\x00\x00\x08" or not 1 <= data[3] <= 4:
+        raise DataError(f"{path}: not an idx file of unsigned bytes")
+    start = 4 + 4 * data[3]
+    shape = tuple(int(size) for size in np.frombuffer(data[4:start][: (len(data) - 4) // 4 * 4], ">u4"))
+    if len(shape) != data[3] or len(data) - start != math.prod(shape):
+        raise DataError(f"{path}: {len(data) - start:,} bytes of data, header says {math.prod(shape):,}")
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Refuses every global but the ones numpy arrays are pickled with."""
+
+    ALLOWED = frozenset({("_reconstruct", "multiarray"), ("ndarray", "numpy"), ("dtype", "numpy")})
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("_codecs", "encode"):
+            return _latin1
+        if module.split(".")[0] != "numpy" or (name, module.rsplit(".", 1)[-1]) not in self.ALLOWED:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
+        if name == "_reconstruct":
+            return _reconstruct
+        return {"ndarray": np.ndarray, "dtype": np.dtype}[name]
+
+
+def _latin1(text: str, encoding: str) -> bytes:
+    """Stand in for what Python 3 writes for bytes in the old protocols."""
+    return text.encode("latin1")
+
+
+def _reconstruct(subtype: type, shape: tuple[int, ...], dtype: bytes) -> NDArray[Any]:
+    if subtype is not np.ndarray:
+        raise pickle.UnpicklingError(f"{subtype} is not allowed")
+    return np.ndarray.__new__(np.ndarray, shape, dtype.decode() if isinstance(dtype, bytes) else dtype)
+
+
+def read_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read one batch: images [n, 3, 32, 32] (uint8) and labels [n].
+
+    Raises:
+        DataError: no pickle of that kind, or shapes and labels that CIFAR-10 does not have.
+    """
+    try:
+        values = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        x, y = np.asarray(values[b"data"]), np.asarray(values[b"labels"])
+    except Exception as error:
+        raise DataError(
+            f"{path}: not a CIFAR-10 python batch ({type(error).__name__}: {reason(error)})"
+        ) from None
+    if x.dtype != np.uint8 or x.ndim != 2 or x.shape[1] != PIXELS or y.shape != x.shape[:1]:
+        raise DataError(
+            f"{path}: expected uint8 images [n, {PIXELS}] and n labels, got {x.dtype}{list(x.shape)}"
+        )
+    if y.dtype.kind not in "iu" or (len(y) and not 0 <= y.min() <= y.max() <= 9):
+        raise DataError(f"{path}: labels must be integers from 0 to 9")
+    return x.reshape(-1, 3, 32, 32), y.astype(np.int64)
+
+
+def read_libsvm(path: Path, features: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Read a file into dense x [n, features] and the labels as they stand.
+
+    Raises:
+        DataError: a line is malformed, an index out of range, a value not finite, or there are no rows.
+    """
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not LIBSVM text (bytes outside ASCII)") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    numbered = [(number, line.split()) for number, line in enumerate(lines, 1)]
+    rows = [(number, tokens) for number, tokens in numbered if tokens]
+    if not rows:
+        raise DataError(f"{path}: no rows")
+    x = np.zeros((len(rows), features))
+    y = np.zeros(len(rows), np.int64)
+    for row, (number, tokens) in enumerate(rows):
+        try:
+            y[row] = _label(tokens[0])
+            pairs = [token.split(":") for token in tokens[1:]]
+            index = np.array([int(pair[0]) for pair in pairs], np.int64)
+            x[row, index - 1] = [float(value) for _, value in pairs]
+        except (ValueError, IndexError, OverflowError) as error:
+            raise DataError(f"{path}: line {number}: not 'label index:value ...' ({error})") from None
+        if len(index) and (index[0] < 1 or np.any(np.diff(index) <= 0)):
+            raise DataError(f"{path}: line {number}: indices must start at 1 and increase")
+    if not np.isfinite(x).all():
+        raise DataError(f"{path}: a value is nan or inf")
+    return x, y
+
+
+def _label(token: str) -> int:
+    value = float(token)
+    if value != int(value):
+        raise ValueError(f"label {token} is no integer")
+    return int(value)
+
+
+def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Read files into user -> (x, y), users in the files' order; a user in two files gets both parts.
+
+    ``num_samples`` is not used: LEAF itself writes counts that differ from what is there.
+
+    Raises:
+        DataError: a file is no JSON or not laid out like this, or x and y differ in length.
+    """
+    found: dict[str, tuple[list[Any], list[Any]]] = {}
+    for path in paths:
+        try:
+            values = json.loads(path.read_bytes())
+            users, data = values["users"], values["user_data"]
+            for user in users:
+                x, y = data[user]["x"], data[user]["y"]
+                if not isinstance(x, list) or not isinstance(y, list) or len(x) != len(y):
+                    raise DataError(f"{path}: user {user!r} has no lists x and y of one length")
+                known = found.setdefault(str(user), ([], []))
+                known[0].extend(x)
+                known[1].extend(y)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise DataError(f"{path}: not LEAF json ({type(error).__name__}: {reason(error)})") from None
+    return found
+
+
+def read_role_files(path: Path) -> dict[str, str]:
+    """Read a tar of text files, one a role (LEAF's ``by_play_and_character``); nothing is unpacked to disk.
+
+    Raises:
+        DataError: not a readable tar, a member is no ASCII or UTF-8 text, or there is none.
+    """
+    roles: dict[str, str] = {}
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is not None and member.name.endswith(".txt"):
+                    roles[member.name.rsplit("/", 1)[-1].removesuffix(".txt")] = content.read().decode()
+    except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError, ValueError) as error:
+        raise DataError(f"{path}: not a tar of role texts ({reason(error)})") from None
+    if not roles:
+        raise DataError(f"{path}: no role texts")
+    return dict(sorted(roles.items()))
+
+
+def read_moby(paths: Iterable[Path]) -> dict[str, str]:
+    """Read the Moby text: ``SPEAKER<tab>line``, further lines start with a tab, directions in brackets.
+
+    Raises:
+        DataError: a file is no text or has no play.
+    """
+    roles: dict[str, list[str]] = {}
+    for path in paths:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: not text ({error})") from None
+        starts = [row for row, line in enumerate(lines) if line.strip() == "DRAMATIS PERSONAE"]
+        if not starts:
+            raise DataError(f"{path}: no play in it (no DRAMATIS PERSONAE)")
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+            title = next((line.strip() for line in reversed(lines[:start]) if line.strip()), "PLAY")
+            _speeches(title, lines[start:end], roles)
+    return {name: "\n".join(said) for name, said in sorted(roles.items())}
+
+
+def read_tff(path: Path) -> dict[str, str]:
+    """Read TensorFlow Federated's h5: ``examples/<PLAY_ROLE>/snippets``, joined in order.
+
+    Raises:
+        DataError: h5py is not installed, or the file is not laid out like this.
+    """
+    try:
+        h5py = importlib.import_module("h5py")
+    except ImportError:
+        raise MissingPackage(f"{path}: needs the package h5py; install it or take another edition") from None
+    try:
+        with h5py.File(path) as archive:
+            examples = archive["examples"]
+            return {
+                name: "\n".join(snippet.decode() for snippet in examples[name]["snippets"])
+                for name in sorted(examples)
+            }
+    except (OSError, KeyError, ValueError, AttributeError) as error:
+        raise DataError(f"{path}: not TensorFlow Federated's Shakespeare ({reason(error)})") from None
+
+
+def _speeches(title: str, lines: list[str], roles: dict[str, list[str]]) -> None:
+    """Add the lines of one play to the roles, from its first act on."""
+    speaker: list[str] | None = None
+    started = False
+    for line in lines:
+        started = started or line.startswith("ACT I")
+        found = SPEAKER.match(line) if started else None
+        if found and not found[1].startswith(NO_SPEAKERS):
+            speaker = roles.setdefault(f"{title}: {found[1].strip()}", [])
+            text = found[2]
+        elif line.startswith("\t") and speaker is not None:
+            text = line
+        else:
+            speaker = None if line.strip() else speaker
+            continue
+        text = DIRECTION.sub("", text).strip()
+        if text:
+            speaker.append(text)
