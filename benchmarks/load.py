@@ -135,7 +135,7 @@ def rows() -> str:
     from fedcore.base.options import validate
     from fedcore.base.registry import find
     from fedcore.data import Dataset, Rows
-    from fedcore.partitioning.build import make
+    from fedcore.partitions.build import make
 
     rng = np.random.default_rng(0)
     train = Rows(rng.standard_normal((ROWS, 20), dtype=np.float32), rng.integers(0, 10, ROWS))

@@ -47,7 +47,7 @@ from fedcore.divergence import Divergence
 from fedcore.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
 from fedcore.local import engines, fixed
 from fedcore.metrics import by_client
-from fedcore.partitioning import build as partitioning
+from fedcore.partitions import build as partitioning
 from fedcore.parts import Run, State
 from fedcore.processor import processor
 from fedcore.revision import commit

@@ -25,9 +25,9 @@ LAZY = "fedcore.base.lazy"  # its names stand for packages of others
 CONTRIBUTED = "fedcore_plugins."
 RUN = ("fedcore.runner:run",)
 PARTITION = (
-    "fedcore.partitioning.build:make",
-    "fedcore.partitioning.build:identity",
-    "fedcore.partitioning.stats",
+    "fedcore.partitions.build:make",
+    "fedcore.partitions.build:identity",
+    "fedcore.partitions.stats",
 )
 UNSEEN = frozenset({"ctx", "returns", "type_comment", "kind", "type_ignores", "simple"})
 BUILT = 3  # of a plug-in's arguments: name, options and build; the others describe it

@@ -10,7 +10,7 @@ from typing import Any
 from fedcore.base.errors import SpecError
 from fedcore.base.options import validate
 from fedcore.base.registry import find
-from fedcore.partitioning.base import even
+from fedcore.partitions import even
 from fedcore.spec import parse
 
 

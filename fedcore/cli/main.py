@@ -25,7 +25,7 @@ from fedcore.cli.status import status
 from fedcore.cli.verify import verify
 from fedcore.data import Source
 from fedcore.gpus import claimed
-from fedcore.partitioning.stats import warn_of_empty
+from fedcore.partitions.stats import warn_of_empty
 from fedcore.progress import reporter
 from fedcore.spec import load
 

@@ -12,9 +12,9 @@ from fedcore.base.files import sha256_file, write_json
 from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
 from fedcore.integrity import sealed
-from fedcore.partitioning import build as partitioning
-from fedcore.partitioning.figure import draw, write
-from fedcore.partitioning.stats import label_counts, of_data, statistics, warn_of_empty
+from fedcore.partitions import build as partitioning
+from fedcore.partitions.figure import draw, write
+from fedcore.partitions.stats import label_counts, of_data, statistics, warn_of_empty
 from fedcore.spec import load
 
 

@@ -10,15 +10,8 @@ from pydantic import Field, PositiveInt, model_validator
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitioning.base import Concentration, PartitionOptions
-from fedcore.partitioning.dirichlet import (
-    by_class,
-    by_class_min,
-    by_client,
-    by_client_sizes,
-    by_label,
-    fedomw,
-)
+from fedcore.partitions import Concentration, PartitionOptions
+from fedcore.partitions.dirichlet import by_class, by_class_min, by_client, by_client_sizes, by_label, fedomw
 
 Convention = Literal["by_class", "by_class_min", "by_label", "by_client_sizes", "by_client", "fedomw"]
 
@@ -38,7 +31,7 @@ class Options(PartitionOptions):
         clients: how many.
         alpha: the concentration; small is skewed.
         convention: ``by_class``, ``by_class_min``, ``by_label``, ``by_client_sizes``, ``by_client`` or
-            ``fedomw``; see the functions of these names in ``fedcore.partitioning.dirichlet``.
+            ``fedomw``; see the functions of these names in ``fedcore.partitions.dirichlet``.
         size_alpha: ``by_client_sizes``: concentration of the client sizes (default 1).
         min_rows: ``by_class_min``, ``fedomw``: least rows a client may have (default 10).
         capped: ``by_class_min``: a client that holds its even share already gets nothing of the next class.

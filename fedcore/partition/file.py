@@ -12,8 +12,8 @@ from fedcore.base.files import is_file, read_json, sha256_file
 from fedcore.base.options import shown
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitioning.base import PartitionOptions
-from fedcore.partitioning.file import load
+from fedcore.partitions import PartitionOptions
+from fedcore.partitions.file import load
 
 
 class Options(PartitionOptions):

@@ -7,7 +7,7 @@ import numpy as np
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
 from fedcore.partition.natural import by_group, groups_of
-from fedcore.partitioning.base import PartitionOptions
+from fedcore.partitions import PartitionOptions
 
 
 def build(options: PartitionOptions, dataset: Dataset, rng: np.random.Generator) -> Partition:

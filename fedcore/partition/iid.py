@@ -7,7 +7,7 @@ import numpy as np
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitioning.base import PartitionOptions, Rows, cut, even
+from fedcore.partitions import PartitionOptions, Rows, cut, even
 
 
 class Options(PartitionOptions):

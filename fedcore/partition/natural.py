@@ -13,7 +13,7 @@ from fedcore.base.options import Clients, left_out
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
 from fedcore.partition.iid import iid
-from fedcore.partitioning.base import PartitionOptions, Rows
+from fedcore.partitions import PartitionOptions, Rows
 
 
 class Options(PartitionOptions):

@@ -12,7 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitioning.base import PartitionOptions, Rows, cut, gathered, integers, rows_of_classes
+from fedcore.partitions import PartitionOptions, Rows, cut, gathered, integers, rows_of_classes
 
 
 class Options(PartitionOptions):

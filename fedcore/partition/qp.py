@@ -12,16 +12,8 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients, nearest
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitioning.base import (
-    Concentration,
-    PartitionOptions,
-    Rows,
-    cut,
-    dirichlet,
-    gathered,
-    integers,
-)
-from fedcore.partitioning.qp import (
+from fedcore.partitions import Concentration, PartitionOptions, Rows, cut, draw_dirichlet, gathered, integers
+from fedcore.partitions.qp import (
     Counts,
     Matrix,
     Problem,
@@ -101,7 +93,7 @@ def draw_targets(
 
     def draw(alpha: float, vectors: int, size: int) -> Matrix:
         if legacy is None:
-            return dirichlet(alpha, vectors, size, rng)
+            return draw_dirichlet(alpha, vectors, size, rng)
         return legacy.dirichlet(np.full(size, alpha), vectors)
 
     for _ in range(REDRAWS):

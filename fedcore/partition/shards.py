@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitioning.base import PartitionOptions, Rows, by_label, cut, even, gathered
+from fedcore.partitions import PartitionOptions, Rows, by_label, cut, even, gathered
 
 
 class Options(PartitionOptions):

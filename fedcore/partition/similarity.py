@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitioning.base import Fraction, PartitionOptions, Rows, by_label, cut, even
+from fedcore.partitions import Fraction, PartitionOptions, Rows, by_label, cut, even
 
 
 class Options(PartitionOptions):

@@ -13,8 +13,8 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import keys_of, validate
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.partitioning.base import PartitionOptions
-from fedcore.partitioning.build import make
+from fedcore.partitions import PartitionOptions
+from fedcore.partitions.build import make
 from fedcore.proving.finding import Check, Skipped
 
 SIZES = (1, 2, 7, 60, 300)

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import FOLDERS, PACKAGES, Plugin, imported, plugins
-from fedcore.partitioning.base import PartitionOptions
+from fedcore.partitions import PartitionOptions
 from fedcore.recipes import AlgorithmOptions
 
 VARIABLE = "FEDCORE_PLUGINS"

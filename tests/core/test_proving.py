@@ -179,7 +179,7 @@ PARTITION = '''
 import numpy as np
 
 from fedcore.data import Partition
-from fedcore.partitioning.base import PartitionOptions
+from fedcore.partitions import PartitionOptions
 from fedcore.base.registry import Plugin
 
 

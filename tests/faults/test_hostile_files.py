@@ -33,8 +33,8 @@ from fedcore.cli.status import lines, view
 from fedcore.data import Partition, Source
 from fedcore.data.download.fetch import demo_file
 from fedcore.integrity import changed, check, finished, sealed
-from fedcore.partitioning.file import load as load_partition
-from fedcore.partitioning.file import save as save_partition
+from fedcore.partitions.file import load as load_partition
+from fedcore.partitions.file import save as save_partition
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 from fedcore.status import survey

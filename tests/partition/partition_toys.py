@@ -11,7 +11,7 @@ import numpy as np
 from fedcore.base.options import validate
 from fedcore.base.registry import find
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.partitioning.build import make
+from fedcore.partitions.build import make
 
 
 def toy_data(

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from fedcore.base.errors import FedcoreError
 from fedcore.cli.partition import partition
-from fedcore.partitioning import figure
-from fedcore.partitioning.file import identity, load
-from fedcore.partitioning.stats import c_score, entropies, pairwise_distances
+from fedcore.partitions import figure
+from fedcore.partitions.file import identity, load
+from fedcore.partitions.stats import c_score, entropies, pairwise_distances
 from fedcore.spec import load as load_spec
 
 FILES = ("partition.npz", "stats.json", "partition.png", "partition.svg")

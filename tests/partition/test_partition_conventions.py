@@ -9,9 +9,9 @@ import pytest
 from partition_toys import covers_once, equal, rows_of, split_data, toy_data
 
 from fedcore.base.errors import SpecError
-from fedcore.partitioning.base import dirichlet, integers
-from fedcore.partitioning.dirichlet import by_class, by_client, deal
-from fedcore.partitioning.stats import c_score, label_counts
+from fedcore.partitions import draw_dirichlet, integers
+from fedcore.partitions.dirichlet import by_class, by_client, deal
+from fedcore.partitions.stats import c_score, label_counts
 
 BALANCED = np.repeat(np.arange(10), 100)
 MNIST_TRAIN = np.repeat(np.arange(10), [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949])
@@ -108,7 +108,7 @@ def test_by_client_equals_drawing_in_turn() -> None:
     seen = []
     for seed in range(400):
         rng = np.random.default_rng(seed)
-        proportions = dirichlet(1.0, 4, 3, np.random.default_rng(7))
+        proportions = draw_dirichlet(1.0, 4, 3, np.random.default_rng(7))
         left, held = np.array([40, 60, 100]), np.zeros((4, 3))
         while left.sum():
             client, label = rng.integers(4), None
@@ -175,7 +175,7 @@ def test_deal_falls_back_on_what_is_left() -> None:
 
 @pytest.mark.parametrize("alpha", [1e-6, 1e-3, 0.01, 1, 1e4])
 def test_dirichlet_draws_have_the_right_law(alpha: float) -> None:
-    drawn = dirichlet(alpha, 4000, 5, np.random.default_rng(0))
+    drawn = draw_dirichlet(alpha, 4000, 5, np.random.default_rng(0))
     np.testing.assert_allclose(drawn.sum(axis=1), 1)
     assert (drawn >= 0).all()
     np.testing.assert_allclose(drawn.mean(axis=0), 0.2, atol=0.025)

@@ -19,8 +19,8 @@ from fedcore.partition.iid import iid
 from fedcore.partition.natural import by_group
 from fedcore.partition.power_law import power_law
 from fedcore.partition.similarity import similarity
-from fedcore.partitioning.base import cut, dirichlet, even, floor_share, integers, rows_of_classes
-from fedcore.partitioning.dirichlet import (
+from fedcore.partitions import cut, draw_dirichlet, even, floor_share, integers, rows_of_classes
+from fedcore.partitions.dirichlet import (
     by_class,
     by_class_min,
     by_client,
@@ -29,14 +29,7 @@ from fedcore.partitioning.dirichlet import (
     deal,
     fedomw,
 )
-from fedcore.partitioning.stats import (
-    c_score,
-    entropies,
-    label_counts,
-    of_data,
-    pairwise_distances,
-    statistics,
-)
+from fedcore.partitions.stats import c_score, entropies, label_counts, of_data, pairwise_distances, statistics
 
 LABELS = np.random.default_rng(5).permutation(np.repeat([0, 1, 3], [30, 50, 20]))
 
@@ -170,7 +163,7 @@ def test_sizes_and_labels_are_drawn_with_their_own_concentrations() -> None:
     labels = np.repeat(np.arange(4), 250)
     flat = by_client_sizes(labels, 5, 1e-6, np.random.default_rng(0), size_alpha=1e6)
     assert {len(rows) for rows in flat} <= {199, 200, 201}
-    sizes = integers(dirichlet(0.3, 1, 5, np.random.default_rng(3))[0], 1000)
+    sizes = integers(draw_dirichlet(0.3, 1, 5, np.random.default_rng(3))[0], 1000)
     drawn = by_client_sizes(labels, 5, 1.0, np.random.default_rng(3), size_alpha=0.3)
     assert [len(rows) for rows in drawn] == sizes.tolist()
     pure = by_label(np.repeat(np.arange(2), 5000), 10, 1e-6, np.random.default_rng(1))
@@ -237,7 +230,7 @@ def test_rows_of_classes_are_all_rows_of_each_in_random_order() -> None:
 
 def test_a_dirichlet_draw_is_that_of_logarithms_of_gammas() -> None:
     """Gamma(a) = Gamma(a + 1) U^(1 / a), computed as it stands where nothing underflows."""
-    drawn = dirichlet(0.7, 3, 4, np.random.default_rng(2))
+    drawn = draw_dirichlet(0.7, 3, 4, np.random.default_rng(2))
     rng = np.random.default_rng(2)
     gammas = rng.standard_gamma(1.7, (3, 4)) * (1 - rng.random((3, 4))) ** (1 / 0.7)
     np.testing.assert_allclose(drawn, gammas / gammas.sum(axis=1)[:, None], rtol=1e-12)
@@ -326,7 +319,7 @@ def test_iid_clients_are_consecutive_cuts_of_one_shuffling() -> None:
 def test_by_client_divides_each_label_in_proportion_to_the_clients_shares() -> None:
     labels = np.repeat(np.arange(4), 50_000)
     for seed in range(3):
-        shares = dirichlet(1.0, 3, 4, np.random.default_rng(seed))
+        shares = draw_dirichlet(1.0, 3, 4, np.random.default_rng(seed))
         dealt = by_client(labels, 3, 1.0, np.random.default_rng(seed))
         counts = label_counts(tuple(dealt), labels, 4)
         np.testing.assert_allclose(counts / 50_000, shares / shares.sum(axis=0), atol=0.01)

@@ -16,8 +16,8 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import sha256_file
 from fedcore.base.registry import Plugin, find
 from fedcore.data import Partition
-from fedcore.partitioning.build import check, make
-from fedcore.partitioning.file import identity, load, refuse_other, save
+from fedcore.partitions.build import check, make
+from fedcore.partitions.file import identity, load, refuse_other, save
 
 DATA = toy_data(np.arange(100) % 4)
 ORIGIN = {"partition": {"name": "iid"}, "data": {"name": "toy"}, "seed": 1, "data_sha256": "ab"}

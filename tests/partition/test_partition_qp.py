@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from partition_toys import covers_once, oracle, split_data, toy_data
 
-from fedcore.partitioning.qp import (
+from fedcore.partitions.qp import (
     Problem,
     Search,
     balance,
@@ -21,7 +21,7 @@ from fedcore.partitioning.qp import (
     round_exactly,
     solve,
 )
-from fedcore.partitioning.stats import c_score, label_counts, statistics
+from fedcore.partitions.stats import c_score, label_counts, statistics
 
 MNIST = [6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958]
 CIFAR = [6000] * 10

@@ -11,9 +11,8 @@ from partition_toys import split_data, toy_data
 
 from fedcore.base.errors import SpecError
 from fedcore.partition.qp import Options, allocate, deal_out, draw_targets, feature_columns
-from fedcore.partitioning import qp
-from fedcore.partitioning.base import dirichlet, integers
-from fedcore.partitioning.qp import (
+from fedcore.partitions import draw_dirichlet, integers, qp
+from fedcore.partitions.qp import (
     Problem,
     Search,
     balance,
@@ -23,7 +22,7 @@ from fedcore.partitioning.qp import (
     round_exactly,
     solve,
 )
-from fedcore.partitioning.stats import label_counts
+from fedcore.partitions.stats import label_counts
 
 
 def two_dimensions() -> Problem:
@@ -173,8 +172,8 @@ def test_targets_are_drawn_sizes_first_then_each_dimension(least: float) -> None
     rng = np.random.default_rng(6)
     sizes, (classes,) = draw_targets(options(size_alpha=2.0, class_alpha=0.3), 100, [3], rng)
     again = np.random.default_rng(6)
-    np.testing.assert_array_equal(sizes, integers(dirichlet(2.0, 1, 5, again)[0], 100))
-    np.testing.assert_array_equal(classes, dirichlet(0.3, 5, 3, again))
+    np.testing.assert_array_equal(sizes, integers(draw_dirichlet(2.0, 1, 5, again)[0], 100))
+    np.testing.assert_array_equal(classes, draw_dirichlet(0.3, 5, 3, again))
 
 
 def test_a_draw_that_is_just_large_enough_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

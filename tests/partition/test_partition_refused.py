@@ -16,8 +16,8 @@ from partition_toys import split_data, toy_data
 
 from fedcore.base.errors import FedcoreError
 from fedcore.cli.main import main
-from fedcore.partitioning.build import check
-from fedcore.partitioning.file import load, save
+from fedcore.partitions.build import check
+from fedcore.partitions.file import load, save
 from fedcore.problem import Problem
 
 HOME = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from pretended import catalogue, finish
 
 from fedcore.base.registry import find
 from fedcore.data import Dataset, Rows, Source
-from fedcore.partitioning.build import make
+from fedcore.partitions.build import make
 from fedcore.runner import load_data
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue

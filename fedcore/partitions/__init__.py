@@ -101,7 +101,7 @@ def integers(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
     return counts
 
 
-def dirichlet(alpha: float, rows: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def draw_dirichlet(alpha: float, rows: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draw ``rows`` symmetric Dirichlet vectors of length ``size``.
 
     Gamma variates are drawn as logarithms (Gamma(a) = Gamma(a + 1) U^(1/a)), so that tiny ``alpha``

@@ -13,8 +13,8 @@ from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
 from fedcore.data import Rows as DataRows
-from fedcore.partitioning.base import Fold, PartitionOptions, Rows, even, floor_share
-from fedcore.partitioning.file import identity, load, refuse_other, save
+from fedcore.partitions import Fold, PartitionOptions, Rows, even, floor_share
+from fedcore.partitions.file import identity, load, refuse_other, save
 
 __all__ = ["check", "fold_sets", "identity", "load", "make", "refuse_other", "save"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import SpecError
-from fedcore.partitioning.base import Rows, cut, dirichlet, even, gathered, integers, rows_of_classes
+from fedcore.partitions import Rows, cut, draw_dirichlet, even, gathered, integers, rows_of_classes
 
 Random = np.random.Generator | np.random.RandomState
 
@@ -99,7 +99,7 @@ def by_label(labels: NDArray[np.integer], clients: int, alpha: float, rng: np.ra
 
     Source: Yurochkin et al. 2019; Hsu, Qi and Brown 2019, who draw rows without replacement.
     """
-    proportions = dirichlet(alpha, clients, _classes(labels), rng)
+    proportions = draw_dirichlet(alpha, clients, _classes(labels), rng)
     return deal(labels, even(len(labels), clients), proportions, rng)
 
 
@@ -113,8 +113,8 @@ def by_client_sizes(
 
     Source: RADFed, section IV-A.
     """
-    sizes = integers(dirichlet(size_alpha, 1, clients, rng)[0], len(labels))
-    proportions = dirichlet(alpha, clients, _classes(labels), rng)
+    sizes = integers(draw_dirichlet(size_alpha, 1, clients, rng)[0], len(labels))
+    proportions = draw_dirichlet(alpha, clients, _classes(labels), rng)
     return deal(labels, sizes, proportions, rng)
 
 
@@ -129,7 +129,7 @@ def by_client(
 
     Source: a second reading of ComFed, section V.
     """
-    proportions = dirichlet(alpha, clients, _classes(labels), rng)
+    proportions = draw_dirichlet(alpha, clients, _classes(labels), rng)
     pieces: list[list[Rows]] = [[] for _ in range(clients)]
     for own, column in zip(rows_of_classes(labels, rng), proportions.T, strict=True):
         weights = column if column.sum() > 0 else np.ones(clients)
@@ -209,7 +209,7 @@ def deal(
 
 def _proportions(size: int, alpha: float, rng: Random) -> NDArray[np.float64]:
     if isinstance(rng, np.random.Generator):
-        return dirichlet(alpha, 1, size, rng)[0]
+        return draw_dirichlet(alpha, 1, size, rng)[0]
     return rng.dirichlet(np.full(size, alpha))
 
 

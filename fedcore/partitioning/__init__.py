@@ -1,1 +1,0 @@
-"""What partitions are made with: their options, algorithms, files, statistics and picture."""
