@@ -116,7 +116,7 @@ EDITS = (
     ),
     Edit(
         "meaning of a partition",
-        "fedcore/partition/similarity.py",
+        "fedcore/partitions/similarity.py",
         FUTURE,
         f"{FUTURE}\nCHANGED = 1\n",
         {"partition": 12, "train": 36, "table": 1},

@@ -27,7 +27,7 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
     {
         "algorithm": "fedcore.algorithms",
         "data": "fedcore.data.datasets",
-        "partition": "fedcore.partition",
+        "partition": "fedcore.partitions",
         "model": "fedcore.models",
         "observer": "fedcore.observers",
     }

@@ -10,19 +10,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import cvxpy as cp
 from fedcore.base.lazy import scipy
+from fedcore.base.options import Clients, nearest
+from fedcore.base.registry import Plugin
+from fedcore.data import Dataset, Partition
+from fedcore.partitions import Concentration, PartitionOptions, Rows, cut, draw_dirichlet, gathered, integers
 
 Matrix = NDArray[np.float64]
 Counts = NDArray[np.int64]
 StepReading = Literal["relative", "samples", "fraction"]
 BLOCK = 20_000
+REDRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -259,3 +265,166 @@ def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
 
 def _ratio(wanted: Counts, found: Matrix) -> Matrix:
     return np.divide(wanted, found, out=np.ones(len(found)), where=found > 0)
+
+
+class Options(PartitionOptions):
+    """Concentrations, features and Algorithm 3's numbers, with the values of RADFed's sections IV-B and IV-D.
+
+    Attributes:
+        clients: how many.
+        size_alpha: mu, the concentration of client sizes.
+        class_alpha: lambda, of each client's class distribution.
+        features: names of categorical columns of the data to skew too: eq. (2) instead of (1).
+        feature_alpha: theta, the concentration of each client's distribution of each feature.
+        feature_reading: ``categories`` takes a column as one feature with its categories; ``indicators``
+            each category as a feature of its own with two, as the released code does.
+        burn_in, steps, xi: P, Q and xi of Algorithm 3; no moves at all if both numbers are 0.
+        xi_reading: what xi bounds, ``relative``, ``samples`` or ``fraction``; see ``Search``.
+        stop: the burn-in ends once the root of the loss is within these multiples of the optimum's
+            (released code); null runs all of it.
+        min_size: sizes are redrawn until each is this many rows at least, before rounding (released: 0.5).
+        legacy_seed: draw sizes and distributions from numpy's legacy generator with this seed.
+    """
+
+    clients: Clients
+    size_alpha: Concentration = 1.0
+    class_alpha: Concentration = 0.1
+    features: tuple[str, ...] = ()
+    feature_alpha: Concentration = 0.1
+    feature_reading: Literal["categories", "indicators"] = "categories"
+    burn_in: NonNegativeInt = 100_000
+    steps: NonNegativeInt = 500_000
+    xi: PositiveFloat = 0.002
+    xi_reading: StepReading = "relative"
+    stop: tuple[PositiveFloat, PositiveFloat] | None = (1.1, 1.2)
+    min_size: NonNegativeFloat = 0.0
+    legacy_seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Options:
+        if self.stop is not None and self.stop[0] >= self.stop[1]:
+            raise ValueError(f"stop: got {list(self.stop)}, expected a lower and a higher multiple")
+        if self.xi_reading != "samples" and self.xi > 1:
+            raise ValueError(f"xi: got {self.xi}, expected at most 1 for the reading '{self.xi_reading}'")
+        return self
+
+    def search(self) -> Search:
+        """Return Algorithm 3's options."""
+        return Search(self.burn_in, self.steps, self.xi, self.xi_reading, self.stop)
+
+
+def draw_targets(
+    options: Options, rows: int, categories: list[int], rng: np.random.Generator
+) -> tuple[Counts, list[Matrix]]:
+    """Draw integer client sizes and, for each dimension, each client's distribution over its categories.
+
+    Args:
+        options: concentrations and where the draws come from.
+        rows: what the sizes add up to.
+        categories: number of categories of each dimension; the first is the class.
+        rng: unused with a legacy seed.
+
+    Source: RADFed, section IV-A; sizes are drawn before distributions.
+
+    Raises:
+        SpecError: no draw has ``min_size`` rows everywhere.
+    """
+    legacy = None if options.legacy_seed is None else np.random.RandomState(options.legacy_seed)
+
+    def draw(alpha: float, vectors: int, size: int) -> Matrix:
+        if legacy is None:
+            return draw_dirichlet(alpha, vectors, size, rng)
+        return legacy.dirichlet(np.full(size, alpha), vectors)
+
+    for _ in range(REDRAWS):
+        shares = draw(options.size_alpha, 1, options.clients)[0]
+        if (shares * rows >= options.min_size).all():
+            break
+    else:
+        raise SpecError(
+            f"partition.min_size: got {options.min_size:g}, but none of {REDRAWS} draws has that many rows "
+            "on every client; lower it or clients, or raise size_alpha"
+        )
+    alphas = [options.class_alpha, *[options.feature_alpha] * (len(categories) - 1)]
+    return integers(shares, rows), [
+        draw(alpha, options.clients, size) for alpha, size in zip(alphas, categories, strict=True)
+    ]
+
+
+def allocate(problem: Problem, search: Search, rng: np.random.Generator) -> Counts:
+    """Solve, randomise and round: a whole number of rows of each configuration for each client.
+
+    Row and column sums equal ``problem.sizes`` and ``problem.counts``.
+
+    Source: RADFed, eq. (1), (2) and Algorithm 3.
+    """
+    allocation = solve(problem)
+    if search.burn_in or search.steps:
+        allocation = randomise(problem, allocation, search, rng)
+    return round_exactly(allocation, problem.sizes, problem.counts)
+
+
+def deal_out(membership: NDArray[np.int64], allocation: Counts, rng: np.random.Generator) -> list[Rows]:
+    """Give each client its number of rows of each configuration, picked at random.
+
+    Args:
+        membership: configuration of each row, [n].
+        allocation: rows of each configuration on each client, [clients, configurations].
+        rng: for the picking.
+    """
+    shuffled = rng.permutation(len(membership)).astype(np.int64)
+    grouped = shuffled[np.argsort(membership[shuffled], kind="stable")]
+    columns = [
+        cut(own, column)
+        for own, column in zip(cut(grouped, allocation.sum(axis=0)), allocation.T, strict=True)
+    ]
+    return gathered([[column[client] for column in columns] for client in range(len(allocation))])
+
+
+def feature_columns(dataset: Dataset, options: Options) -> list[NDArray[np.int64]]:
+    """Return the feature columns that eq. (2) takes besides the class, each numbered from 0.
+
+    Raises:
+        SpecError: the data have no such column.
+    """
+    columns = []
+    for name in options.features:
+        if name not in dataset.client_features:
+            known = sorted(dataset.client_features)
+            hint = (
+                nearest(name, known)
+                or f"; '{dataset.name}' has {', '.join(known) or 'no categorical columns'}"
+            )
+            raise SpecError(f"partition.features: no column named '{name}'{hint}")
+        values, column = np.unique(dataset.client_features[name], return_inverse=True)
+        if options.feature_reading == "categories":
+            columns.append(column)
+        elif len(values) > 1:
+            columns.extend((column == value).astype(np.int64) for value in range(len(values)))
+    return columns
+
+
+def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
+    """Draw targets for the training rows and meet them as closely as the data allow."""
+    table = np.stack([dataset.train.y, *feature_columns(dataset, options)], axis=1)
+    observed, membership, counts = np.unique(table, axis=0, return_inverse=True, return_counts=True)
+    categories = [dataset.classes, *(int(column.max()) + 1 for column in observed.T[1:])]
+    sizes, proportions = draw_targets(options, len(table), categories, rng)
+    targets = tuple(own * sizes[:, None] for own in proportions)
+    problem = Problem(sizes, counts.astype(np.int64), observed, targets)
+    allocation = allocate(problem, options.search(), rng)
+    clients = deal_out(membership.reshape(-1), allocation, rng)
+    note = f"QP, sizes Dirichlet({options.size_alpha:g}), classes Dirichlet({options.class_alpha:g})"
+    if options.features:
+        note += f", {' and '.join(options.features)} Dirichlet({options.feature_alpha:g})"
+    return Partition(clients=tuple(clients), note=note)
+
+
+PLUGIN = Plugin(
+    name="qp",
+    options=Options,
+    build=build,
+    summary="Sizes, classes and features skewed independently and reconciled by a quadratic program.",
+    source="RADFed, section IV-A, eq. (1), (2), Algorithm 3",
+    released="legacy_seed, min_size 0.5, burn_in 500000; COVFEAT with feature_reading indicators",
+)

@@ -25,7 +25,7 @@ from fedcore.batch import orders
 from fedcore.cli.prove import _option
 from fedcore.data import Dataset, Rows
 from fedcore.integrity import check, sealed
-from fedcore.partition import file
+from fedcore.partitions import file
 from fedcore.spec import load, parse
 from fedcore.status import survey
 from pipeline import params

@@ -15,10 +15,6 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import sha256_file
 from fedcore.base.rng import Streams
 from fedcore.data import Partition, Rows
-from fedcore.partition.iid import iid
-from fedcore.partition.natural import by_group
-from fedcore.partition.power_law import power_law
-from fedcore.partition.similarity import similarity
 from fedcore.partitions import cut, draw_dirichlet, even, floor_share, integers, rows_of_classes
 from fedcore.partitions.dirichlet import (
     by_class,
@@ -29,6 +25,10 @@ from fedcore.partitions.dirichlet import (
     deal,
     fedomw,
 )
+from fedcore.partitions.iid import iid
+from fedcore.partitions.natural import by_group
+from fedcore.partitions.power_law import power_law
+from fedcore.partitions.similarity import similarity
 from fedcore.partitions.stats import c_score, entropies, label_counts, of_data, pairwise_distances, statistics
 
 LABELS = np.random.default_rng(5).permutation(np.repeat([0, 1, 3], [30, 50, 20]))

@@ -10,13 +10,17 @@ import pytest
 from partition_toys import split_data, toy_data
 
 from fedcore.base.errors import SpecError
-from fedcore.partition.qp import Options, allocate, deal_out, draw_targets, feature_columns
 from fedcore.partitions import draw_dirichlet, integers, qp
 from fedcore.partitions.qp import (
+    Options,
     Problem,
     Search,
+    allocate,
     balance,
     class_problem,
+    deal_out,
+    draw_targets,
+    feature_columns,
     move,
     randomise,
     round_exactly,
@@ -177,7 +181,7 @@ def test_targets_are_drawn_sizes_first_then_each_dimension(least: float) -> None
 
 
 def test_a_draw_that_is_just_large_enough_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedcore.partition import qp as plugin
+    from fedcore.partitions import qp as plugin
 
     given = iter([np.array([[0.1, 0.9]]), np.array([[0.25, 0.75]]), np.ones((2, 1))])
     monkeypatch.setattr(plugin, "dirichlet", lambda *_: next(given))

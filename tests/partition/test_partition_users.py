@@ -10,7 +10,7 @@ from partition_toys import split_data, toy_data
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import validate
-from fedcore.partition.natural import PLUGIN, grouped
+from fedcore.partitions.natural import PLUGIN, grouped
 
 USERS = np.repeat(np.arange(40), 3)
 DATA = toy_data(np.arange(120) % 2, USERS)

@@ -6,8 +6,8 @@ import numpy as np
 
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partition.natural import by_group, groups_of
 from fedcore.partitions import PartitionOptions
+from fedcore.partitions.natural import by_group, groups_of
 
 
 def build(options: PartitionOptions, dataset: Dataset, rng: np.random.Generator) -> Partition:

@@ -12,8 +12,8 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients, left_out
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partition.iid import iid
 from fedcore.partitions import PartitionOptions, Rows
+from fedcore.partitions.iid import iid
 
 
 class Options(PartitionOptions):
