@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.model import Model, Shape
+from fedcore.models import Model, Shape
 from fedcore.spec import Spec
 
 

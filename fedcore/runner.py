@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore import checkpoint, metrics
-from fedcore import model as models
+from fedcore import checkpoint, metrics, models
 from fedcore import problem as problems
 from fedcore.base import __version__, core_yaml
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError

@@ -22,7 +22,7 @@ from fedcore.base.files import canonical_json
 from fedcore.base.options import validate
 from fedcore.base.registry import find
 from fedcore.data import Size
-from fedcore.model import Shape
+from fedcore.models import Shape
 
 SECONDS = {
     "step": 1.2e-4,

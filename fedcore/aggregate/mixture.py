@@ -11,7 +11,7 @@ from fedcore.aggregate.mean import weighted_sum
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.local.engine import CHUNK, features
-from fedcore.model import Classifier
+from fedcore.models import Classifier
 from fedcore.parts import Aggregation, Run, State, Upload
 from fedcore.problem import Problem
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.local.engine import features
-from fedcore.model import start
+from fedcore.models import start
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
 
 SHARED = "delta_of"

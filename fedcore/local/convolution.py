@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fedcore.base.lazy import Tensor, torch
 from fedcore.local.dense import FeatureGradient, Scratch
 from fedcore.local.engine import Gradient
-from fedcore.model import Parameters
+from fedcore.models import Parameters
 from fedcore.models.cnn import Cnn
 from fedcore.parts import Batch
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.model import Parameters
+from fedcore.models import Parameters
 from fedcore.models.linear import Linear
 from fedcore.models.mlp import Mlp
 from fedcore.models.rff import RffLinear

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.model import Split
+from fedcore.models import Split
 from fedcore.problem import Block, Problem
 
 LARGEST_BYTES = 1 << 31

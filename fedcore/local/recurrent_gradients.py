@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.model import Parameters
+from fedcore.models import Parameters
 from fedcore.models.lstm import Lstm
 
 

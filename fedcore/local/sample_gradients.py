@@ -11,7 +11,7 @@ from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.local import recurrent_gradients
 from fedcore.local.batches import batches, steps_per_pass
 from fedcore.local.engine import CHUNK, Engine
-from fedcore.model import Classifier, Parameters
+from fedcore.models import Classifier, Parameters
 from fedcore.models.lstm import Lstm
 from fedcore.models.mlp import Mlp
 from fedcore.problem import Block, Problem

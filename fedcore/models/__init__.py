@@ -1,1 +1,207 @@
-"""Models by name: functions over a flat parameter vector."""
+"""What a model is: pure functions of named parameters. Models themselves are in ``fedcore.models``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.base.errors import SpecError
+from fedcore.base.files import is_file
+from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.base.options import Options, shown
+from fedcore.data import Source
+
+Parameters = Mapping[str, "Tensor"]
+
+
+class ModelOptions(Options):
+    """Keys of every model.
+
+    ``init``: ``zeros``, ``default`` (the model's own random start) or the path of an .npz file with the
+    parameters under their names.
+    """
+
+    init: str = "default"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a model must know of the data: one input's shape, classes, and token vocabulary if any.
+
+    ``source`` is where a model finds pre-trained weights; ``scaling`` names how the inputs were scaled, empty
+    where the data do not say.
+    """
+
+    inputs: tuple[int, ...]
+    classes: int
+    vocabulary: int | None = None
+    embeddings: NDArray[np.float32] | None = None
+    source: Source = field(default_factory=Source)
+    scaling: str = ""
+
+
+class Model(Protocol):
+    """A model as functions. Arrays of ``initial`` that are not in ``trainable`` are fixed buffers."""
+
+    @property
+    def trainable(self) -> Layout:
+        """Names and shapes of what is trained, averaged and sent."""
+
+    @property
+    def head(self) -> str:
+        """Name of the output layer's weight [classes, features]."""
+
+    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+        """Draw start values of all parameters and buffers."""
+
+    def features(self, p: Parameters, x: Tensor) -> Tensor:
+        """Return phi(x) [batch, features]: what feeds the output layer."""
+
+    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
+        """Return the output [batch, classes] for features ``phi``."""
+
+    def losses(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return each sample's loss [batch]."""
+
+    def correct(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return whether each sample is classified correctly [batch]."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A model in two parts: ``trunk`` maps rows [batch, ...] and is not trained, ``rest`` takes its output.
+
+    A model that can be split offers ``split()``, which returns this or None; ``rest`` has the same trainable
+    parameters as the whole.
+    """
+
+    trunk: Callable[[Parameters, Tensor], Tensor]
+    rest: Model
+
+
+class Classifier:
+    """Softmax cross-entropy and arg-max accuracy, shared by all classifiers."""
+
+    def losses(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return the cross-entropy of each sample [batch]."""
+        return functional.cross_entropy(scores, y, reduction="none")
+
+    def correct(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return whether the largest score is the label's [batch]."""
+        return scores.argmax(dim=-1) == y
+
+
+def uniform(rng: np.random.Generator, shape: tuple[int, ...], bound: float) -> NDArray[np.float64]:
+    """Draw from U(-bound, bound)."""
+    return rng.uniform(-bound, bound, size=shape)
+
+
+def layer(rng: np.random.Generator, name: str, weight: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
+    """Draw a layer's weight [out, in, ...] and bias [out] from U(+-1/sqrt(fan in)), PyTorch's default."""
+    bound = 1.0 / float(np.sqrt(np.prod(weight[1:])))
+    return {f"{name}weight": uniform(rng, weight, bound), f"{name}bias": uniform(rng, weight[:1], bound)}
+
+
+def start(
+    model: Model, init: str, rng: np.random.Generator, dtype: torch.dtype
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the flat start vector [d] and the fixed buffers of a model.
+
+    Raises:
+        SpecError: the file that ``init`` names is missing, unreadable or does not fit the model.
+    """
+    arrays = model.initial(rng)
+    if init == "zeros":
+        arrays |= {name: np.zeros(shape) for name, shape in model.trainable.shapes.items()}
+    elif init != "default":
+        arrays |= _read(Path(init), set(arrays))
+    flat = model.trainable.flatten(arrays, dtype)
+    buffers = {
+        name: torch.as_tensor(array, dtype=dtype)
+        for name, array in arrays.items()
+        if name not in model.trainable.shapes
+    }
+    return flat, buffers
+
+
+def _read(path: Path, known: set[str]) -> dict[str, NDArray[np.floating]]:
+    if not is_file(path):
+        raise SpecError(
+            f"model.init: no file {shown(str(path))}, expected 'zeros', 'default' or the path of an .npz file"
+        )
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except Exception as error:
+        raise SpecError(f"model.init: {path} is no readable .npz file ({error})") from None
+    unknown = sorted(set(arrays) - known)
+    if unknown:
+        raise SpecError(
+            f"model.init: {path} holds '{unknown[0]}', expected parameters {', '.join(sorted(known))}"
+        )
+    for name, array in arrays.items():
+        with np.errstate(over="ignore"):
+            arrays[name] = array.astype(np.float64) if array.dtype.kind == "f" else np.array(np.nan)
+        if not np.isfinite(arrays[name]).all():
+            raise SpecError(f"model.init: '{name}' in {path} is not finite floating-point numbers")
+    return arrays
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names and shapes of parameters, in the order in which they lie in the flat vector."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Where each parameter lies in the flat vector."""
+        found, offset = {}, 0
+        for name, shape in self.shapes.items():
+            found[name] = slice(offset, offset + prod(shape))
+            offset += prod(shape)
+        return found
+
+    @cached_property
+    def size(self) -> int:
+        """Length d of the flat vector."""
+        return sum(prod(shape) for shape in self.shapes.values())
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """Return named views into ``flat`` [..., d]; writing to one writes to the vector."""
+        lead = flat.shape[:-1]
+        parts = flat.split([where.stop - where.start for where in self.slices.values()], dim=-1)
+        return {
+            name: part.view(*lead, *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+    def flatten(self, arrays: Mapping[str, NDArray[np.floating]], dtype: torch.dtype) -> Tensor:
+        """Copy named arrays into a new flat vector.
+
+        Raises:
+            SpecError: a parameter is missing or has another shape.
+        """
+        flat = torch.empty(self.size, dtype=dtype)
+        for name, shape in self.shapes.items():
+            if name not in arrays:
+                raise SpecError(
+                    f"model.init: parameter '{name}' is missing; found {', '.join(arrays) or 'none'}"
+                )
+            if arrays[name].shape != tuple(shape):
+                raise SpecError(
+                    f"model.init: parameter '{name}' has shape {arrays[name].shape}, expected {tuple(shape)}"
+                )
+            flat[self.slices[name]] = torch.as_tensor(np.asarray(arrays[name]), dtype=dtype).reshape(-1)
+        return flat
+
+    def arrays(self, flat: Tensor) -> dict[str, NDArray[np.floating]]:
+        """Copy a flat vector out into named arrays."""
+        return {name: view.detach().cpu().numpy().copy() for name, view in self.views(flat).items()}

@@ -11,8 +11,7 @@ from pydantic import PositiveInt
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.registry import Plugin
-from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
-from fedcore.vectors import Layout
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layer
 
 
 class CnnOptions(ModelOptions):

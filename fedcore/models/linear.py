@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor, functional
 from fedcore.base.registry import Plugin
-from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
-from fedcore.vectors import Layout
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layer
 
 
 class LinearOptions(ModelOptions):

@@ -12,8 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.options import left_out
 from fedcore.base.registry import Plugin
-from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer, uniform
-from fedcore.vectors import Layout
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layer, uniform
 
 
 class LstmOptions(ModelOptions):

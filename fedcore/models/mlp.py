@@ -12,8 +12,7 @@ from pydantic import PositiveInt
 
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.registry import Plugin
-from fedcore.model import Classifier, ModelOptions, Parameters, Shape, layer
-from fedcore.vectors import Layout
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layer
 
 
 class MlpOptions(ModelOptions):

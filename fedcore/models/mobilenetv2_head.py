@@ -18,8 +18,7 @@ from fedcore.base.registry import Plugin
 from fedcore.data import Source
 from fedcore.data.datasets import mobilenetv2
 from fedcore.data.readers import read_npz
-from fedcore.model import Classifier, ModelOptions, Parameters, Shape, Split, layer
-from fedcore.vectors import Layout
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Split, layer
 
 STAGES = (
     (1, 16, 1, 1),

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.base.registry import Plugin
-from fedcore.model import ModelOptions, Parameters, Shape
-from fedcore.vectors import Layout
+from fedcore.models import Layout, ModelOptions, Parameters, Shape
 
 
 class QuadraticOptions(ModelOptions):

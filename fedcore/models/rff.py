@@ -12,9 +12,8 @@ from pydantic import PositiveFloat, PositiveInt
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
-from fedcore.model import Classifier, ModelOptions, Parameters, Shape, Split, uniform
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Split, uniform
 from fedcore.models.linear import Linear
-from fedcore.vectors import Layout
 
 
 class RffOptions(ModelOptions):

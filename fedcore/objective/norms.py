@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor, torch
+from fedcore.models import Layout
 from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
-from fedcore.vectors import Layout
 
 RANK_TOLERANCE = 1e-10
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedcore import model
+from fedcore import models
 from fedcore.local.engine import features
 from fedcore.parts import State
 from fedcore.runner import Settings, prepare, run
@@ -103,7 +103,7 @@ def test_a_client_computes_delta_under_its_last_own_model_or_its_own_random_star
             assert not state.bytes_up, "nothing is sent before the first round"
             for client in range(3):
                 rng = made_run.streams.get("own start", client=client)
-                kept[client], _ = model.start(problem.model, "default", rng, torch.float64)
+                kept[client], _ = models.start(problem.model, "default", rng, torch.float64)
             assert not torch.equal(kept[0], kept[1])
             continue
         cohort = cohorts["cohorts"][state.round - 1]
@@ -123,8 +123,8 @@ def test_clients_that_do_not_take_part_may_be_left_out(tmp_path: Path, name: str
         algorithm = {"name": name, "lambda": 0.5, "deltas_of": deltas_of}
         rows, cohorts = (*ROWS[:2], (third, 0)), {"cohorts": [[0, 1]]}
         spec = made(tmp_path, algorithm, 3, rows, participation=cohorts, variant=variant)
-        model = {"name": "mlp", "hidden": [3]}
-        return tuple(float(array.sum()) for array in run({**spec, "model": model}).parameters.values())
+        models = {"name": "mlp", "hidden": [3]}
+        return tuple(float(array.sum()) for array in run({**spec, "model": models}).parameters.values())
 
     assert result("cohort", 1.0) == result("cohort", -5.0)
     assert (result("all", 1.0) == result("all", -5.0)) == (variant == "released")

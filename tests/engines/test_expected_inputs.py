@@ -12,7 +12,7 @@ import yaml
 from fedcore.base.errors import SpecError
 from fedcore.data import Source
 from fedcore.data.datasets import mobilenetv2
-from fedcore.model import Shape
+from fedcore.models import Shape
 from fedcore.models.lstm import Lstm, LstmOptions, build
 from fedcore.models.mobilenetv2_head import MobileNetOptions
 from fedcore.models.mobilenetv2_head import build as mobilenet

@@ -11,7 +11,7 @@ from torch import nn
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import functional
-from fedcore.model import Shape
+from fedcore.models import Shape
 from fedcore.models.cnn import Cnn
 from fedcore.models.lstm import Lstm, LstmOptions, build
 from fedcore.runner import run
