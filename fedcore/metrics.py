@@ -6,9 +6,9 @@ from math import isfinite, nan
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
-from fedcore.local.engine import forward, outputs
+from fedcore.engines.forward import forward, outputs
+from fedcore.engines.problem import Block, Problem
 from fedcore.parts import Run, State
-from fedcore.problem import Block, Problem
 from fedcore.spec import Spec
 
 MEASURED = ("train_", "test_", "validation_")

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor
 from fedcore.base.rng import Streams
-from fedcore.problem import Problem
+from fedcore.engines.problem import Problem
 from fedcore.spec import Spec
 
 if TYPE_CHECKING:
-    from fedcore.local.engine import Engine
+    from fedcore.engines.forward import Engine
 
 
 @dataclass(frozen=True)

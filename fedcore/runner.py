@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore import checkpoint, metrics, models
-from fedcore import problem as problems
 from fedcore.base import __version__, core_yaml
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError
 from fedcore.base.files import (
@@ -43,8 +42,9 @@ from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Source
 from fedcore.data.standardise import standardise_by_client
 from fedcore.divergence import Divergence
+from fedcore.engines import choose, fixed
+from fedcore.engines import problem as problems
 from fedcore.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
-from fedcore.local import engines, fixed
 from fedcore.metrics import by_client
 from fedcore.partitions import build as partitioning
 from fedcore.parts import Run, State
@@ -193,7 +193,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     divergence = (Divergence(),) if spec.evaluation.divergence else ()
     asked = (plugin.build(own, spec) for plugin, own in spec.observers())
     recipe = replace(recipe, observers=(*divergence, *asked))
-    engine = engines.choose(spec, problem)
+    engine = choose.choose(spec, problem)
     made = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
     identity = {
         "provenance": dict(settings.provenance or {}),

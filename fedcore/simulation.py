@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from fedcore.base.lazy import Tensor
-from fedcore.local.train import make_task
+from fedcore.engines.train import make_task
 from fedcore.metrics import finite, measure
 from fedcore.parts import Job, Plan, Run, State, Traffic, Upload
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fedcore.aggregate.mean import sample_weights, weighted_sum
 from fedcore.base.lazy import Tensor
-from fedcore.local.engine import mean_loss
+from fedcore.engines.forward import mean_loss
 from fedcore.parts import Aggregation, Run, State, Upload
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fedcore.aggregate.mean import sample_weights, weighted_sum
 from fedcore.base.lazy import Tensor
-from fedcore.local.accumulation import norm
+from fedcore.engines.accumulation import norm
 from fedcore.parts import Aggregation, Run, State, Upload
 
 Effective = Literal["norm", "steps", "one"]
@@ -18,7 +18,7 @@ Effective = Literal["norm", "steps", "one"]
 class NormalisedMean(Aggregation):
     """tau_eff sum_k p_k Delta_k / ||a_k||_1, with p_k from the sample counts of the round's clients.
 
-    a_k says how the client's optimizer accumulates its gradients (``fedcore.local.accumulation``); ``mu``
+    a_k says how the client's optimizer accumulates its gradients (``fedcore.engines.accumulation``); ``mu``
     is the weight of the clients' proximal term. tau_eff = sum_k p_k ||a_k||_1, with ``tau_eff="steps"``
     sum_k p_k tau_k, with ``"one"`` 1, so that the normalised changes are not scaled again. Wang et al.
     (FedNova).

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.discrepancy import Discrepancy, mmd
-from fedcore.local.engine import features
+from fedcore.engines.forward import features
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
 
 Density = Literal["gaussian", "mean"]

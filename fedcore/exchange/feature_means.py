@@ -7,7 +7,7 @@ from math import nan
 from typing import Literal
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.local.engine import features
+from fedcore.engines.forward import features
 from fedcore.models import start
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor, functional
-from fedcore.local.engine import features
+from fedcore.engines.forward import features
 from fedcore.parts import Batch, BoundTerm, Job, Plan, Run, State, Term, Upload
 
 SMALLEST = 1e-8

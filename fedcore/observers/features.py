@@ -11,7 +11,7 @@ from pydantic import PositiveInt
 from fedcore.base.lazy import Tensor
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
-from fedcore.local.engine import features
+from fedcore.engines.forward import features
 from fedcore.parts import Part, Plan, Run, State, Upload
 from fedcore.spec import Spec
 

@@ -13,7 +13,7 @@ from fedcore import analysis
 from fedcore.base.lazy import Tensor
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
-from fedcore.local.engine import features, mean_loss
+from fedcore.engines.forward import features, mean_loss
 from fedcore.parts import Part, Plan, Run, State, Upload
 from fedcore.spec import Spec
 

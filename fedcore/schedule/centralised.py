@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.local import engines
-from fedcore.local.train import make_task
+from fedcore.engines import choose
+from fedcore.engines.problem import Block
+from fedcore.engines.train import make_task
 from fedcore.parts import Aggregation, Job, Plan, Run, Schedule, State, UpdateRule, Upload
-from fedcore.problem import Block
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def train_pooled(run: Run, state: State, model: Tensor, cohort: tuple[int, ...],
     """Return the model [d] after plain local training from ``model`` on the pooled rows of some clients."""
     pool = _pool(run, cohort)
     problem = replace(run.problem, clients=(pool,), train=pool)
-    engine = engines.choose(run.spec, problem)
+    engine = choose.choose(run.spec, problem)
     plain = replace(run.recipe, objective=(), update=UpdateRule(), exchange=())
     alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=run.steps[:1])
     (upload,) = engine.train([make_task(alone, state, Job(client=0, slot=0, stage=stage, received=model))])

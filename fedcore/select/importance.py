@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor
-from fedcore.local.sample_gradients import batch_norms, squared_norms
+from fedcore.engines.sample_gradients import batch_norms, squared_norms
 from fedcore.parts import Cargo, Job, Plan, Run, State, Traffic, Upload
 from fedcore.select.assignments import Assignments
 

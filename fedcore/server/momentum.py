@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor
-from fedcore.local.train import round_rate
+from fedcore.engines.train import round_rate
 from fedcore.parts import Run, ServerOptimizer, State
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 from fedcore.aggregate.mean import Weights
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
-from fedcore.local.accumulation import norm
-from fedcore.local.engine import full_gradient
+from fedcore.engines.accumulation import norm
+from fedcore.engines.forward import full_gradient
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
 
 Averaging = Literal["uniform", "mixed", "nk"]
@@ -26,7 +26,7 @@ class ControlVariates(UpdateRule):
 
     With local momentum (w - w_k) / (tau_k eta) is no gradient: 2.26 for a gradient of 1, momentum .9 and
     four steps. ``divisor="norm"`` takes (w - w_k) / (||a_k||_1 eta), a mean of the gradients on the way, with
-    a_k of FedNova (``fedcore.local.accumulation``).
+    a_k of FedNova (``fedcore.engines.accumulation``).
     """
 
     option: Literal[1, 2] = 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedcore.aggregate.mean import Weights, weighted_sum
 from fedcore.base.lazy import Tensor
-from fedcore.local.engine import full_gradient
+from fedcore.engines.forward import full_gradient
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
 
 

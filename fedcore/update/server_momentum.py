@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor
-from fedcore.local.accumulation import norm
-from fedcore.local.train import learning_rate, number_of_steps
+from fedcore.engines.accumulation import norm
+from fedcore.engines.train import learning_rate, number_of_steps
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from fedcore.aggregate.mixture import LearnedMixture, client_scores
 from fedcore.base.errors import SpecError
-from fedcore.local.train import make_task
+from fedcore.engines.train import make_task
 from fedcore.parts import Run, State, Upload
 from fedcore.runner import Result, Settings, prepare, run
 from fedcore.simulation import simulate

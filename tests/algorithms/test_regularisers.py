@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from fedcore import analysis
+from fedcore.engines import sample_gradients
+from fedcore.engines.problem import Block, Problem
 from fedcore.exchange.density import draw, draw_mixture
-from fedcore.local import sample_gradients
 from fedcore.models.cnn import Cnn
 from fedcore.models.linear import Linear
 from fedcore.models.lstm import Lstm
@@ -22,7 +23,6 @@ from fedcore.objective.mixture import MmdToMixture
 from fedcore.objective.norms import FeatureNorm, TraceNorm, WeightNorm
 from fedcore.objective.proximal import Proximal
 from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
-from fedcore.problem import Block, Problem
 from fedcore.runner import Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse
@@ -224,7 +224,7 @@ def test_squared_norms_of_per_sample_gradients(name: str, monkeypatch: pytest.Mo
 
 def test_squared_norms_of_batch_gradients(spec: Values) -> None:
     """Over one batch of all rows it is the squared norm of the client's full gradient."""
-    from fedcore.local.engine import full_gradient
+    from fedcore.engines.forward import full_gradient
 
     spec = {**spec, "training": {**spec["training"], "batch_size": "full"}, "dtype": "float64"}
     made, state = started(spec)

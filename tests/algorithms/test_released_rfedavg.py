@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from fedcore import models
-from fedcore.local.engine import features
+from fedcore.engines.forward import features
 from fedcore.parts import State
 from fedcore.runner import Settings, prepare, run
 from fedcore.simulation import simulate

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from fedcore.base.errors import SpecError
+from fedcore.engines.forward import forward
 from fedcore.integrity import CHECKPOINT
-from fedcore.local.engine import forward
 from fedcore.parts import Run, State
 from fedcore.runner import Result, Settings, prepare, run
 from fedcore.schedule.clustered import distances

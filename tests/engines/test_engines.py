@@ -10,10 +10,10 @@ import torch
 from engine_cases import MODELS, specification
 
 from fedcore.base.errors import SpecError
-from fedcore.local import engine as engines
-from fedcore.local import fixed
-from fedcore.local.analytic import Analytic
-from fedcore.local.autograd import Autograd
+from fedcore.engines import fixed
+from fedcore.engines import forward as engines
+from fedcore.engines.analytic import Analytic
+from fedcore.engines.autograd import Autograd
 from fedcore.parts import Batch, BoundTerm, Run
 from fedcore.runner import Settings, prepare
 from fedcore.spec import parse

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from engine_cases import ALGORITHMS, MODELS, specification
 
-from fedcore.local import stacked
+from fedcore.engines import stacked
 from fedcore.runner import Result, run
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fedcore.base.errors import SpecError
-from fedcore.local.engine import forward
+from fedcore.engines.forward import forward
+from fedcore.engines.problem import Block, Problem
 from fedcore.models import Shape, start
 from fedcore.models.mobilenetv2_head import MobileNetOptions, MobileNetV2, build
-from fedcore.problem import Block, Problem
 from fedcore.runner import Settings, prepare, run
 from fedcore.spec import parse
 

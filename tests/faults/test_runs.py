@@ -27,8 +27,8 @@ from fedcore import batch, checkpoint
 from fedcore.base import errors
 from fedcore.base.files import atomic, exclusive
 from fedcore.data import Source
+from fedcore.engines import choose as engines
 from fedcore.integrity import CHECKPOINT, changed
-from fedcore.local import engines
 from fedcore.runner import Settings
 
 FILES = ("spec.yaml", "history.csv", "summary.json")

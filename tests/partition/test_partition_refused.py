@@ -16,9 +16,9 @@ from partition_toys import split_data, toy_data
 
 from fedcore.base.errors import FedcoreError
 from fedcore.cli.main import main
+from fedcore.engines.problem import Problem
 from fedcore.partitions.build import check
 from fedcore.partitions.file import load, save
-from fedcore.problem import Problem
 
 HOME = Path(__file__).parents[2]
 CLIENTS, ROWS = 9, 100

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.local.train import Task
+from fedcore.engines.problem import Block, Problem
+from fedcore.engines.train import Task
 from fedcore.parts import BoundTerm, Upload
-from fedcore.problem import Block, Problem
 
 CHUNK, CHUNK_OF_IMAGES = 1024, 128
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedcore.base.errors import SpecError
-from fedcore.local import analytic, stacked
-from fedcore.local.analytic import Analytic
-from fedcore.local.autograd import Autograd
-from fedcore.local.engine import Engine
-from fedcore.local.stacked import Stacked
-from fedcore.problem import Problem
+from fedcore.engines import analytic, stacked
+from fedcore.engines.analytic import Analytic
+from fedcore.engines.autograd import Autograd
+from fedcore.engines.forward import Engine
+from fedcore.engines.problem import Problem
+from fedcore.engines.stacked import Stacked
 from fedcore.spec import Spec
 
 UNSUPPORTED: dict[str, Callable[[Spec, Problem], str | None]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from fedcore.local.train import learning_rates
+from fedcore.engines.train import learning_rates
 from fedcore.parts import Run, State
 
 

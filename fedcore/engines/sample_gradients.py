@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.local import recurrent_gradients
-from fedcore.local.batches import batches, steps_per_pass
-from fedcore.local.engine import CHUNK, Engine
+from fedcore.engines import recurrent_gradients
+from fedcore.engines.batches import batches, steps_per_pass
+from fedcore.engines.forward import CHUNK, Engine
+from fedcore.engines.problem import Block, Problem
 from fedcore.models import Classifier, Parameters
 from fedcore.models.lstm import Lstm
 from fedcore.models.mlp import Mlp
-from fedcore.problem import Block, Problem
 
 LARGEST = 1 << 24
 SEQUENCES = 128

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from fedcore.base.lazy import Tensor, torch
+from fedcore.engines.problem import Block, Problem
 from fedcore.models import Split
-from fedcore.problem import Block, Problem
 
 LARGEST_BYTES = 1 << 31
 ROWS = 128

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.local import convolution, dense
-from fedcore.local.engine import Gradient
-from fedcore.local.train import Task, train_client
+from fedcore.engines import convolution, dense
+from fedcore.engines.forward import Gradient
+from fedcore.engines.problem import Problem
+from fedcore.engines.train import Task, train_client
 from fedcore.models.cnn import Cnn
 from fedcore.models.linear import Linear
 from fedcore.models.mlp import Mlp
 from fedcore.models.rff import RffLinear
 from fedcore.parts import BoundTerm, Upload
-from fedcore.problem import Problem
 from fedcore.spec import Spec
 
 BACKWARD: dict[type, Callable[[Any, Any, Any, Any, dense.Scratch], Gradient]] = {

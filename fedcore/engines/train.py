@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.local.batches import batches, steps_per_pass
-from fedcore.local.optimizer import rate, stepper
+from fedcore.engines.batches import batches, steps_per_pass
+from fedcore.engines.optimizer import rate, stepper
+from fedcore.engines.problem import Block
 from fedcore.parts import BoundTerm, Direction, Job, Run, State, Upload
-from fedcore.problem import Block
 from fedcore.spec import Training
 
 if TYPE_CHECKING:
-    from fedcore.local.engine import Engine
+    from fedcore.engines.forward import Engine
 
 
 def number_of_steps(run: Run, client: int) -> int:

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.local.autograd import Autograd
-from fedcore.local.batches import passes
-from fedcore.local.engine import Gradient
-from fedcore.local.optimizer import stepper
-from fedcore.local.train import Task
+from fedcore.engines.autograd import Autograd
+from fedcore.engines.batches import passes
+from fedcore.engines.forward import Gradient
+from fedcore.engines.optimizer import stepper
+from fedcore.engines.problem import Problem
+from fedcore.engines.train import Task
 from fedcore.parts import Batch, BoundTerm, Upload
-from fedcore.problem import Problem
 from fedcore.spec import Spec
 
 GROUP_BYTES = 1 << 30

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.local.dense import FeatureGradient, Scratch
-from fedcore.local.engine import Gradient
+from fedcore.engines.dense import FeatureGradient, Scratch
+from fedcore.engines.forward import Gradient
 from fedcore.models import Parameters
 from fedcore.models.cnn import Cnn
 from fedcore.parts import Batch

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.problem import Block
+from fedcore.engines.problem import Block
 
 Size = int | Literal["full"]
 
