@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedcore.aggregate.mean import WeightedMean
 from fedcore.base.options import Options
 from fedcore.parts import Recipe
-from fedcore.schedule.synchronous import Synchronous
-from fedcore.select.uniform import Uniform
-from fedcore.server.sgd import ServerSgd
+from fedcore.parts.aggregate.mean import WeightedMean
+from fedcore.parts.schedule.synchronous import Synchronous
+from fedcore.parts.select.uniform import Uniform
+from fedcore.parts.server.sgd import ServerSgd
 
 
 class AlgorithmOptions(Options):

@@ -41,13 +41,13 @@ from fedcore.base.registry import find
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Source
 from fedcore.data.standardise import standardise_by_client
-from fedcore.divergence import Divergence
 from fedcore.engines import choose, fixed
 from fedcore.engines import problem as problems
 from fedcore.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
 from fedcore.metrics import by_client
 from fedcore.partitions import build as partitioning
 from fedcore.parts import Run, State
+from fedcore.parts.divergence import Divergence
 from fedcore.processor import processor
 from fedcore.revision import commit
 from fedcore.simulation import diverged, simulate

@@ -8,19 +8,19 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, create_model
 
-from fedcore.aggregate.mean import averaging
 from fedcore.algorithms.fednova import FedNovaOptions
 from fedcore.algorithms.fednova import aggregate as nova_aggregate
 from fedcore.algorithms.fednova import objective as nova_objective
 from fedcore.algorithms.fedopt import COLOURS, AdaptiveOptions, adaptive, local_update
 from fedcore.base.options import left_out
 from fedcore.base.registry import Line, Plugin
-from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe, UpdateRule
+from fedcore.parts.aggregate.mean import averaging
+from fedcore.parts.objective.proximal import Proximal
+from fedcore.parts.server.adaptive import Kind
+from fedcore.parts.update.control_variates import Averaging, Divisor, controls, model_weights
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.server.adaptive import Kind
 from fedcore.spec import Spec
-from fedcore.update.control_variates import Averaging, Divisor, controls, model_weights
 
 
 class ProxOptions(AlgorithmOptions):

@@ -8,10 +8,10 @@ from pydantic import Field, PositiveFloat
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
+from fedcore.parts.server.momentum import DriftControl
+from fedcore.parts.update.server_momentum import EmbeddedMomentum
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.server.momentum import DriftControl
 from fedcore.spec import Spec
-from fedcore.update.server_momentum import EmbeddedMomentum
 
 
 class FedAdcOptions(AlgorithmOptions):

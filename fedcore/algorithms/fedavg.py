@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fedcore.aggregate.mean import Weights, averaging
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
+from fedcore.parts.aggregate.mean import Weights, averaging
+from fedcore.parts.schedule.chained import Chained
+from fedcore.parts.schedule.synchronous import Synchronous
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.schedule.chained import Chained
-from fedcore.schedule.synchronous import Synchronous
 from fedcore.spec import Spec
 
 

@@ -8,8 +8,8 @@ from pydantic import Field, PositiveFloat
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
+from fedcore.parts.server.momentum import ServerMomentum
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.server.momentum import ServerMomentum
 from fedcore.spec import Spec
 
 

@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import Field, NonNegativeFloat
 
 from fedcore.base.registry import Plugin
-from fedcore.discrepancy import Discrepancy
-from fedcore.exchange.density import Densities, Density
-from fedcore.objective.mixture import MmdToMixture
-from fedcore.objective.norms import FeatureNorm, TraceNorm
 from fedcore.parts import Recipe
+from fedcore.parts.discrepancy import Discrepancy
+from fedcore.parts.exchange.density import Densities, Density
+from fedcore.parts.objective.mixture import MmdToMixture
+from fedcore.parts.objective.norms import FeatureNorm, TraceNorm
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

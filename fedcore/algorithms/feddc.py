@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import NonNegativeFloat
 
-from fedcore.aggregate.drift import DriftCorrectedMean
 from fedcore.base.registry import Plugin
-from fedcore.objective.drift import DriftPenalty
 from fedcore.parts import Recipe
+from fedcore.parts.aggregate.drift import DriftCorrectedMean
+from fedcore.parts.objective.drift import DriftPenalty
+from fedcore.parts.update.control_variates import ControlVariates
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
-from fedcore.update.control_variates import ControlVariates
 
 
 class FedDcOptions(AlgorithmOptions):

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedcore.aggregate.nova import Effective, NormalisedMean
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
-from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe, Term
+from fedcore.parts.aggregate.nova import Effective, NormalisedMean
+from fedcore.parts.objective.proximal import Proximal
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

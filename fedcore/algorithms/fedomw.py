@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from fedcore.aggregate.mixture import LearnedMixture
 from fedcore.algorithms.oneshot import require_one_round
 from fedcore.base.registry import Plugin
-from fedcore.objective.norms import WeightNorm
-from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe
+from fedcore.parts.aggregate.mixture import LearnedMixture
+from fedcore.parts.objective.norms import WeightNorm
+from fedcore.parts.objective.proximal import Proximal
+from fedcore.parts.schedule.chained import Chained
+from fedcore.parts.schedule.synchronous import Synchronous
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.schedule.chained import Chained
-from fedcore.schedule.synchronous import Synchronous
 from fedcore.spec import Spec
 
 CENTRAL = 100

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fedcore.base.registry import Plugin
-from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe
+from fedcore.parts.objective.proximal import Proximal
+from fedcore.parts.schedule.chained import Chained
+from fedcore.parts.schedule.synchronous import Synchronous
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.schedule.chained import Chained
-from fedcore.schedule.synchronous import Synchronous
 from fedcore.spec import Spec
 
 

@@ -6,8 +6,8 @@ from pydantic import NonNegativeFloat, NonNegativeInt, model_validator
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
+from fedcore.parts.schedule.clustered import Clustered, Linkage, Metric
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.schedule.clustered import Clustered, Linkage, Metric
 from fedcore.spec import Spec
 
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedcore.aggregate.mean import Weights, averaging
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
+from fedcore.parts.aggregate.mean import Weights, averaging
+from fedcore.parts.update.mimicry import Mimicry
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
-from fedcore.update.mimicry import Mimicry
 
 
 class MimeOptions(AlgorithmOptions):

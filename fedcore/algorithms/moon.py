@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from fedcore.base.registry import Plugin
-from fedcore.objective.contrastive import Contrastive
 from fedcore.parts import Recipe
+from fedcore.parts.objective.contrastive import Contrastive
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fedcore.aggregate.mean import PlainMean, WeightedMean
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
+from fedcore.parts.aggregate.mean import PlainMean, WeightedMean
+from fedcore.parts.schedule.chained import Chained
+from fedcore.parts.schedule.synchronous import Synchronous
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.schedule.chained import Chained
-from fedcore.schedule.synchronous import Synchronous
 from fedcore.spec import Spec
 
 

@@ -6,17 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from fedcore.aggregate.mean import PlainMean
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
 from fedcore.base.registry import Plugin
-from fedcore.objective.proximal import Proximal
 from fedcore.parts import Recipe, UpdateRule
+from fedcore.parts.aggregate.mean import PlainMean
+from fedcore.parts.objective.proximal import Proximal
+from fedcore.parts.schedule.redistribution import Redistribution
+from fedcore.parts.select.assignments import Assignments
+from fedcore.parts.select.importance import Importance
+from fedcore.parts.server.adaptive import Kind
+from fedcore.parts.server.sgd import ServerSgd
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.schedule.redistribution import Redistribution
-from fedcore.select.assignments import Assignments
-from fedcore.select.importance import Importance
-from fedcore.server.adaptive import Kind
-from fedcore.server.sgd import ServerSgd
 from fedcore.spec import Spec
 
 

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedcore.aggregate.mean import PlainMean
 from fedcore.base.options import left_out
 from fedcore.base.registry import Plugin
-from fedcore.exchange.feature_means import BatchMeans, Deltas, FeatureMeans
-from fedcore.objective.mmd import MmdToOthers
 from fedcore.parts import Recipe
+from fedcore.parts.aggregate.mean import PlainMean
+from fedcore.parts.exchange.feature_means import BatchMeans, Deltas, FeatureMeans
+from fedcore.parts.objective.mmd import MmdToOthers
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

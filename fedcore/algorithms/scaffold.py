@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import PositiveFloat
 
-from fedcore.aggregate.mean import PlainMean, averaging
 from fedcore.base.options import left_out
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
+from fedcore.parts.aggregate.mean import PlainMean, averaging
+from fedcore.parts.server.sgd import ServerSgd
+from fedcore.parts.update.control_variates import Averaging, Divisor, controls, model_weights
 from fedcore.recipes import AlgorithmOptions, recipe
-from fedcore.server.sgd import ServerSgd
 from fedcore.spec import Spec
-from fedcore.update.control_variates import Averaging, Divisor, controls, model_weights
 
 
 class ScaffoldOptions(AlgorithmOptions):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fedcore.aggregate.mean import Weights, averaging
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
+from fedcore.parts.aggregate.mean import Weights, averaging
+from fedcore.parts.update.deviations import Deviations
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
-from fedcore.update.deviations import Deviations
 
 
 class VrlSgdOptions(AlgorithmOptions):

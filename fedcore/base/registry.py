@@ -29,7 +29,7 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
         "data": "fedcore.data.datasets",
         "partition": "fedcore.partitions",
         "model": "fedcore.models",
-        "observer": "fedcore.observers",
+        "observer": "fedcore.parts.observers",
     }
 )
 FOLDERS: Mapping[str, str] = MappingProxyType(

@@ -12,12 +12,19 @@ import numpy as np
 import pytest
 import torch
 
-from fedcore.aggregate.mean import PlainMean, WeightedMean, averaging, changes, sample_weights, weighted_sum
-from fedcore.aggregate.stale import staleness_weight
 from fedcore.base.errors import SpecError
 from fedcore.parts import Run, State
+from fedcore.parts.aggregate.mean import (
+    PlainMean,
+    WeightedMean,
+    averaging,
+    changes,
+    sample_weights,
+    weighted_sum,
+)
+from fedcore.parts.aggregate.stale import staleness_weight
+from fedcore.parts.schedule.asynchronous import Asynchronous
 from fedcore.runner import Settings, prepare, run
-from fedcore.schedule.asynchronous import Asynchronous
 from fedcore.simulation import simulate
 from fedcore.spec import parse
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcore import analysis
 from fedcore.integrity import CHECKPOINT
+from fedcore.parts import analysis
 from fedcore.runner import Settings, run
 
 Values = dict[str, Any]

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from fedcore.aggregate.mixture import LearnedMixture, client_scores
 from fedcore.base.errors import SpecError
 from fedcore.engines.train import make_task
 from fedcore.parts import Run, State, Upload
+from fedcore.parts.aggregate.mixture import LearnedMixture, client_scores
 from fedcore.runner import Result, Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

@@ -12,9 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcore.engines.accumulation import coefficients
 from fedcore.engines.train import make_task, number_of_steps
 from fedcore.parts import Batch, Job, Run, State
+from fedcore.parts.accumulation import coefficients
 from fedcore.runner import Settings, prepare
 from fedcore.spec import parse
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcore import analysis, integrity
+from fedcore import integrity
 from fedcore.base.errors import SpecError
 from fedcore.integrity import CHECKPOINT
+from fedcore.parts import analysis
 from fedcore.runner import Settings, run
 from fedcore.spec import parse
 from pipeline import codehash
@@ -65,7 +66,7 @@ def test_a_specification_without_observers_is_what_it_was(spec: Values) -> None:
 def test_an_observers_code_counts_only_where_it_observes() -> None:
     plugins = {"algorithm": "fedavg", "data": "mnist", "model": "cnn", "partition": "iid"}
     reached = codehash.reached(codehash.RUN)
-    assert not {module for module, _ in reached if module.startswith("fedcore.observers")}
+    assert not {module for module, _ in reached if module.startswith("fedcore.parts.observers")}
     hashes = [codehash.of_run(**plugins, observers=own) for own in ((), ("path",), ("path", "risk"))]
     assert len(set(hashes)) == 3
 

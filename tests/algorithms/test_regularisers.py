@@ -9,20 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedcore import analysis
 from fedcore.engines import sample_gradients
 from fedcore.engines.problem import Block, Problem
-from fedcore.exchange.density import draw, draw_mixture
 from fedcore.models.cnn import Cnn
 from fedcore.models.linear import Linear
 from fedcore.models.lstm import Lstm
 from fedcore.models.mlp import Mlp
 from fedcore.models.quadratic import ScalarQuadratic
 from fedcore.models.rff import RffLinear
-from fedcore.objective.mixture import MmdToMixture
-from fedcore.objective.norms import FeatureNorm, TraceNorm, WeightNorm
-from fedcore.objective.proximal import Proximal
-from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
+from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term, analysis
+from fedcore.parts.exchange.density import draw, draw_mixture
+from fedcore.parts.objective.mixture import MmdToMixture
+from fedcore.parts.objective.norms import FeatureNorm, TraceNorm, WeightNorm
+from fedcore.parts.objective.proximal import Proximal
 from fedcore.runner import Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

@@ -12,10 +12,9 @@ import pytest
 from cases import CLIENTS, HERE, Case, Section, at, expected, names, server, specification
 from numpy.typing import NDArray
 
-from fedcore import analysis
-from fedcore.aggregate.mixture import project_simplex
-from fedcore.aggregate.stale import staleness_weight
-from fedcore.parts import State
+from fedcore.parts import State, analysis
+from fedcore.parts.aggregate.mixture import project_simplex
+from fedcore.parts.aggregate.stale import staleness_weight
 from fedcore.runner import Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

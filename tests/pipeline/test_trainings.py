@@ -12,7 +12,7 @@ from fedcore import runner
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
 from fedcore.parts import State
-from fedcore.select import uniform
+from fedcore.parts.select import uniform
 from fedcore.simulation import simulate, train
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fedcore.parts import Plan, Run, Schedule, State
-from fedcore.select.assignments import Assignments
+from fedcore.parts.select.assignments import Assignments
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcore.aggregate.mean import sample_weights, weighted_sum
 from fedcore.base.lazy import Tensor
-from fedcore.engines.accumulation import norm
 from fedcore.parts import Aggregation, Run, State, Upload
+from fedcore.parts.accumulation import norm
+from fedcore.parts.aggregate.mean import sample_weights, weighted_sum
 
 Effective = Literal["norm", "steps", "one"]
 
@@ -18,7 +18,7 @@ Effective = Literal["norm", "steps", "one"]
 class NormalisedMean(Aggregation):
     """tau_eff sum_k p_k Delta_k / ||a_k||_1, with p_k from the sample counts of the round's clients.
 
-    a_k says how the client's optimizer accumulates its gradients (``fedcore.engines.accumulation``); ``mu``
+    a_k says how the client's optimizer accumulates its gradients (``fedcore.parts.accumulation``); ``mu``
     is the weight of the clients' proximal term. tau_eff = sum_k p_k ||a_k||_1, with ``tau_eff="steps"``
     sum_k p_k tau_k, with ``"one"`` 1, so that the normalised changes are not scaled again. Wang et al.
     (FedNova).

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import torch
-from fedcore.discrepancy import mmd
+from fedcore.parts.discrepancy import mmd
 
 Array = NDArray[np.floating]
 

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcore.aggregate.mean import sample_weights, weighted_sum
 from fedcore.base.lazy import Tensor
 from fedcore.engines.forward import mean_loss
 from fedcore.parts import Aggregation, Run, State, Upload
+from fedcore.parts.aggregate.mean import sample_weights, weighted_sum
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcore.aggregate.mean import Weights, weighted_sum
 from fedcore.base.lazy import Tensor
 from fedcore.engines.forward import full_gradient
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
+from fedcore.parts.aggregate.mean import Weights, weighted_sum
 
 
 @dataclass(frozen=True)

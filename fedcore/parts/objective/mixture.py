@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.discrepancy import (
+from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
+from fedcore.parts.discrepancy import (
     Discrepancy,
     kernel_discrepancy,
     kernel_gradient,
     mean_discrepancy,
     mean_gradient,
 )
-from fedcore.exchange.density import draw_mixture
-from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term
+from fedcore.parts.exchange.density import draw_mixture
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import nan
 
-from fedcore.analysis import divergence_from_centralised, divergence_of_updates
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.parts import Job, Part, Plan, Run, State, Upload
-from fedcore.schedule.centralised import train_pooled
+from fedcore.parts.analysis import divergence_from_centralised, divergence_of_updates
+from fedcore.parts.schedule.centralised import train_pooled
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.discrepancy import Discrepancy, mmd
 from fedcore.engines.forward import features
 from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
+from fedcore.parts.discrepancy import Discrepancy, mmd
 
 Density = Literal["gaussian", "mean"]
 

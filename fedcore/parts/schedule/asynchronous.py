@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor
 from fedcore.parts import Plan, Run, Schedule, State, Upload
-from fedcore.select.uniform import check_clients
+from fedcore.parts.select.uniform import check_clients
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from fedcore.aggregate.mean import weighted_sum
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines.forward import CHUNK, features
 from fedcore.engines.problem import Problem
 from fedcore.models import Classifier
 from fedcore.parts import Aggregation, Run, State, Upload
+from fedcore.parts.aggregate.mean import weighted_sum
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import SpecError
 from fedcore.parts import Run, Selection, State
-from fedcore.select.uniform import check_clients, cohort_size
+from fedcore.parts.select.uniform import check_clients, cohort_size
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedcore.base.lazy import Tensor
 from fedcore.engines.sample_gradients import batch_norms, squared_norms
 from fedcore.parts import Cargo, Job, Plan, Run, State, Traffic, Upload
-from fedcore.select.assignments import Assignments
+from fedcore.parts.select.assignments import Assignments
 
 FLOOR = 1e-12
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcore.aggregate.mean import Weights
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
-from fedcore.engines.accumulation import norm
 from fedcore.engines.forward import full_gradient
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
+from fedcore.parts.accumulation import norm
+from fedcore.parts.aggregate.mean import Weights
 
 Averaging = Literal["uniform", "mixed", "nk"]
 Divisor = Literal["steps", "norm"]
@@ -26,7 +26,7 @@ class ControlVariates(UpdateRule):
 
     With local momentum (w - w_k) / (tau_k eta) is no gradient: 2.26 for a gradient of 1, momentum .9 and
     four steps. ``divisor="norm"`` takes (w - w_k) / (||a_k||_1 eta), a mean of the gradients on the way, with
-    a_k of FedNova (``fedcore.engines.accumulation``).
+    a_k of FedNova (``fedcore.parts.accumulation``).
     """
 
     option: Literal[1, 2] = 1

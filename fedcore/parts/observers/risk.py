@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fedcore import analysis
 from fedcore.base.lazy import Tensor
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.engines.forward import features, mean_loss
-from fedcore.parts import Part, Plan, Run, State, Upload
+from fedcore.parts import Part, Plan, Run, State, Upload, analysis
 from fedcore.spec import Spec
 
 POINTS = 100

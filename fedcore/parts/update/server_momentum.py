@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor
-from fedcore.engines.accumulation import norm
 from fedcore.engines.train import learning_rate, number_of_steps
 from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
+from fedcore.parts.accumulation import norm
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcore.aggregate.mean import sample_weights, weighted_sum
 from fedcore.base.lazy import Tensor
 from fedcore.parts import Aggregation, Run, State, Upload
+from fedcore.parts.aggregate.mean import sample_weights, weighted_sum
 
 
 @dataclass(frozen=True)
