@@ -25,7 +25,7 @@ from project import Project  # noqa: E402
 
 TABLE = "reports/rfedavg/table1.csv"
 COLUMNS = "{:34} {:44} {:12} {:>7}  {}"
-PROXIMAL = "fedcore/parts/objective/proximal.py"
+PROXIMAL = "fedcore/parts/objective.py"
 DEMO = "edition: demo\n            training:\n"
 FUTURE = "from __future__ import annotations\n"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from fedcore.base.options import Options
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.mean import WeightedMean
-from fedcore.parts.schedule.synchronous import Synchronous
-from fedcore.parts.select.uniform import Uniform
-from fedcore.parts.server.sgd import ServerSgd
+from fedcore.parts.aggregate import WeightedMean
+from fedcore.parts.schedule import Synchronous
+from fedcore.parts.select import Uniform
+from fedcore.parts.server import ServerSgd
 
 
 class AlgorithmOptions(Options):

@@ -11,7 +11,7 @@ from typing import Any
 from fedcore.base.errors import SpecError
 from fedcore.describe import PLAIN, columns, example
 from fedcore.parts import Part, Recipe
-from fedcore.parts.server.sgd import ServerSgd
+from fedcore.parts.server import ServerSgd
 
 Cells = tuple[tuple[str, ...], ...]
 

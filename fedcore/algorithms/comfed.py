@@ -15,10 +15,10 @@ from fedcore.algorithms.fedopt import COLOURS, AdaptiveOptions, adaptive, local_
 from fedcore.base.options import left_out
 from fedcore.base.registry import Line, Plugin
 from fedcore.parts import Recipe, UpdateRule
-from fedcore.parts.aggregate.mean import averaging
-from fedcore.parts.objective.proximal import Proximal
-from fedcore.parts.server.adaptive import Kind
-from fedcore.parts.update.control_variates import Averaging, Divisor, controls, model_weights
+from fedcore.parts.aggregate import averaging
+from fedcore.parts.objective import Proximal
+from fedcore.parts.server import Kind
+from fedcore.parts.update import Averaging, Divisor, controls, model_weights
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -8,8 +8,8 @@ from pydantic import Field, PositiveFloat
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.server.momentum import DriftControl
-from fedcore.parts.update.server_momentum import EmbeddedMomentum
+from fedcore.parts.server import DriftControl
+from fedcore.parts.update import EmbeddedMomentum
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

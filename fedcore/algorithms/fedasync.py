@@ -9,9 +9,9 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.stale import Decay, StaleMixing
-from fedcore.parts.objective.proximal import Proximal
-from fedcore.parts.schedule.asynchronous import Asynchronous
+from fedcore.parts.aggregate import Decay, StaleMixing
+from fedcore.parts.objective import Proximal
+from fedcore.parts.schedule import Asynchronous
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.mean import Weights, averaging
-from fedcore.parts.schedule.chained import Chained
-from fedcore.parts.schedule.synchronous import Synchronous
+from fedcore.parts.aggregate import Weights, averaging
+from fedcore.parts.schedule import Chained, Synchronous
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

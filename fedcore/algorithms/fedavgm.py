@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.server.momentum import ServerMomentum
+from fedcore.parts.server import ServerMomentum
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -9,9 +9,8 @@ from pydantic import Field, NonNegativeFloat
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.discrepancy import Discrepancy
-from fedcore.parts.exchange.density import Densities, Density
-from fedcore.parts.objective.mixture import MmdToMixture
-from fedcore.parts.objective.norms import FeatureNorm, TraceNorm
+from fedcore.parts.exchange import Densities, Density
+from fedcore.parts.objective import FeatureNorm, MmdToMixture, TraceNorm
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -6,9 +6,9 @@ from pydantic import NonNegativeFloat
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.drift import DriftCorrectedMean
-from fedcore.parts.objective.drift import DriftPenalty
-from fedcore.parts.update.control_variates import ControlVariates
+from fedcore.parts.aggregate import DriftCorrectedMean
+from fedcore.parts.objective import DriftPenalty
+from fedcore.parts.update import ControlVariates
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

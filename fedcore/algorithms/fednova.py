@@ -9,8 +9,8 @@ from pydantic import Field
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, Term
-from fedcore.parts.aggregate.nova import Effective, NormalisedMean
-from fedcore.parts.objective.proximal import Proximal
+from fedcore.parts.aggregate import Effective, NormalisedMean
+from fedcore.parts.objective import Proximal
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -9,11 +9,9 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from fedcore.algorithms.oneshot import require_one_round
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.mixture import LearnedMixture
-from fedcore.parts.objective.norms import WeightNorm
-from fedcore.parts.objective.proximal import Proximal
-from fedcore.parts.schedule.chained import Chained
-from fedcore.parts.schedule.synchronous import Synchronous
+from fedcore.parts.aggregate import LearnedMixture
+from fedcore.parts.objective import Proximal, WeightNorm
+from fedcore.parts.schedule import Chained, Synchronous
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

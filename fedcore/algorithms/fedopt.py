@@ -10,8 +10,8 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, UpdateRule
-from fedcore.parts.server.adaptive import KINDS, Adaptive, Kind
-from fedcore.parts.update.server_momentum import BlendedMomentum
+from fedcore.parts.server import KINDS, Adaptive, Kind
+from fedcore.parts.update import BlendedMomentum
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -8,9 +8,8 @@ from pydantic import Field
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.objective.proximal import Proximal
-from fedcore.parts.schedule.chained import Chained
-from fedcore.parts.schedule.synchronous import Synchronous
+from fedcore.parts.objective import Proximal
+from fedcore.parts.schedule import Chained, Synchronous
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -6,7 +6,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, model_validator
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.schedule.clustered import Clustered, Linkage, Metric
+from fedcore.parts.schedule import Clustered, Linkage, Metric
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

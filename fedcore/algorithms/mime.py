@@ -8,8 +8,8 @@ from pydantic import Field
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.mean import Weights, averaging
-from fedcore.parts.update.mimicry import Mimicry
+from fedcore.parts.aggregate import Weights, averaging
+from fedcore.parts.update import Mimicry
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -6,7 +6,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.objective.contrastive import Contrastive
+from fedcore.parts.objective import Contrastive
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

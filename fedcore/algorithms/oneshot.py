@@ -7,9 +7,8 @@ from typing import Literal
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.mean import PlainMean, WeightedMean
-from fedcore.parts.schedule.chained import Chained
-from fedcore.parts.schedule.synchronous import Synchronous
+from fedcore.parts.aggregate import PlainMean, WeightedMean
+from fedcore.parts.schedule import Chained, Synchronous
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

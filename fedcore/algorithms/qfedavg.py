@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat
 from fedcore.base.options import left_out
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.fair import Fair
+from fedcore.parts.aggregate import Fair
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

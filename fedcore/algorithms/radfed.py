@@ -9,13 +9,11 @@ from pydantic import Field, NonNegativeFloat, PositiveInt
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, UpdateRule
-from fedcore.parts.aggregate.mean import PlainMean
-from fedcore.parts.objective.proximal import Proximal
-from fedcore.parts.schedule.redistribution import Redistribution
-from fedcore.parts.select.assignments import Assignments
-from fedcore.parts.select.importance import Importance
-from fedcore.parts.server.adaptive import Kind
-from fedcore.parts.server.sgd import ServerSgd
+from fedcore.parts.aggregate import PlainMean
+from fedcore.parts.objective import Proximal
+from fedcore.parts.schedule import Redistribution
+from fedcore.parts.select import Assignments, Importance
+from fedcore.parts.server import Kind, ServerSgd
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

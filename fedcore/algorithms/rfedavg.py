@@ -9,9 +9,9 @@ from pydantic import Field
 from fedcore.base.options import left_out
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.mean import PlainMean
-from fedcore.parts.exchange.feature_means import BatchMeans, Deltas, FeatureMeans
-from fedcore.parts.objective.mmd import MmdToOthers
+from fedcore.parts.aggregate import PlainMean
+from fedcore.parts.exchange import BatchMeans, Deltas, FeatureMeans
+from fedcore.parts.objective import MmdToOthers
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

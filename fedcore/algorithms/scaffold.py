@@ -9,9 +9,9 @@ from pydantic import PositiveFloat
 from fedcore.base.options import left_out
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.mean import PlainMean, averaging
-from fedcore.parts.server.sgd import ServerSgd
-from fedcore.parts.update.control_variates import Averaging, Divisor, controls, model_weights
+from fedcore.parts.aggregate import PlainMean, averaging
+from fedcore.parts.server import ServerSgd
+from fedcore.parts.update import Averaging, Divisor, controls, model_weights
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

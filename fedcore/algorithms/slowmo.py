@@ -9,7 +9,7 @@ from pydantic import Field
 from fedcore.algorithms.fedavgm import MomentumOptions
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.server.momentum import SlowMomentum
+from fedcore.parts.server import SlowMomentum
 from fedcore.recipes import recipe
 from fedcore.spec import Spec
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate.mean import Weights, averaging
-from fedcore.parts.update.deviations import Deviations
+from fedcore.parts.aggregate import Weights, averaging
+from fedcore.parts.update import Deviations
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

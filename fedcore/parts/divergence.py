@@ -9,7 +9,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.parts import Job, Part, Plan, Run, State, Upload
 from fedcore.parts.analysis import divergence_from_centralised, divergence_of_updates
-from fedcore.parts.schedule.centralised import train_pooled
+from fedcore.parts.schedule import train_pooled
 
 
 @dataclass(frozen=True)

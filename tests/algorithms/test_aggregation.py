@@ -14,16 +14,16 @@ import torch
 
 from fedcore.base.errors import SpecError
 from fedcore.parts import Run, State
-from fedcore.parts.aggregate.mean import (
+from fedcore.parts.aggregate import (
     PlainMean,
     WeightedMean,
     averaging,
     changes,
     sample_weights,
+    staleness_weight,
     weighted_sum,
 )
-from fedcore.parts.aggregate.stale import staleness_weight
-from fedcore.parts.schedule.asynchronous import Asynchronous
+from fedcore.parts.schedule import Asynchronous
 from fedcore.runner import Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

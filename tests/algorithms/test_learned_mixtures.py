@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from fedcore.base.errors import SpecError
 from fedcore.engines.train import make_task
 from fedcore.parts import Run, State, Upload
-from fedcore.parts.aggregate.mixture import LearnedMixture, client_scores
+from fedcore.parts.aggregate import LearnedMixture, client_scores
 from fedcore.runner import Result, Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

@@ -18,10 +18,8 @@ from fedcore.models.mlp import Mlp
 from fedcore.models.quadratic import ScalarQuadratic
 from fedcore.models.rff import RffLinear
 from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term, analysis
-from fedcore.parts.exchange.density import draw, draw_mixture
-from fedcore.parts.objective.mixture import MmdToMixture
-from fedcore.parts.objective.norms import FeatureNorm, TraceNorm, WeightNorm
-from fedcore.parts.objective.proximal import Proximal
+from fedcore.parts.exchange import draw, draw_mixture
+from fedcore.parts.objective import FeatureNorm, MmdToMixture, Proximal, TraceNorm, WeightNorm
 from fedcore.runner import Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

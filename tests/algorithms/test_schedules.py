@@ -13,7 +13,7 @@ from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
 from fedcore.integrity import CHECKPOINT
 from fedcore.parts import Run, State
-from fedcore.parts.schedule.clustered import distances
+from fedcore.parts.schedule import distances
 from fedcore.runner import Result, Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

@@ -13,7 +13,7 @@ import torch
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
 from fedcore.parts import State
-from fedcore.parts.aggregate.fair import Fair
+from fedcore.parts.aggregate import Fair
 from fedcore.runner import Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse
@@ -80,7 +80,7 @@ def test_an_area_under_the_curve_of_one_class_is_refused_before_training(tmp_pat
 def test_clients_without_loss_leave_a_fair_server_where_it_is(
     spec: dict[str, Any], q: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedcore.parts.aggregate.fair.mean_loss", lambda *given: 0.0)
+    monkeypatch.setattr("fedcore.parts.aggregate.mean_loss", lambda *given: 0.0)
     made, _, _ = prepare(parse({**spec, "algorithm": {"name": "qfedavg", "q": q}}), Settings())
     assert isinstance(made.recipe.aggregate, Fair)
     state = State(round=0, models=made.problem.start.clone().unsqueeze(0))

@@ -25,7 +25,7 @@ from itertools import count
 
 import numpy as np
 
-from fedcore.parts.aggregate.mean import WeightedMean
+from fedcore.parts.aggregate import WeightedMean
 from fedcore.parts import Batch, BoundTerm, Cargo, Exchange, Term, Traffic
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin

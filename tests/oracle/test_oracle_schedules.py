@@ -13,8 +13,7 @@ from cases import CLIENTS, HERE, Case, Section, at, expected, names, server, spe
 from numpy.typing import NDArray
 
 from fedcore.parts import State, analysis
-from fedcore.parts.aggregate.mixture import project_simplex
-from fedcore.parts.aggregate.stale import staleness_weight
+from fedcore.parts.aggregate import project_simplex, staleness_weight
 from fedcore.runner import Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse

@@ -105,7 +105,7 @@ def test_what_was_changed_on_the_way_is_not_believed(
 
 
 def test_changed_code_is_noticed_after_a_pull(clone: Project) -> None:
-    clone.edit("fedcore/parts/objective/proximal.py", "else 2 * self.mu", "else self.mu * 2")
+    clone.edit("fedcore/parts/objective.py", "else 2 * self.mu", "else self.mu * 2")
     assert clone.jobs(TABLE) == {"train": 8, "table": 1}
     clone.make(TABLE)
     assert len(clone.executed()) == 8 * 2, "runs of other code are done again, the others are not"

@@ -52,7 +52,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Project:
     shutil.copytree(HOME / "data" / "demo", project.folder / "data" / "demo")
     project.make(TABLE)
     project.executed()
-    project.edit("fedcore/parts/objective/proximal.py", "else 2 * self.mu", "else self.mu * 2")
+    project.edit("fedcore/parts/objective.py", "else 2 * self.mu", "else self.mu * 2")
     sorted(project.folder.glob("results/*/*/partitions/*/seed1/partition.npz"))[0].write_bytes(b"other rows")
     shutil.rmtree(project.folder / ".snakemake")
     for number, path in enumerate(sorted(project.folder.glob("re*/**/*"), key=lambda path: hash(path.name))):

@@ -11,8 +11,7 @@ from project import HOME, parameters
 from fedcore import runner
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
-from fedcore.parts import State
-from fedcore.parts.select import uniform
+from fedcore.parts import State, select
 from fedcore.simulation import simulate, train
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
@@ -69,8 +68,8 @@ def test_a_round_trains_as_many_clients_as_its_schedule_says(spec: Values, name:
     for part in run.recipe.parts():
         part.before(run, state, plan)
     _, trained = train(run, state, plan)
-    assert len(trained) == run.recipe.schedule.trainings(uniform.cohort_size(run))
-    assert cohort_size(run.spec.resolved()) == uniform.cohort_size(run) == 4
+    assert len(trained) == run.recipe.schedule.trainings(select.cohort_size(run))
+    assert cohort_size(run.spec.resolved()) == select.cohort_size(run) == 4
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_a_round_trains_as_many_clients_as_its_schedule_says(spec: Values, name:
 def test_the_cohort_is_the_one_that_a_run_has(scale: str, column: str) -> None:
     run = catalogue(scale).cells("radfed", "table3")["fedasync", column][0]
     made, _, _ = runner.prepare(parse(dict(run.spec)), runner.Settings())
-    assert cohort_size(run.spec) == uniform.cohort_size(made)
+    assert cohort_size(run.spec) == select.cohort_size(made)
 
 
 def test_a_number_of_clients_that_only_the_files_tell_is_asked_for() -> None:

@@ -1,1 +1,0 @@
-"""How uploads become one change of the server's model."""

@@ -1,1 +1,0 @@
-"""What travels besides models, and the memory it needs."""

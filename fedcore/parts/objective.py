@@ -1,0 +1,305 @@
+"""Terms of the local objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.engines.forward import features
+from fedcore.models import Layout
+from fedcore.parts import Batch, BoundTerm, Job, Plan, Run, State, Term, Upload
+from fedcore.parts.discrepancy import (
+    Discrepancy,
+    kernel_discrepancy,
+    kernel_gradient,
+    mean_discrepancy,
+    mean_gradient,
+)
+from fedcore.parts.exchange import draw_mixture
+
+RANK_TOLERANCE = 1e-10
+SMALLEST = 1e-8
+
+
+@dataclass(frozen=True)
+class Proximal(Term):
+    """(mu/2) ||w - w_received||^2, or without the 1/2. FedProx, eq. (2).
+
+    Not ``squared``, it is mu ||w - w_received|| (with gradient 0 where the two are equal), as in the code of
+    DL-opt and FedOMW.
+    """
+
+    mu: float
+    half: bool = True
+    squared: bool = True
+    label: str = "proximal"
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Bind to the model that the client received."""
+        weight = self.mu if self.half else 2 * self.mu
+        received = job.received
+
+        def add_gradient(out: Tensor, w: Tensor) -> None:
+            out.add_(w, alpha=weight).sub_(received, alpha=weight)
+
+        def add_direction(out: Tensor, w: Tensor) -> None:
+            away = w - received
+            norm = float(away.norm())
+            if norm:
+                out.add_(away, alpha=self.mu / norm)
+
+        return BoundTerm(add_gradient=(add_gradient if self.squared else add_direction) if weight else None)
+
+
+@dataclass(frozen=True)
+class WeightNorm(Term):
+    """gamma ||w||, the plain Euclidean norm with gradient 0 at w = 0. DL-opt and FedOMW, eq. (6).
+
+    ``w`` are the weights, all arrays of at least two dimensions taken as one vector; with ``bias`` all
+    parameters. ``squared`` takes (gamma/2) ||w||^2 instead.
+    """
+
+    gamma: float
+    squared: bool = False
+    bias: bool = False
+    label: str = "weight norm"
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Bind to the model's weights."""
+        if not self.gamma:
+            return BoundTerm()
+        slices = weight_slices(run.problem.model.trainable, self.bias)
+
+        def add_gradient(out: Tensor, w: Tensor) -> None:
+            scale = 1.0 if self.squared else 1 / _norm([w[where] for where in slices])
+            for where in slices:
+                out[where].add_(w[where] * scale, alpha=self.gamma)
+
+        return BoundTerm(add_gradient=add_gradient)
+
+
+@dataclass(frozen=True)
+class TraceNorm(Term):
+    """alpha ||W||_*, the sum of the singular values of the output layer's weight. FedAvgR, Algorithm 1.
+
+    Its (sub)gradient is U_r V_r^T over the singular values above 1e-10 times the largest; 0 at W = 0.
+    """
+
+    alpha: float
+    label: str = "trace norm"
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Bind to the output layer."""
+        layout, head = run.problem.model.trainable, run.problem.model.head
+
+        def add_gradient(out: Tensor, w: Tensor) -> None:
+            weight = layout.views(w)[head].reshape(layout.shapes[head][0], -1)
+            if torch.isfinite(weight).all():
+                u, s, v = torch.linalg.svd(weight, full_matrices=False)
+                kept = (s > RANK_TOLERANCE * s[0]).to(s.dtype)
+                direction = ((u * kept) @ v).reshape(layout.shapes[head])
+                layout.views(out)[head].add_(direction, alpha=self.alpha)
+
+        return BoundTerm(add_gradient=add_gradient if self.alpha else None)
+
+
+@dataclass(frozen=True)
+class FeatureNorm(Term):
+    """beta ||phi(X)||_F over the rows X of the client's batch. FedAvgR, Algorithm 1."""
+
+    beta: float
+    label: str = "feature norm"
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Return the term; it is the same for every client."""
+        if not self.beta:
+            return BoundTerm()
+
+        def loss(phi: Tensor, batch: Batch) -> Tensor:
+            return _norm([phi[batch.weights > 0]]) * self.beta
+
+        def gradient(phi: Tensor, batch: Batch) -> Tensor:
+            present = phi * (batch.weights > 0)[:, None]
+            return present * (self.beta / _norm([present]))
+
+        return BoundTerm(feature_loss=loss, feature_gradient=gradient)
+
+
+def weight_slices(layout: Layout, bias: bool) -> list[slice]:
+    """Return where the weights lie in the vector; with ``bias``, or without any matrix, all parameters."""
+    matrices = [where for name, where in layout.slices.items() if len(layout.shapes[name]) > 1]
+    return [slice(0, layout.size)] if bias or not matrices else matrices
+
+
+def _norm(parts: list[Tensor]) -> Tensor:
+    """Return the norm of all parts together, never below the smallest normal number."""
+    square = torch.stack([part.square().sum() for part in parts]).sum()
+    return square.clamp(min=torch.finfo(square.dtype).tiny).sqrt()
+
+
+@dataclass(frozen=True)
+class MmdToOthers(Term):
+    """lam times the squared distance of client k's mean feature to the others' mean features.
+
+    ``pairwise``: 1/(N-1) sum_{j != k} ||delta_k - delta_j||^2 (rFedAvg, eq. 5); else ||delta_k - mean_{j
+    != k} delta_j||^2 (rFedAvg+, Section IV-C). Both have the gradient 2 (delta_k - mean_{j != k} delta_j)
+    in delta_k. delta_k is the batch's mean feature under the model being trained; the others are held
+    fixed. The others are all N clients or, where the exchange shares no more, those of the round's cohort.
+    ``include_self`` counts client k among them.
+    """
+
+    lam: float
+    pairwise: bool
+    include_self: bool = False
+    summed: bool = False
+    label: str = "MMD"
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Bind to the mean of the other clients' features; to nothing where there is no other."""
+        delta = state.server["delta"]
+        shared = state.values.get("delta_of", range(len(delta)))
+        if self.lam == 0 or len(shared) < 2:
+            return BoundTerm()
+        others = delta[[client for client in shared if self.include_self or client != job.client]]
+        target = others.mean(dim=0)
+        spread = (others - target).square().sum(dim=1).mean() if self.pairwise else None
+        lam = self.lam * len(others) if self.summed else self.lam
+
+        def loss(phi: Tensor, batch: Batch) -> Tensor:
+            distance = (batch.weights @ phi - target).square().sum()
+            return lam * (distance if spread is None else distance + spread)
+
+        def gradient(phi: Tensor, batch: Batch) -> Tensor:
+            return batch.weights[:, None] * (batch.weights @ phi - target) * (2 * lam)
+
+        return BoundTerm(feature_loss=loss, feature_gradient=gradient)
+
+
+@dataclass(frozen=True)
+class MmdToMixture(Term):
+    """gamma MMD[rho_k, rho], rho the mixture of all clients' feature densities (client k's included).
+
+    The batch's features stand for rho_k, ``samples`` points drawn once a round for rho. ``mean``: the norm
+    of the difference of means (linear kernel); ``kernel``: Gaussian kernel, its bandwidth the median
+    distance of the pooled points, taken as a constant. ``squared`` squares either. FedAvgR, Algorithm 1.
+    """
+
+    gamma: float
+    samples: int
+    mmd: Discrepancy
+    squared: bool = False
+    label: str = "MMD"
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Draw the client's points from the mixture it received."""
+        drawn = draw_mixture(state, self.samples, run.streams.get("mixture", state.round, job.client))
+        square = mean_discrepancy if self.mmd == "mean" else kernel_discrepancy
+        slope = mean_gradient if self.mmd == "mean" else kernel_gradient
+        tiny = torch.finfo(drawn.dtype).tiny
+
+        def loss(phi: Tensor, batch: Batch) -> Tensor:
+            value = square(phi, drawn, batch.weights)
+            return (value if self.squared else value.clamp(min=tiny).sqrt()) * self.gamma
+
+        def gradient(phi: Tensor, batch: Batch) -> Tensor:
+            value, steepest = slope(phi, drawn, batch.weights)
+            scale = 1.0 if self.squared else 0.5 / value.clamp(min=tiny).sqrt()
+            return steepest * (self.gamma * scale)
+
+        return BoundTerm(feature_loss=loss, feature_gradient=gradient)
+
+
+@dataclass(frozen=True)
+class DriftPenalty(Term):
+    """(alpha/2) ||h_k + w_k - w||^2, with h_k the client's drift: the sum of all its changes so far.
+
+    h_k starts at zero, and h_k <- h_k + Delta_k after each of the client's rounds. Gao et al. (FedDC),
+    Algorithm 1.
+    """
+
+    alpha: float
+    label: str = "drift penalty"
+
+    def start(self, run: Run, state: State) -> None:
+        """Start without drift."""
+        state.clients["drift"] = {}
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Bind to the model received, less the client's drift."""
+        if not self.alpha:
+            return BoundTerm()
+        drift = state.clients["drift"].get(job.client)
+        target = job.received if drift is None else job.received - drift
+        alpha = self.alpha
+
+        def add_gradient(out: Tensor, w: Tensor) -> None:
+            out.add_(w, alpha=alpha).sub_(target, alpha=alpha)
+
+        return BoundTerm(add_gradient=add_gradient)
+
+    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """Add the round's change to the drift."""
+        drift = state.clients["drift"].get(job.client)
+        upload.extras["drift"] = upload.change if drift is None else drift + upload.change
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Keep each client's drift."""
+        for upload in uploads:
+            state.clients["drift"][upload.client] = upload.extras["drift"]
+
+
+@dataclass(frozen=True)
+class Contrastive(Term):
+    """mu times the batch mean of -log(e^(s_g/T) / (e^(s_g/T) + e^(s_p/T))), T the temperature.
+
+    s_g and s_p are cosine similarities of a sample's features under the model being trained to those under
+    the model received and under the client's own model of its last round. A client that takes part for the
+    first time has no previous model other than the one received: the term is then constant. Li et al. (MOON),
+    Section 3.3.
+    """
+
+    mu: float
+    temperature: float
+    label: str = "contrastive"
+    family = "contrastive loss"
+
+    def start(self, run: Run, state: State) -> None:
+        """Start without previous models."""
+        state.clients["previous"] = {}
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        """Bind to the model received and the client's previous model."""
+        previous = state.clients["previous"].get(job.client)
+        if not self.mu or previous is None:
+            return BoundTerm()
+
+        def directions(batch: Batch) -> tuple[Tensor, Tensor]:
+            near = features(run.problem, job.received, batch.x)
+            return _unit(near), _unit(features(run.problem, previous, batch.x))
+
+        def margin(unit: Tensor, near: Tensor, far: Tensor) -> Tensor:
+            return (unit * (far - near)).sum(dim=1) / self.temperature
+
+        def loss(phi: Tensor, batch: Batch) -> Tensor:
+            return self.mu * (batch.weights @ functional.softplus(margin(_unit(phi), *directions(batch))))
+
+        def gradient(phi: Tensor, batch: Batch) -> Tensor:
+            near, far = directions(batch)
+            length = phi.norm(dim=1, keepdim=True).clamp_min(SMALLEST)
+            unit = phi / length
+            pull = far - near
+            across = pull - unit * (unit * pull).sum(dim=1, keepdim=True)
+            weight = margin(unit, near, far).sigmoid() * batch.weights * (self.mu / self.temperature)
+            return weight[:, None] * across / length
+
+        return BoundTerm(feature_loss=loss, feature_gradient=gradient)
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Keep each client's model for its next round."""
+        for upload in uploads:
+            state.clients["previous"][upload.client] = upload.model
+
+
+def _unit(phi: Tensor) -> Tensor:
+    """Scale each row [batch, features] to length one; rows of zeros stay zero."""
+    return phi / phi.norm(dim=1, keepdim=True).clamp_min(SMALLEST)

@@ -1,1 +1,0 @@
-"""Terms of the local objective."""

@@ -1,0 +1,281 @@
+"""Schedules: who trains which slot, in which order, and when slots are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, scipy, torch
+from fedcore.engines import choose
+from fedcore.engines.problem import Block
+from fedcore.engines.train import make_task
+from fedcore.parts import Aggregation, Job, Plan, Run, Schedule, State, UpdateRule, Upload
+from fedcore.parts.select import Assignments, check_clients
+
+Linkage = Literal["single", "complete", "average", "ward"]
+Metric = Literal["euclidean", "manhattan", "cosine"]
+
+
+@dataclass(frozen=True)
+class Synchronous(Schedule):
+    """One slot a client of the cohort, each starting from the global model. FedAvg."""
+
+    label: str = "synchronous"
+
+    def start(self, run: Run, state: State) -> None:
+        """Refuse asynchronous events."""
+        if run.spec.participation.events is not None:
+            name = run.spec.algorithm["name"]
+            raise SpecError(f"participation.events: '{name}' is synchronous; give cohorts")
+
+    def plan(self, run: Run, state: State) -> Plan:
+        """Plan one stage in which every client of the cohort trains."""
+        cohort = run.recipe.select.cohort(run, state)
+        slots = range(len(cohort))
+        return Plan(
+            cohort=cohort,
+            starts=tuple(state.model for _ in slots),
+            stages=(tuple(zip(slots, cohort, strict=True)),),
+            groups=tuple(0 for _ in slots),
+        )
+
+
+@dataclass(frozen=True)
+class Chained(Schedule):
+    """One slot that visits the cohort in client-id order; every client's result is merged.
+
+    What the released code of DL-opt and FedOMW does, for its baselines too: one model object is trained by
+    all clients in turn, and a copy is kept after each.
+    """
+
+    label: str = "chained"
+
+    def plan(self, run: Run, state: State) -> Plan:
+        """Plan one stage a client."""
+        cohort = run.recipe.select.cohort(run, state)
+        return Plan(
+            cohort=cohort,
+            starts=(state.model,),
+            stages=tuple(((0, client),) for client in cohort),
+            groups=(0,),
+            every_stage=True,
+        )
+
+
+@dataclass(frozen=True)
+class Redistribution(Schedule):
+    """m models start at w; in each of S inner rounds m clients are drawn and the i-th trains model i.
+
+    Only the last models are merged. A round is an outer round, S inner ones. RADFed, Algorithm 1.
+    """
+
+    select: Assignments = field(default_factory=Assignments)
+    label: str = "redistribution"
+
+    def plan(self, run: Run, state: State) -> Plan:
+        """Plan S stages; each is drawn when the one before it is done, so that scores can steer it."""
+        first = self.select.draw(run, state, 0)
+        return Plan(
+            cohort=first,
+            starts=tuple(state.model for _ in first),
+            stages=self._stages(run, state),
+            groups=tuple(0 for _ in first),
+        )
+
+    def trainings(self, cohort: int) -> int:
+        """Return S times the cohort."""
+        return cohort * self.select.redistributions
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Report the inner rounds done, which other algorithms' rounds compare with."""
+        return {"inner_rounds": state.round * self.select.redistributions}
+
+    def _stages(self, run: Run, state: State) -> Iterator[tuple[tuple[int, int], ...]]:
+        for inner in range(self.select.redistributions):
+            yield tuple(enumerate(self.select.draw(run, state, inner)))
+
+
+@dataclass(frozen=True)
+class Centralised(Schedule):
+    """No client trains and nothing travels."""
+
+    label: str = "centralised"
+    federated = False
+
+    def plan(self, run: Run, state: State) -> Plan:
+        """Plan a round without jobs."""
+        return Plan(cohort=(), starts=(), stages=(), groups=(0,))
+
+
+@dataclass(frozen=True)
+class PooledTraining(Aggregation):
+    """The change that local training makes on the pooled rows of the round's cohort.
+
+    With full participation that is ordinary training on all data; with part of the clients each round uses
+    the rows that a federated run of the same seed uses, as RADFed's divergence DC asks (Section V-B).
+    """
+
+    label: str = "training on pooled data"
+
+    def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
+        """Train from ``model`` [d] on the pooled rows and return the change [d]."""
+        return train_pooled(run, state, model, run.recipe.select.cohort(run, state), 0) - model
+
+
+def train_pooled(run: Run, state: State, model: Tensor, cohort: tuple[int, ...], stage: int) -> Tensor:
+    """Return the model [d] after plain local training from ``model`` on the pooled rows of some clients."""
+    pool = _pool(run, cohort)
+    problem = replace(run.problem, clients=(pool,), train=pool)
+    engine = choose.choose(run.spec, problem)
+    plain = replace(run.recipe, objective=(), update=UpdateRule(), exchange=())
+    alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=run.steps[:1])
+    (upload,) = engine.train([make_task(alone, state, Job(client=0, slot=0, stage=stage, received=model))])
+    return upload.model
+
+
+def _pool(run: Run, cohort: tuple[int, ...]) -> Block:
+    if sorted(cohort) == run.problem.active:
+        return run.problem.train
+    blocks = [run.problem.clients[client] for client in cohort]
+    return Block(torch.cat([block.x for block in blocks]), torch.cat([block.y for block in blocks]))
+
+
+@dataclass(frozen=True)
+class Clustered(Schedule):
+    """Synchronous rounds, then agglomerative clustering of all clients' updates, then rounds in clusters.
+
+    After ``cluster_round`` common rounds every client with data trains once from the global model. Clusters
+    are merged by ``linkage`` of the ``metric`` distances between updates w_k - w until the next merge would
+    exceed ``threshold``. These updates are the clusters' first: each cluster's model is aggregated from its
+    own clients. From then on every client trains its cluster's model. Briggs et al., FL+HC.
+    """
+
+    linkage: Linkage
+    metric: Metric
+    threshold: float
+    cluster_round: int
+    label: str = "clustered"
+
+    def start(self, run: Run, state: State) -> None:
+        """Put all clients into one cluster."""
+        state.values["clusters"] = [0] * len(run.problem.clients)
+
+    def plan(self, run: Run, state: State) -> Plan:
+        """Plan one stage: the cohort, or everyone in the round that clusters."""
+        clustering = state.round == self.cluster_round
+        cohort = tuple(run.problem.active) if clustering else run.recipe.select.cohort(run, state)
+        groups = tuple(state.values["clusters"][client] for client in cohort)
+        return Plan(
+            cohort=cohort,
+            starts=tuple(state.models[group] for group in groups),
+            stages=(tuple(enumerate(cohort)),),
+            groups=groups,
+        )
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """In the round that clusters, give each cluster a model of its own."""
+        changes = torch.stack([upload.change for upload in uploads])
+        if state.round != self.cluster_round or not torch.isfinite(changes).all():
+            return
+        labels = self._cluster(changes)
+        for upload, label in zip(uploads, labels, strict=True):
+            state.values["clusters"][upload.client] = label
+        members = [
+            [u for u, k in zip(uploads, labels, strict=True) if k == c] for c in range(max(labels) + 1)
+        ]
+        models, slots = [], {}
+        for group, own in enumerate(members):
+            change = run.recipe.aggregate.change(run, state, before[0], own)
+            model, slots[group] = run.recipe.server.step(run, state, before[0], change, {})
+            models.append(model)
+        state.models, state.slots = torch.stack(models), slots
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Report the number of clusters."""
+        return {"clusters": len(state.models)}
+
+    def _cluster(self, changes: Tensor) -> list[int]:
+        """Return each update's cluster, numbered in the order of first appearance."""
+        if len(changes) < 2:
+            return [0] * len(changes)
+        tree = scipy.cluster.hierarchy.linkage(distances(changes, self.metric), method=self.linkage)
+        found = scipy.cluster.hierarchy.fcluster(tree, t=self.threshold, criterion="distance").tolist()
+        order = list(dict.fromkeys(found))
+        return [order.index(cluster) for cluster in found]
+
+
+def distances(changes: Tensor, metric: Metric) -> NDArray[np.float64]:
+    """Return the distances of all pairs of rows [K, d] in condensed form [K (K - 1) / 2].
+
+    The cosine distance 1 - cos lies in [0, 2]; a zero update counts as orthogonal to all.
+    """
+    if metric == "cosine":
+        unit = torch.nn.functional.normalize(changes, dim=1)
+        rows, columns = torch.triu_indices(len(unit), len(unit), offset=1, device=unit.device)
+        found = (1 - (unit @ unit.T)[rows, columns]).clamp(min=0)
+    else:
+        found = torch.pdist(changes, p=1.0 if metric == "manhattan" else 2.0)
+    return found.double().cpu().numpy()
+
+
+@dataclass(frozen=True)
+class Asynchronous(Schedule):
+    """A round is one server update: one client, trained on the version ``staleness`` updates ago.
+
+    Client and staleness are drawn, the staleness uniformly from 1 to ``max_staleness`` (0: always the newest
+    version), or given by ``participation.events`` (cycled). Staleness beyond the first version is cut to it.
+    FedAsync, Algorithm 1; RADFed, Section IV-E.
+    """
+
+    max_staleness: int
+    label: str = "asynchronous"
+
+    def trainings(self, cohort: int) -> int:
+        """Return one, whatever the cohort is."""
+        return 1
+
+    def start(self, run: Run, state: State) -> None:
+        """Check events that are given; keep the first version."""
+        events = run.spec.participation.events or ()
+        for client, _ in events:
+            check_clients(run, (client,), "events", with_data=True)
+        oldest = max((staleness for _, staleness in events), default=self.max_staleness)
+        state.server["versions"] = state.model.new_zeros(oldest + 1, state.model.numel())
+        state.server["versions"][0] = state.model
+        state.values["staleness"] = 0
+
+    def plan(self, run: Run, state: State) -> Plan:
+        """Plan one job from the event's version of the model."""
+        client, staleness = self.event(run, state)
+        versions = state.server["versions"]
+        start = versions[(state.round - staleness) % len(versions)].clone()
+        return Plan(cohort=(client,), starts=(start,), stages=(((0, client),),), groups=(0,))
+
+    def before(self, run: Run, state: State, plan: Plan) -> None:
+        """Note the update's staleness, which decides its weight."""
+        state.values["staleness"] = self.event(run, state)[1]
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Keep the new version in the place of the oldest."""
+        versions = state.server["versions"]
+        versions[(state.round + 1) % len(versions)] = state.model
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Report the last update's staleness."""
+        return {"staleness": state.values["staleness"]}
+
+    def event(self, run: Run, state: State) -> tuple[int, int]:
+        """Return the coming update's client and staleness."""
+        given = run.spec.participation.events
+        if given is not None:
+            client, staleness = given[state.round % len(given)]
+        else:
+            rng = run.streams.get("event", state.round)
+            client = int(rng.choice(run.problem.active))
+            staleness = int(rng.integers(1, self.max_staleness, endpoint=True)) if self.max_staleness else 0
+        return client, min(staleness, state.round)

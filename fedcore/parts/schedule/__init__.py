@@ -1,1 +1,0 @@
-"""Who trains which slot in a round, and when slots are merged."""

@@ -1,0 +1,183 @@
+"""Selection: which clients take part in a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor
+from fedcore.engines.sample_gradients import batch_norms, squared_norms
+from fedcore.parts import Cargo, Job, Plan, Run, Selection, State, Traffic, Upload
+
+FLOOR = 1e-12
+
+
+def cohort_size(run: Run) -> int:
+    """Return S: the participating fraction of all clients, at least one, at most those with data."""
+    share = run.spec.participation.fraction * len(run.problem.clients)
+    return max(1, min(floor(share + 0.5), len(run.problem.active)))
+
+
+def check_clients(run: Run, clients: tuple[int, ...], key: str, with_data: bool = False) -> None:
+    """Check given client ids.
+
+    Raises:
+        SpecError: an id that no client has, one given twice, or (``with_data``) one of a client without rows.
+    """
+    known = len(run.problem.clients)
+    wrong = [client for client in clients if client >= known]
+    if wrong:
+        raise SpecError(f"participation.{key}: no client {wrong[0]}, expected ids from 0 to {known - 1}")
+    if len(set(clients)) < len(clients):
+        raise SpecError(f"participation.{key}: a client is given twice in {list(clients)}")
+    empty = set(clients) - set(run.problem.active)
+    if with_data and empty:
+        raise SpecError(f"participation.{key}: client {min(empty)} holds no rows")
+
+
+@dataclass(frozen=True)
+class Uniform(Selection):
+    """S clients drawn uniformly without replacement, in client-id order; those without data are left out."""
+
+    label: str = "uniform"
+
+    def start(self, run: Run, state: State) -> None:
+        """Check cohorts that are given; who trains which model is no business of this sampling."""
+        if run.spec.participation.assignments is not None:
+            name = run.spec.algorithm["name"]
+            raise SpecError(f"participation.assignments: '{name}' redistributes no models; give cohorts")
+        for given in run.spec.participation.cohorts or ():
+            check_clients(run, given, "cohorts")
+
+    def cohort(self, run: Run, state: State) -> tuple[int, ...]:
+        """Return the coming round's clients, sorted."""
+        active = run.problem.active
+        given = run.spec.participation.cohorts
+        if given is not None:
+            chosen = set(given[state.round % len(given)])
+            return tuple(client for client in active if client in chosen)
+        size = cohort_size(run)
+        if size == len(active):
+            return tuple(active)
+        rng = run.streams.get("cohort", state.round)
+        return tuple(sorted(int(client) for client in rng.choice(active, size, replace=False)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignments(Selection):
+    """m different clients in each of S inner rounds, the i-th for model i: drawn uniformly, or as given.
+
+    ``participation.assignments`` (or else ``cohorts``) lists the clients of each inner round, cycled; m is
+    then its length, else the cohort's size. RADFed, Algorithm 1.
+    """
+
+    redistributions: int = 1
+    label: str = "uniform"
+
+    def start(self, run: Run, state: State) -> None:
+        """Check assignments that are given.
+
+        Raises:
+            SpecError: no such client, one without data or given twice, or lists of different lengths.
+        """
+        for clients in _given(run):
+            check_clients(run, clients, "assignments", with_data=True)
+            if len(clients) != len(_given(run)[0]):
+                raise SpecError(
+                    f"participation.assignments: got {len(_given(run)[0])} and {len(clients)} clients, "
+                    "expected as many in each inner round"
+                )
+
+    def cohort(self, run: Run, state: State) -> tuple[int, ...]:
+        """Return the clients of the coming round's first inner round."""
+        return self.draw(run, state, 0)
+
+    def draw(self, run: Run, state: State, inner: int) -> tuple[int, ...]:
+        """Return the clients of one of the coming round's inner rounds, model by model."""
+        index = state.round * self.redistributions + inner
+        given = _given(run)
+        if given:
+            return given[index % len(given)]
+        rng = run.streams.get("assignment", index)
+        p = self.probabilities(run, state)
+        return tuple(int(k) for k in rng.choice(run.problem.active, cohort_size(run), replace=False, p=p))
+
+    def probabilities(self, run: Run, state: State) -> NDArray[np.float64] | None:
+        """Return the selection probabilities of the clients with data, or None for uniform ones."""
+        return None
+
+
+def _given(run: Run) -> tuple[tuple[int, ...], ...]:
+    return run.spec.participation.assignments or run.spec.participation.cohorts or ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importance(Assignments):
+    """Clients drawn without replacement with probabilities proportional to p_k, which starts at 1.
+
+    After client k's local training, p_k <- (1 - gamma) p_k + gamma s, where s is the mean over the client's
+    samples of ||grad l_d(w*)||^2 at the model w* that the client returns. RADFed, Algorithm 2.
+    ``score="batch"`` takes the mean over mini-batches of the squared norm of a batch's gradient (Section
+    III-B), and ``scored_start`` lets every client score w_1 before the first round; both as in the released
+    code.
+    """
+
+    gamma: float = 0.9
+    score: Literal["sample", "batch"] = "sample"
+    scored_start: bool = False
+    label: str = "importance"
+
+    def start(self, run: Run, state: State) -> None:
+        """Set the first scores; count the traffic of clients that score the first model."""
+        super().start(run, state)
+        problem = run.problem
+        scores = state.model.new_ones(len(problem.clients)).double()
+        if self.scored_start:
+            for client in problem.active:
+                scores[client] = self._score(run, state.model, client, "score batches", -1)
+            state.bytes_down += len(problem.active) * state.model.numel() * problem.bytes_per_number
+            state.bytes_up += len(problem.active) * problem.bytes_per_number
+        state.server["importance"] = scores
+
+    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """Blend the client's new score in; the next inner round draws with it."""
+        new = self._score(run, upload.model, job.client, f"score batches/{job.stage}", state.round)
+        scores = state.server["importance"].clone()
+        scores[job.client] = (1 - self.gamma) * scores[job.client] + self.gamma * new
+        state.server["importance"] = scores
+
+    def probabilities(self, run: Run, state: State) -> NDArray[np.float64] | None:
+        """Return p_k in proportion; a vanishing score keeps a small chance, an infinite one counts as the
+        largest finite one."""
+        scores = state.server["importance"].cpu().numpy()[run.problem.active]
+        known = np.isfinite(scores)
+        top = scores[known].max() if known.any() else 0.0
+        if top <= 0:
+            return None
+        raised = np.maximum(np.where(known, scores, top) / top, FLOOR)
+        return raised / raised.sum()
+
+    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+        """One number up with each model; the models themselves are counted with the jobs."""
+        return Traffic(up=len(plan.starts) * self.redistributions * run.problem.bytes_per_number)
+
+    def cargo(self) -> Cargo:
+        """Name what travels besides models."""
+        return Cargo(up=("importance score",))
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Report the largest score and the share of all scores that it has."""
+        scores = state.server["importance"]
+        return {"importance_max": float(scores.max()), "importance_share": float(scores.max() / scores.sum())}
+
+    def _score(self, run: Run, model: Tensor, client: int, purpose: str, round: int) -> Tensor:
+        block = run.problem.clients[client]
+        if self.score == "sample":
+            return squared_norms(run.problem, model, block).double().mean()
+        rng = run.streams.get(purpose, round, client)
+        return batch_norms(run.engine, model, block, run.spec.training.batch_size, rng).double().mean()

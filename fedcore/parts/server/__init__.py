@@ -1,1 +1,0 @@
-"""Server optimizers: how the aggregated change moves the server's model."""

@@ -1,0 +1,278 @@
+"""Local update rules: the direction that a client's optimizer follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor
+from fedcore.engines.forward import full_gradient
+from fedcore.engines.train import learning_rate, number_of_steps
+from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
+from fedcore.parts.accumulation import norm
+from fedcore.parts.aggregate import Weights, weighted_sum
+
+Averaging = Literal["uniform", "mixed", "nk"]
+Divisor = Literal["steps", "norm"]
+
+
+@dataclass(frozen=True)
+class ControlVariates(UpdateRule):
+    """Local step w_k <- w_k - eta (g - c_k + c); controls start at zero and persist.
+
+    Option 1: c_k+ is the client's full gradient at the server's model. Option 2: c_k+ = c_k - c +
+    (w - w_k) / (tau_k eta). The server adds (S/N) mean(c_k+ - c_k) to c, or with averaging ``nk``
+    sum_k (n_k/n) (c_k+ - c_k) over the cohort. Karimireddy et al., Algorithm 1.
+
+    With local momentum (w - w_k) / (tau_k eta) is no gradient: 2.26 for a gradient of 1, momentum .9 and
+    four steps. ``divisor="norm"`` takes (w - w_k) / (||a_k||_1 eta), a mean of the gradients on the way, with
+    a_k of FedNova (``fedcore.parts.accumulation``).
+    """
+
+    option: Literal[1, 2] = 1
+    averaging: Averaging = "uniform"
+    divisor: Divisor = "steps"
+    label: str = "corrected SGD"
+
+    def start(self, run: Run, state: State) -> None:
+        """Start all controls at zero."""
+        state.server["control"] = state.model.new_zeros(state.model.shape)
+        state.clients["control"] = {}
+
+    def direction(self, run: Run, state: State, job: Job) -> Direction:
+        """Return the offset c - c_k."""
+        return Direction(offset=state.server["control"] - _own(state, job.client))
+
+    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """Compute c_k+ on the client."""
+        if self.option == 1:
+            upload.extras["control"] = full_gradient(
+                run.engine, job.received, run.problem.clients[job.client]
+            )
+        else:
+            length = upload.steps if self.divisor == "steps" else norm(run, state, job.client)
+            drift = (upload.received - upload.model) / (length * upload.lr)
+            upload.extras["control"] = _own(state, job.client) - state.server["control"] + drift
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Move c by the clients' changes and keep each c_k+."""
+        total = sum(run.problem.sizes)
+        control = state.server["control"].clone()
+        for upload in uploads:
+            weight = upload.samples / total if self.averaging == "nk" else 1 / len(run.problem.clients)
+            control.add_(upload.extras["control"] - _own(state, upload.client), alpha=weight)
+        state.server["control"] = control
+        for upload in uploads:
+            state.clients["control"][upload.client] = upload.extras["control"]
+
+    def cargo(self) -> Cargo:
+        """The server's control down, the client's up."""
+        return Cargo(down=("control variate c",), up=("change of the control variate c_k",))
+
+    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+        """c down and the change of c_k up, for each client of the cohort."""
+        control = len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number
+        return Traffic(down=control, up=control)
+
+
+def controls(
+    option: Literal[1, 2], averaging: Averaging, divisor: Divisor, optimizer: str
+) -> ControlVariates:
+    """Return the control variates that an algorithm's options ask for.
+
+    Raises:
+        SpecError: ``divisor="norm"`` with option 1, or with an optimizer that isn't linear in the gradients.
+    """
+    if divisor == "norm" and (option == 1 or optimizer == "rmsprop"):
+        found = "option 1" if option == 1 else f"training.optimizer '{optimizer}'"
+        raise SpecError(f"algorithm.divisor: got 'norm' with {found}, expected option 2 and sgd or momentum")
+    return ControlVariates(option, averaging, divisor)
+
+
+def model_weights(averaging: Averaging) -> Weights:
+    """Return how the models are averaged beside controls of this averaging."""
+    return "uniform" if averaging == "uniform" else "nk"
+
+
+def _own(state: State, client: int) -> Tensor:
+    stored = state.clients["control"].get(client)
+    return state.model.new_zeros(state.model.shape) if stored is None else stored
+
+
+@dataclass(frozen=True)
+class Deviations(UpdateRule):
+    """w_k <- w_k - eta (g - Delta_k), Delta_k <- Delta_k + (w - w_k) / (tau_k eta) with w the new mean model.
+
+    Delta_k starts at zero and tends to the client's gradient minus the mean gradient. The clients of a round
+    receive its new model at once; those that take part again next round need no other copy. Liang et al.
+    (VRL-SGD), Algorithm 1.
+    """
+
+    label: str = "corrected SGD"
+
+    def start(self, run: Run, state: State) -> None:
+        """Start without deviations."""
+        state.clients["deviation"] = {}
+
+    def direction(self, run: Run, state: State, job: Job) -> Direction:
+        """Return the offset -Delta_k."""
+        own = state.clients["deviation"].get(job.client)
+        return Direction(offset=None if own is None else -own)
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Renew the deviations of the round's clients."""
+        store = state.clients["deviation"]
+        for upload in uploads:
+            moved = (state.model - upload.model) / (upload.steps * upload.lr)
+            store[upload.client] = moved + store[upload.client] if upload.client in store else moved
+        state.values["next_holders"] = list(plan.cohort)
+
+    def cargo(self) -> Cargo:
+        """The new model, down."""
+        return Cargo(down=("the new model, at the end of the round",))
+
+    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+        """The new model, to each client of the cohort."""
+        return Traffic(down=len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number)
+
+
+@dataclass(frozen=True)
+class Mimicry(UpdateRule):
+    """w_k <- w_k - eta ((1 - beta) (g(w_k) - g(w) + c) + beta s), both g on the same batch.
+
+    c is the cohort's mean gradient at the server's model w over all of its data, and s the server's momentum,
+    held fixed during local steps; after the round s <- (1 - beta) c + beta s, from zero. ``lite`` leaves
+    the correction -g(w) + c out. Karimireddy et al. (Mime), Algorithm 1 with SGD with momentum as base.
+    """
+
+    beta: float
+    lite: bool = False
+    weights: Weights = "nk"
+    label: str = "corrected SGD with server momentum"
+    family = "corrected SGD"
+
+    def start(self, run: Run, state: State) -> None:
+        """Start the momentum at zero."""
+        state.server["momentum"] = state.model.new_zeros(state.model.shape)
+
+    def before(self, run: Run, state: State, plan: Plan) -> None:
+        """Collect the cohort's full gradients at the server's model."""
+        sizes = [len(run.problem.clients[k]) if self.weights == "nk" else 1 for k in plan.cohort]
+        gradients = (
+            full_gradient(run.engine, state.model, run.problem.clients[client]) for client in plan.cohort
+        )
+        state.server["gradient"] = weighted_sum(gradients, [size / sum(sizes) for size in sizes])
+
+    def direction(self, run: Run, state: State, job: Job) -> Direction:
+        """Return the blend of the corrected gradient and the momentum."""
+        offset = state.server["momentum"] * self.beta
+        if not self.lite:
+            offset.add_(state.server["gradient"], alpha=1 - self.beta)
+        return Direction(offset, 1 - self.beta, anchored=not self.lite)
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Move the momentum by the cohort's gradient."""
+        moved = state.server["momentum"] * self.beta
+        state.server["momentum"] = moved.add_(state.server["gradient"], alpha=1 - self.beta)
+
+    def cargo(self) -> Cargo:
+        """Momentum and mean gradient down, each client's gradient up."""
+        down = ("server momentum s",) if self.lite else ("server momentum s", "the cohort's mean gradient c")
+        return Cargo(down=down, up=("full gradient at the server's model",))
+
+    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+        """s, and c unless lite, down; a gradient up, for each client of the cohort."""
+        vector = len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number
+        return Traffic(down=vector * (1 if self.lite else 2), up=vector)
+
+
+@dataclass(frozen=True)
+class EmbeddedMomentum(UpdateRule):
+    """w_k <- w_k - eta (g + beta_local m / tau_k): a share of the server's momentum m, spread over the
+    client's tau_k steps. Ozfatura et al. (FedADC).
+    """
+
+    beta_local: float
+    label: str = "SGDm"
+
+    def direction(self, run: Run, state: State, job: Job) -> Direction:
+        """Return the offset beta_local m / tau_k."""
+        m = first_moment(state)
+        steps = number_of_steps(run, job.client)
+        return Direction(offset=None if m is None else m * (self.beta_local / steps))
+
+    def cargo(self) -> Cargo:
+        """The momentum, down."""
+        return Cargo(down=("server momentum m",))
+
+    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+        """m to each client of the cohort."""
+        return momentum_traffic(run, state, plan)
+
+
+@dataclass(frozen=True)
+class BlendedMomentum(UpdateRule):
+    """Another rule's direction d, blended with the server's first moment m: (1 - weight) d + weight s.
+
+    s = -m / (eta ||a_k||_1) is m as a gradient: followed alone through the client's whole round it moves
+    the model by m, whatever the number of steps, the local learning rate and the local momentum (a_k as
+    in FedNova). With s = 0 before the first change, and in a steady state (every client moving by m)
+    the blend leaves the change alone. Mime's blend (Karimireddy et al.) in ComFed's setting, which proposes
+    server momenta in local updates beside the variance reduction (Section VI) and leaves the formula open.
+    """
+
+    rule: UpdateRule
+    weight: float
+    label: str = "blended with server momentum"
+
+    def direction(self, run: Run, state: State, job: Job) -> Direction:
+        """Return the blended direction."""
+        inner = self.rule.direction(run, state, job)
+        rest = 1 - self.weight
+        offset = None if inner.offset is None else inner.offset * rest
+        m = first_moment(state)
+        if m is not None:
+            length = learning_rate(run, state, job.client) * norm(run, state, job.client)
+            s = m * (-self.weight / length)
+            offset = s if offset is None else offset + s
+        return Direction(offset, inner.scale * rest, inner.anchored)
+
+    def start(self, run: Run, state: State) -> None:
+        """Start the inner rule."""
+        self.rule.start(run, state)
+
+    def before(self, run: Run, state: State, plan: Plan) -> None:
+        """Let the inner rule synchronise."""
+        self.rule.before(run, state, plan)
+
+    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """Let the inner rule compute what the client sends."""
+        self.rule.uploaded(run, state, job, upload)
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Let the inner rule renew its memory."""
+        self.rule.after(run, state, plan, uploads, before)
+
+    def cargo(self) -> Cargo:
+        """The inner rule's cargo, and the momentum down."""
+        inner = self.rule.cargo()
+        return Cargo(down=(*inner.down, "server momentum m"), up=inner.up)
+
+    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+        """The inner rule's traffic, and m to each client of the cohort."""
+        return self.rule.traffic(run, state, plan) + momentum_traffic(run, state, plan)
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Return the inner rule's columns."""
+        return self.rule.columns(state)
+
+
+def first_moment(state: State) -> Tensor | None:
+    """Return the server optimizer's first moment m [d], or None before its first step."""
+    return state.slots.get(0, {}).get("m")
+
+
+def momentum_traffic(run: Run, state: State, plan: Plan) -> Traffic:
+    """Return the bytes of m, sent to each client of the cohort."""
+    return Traffic(down=len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number)

@@ -1,1 +1,0 @@
-"""Local update rules: how a gradient is bent before the local step."""
