@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 
 from fedcore.base.lazy import Tensor
-from fedcore.engines.train import make_task
+from fedcore.engines import Job, Upload
 from fedcore.metrics import finite, measure
-from fedcore.parts import Job, Plan, Run, State, Traffic, Upload
+from fedcore.parts import Plan, Run, State, Traffic
+from fedcore.parts.steps import make_task
 
 
 def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:

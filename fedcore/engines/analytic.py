@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines import convolution, dense
-from fedcore.engines.forward import Gradient
+from fedcore.engines import BoundTerm, Gradient, Task, Upload, convolution, dense
 from fedcore.engines.problem import Problem
-from fedcore.engines.train import Task, train_client
+from fedcore.engines.train import train_client
 from fedcore.models.cnn import Cnn
 from fedcore.models.linear import Linear
 from fedcore.models.mlp import Mlp
 from fedcore.models.rff import RffLinear
-from fedcore.parts import BoundTerm, Upload
 from fedcore.spec import Spec
 
 BACKWARD: dict[type, Callable[[Any, Any, Any, Any, dense.Scratch], Gradient]] = {

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines.forward import Gradient, arithmetic
+from fedcore.engines import Batch, BoundTerm, Gradient, Task, Upload
+from fedcore.engines.forward import arithmetic
 from fedcore.engines.problem import Problem
-from fedcore.engines.train import Task, train_client
-from fedcore.parts import Batch, BoundTerm, Upload
+from fedcore.engines.train import train_client
 
 
 @dataclass(frozen=True)

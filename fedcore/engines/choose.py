@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedcore.base.errors import SpecError
-from fedcore.engines import analytic, stacked
+from fedcore.engines import Engine, analytic, stacked
 from fedcore.engines.analytic import Analytic
 from fedcore.engines.autograd import Autograd
-from fedcore.engines.forward import Engine
 from fedcore.engines.problem import Problem
 from fedcore.engines.stacked import Stacked
 from fedcore.spec import Spec

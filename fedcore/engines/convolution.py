@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedcore.base.lazy import Tensor, torch
+from fedcore.engines import Batch, Gradient
 from fedcore.engines.dense import FeatureGradient, Scratch
-from fedcore.engines.forward import Gradient
 from fedcore.models import Parameters
 from fedcore.models.cnn import Cnn
-from fedcore.parts import Batch
 
 LAYERS = ("conv1", "conv2")
 POOL, PADDING, ONE = [2, 2], [2, 2], [1, 1]

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any, Literal
 
 from fedcore.base.lazy import Tensor, torch
+from fedcore.engines import Batch
 from fedcore.models import Parameters
 from fedcore.models.linear import Linear
 from fedcore.models.mlp import Mlp
 from fedcore.models.rff import RffLinear
-from fedcore.parts import Batch
 
 FeatureGradient = Callable[["Tensor", Batch], "Tensor"]
 Activation = Literal["none", "relu", "tanh", "cos"]

@@ -1,46 +1,16 @@
-"""What an engine must do: gradients of a client's objective, and forward passes.
-
-Engines differ in how they compute, never in what: they agree within floating-point tolerance.
-"""
+"""Forward passes, and gradients over all rows, in chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 from fedcore.base.lazy import Tensor, torch
+from fedcore.engines import Engine
 from fedcore.engines.problem import Block, Problem
-from fedcore.engines.train import Task
-from fedcore.parts import BoundTerm, Upload
 
 CHUNK, CHUNK_OF_IMAGES = 1024, 128
-
-
-class Gradient(Protocol):
-    """A gradient bound to parameters ``w`` [d], to a place ``out`` [d] and to objective terms."""
-
-    def __call__(self, x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
-        """Set out <- keep out + scale g, with g the gradient of the mean loss of rows ``x`` [batch, ...] with
-        labels ``y`` [batch], plus that of the terms on features; keep = 0 drops whatever ``out`` held."""
-
-
-class Engine(Protocol):
-    """Computes gradients for one model."""
-
-    @property
-    def name(self) -> str:
-        """What ``engine:`` in a specification calls it."""
-
-    @property
-    def in_place(self) -> bool:
-        """Whether ``out`` may be ``w`` itself, so that a gradient is a step."""
-
-    def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return the gradient at ``w`` [d] into ``out`` [d]."""
-
-    def train(self, tasks: Iterable[Task]) -> list[Upload]:
-        """Do the local steps of some clients; return what they send back, in the order of ``tasks``."""
 
 
 def chunks(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

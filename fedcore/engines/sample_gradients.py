@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.engines import recurrent_gradients
+from fedcore.engines import Engine, recurrent_gradients
 from fedcore.engines.batches import batches, steps_per_pass
-from fedcore.engines.forward import CHUNK, Engine
+from fedcore.engines.forward import CHUNK
 from fedcore.engines.problem import Block, Problem
 from fedcore.models import Classifier, Parameters
 from fedcore.models.lstm import Lstm

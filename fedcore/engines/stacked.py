@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor, torch
+from fedcore.engines import Batch, BoundTerm, Gradient, Task, Upload
 from fedcore.engines.autograd import Autograd
 from fedcore.engines.batches import passes
-from fedcore.engines.forward import Gradient
 from fedcore.engines.optimizer import stepper
 from fedcore.engines.problem import Problem
-from fedcore.engines.train import Task
-from fedcore.parts import Batch, BoundTerm, Upload
 from fedcore.spec import Spec
 
 GROUP_BYTES = 1 << 30

@@ -7,7 +7,7 @@ update, and what else is exchanged. Parts are frozen values; what changes is in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor
 from fedcore.base.rng import Streams
+from fedcore.engines import BoundTerm, Direction, Job, Upload
 from fedcore.engines.problem import Problem
 from fedcore.spec import Spec
 
 if TYPE_CHECKING:
-    from fedcore.engines.forward import Engine
+    from fedcore.engines import Engine
 
 
 @dataclass(frozen=True)
@@ -67,45 +68,6 @@ class State:
 
 
 @dataclass(frozen=True)
-class Job:
-    """One client's local training: which client, in which slot and stage, from which model."""
-
-    client: int
-    slot: int
-    stage: int
-    received: Tensor
-
-
-@dataclass(frozen=True)
-class Upload:
-    """What a client sends back.
-
-    Attributes:
-        client, slot: who, and for which slot.
-        samples: n_k.
-        received: the model [d] it started from.
-        model: the model [d] after its local steps.
-        steps: tau_k, the local gradient steps made.
-        lr: the local learning rate of the round's first step.
-        extras: what else travels up, by name.
-    """
-
-    client: int
-    slot: int
-    samples: int
-    received: Tensor
-    model: Tensor
-    steps: int
-    lr: float
-    extras: dict[str, Tensor] = field(default_factory=dict)
-
-    @property
-    def change(self) -> Tensor:
-        """Delta_k = w_k - w [d]."""
-        return self.model - self.received
-
-
-@dataclass(frozen=True)
 class Plan:
     """Who trains what in a round.
 
@@ -123,42 +85,6 @@ class Plan:
     stages: Iterable[tuple[tuple[int, int], ...]]
     groups: tuple[int, ...]
     every_stage: bool = False
-
-
-@dataclass(frozen=True)
-class Direction:
-    """How an update rule bends a local gradient g into the direction that the optimizer follows.
-
-    direction = scale (g - anchor gradient) + offset, where the anchor gradient is that of the same
-    batch at the received model, used only if ``anchored``.
-    """
-
-    offset: Tensor | None = None
-    scale: float = 1.0
-    anchored: bool = False
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One local batch as a feature term sees it: inputs, and weights [batch] that sum to one."""
-
-    x: Tensor
-    weights: Tensor
-
-
-@dataclass(frozen=True)
-class BoundTerm:
-    """An objective term for one client in one round.
-
-    Attributes:
-        add_gradient: (out [d], w [d]) -> None, adds the term's gradient in parameter space.
-        feature_loss: (phi [batch, features], batch) -> scalar, for terms on the model's features.
-        feature_gradient: the gradient of ``feature_loss`` with respect to phi, in closed form.
-    """
-
-    add_gradient: Callable[[Tensor, Tensor], None] | None = None
-    feature_loss: Callable[[Tensor, Batch], Tensor] | None = None
-    feature_gradient: Callable[[Tensor, Batch], Tensor] | None = None
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from fedcore.engines.train import learning_rates
 from fedcore.parts import Run, State
+from fedcore.parts.steps import learning_rates
 
 
 def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0) -> list[float]:

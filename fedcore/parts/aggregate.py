@@ -12,10 +12,11 @@ import numpy as np
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import FLOAT
+from fedcore.engines import Upload
 from fedcore.engines.forward import CHUNK, features, mean_loss
 from fedcore.engines.problem import Problem
 from fedcore.models import Classifier
-from fedcore.parts import Aggregation, Run, State, Upload
+from fedcore.parts import Aggregation, Run, State
 from fedcore.parts.accumulation import norm
 
 Weights = Literal["nk", "uniform"]

@@ -7,7 +7,8 @@ from math import nan
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
-from fedcore.parts import Job, Part, Plan, Run, State, Upload
+from fedcore.engines import Job, Upload
+from fedcore.parts import Part, Plan, Run, State
 from fedcore.parts.analysis import divergence_from_centralised, divergence_of_updates
 from fedcore.parts.schedule import train_pooled
 

@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 
 from fedcore.base.lazy import Tensor, torch
+from fedcore.engines import Job, Upload
 from fedcore.engines.forward import features
 from fedcore.models import start
-from fedcore.parts import Cargo, Exchange, Job, Plan, Run, State, Traffic, Upload
+from fedcore.parts import Cargo, Exchange, Plan, Run, State, Traffic
 from fedcore.parts.discrepancy import Discrepancy, mmd
 
 SHARED = "delta_of"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.engines import Batch, BoundTerm, Job, Upload
 from fedcore.engines.forward import features
 from fedcore.models import Layout
-from fedcore.parts import Batch, BoundTerm, Job, Plan, Run, State, Term, Upload
+from fedcore.parts import Plan, Run, State, Term
 from fedcore.parts.discrepancy import (
     Discrepancy,
     kernel_discrepancy,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, scipy, torch
-from fedcore.engines import choose
+from fedcore.engines import Job, Upload, choose
 from fedcore.engines.problem import Block
-from fedcore.engines.train import make_task
-from fedcore.parts import Aggregation, Job, Plan, Run, Schedule, State, UpdateRule, Upload
+from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule
 from fedcore.parts.select import Assignments, check_clients
+from fedcore.parts.steps import make_task
 
 Linkage = Literal["single", "complete", "average", "ward"]
 Metric = Literal["euclidean", "manhattan", "cosine"]

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
+from fedcore.engines import Job, Upload
 from fedcore.engines.sample_gradients import batch_norms, squared_norms
-from fedcore.parts import Cargo, Job, Plan, Run, Selection, State, Traffic, Upload
+from fedcore.parts import Cargo, Plan, Run, Selection, State, Traffic
 
 FLOOR = 1e-12
 

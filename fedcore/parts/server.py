@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from fedcore.base.lazy import Tensor
-from fedcore.engines.train import round_rate
 from fedcore.parts import Run, ServerOptimizer, State
+from fedcore.parts.steps import round_rate
 
 Kind = Literal["adam", "adagrad", "yogi"]
 

@@ -7,11 +7,12 @@ from typing import Literal
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
+from fedcore.engines import Direction, Job, Upload
 from fedcore.engines.forward import full_gradient
-from fedcore.engines.train import learning_rate, number_of_steps
-from fedcore.parts import Cargo, Direction, Job, Plan, Run, State, Traffic, UpdateRule, Upload
+from fedcore.parts import Cargo, Plan, Run, State, Traffic, UpdateRule
 from fedcore.parts.accumulation import norm
 from fedcore.parts.aggregate import Weights, weighted_sum
+from fedcore.parts.steps import learning_rate, number_of_steps
 
 Averaging = Literal["uniform", "mixed", "nk"]
 Divisor = Literal["steps", "norm"]

@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fedcore.base.errors import SpecError
-from fedcore.engines.train import make_task
-from fedcore.parts import Run, State, Upload
+from fedcore.engines import Upload
+from fedcore.parts import Run, State
 from fedcore.parts.aggregate import LearnedMixture, client_scores
+from fedcore.parts.steps import make_task
 from fedcore.runner import Result, Settings, prepare, run
 from fedcore.simulation import simulate
 from fedcore.spec import parse
@@ -40,7 +41,7 @@ def shared(result: Result) -> list[list[float]]:
 def uploads_of(made: Run, state: State) -> list[Upload]:
     plan = made.recipe.schedule.plan(made, state)
     (stage,) = plan.stages
-    from fedcore.parts import Job
+    from fedcore.engines import Job
 
     jobs = [Job(client, slot, 0, plan.starts[slot]) for slot, client in stage]
     return made.engine.train(make_task(made, state, job) for job in jobs)

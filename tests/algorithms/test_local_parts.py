@@ -12,9 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcore.engines.train import make_task, number_of_steps
-from fedcore.parts import Batch, Job, Run, State
+from fedcore.engines import Batch, Job
+from fedcore.parts import Run, State
 from fedcore.parts.accumulation import coefficients
+from fedcore.parts.steps import make_task, number_of_steps
 from fedcore.runner import Settings, prepare
 from fedcore.spec import parse
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedcore.engines import sample_gradients
+from fedcore.engines import Batch, BoundTerm, Job, sample_gradients
 from fedcore.engines.problem import Block, Problem
 from fedcore.models.cnn import Cnn
 from fedcore.models.linear import Linear
@@ -17,7 +17,7 @@ from fedcore.models.lstm import Lstm
 from fedcore.models.mlp import Mlp
 from fedcore.models.quadratic import ScalarQuadratic
 from fedcore.models.rff import RffLinear
-from fedcore.parts import Batch, BoundTerm, Job, Run, State, Term, analysis
+from fedcore.parts import Run, State, Term, analysis
 from fedcore.parts.exchange import draw, draw_mixture
 from fedcore.parts.objective import FeatureNorm, MmdToMixture, Proximal, TraceNorm, WeightNorm
 from fedcore.runner import Settings, prepare, run

@@ -26,7 +26,8 @@ from itertools import count
 import numpy as np
 
 from fedcore.parts.aggregate import WeightedMean
-from fedcore.parts import Batch, BoundTerm, Cargo, Exchange, Term, Traffic
+from fedcore.engines import Batch, BoundTerm
+from fedcore.parts import Cargo, Exchange, Term, Traffic
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 

@@ -10,11 +10,11 @@ import torch
 from engine_cases import MODELS, specification
 
 from fedcore.base.errors import SpecError
-from fedcore.engines import fixed
+from fedcore.engines import Batch, BoundTerm, fixed
 from fedcore.engines import forward as engines
 from fedcore.engines.analytic import Analytic
 from fedcore.engines.autograd import Autograd
-from fedcore.parts import Batch, BoundTerm, Run
+from fedcore.parts import Run
 from fedcore.runner import Settings, prepare
 from fedcore.spec import parse
 

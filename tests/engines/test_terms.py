@@ -8,7 +8,8 @@ import pytest
 import torch
 from engine_cases import ALGORITHMS, specification
 
-from fedcore.parts import Batch, BoundTerm, Job, State
+from fedcore.engines import Batch, BoundTerm, Job
+from fedcore.parts import State
 from fedcore.runner import Settings, prepare
 from fedcore.simulation import simulate
 from fedcore.spec import parse

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedcore.base.registry import Plugin
-from fedcore.parts import Aggregation, Recipe, Run, State, Upload
+from fedcore.engines import Upload
+from fedcore.parts import Aggregation, Recipe, Run, State
 from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 

@@ -11,8 +11,9 @@ from pydantic import NonNegativeInt, PositiveInt
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
+from fedcore.engines import Upload
 from fedcore.engines.forward import features
-from fedcore.parts import Part, Plan, Run, State, Upload
+from fedcore.parts import Part, Plan, Run, State
 from fedcore.spec import Spec
 
 

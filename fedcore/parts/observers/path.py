@@ -11,7 +11,8 @@ from pydantic import PositiveInt
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
-from fedcore.parts import Part, Plan, Run, State, Upload
+from fedcore.engines import Upload
+from fedcore.parts import Part, Plan, Run, State
 from fedcore.spec import Spec
 
 

@@ -12,8 +12,9 @@ from pydantic import PositiveInt
 from fedcore.base.lazy import Tensor
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
+from fedcore.engines import Upload
 from fedcore.engines.forward import features, mean_loss
-from fedcore.parts import Part, Plan, Run, State, Upload, analysis
+from fedcore.parts import Part, Plan, Run, State, analysis
 from fedcore.spec import Spec
 
 POINTS = 100
