@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
-from fedcore.base.options import Options, nearest, validate
+from fedcore.base.options import Options, nearest
 from fedcore.base.registry import PACKAGES, Plugin, plugins
-from fedcore.parts import Part, Recipe
-from fedcore.spec import Spec
+from fedcore.parts import Part, Recipe, cargo, roles
 
 KINDS = {
     "algorithms": "algorithm",
@@ -21,35 +21,7 @@ KINDS = {
     "partitions": "partition",
     "observers": "observer",
 }
-ROUNDS = (100, 1)
 PLAIN = "-"
-
-
-def example(name: str, given: Mapping[str, Any] | None = None, variant: str = "paper") -> Recipe:
-    """Return an algorithm's recipe with default hyperparameters, or with those given.
-
-    Raises:
-        SpecError: the algorithm has no such keys, or can't be built with them.
-    """
-    plugin = plugins("algorithm")[name]
-    options = validate(plugin.options, dict(given or {}), "algorithm")
-    refused: SpecError | None = None
-    for rounds in ROUNDS:
-        given_spec = {
-            "data": {"name": "npz"},
-            "partition": {"name": "given", "validation": 0.2},
-            "model": {"name": "rff_linear", "learnable": True},
-            "algorithm": {"name": name, **options.model_dump(mode="json", by_alias=True)},
-            "training": {"rounds": rounds, "batch_size": 32, "lr": 0.1},
-            "variant": variant,
-        }
-        try:
-            recipe: Recipe = plugin.build(options, validate(Spec, given_spec, ""))
-        except SpecError as error:
-            refused = error
-        else:
-            return recipe
-    raise refused or SpecError(f"algorithm '{name}' can't be built")
 
 
 def listing(kind: str) -> str:
@@ -122,22 +94,6 @@ def options_sections(plugin: Plugin) -> Iterator[str]:
         )
         if own or base is plugin.options:
             yield from indented(documentation(base), 2)
-
-
-def roles(recipe: Recipe) -> Iterator[tuple[str, Part]]:
-    """Yield every part of a recipe with the role it plays, FedAvg's four choices of ComFed in its order."""
-    yield "schedule", recipe.schedule
-    yield "client sampling", recipe.select
-    yield from (("local objective", term) for term in recipe.objective)
-    yield "local update", recipe.update
-    yield from (("exchange", part) for part in recipe.exchange)
-    yield "aggregation", recipe.aggregate
-    yield "server optimizer", recipe.server
-
-
-def cargo(recipe: Recipe, way: str) -> list[str]:
-    """Return what travels one way (``down`` or ``up``) besides models."""
-    return [item for part in recipe.parts() for item in getattr(part.cargo(), way)]
 
 
 def changes(paper: Recipe, released: Recipe) -> Iterator[str]:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
-from fedcore.describe import PLAIN, columns, example
+from fedcore.describe import PLAIN, columns
 from fedcore.parts import Part, Recipe
 from fedcore.parts.server import ServerSgd
 

@@ -1,1 +1,60 @@
-"""Algorithms by name: each a recipe, what it is made of."""
+"""FedAvg's parts as the ground that every other recipe changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedcore.base.errors import SpecError
+from fedcore.base.options import Options, validate
+from fedcore.base.registry import plugins
+from fedcore.parts import Recipe
+from fedcore.parts.aggregate import WeightedMean
+from fedcore.parts.schedule import Synchronous
+from fedcore.parts.select import Uniform
+from fedcore.parts.server import ServerSgd
+from fedcore.spec import Spec
+
+ROUNDS = (100, 1)
+
+
+class AlgorithmOptions(Options):
+    """Hyperparameters of an algorithm; each class names its own with range and default."""
+
+
+def recipe(**parts: Any) -> Recipe:
+    """Return FedAvg with some parts replaced."""
+    ground: dict[str, Any] = {
+        "schedule": Synchronous(),
+        "select": Uniform(),
+        "aggregate": WeightedMean(),
+        "server": ServerSgd(),
+    }
+    return Recipe(**(ground | parts))
+
+
+def example(name: str, given: Mapping[str, Any] | None = None, variant: str = "paper") -> Recipe:
+    """Return an algorithm's recipe with default hyperparameters, or with those given.
+
+    Raises:
+        SpecError: the algorithm has no such keys, or can't be built with them.
+    """
+    plugin = plugins("algorithm")[name]
+    options = validate(plugin.options, dict(given or {}), "algorithm")
+    refused: SpecError | None = None
+    for rounds in ROUNDS:
+        given_spec = {
+            "data": {"name": "npz"},
+            "partition": {"name": "given", "validation": 0.2},
+            "model": {"name": "rff_linear", "learnable": True},
+            "algorithm": {"name": name, **options.model_dump(mode="json", by_alias=True)},
+            "training": {"rounds": rounds, "batch_size": 32, "lr": 0.1},
+            "variant": variant,
+        }
+        try:
+            recipe: Recipe = plugin.build(options, validate(Spec, given_spec, ""))
+        except SpecError as error:
+            refused = error
+        else:
+            return recipe
+    raise refused or SpecError(f"algorithm '{name}' can't be built")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, create_model
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.algorithms.fednova import FedNovaOptions
 from fedcore.algorithms.fednova import aggregate as nova_aggregate
 from fedcore.algorithms.fednova import objective as nova_objective
@@ -19,7 +20,6 @@ from fedcore.parts.aggregate import averaging
 from fedcore.parts.objective import Proximal
 from fedcore.parts.server import Kind
 from fedcore.parts.update import Averaging, Divisor, controls, model_weights
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

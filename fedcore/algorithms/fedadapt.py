@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fedcore.algorithms import recipe
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, UpdateRule
 from fedcore.parts.server import Kind
-from fedcore.recipes import recipe
 from fedcore.spec import Spec
 
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, PositiveFloat
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.server import ServerMomentum
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

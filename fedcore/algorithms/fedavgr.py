@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeFloat
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.discrepancy import Discrepancy
 from fedcore.parts.exchange import Densities, Density
 from fedcore.parts.objective import FeatureNorm, MmdToMixture, TraceNorm
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

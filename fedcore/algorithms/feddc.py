@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pydantic import NonNegativeFloat
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import DriftCorrectedMean
 from fedcore.parts.objective import DriftPenalty
 from fedcore.parts.update import ControlVariates
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, Term
 from fedcore.parts.aggregate import Effective, NormalisedMean
 from fedcore.parts.objective import Proximal
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.algorithms.oneshot import require_one_round
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import LearnedMixture
 from fedcore.parts.objective import Proximal, WeightNorm
 from fedcore.parts.schedule import Chained, Synchronous
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 CENTRAL = 100

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, UpdateRule
 from fedcore.parts.server import KINDS, Adaptive, Kind
 from fedcore.parts.update import BlendedMomentum
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 Decay = Annotated[float, Field(ge=0, lt=1)]

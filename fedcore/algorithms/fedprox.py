@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.objective import Proximal
 from fedcore.parts.schedule import Chained, Synchronous
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Weights, averaging
 from fedcore.parts.update import Mimicry
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

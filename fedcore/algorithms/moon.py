@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.objective import Contrastive
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import PlainMean, WeightedMean
 from fedcore.parts.schedule import Chained, Synchronous
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

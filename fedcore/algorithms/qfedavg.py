@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveFloat
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.options import left_out
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Fair
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

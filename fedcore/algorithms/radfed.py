@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, UpdateRule
@@ -14,7 +15,6 @@ from fedcore.parts.objective import Proximal
 from fedcore.parts.schedule import Redistribution
 from fedcore.parts.select import Assignments, Importance
 from fedcore.parts.server import Kind, ServerSgd
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

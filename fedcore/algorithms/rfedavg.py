@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.options import left_out
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import PlainMean
 from fedcore.parts.exchange import BatchMeans, Deltas, FeatureMeans
 from fedcore.parts.objective import MmdToOthers
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

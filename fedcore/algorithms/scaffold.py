@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import PositiveFloat
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.options import left_out
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import PlainMean, averaging
 from fedcore.parts.server import ServerSgd
 from fedcore.parts.update import Averaging, Divisor, controls, model_weights
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedcore.algorithms import recipe
 from fedcore.algorithms.fedavgm import MomentumOptions
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.server import SlowMomentum
-from fedcore.recipes import recipe
 from fedcore.spec import Spec
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Weights, averaging
 from fedcore.parts.update import Deviations
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 

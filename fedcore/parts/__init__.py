@@ -235,3 +235,19 @@ class Recipe:
         """Yield all parts, in the order in which their hooks run."""
         yield from (self.schedule, self.select, *self.objective, self.update)
         yield from (*self.exchange, self.aggregate, self.server, *self.observers)
+
+
+def roles(recipe: Recipe) -> Iterator[tuple[str, Part]]:
+    """Yield every part of a recipe with the role it plays, FedAvg's four choices of ComFed in its order."""
+    yield "schedule", recipe.schedule
+    yield "client sampling", recipe.select
+    yield from (("local objective", term) for term in recipe.objective)
+    yield "local update", recipe.update
+    yield from (("exchange", part) for part in recipe.exchange)
+    yield "aggregation", recipe.aggregate
+    yield "server optimizer", recipe.server
+
+
+def cargo(recipe: Recipe, way: str) -> list[str]:
+    """Return what travels one way (``down`` or ``up``) besides models."""
+    return [item for part in recipe.parts() for item in getattr(part.cargo(), way)]

@@ -16,9 +16,8 @@ import numpy as np
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
-from fedcore.describe import cargo
 from fedcore.engines import Upload
-from fedcore.parts import Part, Plan, State
+from fedcore.parts import Part, Plan, State, cargo
 from fedcore.parts import Run as Known
 from fedcore.proving.finding import Check, Skipped
 from fedcore.runner import Result, Settings, prepare, run

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from types import ModuleType
 
+from fedcore.algorithms import AlgorithmOptions
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import FOLDERS, PACKAGES, Plugin, imported, plugins
 from fedcore.partitions import PartitionOptions
-from fedcore.recipes import AlgorithmOptions
 
 VARIABLE = "FEDCORE_PLUGINS"
 TESTED = ("algorithm", "data", "partition")

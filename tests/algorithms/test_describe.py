@@ -8,11 +8,12 @@ import io
 import pytest
 from typer.testing import CliRunner
 
+from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
 from fedcore.base.options import keys_of
 from fedcore.base.registry import plugins
 from fedcore.cli.main import app
-from fedcore.describe import KINDS, changes, describe, example, listing
+from fedcore.describe import KINDS, changes, describe, listing
 from fedcore.parts import Run, State
 from fedcore.runner import Settings, prepare
 from fedcore.simulation import simulate

@@ -28,7 +28,7 @@ import numpy as np
 from fedcore.parts.aggregate import WeightedMean
 from fedcore.engines import Batch, BoundTerm
 from fedcore.parts import Cargo, Exchange, Term, Traffic
-from fedcore.recipes import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 
 CALLS = count()

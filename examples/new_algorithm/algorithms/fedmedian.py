@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 from fedcore.engines import Upload
 from fedcore.parts import Aggregation, Recipe, Run, State
-from fedcore.recipes import AlgorithmOptions, recipe
 from fedcore.spec import Spec
 
 if TYPE_CHECKING:
