@@ -107,7 +107,7 @@ EDITS = (
     Edit("a definition that no run uses", PROXIMAL, FUTURE, f"{FUTURE}\nUNUSED = 1\n", {}, 0, BOTH),
     Edit(
         "meaning of the round loop",
-        "fedcore/simulation.py",
+        "fedcore/execution/simulation.py",
         "while state.round < rounds",
         "while rounds > state.round",
         ALL,

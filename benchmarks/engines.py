@@ -36,9 +36,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from fedcore.execution.runner import Settings, prepare
+from fedcore.execution.simulation import merge, train
 from fedcore.parts import Run, State
-from fedcore.runner import Settings, prepare
-from fedcore.simulation import merge, train
 from fedcore.spec import parse
 
 CLIENTS, COHORT, ROWS, EPOCHS, CLASSES, LR = 60, 10, 100, 2, 10, 0.05

@@ -111,7 +111,7 @@ def planned(folder: Path, *arguments: str) -> str:
 
 def federation() -> str:
     """Run a few rounds with 5,000 clients, all of them known, a hundredth of them in each round."""
-    from fedcore.runner import run
+    from fedcore.execution.runner import run
 
     spec = {
         "data": {"name": "synthetic", "clients": CLIENTS, "largest": 200},

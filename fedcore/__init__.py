@@ -17,7 +17,7 @@ if sys.platform == "win32":
     )
 
 if TYPE_CHECKING:
-    from fedcore.runner import Result, run
+    from fedcore.execution.runner import Result, run
 
 __all__ = ["Result", "run"]
 
@@ -25,7 +25,7 @@ __all__ = ["Result", "run"]
 def __getattr__(name: str) -> Any:
     """Load the runner (and torch) only when it is asked for, so that reading specs stays quick."""
     if name in __all__:
-        from fedcore import runner
+        from fedcore.execution import runner
 
         return getattr(runner, name)
     raise AttributeError(f"module 'fedcore' has no attribute {name!r}")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.files import canonical_json, read_object, sha256_file, sha256_text, write_json
-from fedcore.integrity import (
+from fedcore.execution.integrity import (
     CHECKPOINT,
     PARTITION,
     PROVENANCE,

@@ -23,7 +23,7 @@ HOME = Path(__file__).parent.parent
 OURS = ("fedcore", "pipeline")
 LAZY = "fedcore.base.lazy"  # its names stand for packages of others
 CONTRIBUTED = "fedcore_plugins."
-RUN = ("fedcore.runner:run",)
+RUN = ("fedcore.execution.runner:run",)
 PARTITION = (
     "fedcore.partitions.build:make",
     "fedcore.partitions.build:identity",

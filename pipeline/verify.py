@@ -9,7 +9,16 @@ from typing import Any
 
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import canonical_json, read_object, sha256_text
-from fedcore.integrity import PARTITION, PROVENANCE, SUMMARY, Problem, Report, code_of, file_changes, unsealed
+from fedcore.execution.integrity import (
+    PARTITION,
+    PROVENANCE,
+    SUMMARY,
+    Problem,
+    Report,
+    code_of,
+    file_changes,
+    unsealed,
+)
 from fedcore.partitions.file import load
 from pipeline.catalogue import Catalogue
 from pipeline.papers import catalogue_of

@@ -7,9 +7,9 @@ from protocol import Clock, Request, answer, request
 from workloads import weights
 
 from fedcore.base import __version__
+from fedcore.execution.runner import Settings, parameters, prepare
+from fedcore.execution.simulation import simulate
 from fedcore.parts import State
-from fedcore.runner import Settings, parameters, prepare
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 

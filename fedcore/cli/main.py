@@ -11,11 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcore import runner
 from fedcore.base import errors
 from fedcore.base.errors import FedcoreError, say
 from fedcore.base.files import exclusive
-from fedcore.batch import execute, orders
 from fedcore.cli import data
 from fedcore.cli.describe import describe, list_plugins
 from fedcore.cli.options import Mirror, Root
@@ -24,9 +22,11 @@ from fedcore.cli.prove import prove
 from fedcore.cli.status import status
 from fedcore.cli.verify import verify
 from fedcore.data import Source
-from fedcore.gpus import claimed
+from fedcore.execution import runner
+from fedcore.execution.batch import execute, orders
+from fedcore.execution.gpus import claimed
+from fedcore.execution.progress import reporter
 from fedcore.partitions.stats import warn_of_empty
-from fedcore.progress import reporter
 from fedcore.spec import load
 
 app = typer.Typer(

@@ -11,7 +11,7 @@ from fedcore.base.errors import say
 from fedcore.base.files import sha256_file, write_json
 from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
-from fedcore.integrity import sealed
+from fedcore.execution.integrity import sealed
 from fedcore.partitions import build as partitioning
 from fedcore.partitions.figure import draw, write
 from fedcore.partitions.stats import label_counts, of_data, statistics, warn_of_empty

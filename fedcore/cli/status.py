@@ -18,7 +18,7 @@ from rich.text import Text
 
 from fedcore.base.errors import plain, say
 from fedcore.cli.extensions import extensions
-from fedcore.status import FINISHED, Status, counts, seconds_left, survey
+from fedcore.execution.status import FINISHED, Status, counts, seconds_left, survey
 
 PLANS = "fedcore.plan"
 SHOWN = 12

@@ -9,7 +9,7 @@ import typer
 
 from fedcore.base.errors import DataError, say
 from fedcore.cli.extensions import extensions
-from fedcore.integrity import check
+from fedcore.execution.integrity import check
 
 CHECKS = "fedcore.verify"
 

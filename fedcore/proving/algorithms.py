@@ -17,11 +17,11 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
 from fedcore.engines import Upload
+from fedcore.execution.runner import Result, Settings, prepare, run
+from fedcore.execution.simulation import simulate
 from fedcore.parts import Part, Plan, State, cargo
 from fedcore.parts import Run as Known
 from fedcore.proving.finding import Check, Skipped
-from fedcore.runner import Result, Settings, prepare, run
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 MODELS: tuple[dict[str, Any], ...] = (

@@ -56,7 +56,7 @@ def memory_kills() -> int:
 
 def _tell(arguments: list[str], began: float, memory: bool) -> None:
     """Say that the process was killed, on standard error and in the folder of the run that it was at."""
-    from fedcore.progress import lost
+    from fedcore.execution.progress import lost
 
     why = "out of memory: the system killed the process" if memory else "the process was killed"
     hint = "" if memory else " (out of memory?)"

@@ -19,7 +19,7 @@ from typing import Any
 from fedcore.base.errors import DataError
 from fedcore.base.files import sha256_file, write_text
 from fedcore.base.lazy import pd
-from fedcore.integrity import PROVENANCE, SUMMARY, TIMING
+from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.report.collect import made, refuse_changed, summary_of
 from pipeline.report.sittings import earlier_cells

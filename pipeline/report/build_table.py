@@ -13,7 +13,7 @@ from typing import Any
 
 from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
-from fedcore.status import MEMORY
+from fedcore.execution.status import MEMORY
 from pipeline.report import agreement, captions, significance, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import (

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 from fedcore.base.errors import DataError
 from fedcore.base.files import read_object
 from fedcore.base.lazy import pd
-from fedcore.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
+from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
+from fedcore.execution.status import cause
 from fedcore.revision import commit
-from fedcore.status import cause
 from pipeline.report import agreement
 from pipeline.report.sittings import spec_hash
 from pipeline.stand_ins import ON_STAND_IN

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from fedcore.base.lazy import pd
-from fedcore.integrity import PROVENANCE
+from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.report.collect import facts

@@ -13,6 +13,8 @@ import pytest
 import torch
 
 from fedcore.base.errors import SpecError
+from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
 from fedcore.parts.aggregate import (
     PlainMean,
@@ -24,8 +26,6 @@ from fedcore.parts.aggregate import (
     weighted_sum,
 )
 from fedcore.parts.schedule import Asynchronous
-from fedcore.runner import Settings, prepare, run
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 Values = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fedcore.base.errors import SpecError
+from fedcore.execution.runner import Settings, prepare
+from fedcore.execution.simulation import simulate
 from fedcore.parts import State
-from fedcore.runner import Settings, prepare
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 SLOPES = (lambda w: w, lambda w: 10 * (w - 1))

@@ -14,9 +14,9 @@ from fedcore.base.options import keys_of
 from fedcore.base.registry import plugins
 from fedcore.cli.main import app
 from fedcore.describe import KINDS, changes, describe, listing
+from fedcore.execution.runner import Settings, prepare
+from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
-from fedcore.runner import Settings, prepare
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 from fedcore.taxonomy import as_csv, latex, table
 

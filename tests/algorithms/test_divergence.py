@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcore.integrity import CHECKPOINT
+from fedcore.execution.integrity import CHECKPOINT
+from fedcore.execution.runner import Settings, run
 from fedcore.parts import analysis
-from fedcore.runner import Settings, run
 
 Values = dict[str, Any]
 

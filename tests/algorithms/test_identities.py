@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcore.runner import run
+from fedcore.execution.runner import run
 
 Spec = dict[str, Any]
 KINDS = ("adam", "adagrad", "yogi")

@@ -13,11 +13,11 @@ from torch.nn.functional import cross_entropy
 
 from fedcore.base.errors import SpecError
 from fedcore.engines import Upload
+from fedcore.execution.runner import Result, Settings, prepare, run
+from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
 from fedcore.parts.aggregate import LearnedMixture, client_scores
 from fedcore.parts.steps import make_task
-from fedcore.runner import Result, Settings, prepare, run
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 Values = dict[str, Any]

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcore.engines import Batch, Job
+from fedcore.execution.runner import Settings, prepare
 from fedcore.parts import Run, State
 from fedcore.parts.accumulation import coefficients
 from fedcore.parts.steps import make_task, number_of_steps
-from fedcore.runner import Settings, prepare
 from fedcore.spec import parse
 
 ORACLE = json.loads((Path(__file__).parents[1] / "oracle" / "expected.json").read_text())
@@ -148,7 +148,7 @@ def by_hand_feddc(alpha: float, rounds: int) -> float:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 2.0])
 def test_feddc_by_hand(alpha: float) -> None:
-    from fedcore.runner import run
+    from fedcore.execution.runner import run
 
     training = {"rounds": 5, "local_steps": 3, "batch_size": "full", "lr": 0.05}
     spec = {

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcore import integrity
 from fedcore.base.errors import SpecError
-from fedcore.integrity import CHECKPOINT
+from fedcore.execution import integrity
+from fedcore.execution.integrity import CHECKPOINT
+from fedcore.execution.runner import Settings, run
 from fedcore.parts import analysis
-from fedcore.runner import Settings, run
 from fedcore.spec import parse
 from pipeline import codehash
 

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from fedcore.engines import Batch, BoundTerm, Job, sample_gradients
 from fedcore.engines.problem import Block, Problem
+from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.simulation import simulate
 from fedcore.models.cnn import Cnn
 from fedcore.models.linear import Linear
 from fedcore.models.lstm import Lstm
@@ -20,8 +22,6 @@ from fedcore.models.rff import RffLinear
 from fedcore.parts import Run, State, Term, analysis
 from fedcore.parts.exchange import draw, draw_mixture
 from fedcore.parts.objective import FeatureNorm, MmdToMixture, Proximal, TraceNorm, WeightNorm
-from fedcore.runner import Settings, prepare, run
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 Values = dict[str, Any]

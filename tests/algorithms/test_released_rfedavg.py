@@ -16,9 +16,9 @@ import torch
 
 from fedcore import models
 from fedcore.engines.forward import features
+from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.simulation import simulate
 from fedcore.parts import State
-from fedcore.runner import Settings, prepare, run
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 Values = dict[str, Any]

@@ -11,11 +11,11 @@ import torch
 
 from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
-from fedcore.integrity import CHECKPOINT
+from fedcore.execution.integrity import CHECKPOINT
+from fedcore.execution.runner import Result, Settings, prepare, run
+from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
 from fedcore.parts.schedule import distances
-from fedcore.runner import Result, Settings, prepare, run
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 Values = dict[str, Any]

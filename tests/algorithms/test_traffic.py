@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedcore.runner import run
+from fedcore.execution.runner import run
 
 CLIENTS, ROUNDS, FEATURES = 5, 3, 16
 VECTORS = {

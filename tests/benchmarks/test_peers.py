@@ -27,7 +27,7 @@ from protocol import Request  # noqa: E402
 from reference import Reading, clients, readings, result  # noqa: E402
 from workloads import GRID, WORKLOADS, load, weights, write  # noqa: E402
 
-from fedcore.runner import Settings, prepare  # noqa: E402
+from fedcore.execution.runner import Settings, prepare  # noqa: E402
 from fedcore.spec import parse  # noqa: E402
 
 DATA = ROOT / "tests" / "oracle" / "data"

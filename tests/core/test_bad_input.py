@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from fedcore.base.errors import FedcoreError, SpecError
-from fedcore.batch import orders
-from fedcore.runner import run
+from fedcore.execution.batch import orders
+from fedcore.execution.runner import run
 from fedcore.spec import load, parse
 
 

@@ -13,7 +13,7 @@ import pytest
 from test_every_algorithm import NAMES, specification
 
 from fedcore.base.registry import find
-from fedcore.runner import run
+from fedcore.execution.runner import run
 from pipeline import codehash
 
 Home = Callable[..., str]

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import yaml
 
-from fedcore import checkpoint
 from fedcore.base.errors import CheckpointError
 from fedcore.base.rng import Streams
-from fedcore.integrity import CHECKPOINT
-from fedcore.runner import Settings, run
+from fedcore.execution import checkpoint
+from fedcore.execution.integrity import CHECKPOINT
+from fedcore.execution.runner import Settings, run
 
 FILES = ("history.csv", "summary.json", "spec.yaml")
 STATEFUL = [
@@ -63,8 +63,8 @@ def test_command_line_gives_the_bytes_of_the_library(spec: dict[str, Any], tmp_p
 def test_batch_gives_the_bytes_of_single_runs_and_skips_finished_ones(
     spec: dict[str, Any], tmp_path: Path
 ) -> None:
-    from fedcore.batch import execute
     from fedcore.data import Source
+    from fedcore.execution.batch import execute
 
     items = [
         {"spec": {**spec, "seed": seed}, "out": str(tmp_path / f"batch{seed}"), "provenance": {"code": "1"}}

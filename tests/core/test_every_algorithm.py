@@ -9,8 +9,8 @@ import pytest
 
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
-from fedcore.integrity import CHECKPOINT
-from fedcore.runner import Settings, run
+from fedcore.execution.integrity import CHECKPOINT
+from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
 
 NAMES = sorted(plugins("algorithm"))

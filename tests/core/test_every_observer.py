@@ -12,10 +12,10 @@ import torch
 
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
+from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.simulation import simulate
 from fedcore.parts import State
 from fedcore.parts.aggregate import Fair
-from fedcore.runner import Settings, prepare, run
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 OBSERVERS = sorted(plugins("observer"))

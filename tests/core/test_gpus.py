@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from fedcore.gpus import VARIABLE, claimed
+from fedcore.execution.gpus import VARIABLE, claimed
 
 HOLD = """
 import sys
 from pathlib import Path
-from fedcore.gpus import claimed
+from fedcore.execution.gpus import claimed
 with claimed(int(sys.argv[1]), Path(sys.argv[2])) as name:
     print(name, flush=True)
     sys.stdin.readline()

@@ -10,7 +10,7 @@ import pytest
 
 from fedcore.base.errors import SpecError
 from fedcore.data import Source
-from fedcore.runner import Settings, prepare
+from fedcore.execution.runner import Settings, prepare
 from fedcore.spec import parse
 
 ROOT = Path(__file__).parents[2] / "data"

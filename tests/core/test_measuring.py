@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedcore import simulation
 from fedcore.base.errors import SpecError
-from fedcore.metrics import auc, f1
-from fedcore.runner import run
+from fedcore.execution import simulation
+from fedcore.execution.metrics import auc, f1
+from fedcore.execution.runner import run
 
 
 def scores(parameters: dict[str, Any], x: np.ndarray) -> np.ndarray:

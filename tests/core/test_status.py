@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from fedcore.cli.main import app
 from fedcore.cli.status import clock, lines
-from fedcore.status import Status, counts, seconds_left, survey
+from fedcore.execution.status import Status, counts, seconds_left, survey
 
 EXPECTED = {"code": "c0de", "spec_sha256": "5bec"}
 CLI = CliRunner()

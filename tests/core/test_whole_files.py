@@ -28,7 +28,7 @@ from fedcore.base.files import (
     write_json,
     write_text,
 )
-from fedcore.integrity import changed, check, code_of, finished, sealed, unsealed
+from fedcore.execution.integrity import changed, check, code_of, finished, sealed, unsealed
 
 SAID = {"spec_sha256": "", "code": "a" * 16}
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcore.runner import run
+from fedcore.execution.runner import run
 
 LABELS = 3
 

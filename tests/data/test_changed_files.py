@@ -16,7 +16,7 @@ from fedcore.base.registry import plugins
 from fedcore.data import Source
 from fedcore.data.datasets import npz
 from fedcore.data.readers import read_numbers, read_parquet, whole
-from fedcore.runner import Settings, run
+from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from blocks import ROOT
 
-from fedcore import runner
+from fedcore.execution import runner
 from fedcore.spec import Spec, Training, parse
 from pipeline.handbook import hooks, papers, specification
 from pipeline.handbook.found import NOTHING, found

@@ -17,7 +17,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from fedcore import runner
+from fedcore.execution import runner
 
 DEVICE = torch.device("lazy", 0)  # a kind of device that torch knows and that needs no driver
 aten = torch.ops.aten

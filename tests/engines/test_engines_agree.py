@@ -11,7 +11,7 @@ import pytest
 from engine_cases import ALGORITHMS, MODELS, specification
 
 from fedcore.engines import stacked
-from fedcore.runner import Result, run
+from fedcore.execution.runner import Result, run
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 ENGINES = ("analytic", "stacked")

@@ -12,11 +12,11 @@ import yaml
 from fedcore.base.errors import SpecError
 from fedcore.data import Source
 from fedcore.data.datasets import mobilenetv2
+from fedcore.execution.runner import load_data
 from fedcore.models import Shape
 from fedcore.models.lstm import Lstm, LstmOptions, build
 from fedcore.models.mobilenetv2_head import MobileNetOptions
 from fedcore.models.mobilenetv2_head import build as mobilenet
-from fedcore.runner import load_data
 from fedcore.spec import parse
 from pipeline.papers import catalogue_of
 

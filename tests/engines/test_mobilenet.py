@@ -12,9 +12,9 @@ import torch
 from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
 from fedcore.engines.problem import Block, Problem
+from fedcore.execution.runner import Settings, prepare, run
 from fedcore.models import Shape, start
 from fedcore.models.mobilenetv2_head import MobileNetOptions, MobileNetV2, build
-from fedcore.runner import Settings, prepare, run
 from fedcore.spec import parse
 
 SHAPE = Shape((3, 32, 32), 10)

@@ -11,10 +11,10 @@ from torch import nn
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import functional
+from fedcore.execution.runner import run
 from fedcore.models import Shape
 from fedcore.models.cnn import Cnn
 from fedcore.models.lstm import Lstm, LstmOptions, build
-from fedcore.runner import run
 
 RNG = np.random.default_rng(0)
 

@@ -9,9 +9,9 @@ import torch
 from engine_cases import ALGORITHMS, specification
 
 from fedcore.engines import Batch, BoundTerm, Job
+from fedcore.execution.runner import Settings, prepare
+from fedcore.execution.simulation import simulate
 from fedcore.parts import State
-from fedcore.runner import Settings, prepare
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 

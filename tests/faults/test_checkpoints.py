@@ -14,11 +14,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from fedcore import batch, checkpoint
 from fedcore.base.errors import DamagedCheckpoint
 from fedcore.data import Source
-from fedcore.integrity import CHECKPOINT
-from fedcore.runner import Settings, run
+from fedcore.execution import batch, checkpoint
+from fedcore.execution.integrity import CHECKPOINT
+from fedcore.execution.runner import Settings, run
 
 Arrays = dict[str, NDArray[Any]]
 FILES = ("spec.yaml", "history.csv", "summary.json")

@@ -23,7 +23,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from fedcore import batch, integrity, runner
 from fedcore.base import errors
 from fedcore.base.errors import DataError, FedcoreError, SpecError
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
@@ -32,12 +31,13 @@ from fedcore.cli.main import app
 from fedcore.cli.status import lines, view
 from fedcore.data import Partition, Source
 from fedcore.data.download.fetch import demo_file
-from fedcore.integrity import changed, check, finished, sealed
+from fedcore.execution import batch, integrity, runner
+from fedcore.execution.integrity import changed, check, finished, sealed
+from fedcore.execution.runner import Settings, run
+from fedcore.execution.status import survey
 from fedcore.partitions.file import load as load_partition
 from fedcore.partitions.file import save as save_partition
-from fedcore.runner import Settings, run
 from fedcore.spec import parse
-from fedcore.status import survey
 from pipeline.report.collect import facts
 from pipeline.site.words import read_object
 

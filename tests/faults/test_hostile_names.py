@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
-from fedcore import batch
 from fedcore.base.errors import DataError, FedcoreError, plain
 from fedcore.cli.main import main
 from fedcore.cli.status import view
 from fedcore.data import Source
 from fedcore.data.download import Declaration, Edition, File, fetch
+from fedcore.execution import batch
 from pipeline.workflow import Workflow
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +120,7 @@ def test_hostile_files_are_shown_as_escapes(
 def test_the_live_view_shows_hostile_names_as_escapes(place: Path) -> None:
     from rich.console import Console
 
-    from fedcore.status import survey
+    from fedcore.execution.status import survey
 
     console = Console(width=300, record=True, file=io.StringIO())
     console.print(view(survey(place / "results")))

@@ -14,8 +14,8 @@ import yaml
 from typer.testing import CliRunner
 
 from fedcore.cli.main import app
-from fedcore.integrity import changed, check, sealed, unsealed
-from fedcore.runner import Settings, run
+from fedcore.execution.integrity import changed, check, sealed, unsealed
+from fedcore.execution.runner import Settings, run
 
 SPEC = {
     "data": {"name": "quadratics"},

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcore import batch, checkpoint
 from fedcore.base import errors
 from fedcore.base.files import atomic, exclusive
 from fedcore.data import Source
 from fedcore.engines import choose as engines
-from fedcore.integrity import CHECKPOINT, changed
-from fedcore.runner import Settings
+from fedcore.execution import batch, checkpoint
+from fedcore.execution.integrity import CHECKPOINT, changed
+from fedcore.execution.runner import Settings
 
 FILES = ("spec.yaml", "history.csv", "summary.json")
 ALL = (*FILES, "timing.json", "provenance.json")

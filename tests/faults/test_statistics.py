@@ -21,9 +21,9 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import canonical_json
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Rows, Source
+from fedcore.execution.runner import Settings, load_data
+from fedcore.execution.runner import run as execute
 from fedcore.partitions import build as partitioning
-from fedcore.runner import Settings, load_data
-from fedcore.runner import run as execute
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from fedcore import gpus, warm
+from fedcore import warm
 from fedcore.base.errors import FedcoreError
+from fedcore.execution import gpus
 from fedcore.warm import client
 
 STRANGER = 65432

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, FedcoreError, SpecError
 from fedcore.base.files import sha256_file
-from fedcore.batch import orders
 from fedcore.cli.prove import _option
 from fedcore.data import Dataset, Rows
-from fedcore.integrity import check, sealed
+from fedcore.execution.batch import orders
+from fedcore.execution.integrity import check, sealed
+from fedcore.execution.status import survey
 from fedcore.partitions import file
 from fedcore.spec import load, parse
-from fedcore.status import survey
 from pipeline import params
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.params import configuration, overlay

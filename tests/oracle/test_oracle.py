@@ -12,7 +12,7 @@ import pytest
 import yaml
 from cases import ALGORITHMS, at, expected, names, probed, specification, write_mlp
 
-from fedcore.runner import Result, run
+from fedcore.execution.runner import Result, run
 
 CASES = names(*ALGORITHMS)
 

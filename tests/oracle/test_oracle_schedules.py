@@ -12,10 +12,10 @@ import pytest
 from cases import CLIENTS, HERE, Case, Section, at, expected, names, server, specification
 from numpy.typing import NDArray
 
+from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.simulation import simulate
 from fedcore.parts import State, analysis
 from fedcore.parts.aggregate import project_simplex, staleness_weight
-from fedcore.runner import Settings, prepare, run
-from fedcore.simulation import simulate
 from fedcore.spec import parse
 
 Vector = NDArray[np.floating]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import expected
 
-from fedcore.runner import run
+from fedcore.execution.runner import run
 
 Q = expected()["Q"]
 SERVERS = {

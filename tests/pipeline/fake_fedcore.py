@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from fedcore.base.files import sha256_file
-from fedcore.integrity import finished, sealed
+from fedcore.execution.integrity import finished, sealed
 
 
 def canonical(value):

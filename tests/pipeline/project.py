@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
-from fedcore.integrity import SEAL, sealed
+from fedcore.execution.integrity import SEAL, sealed
 
 HOME = Path(__file__).parents[2]
 SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles")

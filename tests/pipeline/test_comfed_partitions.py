@@ -11,8 +11,8 @@ from pretended import catalogue, finish
 
 from fedcore.base.registry import find
 from fedcore.data import Dataset, Rows, Source
+from fedcore.execution.runner import load_data
 from fedcore.partitions.build import make
-from fedcore.runner import load_data
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.fidelity import reference

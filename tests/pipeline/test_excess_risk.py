@@ -12,8 +12,8 @@ from pretended import catalogue, drawn, finish
 from project import seal
 
 from fedcore.base.errors import DataError
-from fedcore.runner import Settings
-from fedcore.runner import run as train
+from fedcore.execution.runner import Settings
+from fedcore.execution.runner import run as train
 from pipeline.papers.fedavgr.risk import terms_of
 
 

@@ -17,8 +17,8 @@ import pytest
 import yaml
 from project import HOME, Project, contents, same
 
-from fedcore.integrity import check
-from fedcore.status import cause
+from fedcore.execution.integrity import check
+from fedcore.execution.status import cause
 
 Record = Callable[[str, int], None]
 TARGET = "reports/rfedavg/table3.csv"

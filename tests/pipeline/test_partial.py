@@ -19,8 +19,8 @@ from pretended import catalogue, finish
 from project import parameters
 
 from fedcore.base.errors import DataError
-from fedcore.progress import RECORD, lost, tracked
-from fedcore.status import cause
+from fedcore.execution.progress import RECORD, lost, tracked
+from fedcore.execution.status import cause
 from fedcore.warm import client
 from pipeline.report import partial
 from pipeline.site import build as building

@@ -199,7 +199,7 @@ def test_a_hash_holds_its_own_plug_ins_and_no_others() -> None:
     assert "fedcore.parts.objective" not in reached
     assert "fedcore.algorithms.scaffold" not in reached
     assert not any(name.startswith("pipeline") for name in reached)
-    assert "fedcore.runner" not in modules(*codehash.PARTITION)
+    assert "fedcore.execution.runner" not in modules(*codehash.PARTITION)
     assert "pipeline.report.figures" not in modules("pipeline.report.build_table")
 
 

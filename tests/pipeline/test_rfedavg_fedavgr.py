@@ -13,7 +13,7 @@ import pytest
 from pretended import CLIENTS, MODEL, catalogue, drawn, finish
 from project import seal
 
-from fedcore.integrity import sealed
+from fedcore.execution.integrity import sealed
 from pipeline.papers import published
 from pipeline.papers.fedavgr.figures import farthest, principal
 from pipeline.papers.fedavgr.tables import without

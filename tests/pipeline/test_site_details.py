@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fedcore.base.registry import plugins
 from fedcore.cli.status import view
-from fedcore.status import Status
+from fedcore.execution.status import Status
 from pipeline.papers import build_catalogue
 from pipeline.report import style
 from pipeline.site import charts

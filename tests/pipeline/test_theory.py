@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from pretended import catalogue
 
-from fedcore.runner import Settings
-from fedcore.runner import run as train
+from fedcore.execution.runner import Settings
+from fedcore.execution.runner import run as train
 from pipeline.papers.rfedavg.theory import (
     OBJECTIVES,
     clients_of,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from project import HOME, parameters
 
-from fedcore import runner
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
+from fedcore.execution import runner
+from fedcore.execution.simulation import simulate, train
 from fedcore.parts import State, select
-from fedcore.simulation import simulate, train
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue, catalogue_of

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore import checkpoint, metrics, models
+from fedcore import models
 from fedcore.base import __version__, core_yaml
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError
 from fedcore.base.files import (
@@ -43,14 +43,15 @@ from fedcore.data import Dataset, Partition, Source
 from fedcore.data.standardise import standardise_by_client
 from fedcore.engines import choose, fixed
 from fedcore.engines import problem as problems
-from fedcore.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
-from fedcore.metrics import by_client
+from fedcore.execution import checkpoint, metrics
+from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
+from fedcore.execution.metrics import by_client
+from fedcore.execution.simulation import diverged, simulate
 from fedcore.partitions import build as partitioning
 from fedcore.parts import Run, State
 from fedcore.parts.divergence import Divergence
 from fedcore.processor import processor
 from fedcore.revision import commit
-from fedcore.simulation import diverged, simulate
 from fedcore.spec import Spec, parse
 from fedcore.watchdog import watched
 

@@ -16,9 +16,9 @@ from fedcore.base.errors import CheckpointError, FedcoreError, SpecError, say
 from fedcore.base.files import exclusive, read_json, write_text
 from fedcore.base.options import shown
 from fedcore.data import Source
-from fedcore.integrity import CHECKPOINT, finished
-from fedcore.progress import RECORD, repeat, tracked
-from fedcore.runner import Settings, run
+from fedcore.execution.integrity import CHECKPOINT, finished
+from fedcore.execution.progress import RECORD, repeat, tracked
+from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
 
 ITEM: dict[str, tuple[type, ...]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Upload
-from fedcore.metrics import finite, measure
+from fedcore.execution.metrics import finite, measure
 from fedcore.parts import Plan, Run, State, Traffic
 from fedcore.parts.steps import make_task
 

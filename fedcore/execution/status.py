@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedcore.base.files import read_object
-from fedcore.integrity import CHECKPOINT, PROVENANCE, SUMMARY, TIMING, below
-from fedcore.progress import RECORD
+from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SUMMARY, TIMING, below
+from fedcore.execution.progress import RECORD
 
 State = Literal["done", "diverged", "running", "waiting", "failed", "interrupted", "stale"]
 STATES: tuple[State, ...] = ("done", "diverged", "running", "waiting", "failed", "interrupted", "stale")

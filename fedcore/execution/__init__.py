@@ -1,0 +1,1 @@
+"""Runs: one, several in a process, and what is kept of them."""
