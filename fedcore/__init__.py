@@ -17,7 +17,8 @@ if sys.platform == "win32":
     )
 
 if TYPE_CHECKING:
-    from fedcore.execution.runner import Result, run
+    from fedcore.execution.results import Result
+    from fedcore.execution.runner import run
 
 __all__ = ["Result", "run"]
 

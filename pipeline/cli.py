@@ -12,7 +12,7 @@ import yaml
 
 from fedcore.base.errors import FedcoreError, say
 from fedcore.base.files import write_text
-from fedcore.revision import commit
+from fedcore.execution.machine import commit
 from pipeline import audit as auditing
 from pipeline.adopt import apply, forget, inspect
 from pipeline.chosen import chosen as choice

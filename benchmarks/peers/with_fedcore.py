@@ -7,7 +7,8 @@ from protocol import Clock, Request, answer, request
 from workloads import weights
 
 from fedcore.base import __version__
-from fedcore.execution.runner import Settings, parameters, prepare
+from fedcore.execution.results import parameters
+from fedcore.execution.runner import Settings, prepare
 from fedcore.execution.simulation import simulate
 from fedcore.parts import State
 from fedcore.spec import parse

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
-import platform
 import re
-import statistics
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedcore import models
-from fedcore.base import __version__, core_yaml
+from fedcore.base import core_yaml
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError
-from fedcore.base.files import (
-    atomic,
-    canonical_json,
-    read_object,
-    sha256_file,
-    sha256_text,
-    stamps,
-    write_json,
-    write_text,
-)
+from fedcore.base.files import canonical_json, read_object, sha256_text, stamps
 from fedcore.base.lazy import torch
 from fedcore.base.options import differences, shown, validate
 from fedcore.base.registry import find
@@ -44,42 +27,17 @@ from fedcore.data.standardise import standardise_by_client
 from fedcore.engines import choose, fixed
 from fedcore.engines import problem as problems
 from fedcore.execution import checkpoint, metrics
-from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, sealed, unsealed
+from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC
+from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
-from fedcore.execution.simulation import diverged, simulate
+from fedcore.execution.results import Result, parameters, summarise, timing_of, write
+from fedcore.execution.simulation import simulate
 from fedcore.partitions import build as partitioning
 from fedcore.parts import Run, State
 from fedcore.parts.divergence import Divergence
-from fedcore.processor import processor
-from fedcore.revision import commit
 from fedcore.spec import Spec, parse
-from fedcore.watchdog import watched
 
-MOST_THREADS = 1024
 Progress = Callable[[int, int, Mapping[str, float]], None]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run gives.
-
-    Attributes:
-        history: one row a measured round, round 0 being the initial model.
-        summary: what summary.json holds.
-        parameters: the final model's arrays (and fixed buffers) by name.
-        clients: one row a client at the end, where ``evaluation.clients`` asks for it, else empty.
-        tables: rows of the algorithm's and observers' own tables, by name.
-        arrays: the observers' own arrays, by the name of their file.
-        timing: seconds, machine and versions; never part of a comparison.
-    """
-
-    history: list[dict[str, float]]
-    summary: dict[str, Any]
-    parameters: dict[str, NDArray[np.floating]]
-    clients: list[dict[str, float]]
-    tables: dict[str, list[dict[str, float]]]
-    arrays: dict[str, dict[str, NDArray[np.generic]]]
-    timing: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -138,7 +96,7 @@ def run(
     spec = spec if isinstance(spec, Spec) else parse(spec)
     settings = settings or Settings()
     folder = None if out is None else Path(out)
-    with _threads(settings.threads), watched(settings.stall_seconds) as alive:
+    with limited_threads(settings.threads), watched(settings.stall_seconds) as alive:
         began = time.perf_counter()
         if folder and os.path.lexists(folder) and not folder.is_dir():
             raise DataError(f"{folder}: cannot be a folder (something else is there)")
@@ -155,7 +113,7 @@ def run(
             if folder and time.perf_counter() - saved >= settings.checkpoint_seconds:
                 checkpoint.save(folder / CHECKPOINT, state, identity)
                 saved = time.perf_counter()
-        timing = _timing(made, began, rounds)
+        timing = timing_of(made, began, rounds)
         clients = by_client(made, state) if spec.evaluation.clients else []
         if unscored := sum(math.isnan(row["test_accuracy"]) for row in clients):
             notes["clients_without_score"] = unscored
@@ -165,7 +123,7 @@ def run(
         arrays = {name: own for part in parts for name, own in part.arrays(state).items()}
         result = Result(state.history, summary, parameters(made, state), clients, tables, arrays, timing)
     if folder:
-        write(folder, spec, result, settings)
+        write(folder, spec, result, settings.save_model, settings.provenance or {})
     return result
 
 
@@ -175,7 +133,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     Returns:
         The run, its identity (what a checkpoint must match), and notes for the summary.
     """
-    device = _device(settings.device)
+    device = usable_device(settings.device)
     streams = Streams(spec.seed)
     dataset, data_hash = load_data(canonical_json(spec.data), settings.source)
     partition = _partition(spec, settings, dataset, data_hash)
@@ -226,63 +184,6 @@ def _loaded(section: str, source: Source, files: Hashable) -> tuple[Dataset, str
     return dataset, dataset.sha256()
 
 
-def summarise(made: Run, state: State, identity: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
-    """Return what summary.json holds: equal bytes for equal runs."""
-    last = state.history[-1]
-    ended = not diverged(state) and all(math.isfinite(last[key]) for key in ("test_loss", "test_accuracy"))
-    best = max(state.history, key=lambda row: (_finite(row["test_accuracy"], -1.0), -row["round"]))
-    problem = made.problem
-    return {
-        "status": "completed" if ended else "diverged",
-        "final": _measured(last) if ended else None,
-        "best": {"round": best["round"], "test_accuracy": _or_none(best["test_accuracy"])},
-        "rounds": state.round,
-        "parameters": problem.start.numel(),
-        "bytes_down": state.bytes_down,
-        "bytes_up": state.bytes_up,
-        "spec_sha256": made.spec.sha256(),
-        "data_sha256": identity["data_sha256"],
-        "partition_sha256": identity["partition_sha256"],
-        "clients": len(problem.clients),
-        "samples": len(problem.train),
-        "test_samples": len(problem.test),
-        "empty_clients": [client for client, size in enumerate(problem.sizes) if not size],
-        "variant": made.spec.variant,
-        **notes,
-    }
-
-
-def parameters(made: Run, state: State) -> dict[str, NDArray[np.floating]]:
-    """Return the final model's arrays and buffers by name (of the first group, where there are several)."""
-    arrays = made.problem.model.trainable.arrays(state.model)
-    return arrays | {name: tensor.cpu().numpy() for name, tensor in made.problem.buffers.items()}
-
-
-def write(folder: Path, spec: Spec, result: Result, settings: Settings) -> None:
-    """Write a finished run's files; summary.json comes last but provenance, so that it marks the end."""
-    if settings.save_model:
-        with atomic(folder / "model.npz") as handle:
-            np.savez(handle, **result.parameters)  # type: ignore[arg-type]
-    write_text(folder / "spec.yaml", core_yaml.written(spec.resolved()))
-    tables = {"history": result.history, "clients": result.clients, **result.tables}
-    written = [f"{name}.csv" for name, rows in tables.items() if rows]
-    for name in written:
-        write_text(folder / name, rows_csv(tables[name.removesuffix(".csv")]))
-    for name, arrays in result.arrays.items():
-        with atomic(folder / f"{name}.npz") as handle:
-            np.savez_compressed(handle, **arrays)  # type: ignore[arg-type]
-        written.append(f"{name}.npz")
-    write_json(folder / "timing.json", sealed(result.timing))
-    write_json(folder / "summary.json", result.summary)
-    model = ("model.npz",) if settings.save_model else ()
-    files = {name: sha256_file(folder / name) for name in ("spec.yaml", *written, "summary.json", *model)}
-    for name in _listed(folder) - set(files):
-        (folder / name).unlink(missing_ok=True)
-    given = dict(settings.provenance or {})
-    write_json(folder / "provenance.json", sealed({**given, "spec_sha256": spec.sha256(), "files": files}))
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-
-
 def _refuse_another_result(folder: Path, spec: Spec) -> None:
     """Refuse to write over the finished result of another specification, and say where the two differ."""
     if not (folder / PROVENANCE).is_file():
@@ -299,27 +200,6 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
         what = f"of another specification: {first[0]} is {shown(first[1])} there, {shown(first[2])} here"
         what += f" (and {len(more)} more)" if more else ""
     raise SpecError(f"{folder}: holds a result {what}; take another folder, or --force to replace it")
-
-
-def _listed(folder: Path) -> set[str]:
-    """Return the tables and arrays that a result here lists; nothing that is not in this very folder."""
-    try:
-        files = set(unsealed(read_object(folder / PROVENANCE))["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
-    names = {name for name in files if isinstance(name, str) and name.endswith((".csv", ".npz"))}
-    return {name for name in names if Path(name).name == name and (folder / name).is_file()}
-
-
-def rows_csv(rows: list[dict[str, float]]) -> str:
-    """Return rows as CSV text; numbers in the shortest form that reads back equal, NaN as empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    columns = list(rows[0])
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(["" if _is_nan(row[key]) else row[key] for key in columns])
-    return text.getvalue()
 
 
 def _first_state(made: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:
@@ -371,65 +251,3 @@ def _standardised(dataset: Dataset, partition: Partition) -> Dataset:
 
 def _dtype(spec: Spec) -> torch.dtype:
     return torch.float64 if spec.dtype == "float64" else torch.float32
-
-
-def _device(name: str) -> torch.device:
-    if name not in {"auto", "cpu", "cuda"}:
-        raise SpecError(f"device: got {name!r}, expected auto, cpu or cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise SpecError("device: 'cuda' asked for, but this machine has no usable GPU; use cpu or auto")
-    if name == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    torch.backends.cudnn.allow_tf32 = False  # else convolutions keep 10 bits of float32's 23
-    torch.backends.cudnn.deterministic = True
-    return torch.device("cuda")
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Compute with ``count`` threads and restore the former number afterwards."""
-    if not 1 <= count <= MOST_THREADS:
-        raise SpecError(f"threads: got {shown(count)}, expected 1 to {MOST_THREADS}")
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _timing(made: Run, began: float, rounds: list[float]) -> dict[str, Any]:
-    """Return what timing.json holds; a round's median leaves measuring out, and is null without a round."""
-    return {
-        "seconds": round(time.perf_counter() - began, 3),
-        "median_round_seconds": round(statistics.median(rounds), 6) if rounds else None,
-        "rounds_in_this_process": len(rounds),
-        "engine": made.engine.name,
-        "device": made.problem.start.device.type,
-        "threads": torch.get_num_threads(),
-        "machine": platform.machine(),
-        "processor": processor(),
-        "processors": os.cpu_count(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "fedcore": __version__,
-        "commit": commit(),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-
-
-def _measured(row: Mapping[str, float]) -> dict[str, float | None]:
-    return {key: _or_none(row[key]) for key in row if key.startswith(metrics.MEASURED)}
-
-
-def _finite(value: float, other: float) -> float:
-    return value if math.isfinite(value) else other
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _is_nan(value: float) -> bool:
-    return isinstance(value, float) and math.isnan(value)

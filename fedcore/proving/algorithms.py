@@ -17,7 +17,8 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
 from fedcore.engines import Upload
-from fedcore.execution.runner import Result, Settings, prepare, run
+from fedcore.execution.results import Result
+from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Part, Plan, State, cargo
 from fedcore.parts import Run as Known

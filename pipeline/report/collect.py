@@ -14,8 +14,8 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import read_object
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
+from fedcore.execution.machine import commit
 from fedcore.execution.status import cause
-from fedcore.revision import commit
 from pipeline.report import agreement
 from pipeline.report.sittings import spec_hash
 from pipeline.stand_ins import ON_STAND_IN

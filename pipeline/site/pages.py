@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from fedcore.base.lazy import jinja2
-from fedcore.revision import commit
+from fedcore.execution.machine import commit
 from pipeline.report import captions, style
 from pipeline.site import fidelity_page, paper_page, partitions, run_page
 from pipeline.site.survey import MEANING, Evidence, Shown, Survey

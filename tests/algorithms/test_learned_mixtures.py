@@ -13,7 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from fedcore.base.errors import SpecError
 from fedcore.engines import Upload
-from fedcore.execution.runner import Result, Settings, prepare, run
+from fedcore.execution.results import Result
+from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
 from fedcore.parts.aggregate import LearnedMixture, client_scores

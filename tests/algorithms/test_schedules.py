@@ -12,7 +12,8 @@ import torch
 from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
 from fedcore.execution.integrity import CHECKPOINT
-from fedcore.execution.runner import Result, Settings, prepare, run
+from fedcore.execution.results import Result
+from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
 from fedcore.parts.schedule import distances

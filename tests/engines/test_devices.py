@@ -14,7 +14,8 @@ import torch
 from engine_cases import ALGORITHMS, MODELS, specification
 from pretended_gpu import DEVICE, pretended
 
-from fedcore.execution.runner import Result, Settings, run
+from fedcore.execution.results import Result
+from fedcore.execution.runner import Settings, run
 
 TOLERANCE = {"float64": 1e-8, "float32": 1e-3}
 LONG = {"centralised", "dl_opt", "radfed", "radfed_a", "radfed_i"}

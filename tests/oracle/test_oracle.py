@@ -12,7 +12,8 @@ import pytest
 import yaml
 from cases import ALGORITHMS, at, expected, names, probed, specification, write_mlp
 
-from fedcore.execution.runner import Result, run
+from fedcore.execution.results import Result
+from fedcore.execution.runner import run
 
 CASES = names(*ALGORITHMS)
 

@@ -10,7 +10,7 @@ from project import HOME
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import canonical_json, sha256_text
-from fedcore.revision import commit
+from fedcore.execution.machine import commit
 from pipeline.catalogue import Catalogue
 from pipeline.explain import cell_facts, text
 from pipeline.papers import catalogue_of

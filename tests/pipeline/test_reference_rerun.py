@@ -16,7 +16,7 @@ import yaml
 from project import HOME
 
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
-from fedcore.processor import processor
+from fedcore.execution.machine import processor
 from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.papers import catalogue_of
 from pipeline.targets import PlannedRun

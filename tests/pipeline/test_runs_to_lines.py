@@ -16,7 +16,7 @@ from project import seal, seal_partition
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text, write_json
 from fedcore.execution.integrity import sealed
-from fedcore.revision import commit
+from fedcore.execution.machine import commit
 from pipeline.report import collect
 from pipeline.report.agreement import Agreement, interval, ordering, summary, within_interval, within_margin
 from pipeline.report.build_table import Table, tidy

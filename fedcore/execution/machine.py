@@ -1,0 +1,109 @@
+"""The machine at hand: processor, device, threads, the commit of its code, and the end of a stuck process."""
+
+from __future__ import annotations
+
+import faulthandler
+import platform
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import torch
+from fedcore.base.options import shown
+
+CPUINFO = Path("/proc/cpuinfo")
+KEYS = ("vendor_id", "cpu family", "model")
+HOME = Path(__file__).parents[2]
+LENGTH = 10
+STANDARD_ERROR = 2
+MOST_THREADS = 1024
+
+
+def processor(cpuinfo: Path = CPUINFO) -> str:
+    """Return vendor, family and model of the first processor, or the architecture where they aren't told."""
+    try:
+        block = cpuinfo.read_text("utf-8").split("\n\n", 1)[0]
+    except OSError:
+        block = ""
+    pairs = (line.partition(":") for line in block.splitlines())
+    told = {key.strip(): value.strip() for key, _, value in pairs}
+    if all(told.get(key) for key in KEYS):
+        return " ".join(told[key] for key in KEYS)
+    return platform.processor() or platform.machine()
+
+
+@cache
+def commit(home: Path = HOME) -> str:
+    """Return the short hash of a working tree's commit, with ``+`` where tracked code was changed since.
+
+    Empty where there is no git, or where ``home`` is not the top of a working tree.
+    """
+    top = _git(home, "rev-parse", "--show-toplevel")
+    head = _git(home, "rev-parse", f"--short={LENGTH}", "HEAD")
+    if not top or not head or Path(top).resolve() != home.resolve():
+        return ""
+    changed = _git(home, "status", "--porcelain", "--untracked-files=no")
+    return head + ("+" if changed else "")
+
+
+def _git(home: Path, *arguments: str) -> str:
+    """Return what git says, or nothing where it refuses or is not there."""
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", *arguments], cwd=home, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+@contextmanager
+def watched(seconds: float) -> Iterator[Callable[[], None]]:
+    """Yield a function to call at each sign of progress; without one for so long, the process ends.
+
+    It ends with exit code 1, whatever it is stuck in, and leaves "Timeout" and where it was stuck on
+    standard error. Finished files and the last checkpoint stay as they are.
+
+    Args:
+        seconds: the longest time between two signs; 0 for any.
+    """
+
+    def alive() -> None:
+        if seconds:
+            faulthandler.dump_traceback_later(seconds, exit=True, file=STANDARD_ERROR)
+
+    alive()
+    try:
+        yield alive
+    finally:
+        if seconds:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def usable_device(name: str) -> torch.device:
+    """Return the device of a name: cpu, cuda, or auto for a GPU where there is one."""
+    if name not in {"auto", "cpu", "cuda"}:
+        raise SpecError(f"device: got {name!r}, expected auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise SpecError("device: 'cuda' asked for, but this machine has no usable GPU; use cpu or auto")
+    if name == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    torch.backends.cudnn.allow_tf32 = False  # else convolutions keep 10 bits of float32's 23
+    torch.backends.cudnn.deterministic = True
+    return torch.device("cuda")
+
+
+@contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """Compute with ``count`` threads and restore the former number afterwards."""
+    if not 1 <= count <= MOST_THREADS:
+        raise SpecError(f"threads: got {shown(count)}, expected 1 to {MOST_THREADS}")
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

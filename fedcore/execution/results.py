@@ -1,0 +1,167 @@
+"""What a run gives, and its files: history.csv, summary.json, timing.json [, model.npz]."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import platform
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.base import __version__, core_yaml
+from fedcore.base.files import atomic, read_object, sha256_file, write_json, write_text
+from fedcore.base.lazy import torch
+from fedcore.execution import metrics
+from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, sealed, unsealed
+from fedcore.execution.machine import commit, processor
+from fedcore.execution.simulation import diverged
+from fedcore.parts import Run, State
+from fedcore.spec import Spec
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives.
+
+    Attributes:
+        history: one row a measured round, round 0 being the initial model.
+        summary: what summary.json holds.
+        parameters: the final model's arrays (and fixed buffers) by name.
+        clients: one row a client at the end, where ``evaluation.clients`` asks for it, else empty.
+        tables: rows of the algorithm's and observers' own tables, by name.
+        arrays: the observers' own arrays, by the name of their file.
+        timing: seconds, machine and versions; never part of a comparison.
+    """
+
+    history: list[dict[str, float]]
+    summary: dict[str, Any]
+    parameters: dict[str, NDArray[np.floating]]
+    clients: list[dict[str, float]]
+    tables: dict[str, list[dict[str, float]]]
+    arrays: dict[str, dict[str, NDArray[np.generic]]]
+    timing: dict[str, Any]
+
+
+def summarise(made: Run, state: State, identity: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
+    """Return what summary.json holds: equal bytes for equal runs."""
+    last = state.history[-1]
+    ended = not diverged(state) and all(math.isfinite(last[key]) for key in ("test_loss", "test_accuracy"))
+    best = max(state.history, key=lambda row: (_finite(row["test_accuracy"], -1.0), -row["round"]))
+    problem = made.problem
+    return {
+        "status": "completed" if ended else "diverged",
+        "final": _measured(last) if ended else None,
+        "best": {"round": best["round"], "test_accuracy": _or_none(best["test_accuracy"])},
+        "rounds": state.round,
+        "parameters": problem.start.numel(),
+        "bytes_down": state.bytes_down,
+        "bytes_up": state.bytes_up,
+        "spec_sha256": made.spec.sha256(),
+        "data_sha256": identity["data_sha256"],
+        "partition_sha256": identity["partition_sha256"],
+        "clients": len(problem.clients),
+        "samples": len(problem.train),
+        "test_samples": len(problem.test),
+        "empty_clients": [client for client, size in enumerate(problem.sizes) if not size],
+        "variant": made.spec.variant,
+        **notes,
+    }
+
+
+def parameters(made: Run, state: State) -> dict[str, NDArray[np.floating]]:
+    """Return the final model's arrays and buffers by name (of the first group, where there are several)."""
+    arrays = made.problem.model.trainable.arrays(state.model)
+    return arrays | {name: tensor.cpu().numpy() for name, tensor in made.problem.buffers.items()}
+
+
+def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance: Mapping[str, Any]) -> None:
+    """Write a finished run's files; summary.json comes last but provenance, so that it marks the end."""
+    if save_model:
+        with atomic(folder / "model.npz") as handle:
+            np.savez(handle, **result.parameters)  # type: ignore[arg-type]
+    write_text(folder / "spec.yaml", core_yaml.written(spec.resolved()))
+    tables = {"history": result.history, "clients": result.clients, **result.tables}
+    written = [f"{name}.csv" for name, rows in tables.items() if rows]
+    for name in written:
+        write_text(folder / name, rows_csv(tables[name.removesuffix(".csv")]))
+    for name, arrays in result.arrays.items():
+        with atomic(folder / f"{name}.npz") as handle:
+            np.savez_compressed(handle, **arrays)  # type: ignore[arg-type]
+        written.append(f"{name}.npz")
+    write_json(folder / "timing.json", sealed(result.timing))
+    write_json(folder / "summary.json", result.summary)
+    model = ("model.npz",) if save_model else ()
+    files = {name: sha256_file(folder / name) for name in ("spec.yaml", *written, "summary.json", *model)}
+    for name in _listed(folder) - set(files):
+        (folder / name).unlink(missing_ok=True)
+    write_json(
+        folder / "provenance.json", sealed({**provenance, "spec_sha256": spec.sha256(), "files": files})
+    )
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _listed(folder: Path) -> set[str]:
+    """Return the tables and arrays that a result here lists; nothing that is not in this very folder."""
+    try:
+        files = set(unsealed(read_object(folder / PROVENANCE))["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    names = {name for name in files if isinstance(name, str) and name.endswith((".csv", ".npz"))}
+    return {name for name in names if Path(name).name == name and (folder / name).is_file()}
+
+
+def rows_csv(rows: list[dict[str, float]]) -> str:
+    """Return rows as CSV text; numbers in the shortest form that reads back equal, NaN as empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = list(rows[0])
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(["" if _is_nan(row[key]) else row[key] for key in columns])
+    return text.getvalue()
+
+
+def timing_of(made: Run, began: float, rounds: list[float]) -> dict[str, Any]:
+    """Return what timing.json holds; a round's median leaves measuring out, and is null without a round."""
+    return {
+        "seconds": round(time.perf_counter() - began, 3),
+        "median_round_seconds": round(statistics.median(rounds), 6) if rounds else None,
+        "rounds_in_this_process": len(rounds),
+        "engine": made.engine.name,
+        "device": made.problem.start.device.type,
+        "threads": torch.get_num_threads(),
+        "machine": platform.machine(),
+        "processor": processor(),
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "fedcore": __version__,
+        "commit": commit(),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _measured(row: Mapping[str, float]) -> dict[str, float | None]:
+    return {key: _or_none(row[key]) for key in row if key.startswith(metrics.MEASURED)}
+
+
+def _finite(value: float, other: float) -> float:
+    return value if math.isfinite(value) else other
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _is_nan(value: float) -> bool:
+    return isinstance(value, float) and math.isnan(value)
