@@ -40,7 +40,7 @@ WARM_SECONDS = 3.0
 SAYS = """
 import atexit, os, sys, time
 
-if "fedcore.warm.server" in sys.orig_argv:
+if "fedcore.cli.serve" in sys.orig_argv:
     leave = os._exit
 
     def say(code=None):

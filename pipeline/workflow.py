@@ -22,10 +22,10 @@ from typing import Any, TypeVar, cast
 import yaml
 from snakemake_interface_storage_plugins.io import Mtime
 
-from fedcore import warm
 from fedcore.base import core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.base.files import canonical_json, write_text
+from fedcore.execution import forkserver
 from pipeline import metrics
 from pipeline.adopt import Decision, apply, inspect, unrecorded
 from pipeline.catalogue import weights
@@ -162,8 +162,8 @@ class Workflow:
 
     @staticmethod
     def share_process() -> None:
-        """Let the jobs share one process that has imported torch; see ``fedcore.warm``."""
-        warm.share()
+        """Let the jobs share one process that has imported torch; see ``fedcore.execution.forkserver``."""
+        forkserver.share()
 
     def schedule_on_events(self) -> None:
         """Let Snakemake look for ready jobs when a job ends, and at no other time.

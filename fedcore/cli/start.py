@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from fedcore.warm.client import delegate
+from fedcore.execution.forkserver import delegate
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from fedcore.base.lazy import torch
-from fedcore.warm import private
+from fedcore.execution.forkserver import private
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 PERCENT_A_SLOT = 5

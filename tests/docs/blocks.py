@@ -32,7 +32,7 @@ from markdown_it import MarkdownIt
 from typer.main import get_command
 
 from fedcore.cli.main import app as fedcore
-from fedcore.warm import VARIABLE, place
+from fedcore.execution.forkserver import VARIABLE, place
 from pipeline.cli import app as pipeline
 from pipeline.params import overlay
 

@@ -17,10 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from fedcore import warm
 from fedcore.base.errors import FedcoreError
-from fedcore.execution import gpus
-from fedcore.warm import client
+from fedcore.execution import forkserver, gpus
 
 STRANGER = 65432
 ORDER = b'[{"spec": {}, "out": "out"}]'
@@ -86,7 +84,7 @@ def until(found: Callable[[], bool]) -> None:
 
 def told(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     """Say that a warm process is at a path."""
-    monkeypatch.setenv(warm.VARIABLE, f"{path}|{os.getpid()}|{warm.place()}")
+    monkeypatch.setenv(forkserver.VARIABLE, f"{path}|{os.getpid()}|{forkserver.place()}")
 
 
 @needs_root
@@ -103,7 +101,7 @@ def test_nothing_is_sent_to_another_user_and_its_answer_is_not_believed(
             ours.parent.mkdir(mode=0o700)
             theirs.rename(ours) if how == "our folder" else ours.symlink_to(theirs)
         told(monkeypatch, theirs if how == "its folder" else ours)
-        assert client.delegate(["run-batch", "order.json"]) is None
+        assert forkserver.delegate(["run-batch", "order.json"]) is None
         time.sleep(0.2)
         assert heard.read_text() in {"", "0 bytes, 0 streams"}
     out, err = capfd.readouterr()
@@ -125,7 +123,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(
             listening.bind(str(path))
             listening.listen()
             told(monkeypatch, path)
-            assert client.delegate(["list"]) is None
+            assert forkserver.delegate(["list"]) is None
             assert capfd.readouterr().err.count("alone may use") == 1
             listening.setblocking(False)
             with pytest.raises(BlockingIOError):
@@ -140,7 +138,7 @@ def test_the_folder_is_made_for_this_user_alone(place: Path, monkeypatch: pytest
     with gpus.claimed(100):
         folder = place / f"fedcore-{os.getuid()}"
         assert folder.stat().st_mode & 0o777 == 0o700
-        warm.private(folder)
+        forkserver.private(folder)
     folder.chmod(0o755)
     with pytest.raises(FedcoreError, match="alone may use"), gpus.claimed(100):
         pass
@@ -151,9 +149,9 @@ def served(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Start a warm process that lives as long as a process of this test."""
     owner = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     path = place / "ours" / "socket"
-    warm.private(path.parent)
-    monkeypatch.setenv(warm.VARIABLE, f"{path}|{owner.pid}|{warm.place()}")
-    client._start(str(path), str(owner.pid))
+    forkserver.private(path.parent)
+    monkeypatch.setenv(forkserver.VARIABLE, f"{path}|{owner.pid}|{forkserver.place()}")
+    forkserver._start(str(path), str(owner.pid))
     yield path
     owner.communicate()
     until(lambda: not path.exists())
@@ -161,7 +159,7 @@ def served(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @needs_root
 def test_the_warm_process_executes_nothing_for_another_user(served: Path, place: Path) -> None:
-    assert client.delegate(["list", "models"]) == 0, "ours is answered"
+    assert forkserver.delegate(["list", "models"]) == 0, "ours is answered"
     served.parent.chmod(0o777)
     served.chmod(0o777)
     answer = place / "answer"
@@ -171,7 +169,7 @@ def test_the_warm_process_executes_nothing_for_another_user(served: Path, place:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(served))
             with suppress(ConnectionError):
-                client._send(connection, ["list", "models"])
+                forkserver._send(connection, ["list", "models"])
                 reply = connection.recv(64)
         answer.write_bytes(b"got:" + reply)
 
@@ -179,7 +177,7 @@ def test_the_warm_process_executes_nothing_for_another_user(served: Path, place:
         until(lambda: answer.exists() and answer.read_bytes() != b"")
     assert answer.read_bytes() == b"got:"
     served.parent.chmod(0o700)
-    assert client.delegate(["list", "models"]) == 0, "it goes on"
+    assert forkserver.delegate(["list", "models"]) == 0, "it goes on"
 
 
 def test_only_the_variables_on_the_list_cross_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +185,7 @@ def test_only_the_variables_on_the_list_cross_the_socket(monkeypatch: pytest.Mon
     monkeypatch.setenv("FEDCORE_MIRROR", "/mirror")
     here, there = socket.socketpair(socket.AF_UNIX)
     with here, there:
-        client._send(here, ["list"])
+        forkserver._send(here, ["list"])
         head, streams, _, _ = socket.recv_fds(there, 8, 3)
         sent = there.recv(int.from_bytes(head, "big"))
         for stream in streams:
@@ -195,7 +193,7 @@ def test_only_the_variables_on_the_list_cross_the_socket(monkeypatch: pytest.Mon
     assert b"secret-value" not in sent
     request = json.loads(sent)
     assert set(request) == {"arguments", "decisive", "environment"}
-    assert set(request["environment"]) <= set(warm.VARIABLES)
+    assert set(request["environment"]) <= set(forkserver.VARIABLES)
     assert request["environment"]["FEDCORE_MIRROR"] == "/mirror"
 
 
@@ -209,5 +207,5 @@ def test_a_command_sees_its_own_variables_in_a_warm_process(
         for file in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
             (mirror / f"{file}-ubyte").write_bytes(b"junk")
         monkeypatch.setenv("FEDCORE_MIRROR", str(mirror))
-        assert client.delegate(["data", "verify", "mnist", "--root", str(served.parent / "data")]) == 1
+        assert forkserver.delegate(["data", "verify", "mnist", "--root", str(served.parent / "data")]) == 1
         assert str(mirror) in capfd.readouterr().out

@@ -19,9 +19,9 @@ from pretended import catalogue, finish
 from project import parameters
 
 from fedcore.base.errors import DataError
+from fedcore.execution import forkserver
 from fedcore.execution.progress import RECORD, lost, tracked
 from fedcore.execution.status import cause
-from fedcore.warm import client
 from pipeline.report import partial
 from pipeline.site import build as building
 from pipeline.site.survey import survey
@@ -111,9 +111,9 @@ os.kill(json.loads(record.read_text())["process"], signal.SIGKILL)
 """
 START = """
 import sys
-from fedcore import warm
+from fedcore.execution import forkserver as warm
 from fedcore.cli.start import main
-from fedcore.warm import client
+from fedcore.execution import forkserver as client
 warm.share()
 counts = iter([3, int(sys.argv[1])])
 client.memory_kills = lambda: next(counts)
@@ -141,7 +141,7 @@ def test_a_run_whose_process_is_killed_says_so_in_its_folder(
         timeout=120,
     )
     assert killer.wait() == 0
-    assert done.returncode == client.KILLED, done.stderr
+    assert done.returncode == forkserver.KILLED, done.stderr
     assert ("out of memory: the system killed the process" in done.stderr) == memory
     assert cause(out) == ("out of memory" if memory else "failed")
 
@@ -168,5 +168,5 @@ def test_the_system_counts_what_it_kills(
             raise FileNotFoundError(path)
         return StringIO(counters)
 
-    monkeypatch.setattr(client, "open", opened, raising=False)
-    assert client.memory_kills() == kills
+    monkeypatch.setattr(forkserver, "open", opened, raising=False)
+    assert forkserver.memory_kills() == kills

@@ -9,11 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fedcore.warm.client import THREADS
+from fedcore.execution.forkserver import THREADS
 
-START = (
-    "from fedcore import warm; warm.share(); import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
-)
+START = "from fedcore.execution import forkserver as warm; warm.share(); import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
 FEDCORE = [sys.executable, "-c", "from fedcore.cli.start import main; main()"]
 FILES = ("history.csv", "summary.json", "spec.yaml")
 
@@ -57,7 +55,7 @@ def test_a_warm_process_gives_the_bytes_and_exit_codes_of_a_cold_one(
 def test_a_forked_command_has_torch_at_once() -> None:
     code = (
         "import os, sys\n"
-        "from fedcore.warm.server import preload\n"
+        "from fedcore.cli.serve import preload\n"
         "preload()\n"
         "if os.fork() == 0:\n"
         "    os._exit('torch._C' not in sys.modules)\n"
@@ -92,7 +90,7 @@ def test_in_a_cluster_s_job_the_warm_process_takes_what_snakemake_starts_with_on
     kept = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
     threads = dict.fromkeys(THREADS, "1")
     tell = f"import os, sys; os.environ |= {threads}; sys.argv[0] = 'fedcore'; "
-    tell += "from fedcore.warm.client import delegate; sys.exit(delegate(sys.argv[1:]) is None)"
+    tell += "from fedcore.execution.forkserver import delegate; sys.exit(delegate(sys.argv[1:]) is None)"
     done = subprocess.run(
         [sys.executable, "-c", START, sys.executable, "-c", tell, "run-batch", "order.json", "--quiet"],
         cwd=tmp_path,

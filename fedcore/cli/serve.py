@@ -16,8 +16,7 @@ import fedcore.cli.main
 from fedcore.base.errors import FedcoreError
 from fedcore.base.lazy import torch
 from fedcore.base.registry import PACKAGES, plugins
-from fedcore.warm import VARIABLES, refuse_others
-from fedcore.warm.client import DECLINED, decisive
+from fedcore.execution.forkserver import DECLINED, VARIABLES, decisive, refuse_others
 
 OWNER_SECONDS = 1.0
 
@@ -109,7 +108,7 @@ def preload() -> None:
 
 
 def main() -> None:
-    """``python -m fedcore.warm.server FILENO OWNER PATH``."""
+    """``python -m fedcore.cli.serve FILENO OWNER PATH``."""
     number, owner, path = sys.argv[1:]
     listening = socket.socket(fileno=int(number))
     preload()
