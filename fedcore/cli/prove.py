@@ -13,10 +13,9 @@ from fedcore.base.core_yaml import parsed
 from fedcore.base.errors import SpecError, say
 from fedcore.base.registry import Plugin
 from fedcore.cli.options import Mirror, Root
+from fedcore.conformance import Check, algorithms, data, findings, partitions
+from fedcore.conformance.plugin import register
 from fedcore.data import Source
-from fedcore.proving import algorithms, data, partitions
-from fedcore.proving.finding import Check, findings
-from fedcore.proving.plugin import register
 
 
 def prove(

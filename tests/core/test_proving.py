@@ -13,10 +13,9 @@ import pytest
 
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
+from fedcore.conformance import Finding, algorithms, data, findings, partitions
+from fedcore.conformance.plugin import register
 from fedcore.data import Source
-from fedcore.proving import algorithms, data, partitions
-from fedcore.proving.finding import Finding, findings
-from fedcore.proving.plugin import register
 
 ROOT = Path(__file__).parents[2]
 ALGORITHM = '''

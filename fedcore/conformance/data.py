@@ -14,16 +14,16 @@ import numpy as np
 
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
+from fedcore.conformance import Check, Skipped
 from fedcore.data import Dataset, Rows, Source
 from fedcore.data.download import inventory
-from fedcore.proving.finding import Check, Skipped
 
 HEAVY = ("torch", "pandas", "scipy", "sklearn", "matplotlib")
 STATES = ("real", "subset", "rebuilt", "synthetic")
 IMPORT = """
 import sys
 from pathlib import Path
-from fedcore.proving.plugin import alone
+from fedcore.conformance.plugin import alone
 alone(Path(sys.argv[1]))
 print(*sys.modules)
 """

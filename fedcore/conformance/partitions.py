@@ -12,10 +12,10 @@ import numpy as np
 from fedcore.base.errors import SpecError
 from fedcore.base.options import keys_of, validate
 from fedcore.base.registry import Plugin
+from fedcore.conformance import Check, Skipped
 from fedcore.data import Dataset, Partition, Rows
 from fedcore.partitions import PartitionOptions
 from fedcore.partitions.build import make
-from fedcore.proving.finding import Check, Skipped
 
 SIZES = (1, 2, 7, 60, 300)
 CLIENTS = (1, 3, 20)

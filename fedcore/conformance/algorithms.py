@@ -16,13 +16,13 @@ import numpy as np
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
+from fedcore.conformance import Check, Skipped
 from fedcore.engines import Upload
 from fedcore.execution.results import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Part, Plan, State, cargo
 from fedcore.parts import Run as Known
-from fedcore.proving.finding import Check, Skipped
 from fedcore.spec import parse
 
 MODELS: tuple[dict[str, Any], ...] = (

@@ -1,1 +1,0 @@
-"""What every contributed algorithm, data set and partition must do; what fails is said in plain words."""
