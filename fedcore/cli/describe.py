@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from fedcore import describe as described
 from fedcore.base.errors import SpecError, say
-from fedcore.describe import KINDS, listing
-from fedcore.taxonomy import FORMATS, table
+from fedcore.cli import descriptions as described
+from fedcore.cli.descriptions import KINDS, listing
+from fedcore.cli.taxonomy import FORMATS, table
 
 
 class Format(StrEnum):

@@ -18,8 +18,8 @@ from fedcore.cli import data
 from fedcore.cli.describe import describe, list_plugins
 from fedcore.cli.options import Mirror, Root
 from fedcore.cli.partition import partition
-from fedcore.cli.prove import prove
 from fedcore.cli.status import status
+from fedcore.cli.test import prove
 from fedcore.cli.verify import verify
 from fedcore.data import Source
 from fedcore.execution import runner

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,3 +15,13 @@ Mirror = Annotated[
     str | None,
     typer.Option(help="Folder or URL that holds upstream's data files.", envvar="FEDCORE_MIRROR"),
 ]
+
+
+def extensions(group: str) -> Iterator[Any]:
+    """Yield what the entry points of a group name.
+
+    The papers' pipeline is there in a checkout and missing where the library was installed alone.
+    """
+    for entry in entry_points(group=group):
+        if find_spec(entry.module.partition(".")[0]) is not None:
+            yield entry.load()

@@ -17,7 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from fedcore.base.errors import plain, say
-from fedcore.cli.extensions import extensions
+from fedcore.cli.options import extensions
 from fedcore.execution.status import FINISHED, Status, counts, seconds_left, survey
 
 PLANS = "fedcore.plan"

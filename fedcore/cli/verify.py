@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcore.base.errors import DataError, say
-from fedcore.cli.extensions import extensions
+from fedcore.cli.options import extensions
 from fedcore.execution.integrity import check
 
 CHECKS = "fedcore.verify"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from fedcore.base.registry import plugins
-from fedcore.describe import KINDS, allowed, describe, written
+from fedcore.cli.descriptions import KINDS, allowed, describe, written
 from fedcore.spec import Evaluation, LrSchedule, Participation, Spec, Training
 
 HEAD = """# A run's specification

@@ -12,13 +12,13 @@ from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
 from fedcore.base.options import keys_of
 from fedcore.base.registry import plugins
+from fedcore.cli.descriptions import KINDS, changes, describe, listing
 from fedcore.cli.main import app
-from fedcore.describe import KINDS, changes, describe, listing
+from fedcore.cli.taxonomy import as_csv, latex, table
 from fedcore.execution.runner import Settings, prepare
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
 from fedcore.spec import parse
-from fedcore.taxonomy import as_csv, latex, table
 
 TABLE_1 = {
     "FedAvg": ("log loss", "SGD", "averaging", "pseudo-SGD with learning rate 1"),

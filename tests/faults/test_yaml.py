@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, FedcoreError, SpecError
 from fedcore.base.files import sha256_file
-from fedcore.cli.prove import _option
+from fedcore.cli.test import _option
 from fedcore.data import Dataset, Rows
 from fedcore.execution.batch import orders
 from fedcore.execution.integrity import check, sealed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from fedcore.taxonomy import table
+from fedcore.cli.taxonomy import table
 from pipeline.report.build_listing import Entry, Listing
 from pipeline.schema import PaperParams
 from pipeline.targets import Column

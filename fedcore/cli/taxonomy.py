@@ -10,7 +10,7 @@ from typing import Any
 
 from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
-from fedcore.describe import PLAIN, columns
+from fedcore.cli.descriptions import PLAIN, columns
 from fedcore.parts import Part, Recipe
 from fedcore.parts.server import ServerSgd
 
