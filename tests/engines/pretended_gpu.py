@@ -88,7 +88,7 @@ def refuse_mixtures(operation: Any, args: Any, kwargs: dict[str, Any]) -> None:
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let runs that ask for a GPU have this one."""
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "_device", lambda name: DEVICE if name == "cuda" else torch.device("cpu"))
+        patch.setattr(runner, "usable_device", lambda name: DEVICE if name == "cuda" else torch.device("cpu"))
         torch._C._set_only_lift_cpu_tensors(True)
         try:
             with Mode():

@@ -183,8 +183,8 @@ def test_a_runs_hash_is_of_the_runner_and_of_each_of_its_plugins() -> None:
     names = ("fedprox", "mnist", "cnn", "similarity")
     kinds = ("algorithm", "data", "model", "partition")
     own = [module(kind, name) for kind, name in zip(kinds, names, strict=True)]
-    assert codehash.of_run(*names) == codehash.of_code("fedcore.runner:run", *own)
-    observed = codehash.of_code("fedcore.runner:run", *own, module("observer", "risk"))
+    assert codehash.of_run(*names) == codehash.of_code("fedcore.execution.runner:run", *own)
+    observed = codehash.of_code("fedcore.execution.runner:run", *own, module("observer", "risk"))
     assert codehash.of_run(*names, ("risk",)) == observed
     others = ("fedavgr", "usps", "lstm", "qp")
     mixed = {codehash.of_run(*(*names[:i], others[i], *names[i + 1 :])) for i in range(4)}
@@ -192,8 +192,8 @@ def test_a_runs_hash_is_of_the_runner_and_of_each_of_its_plugins() -> None:
 
 
 def test_a_partitions_hash_is_of_its_data_its_plugin_and_their_making() -> None:
-    build = "fedcore.partitioning.build"
-    making = (f"{build}:make", f"{build}:identity", "fedcore.partitioning.stats")
+    build = "fedcore.partitions.build"
+    making = (f"{build}:make", f"{build}:identity", "fedcore.partitions.stats")
     own = module("data", "mnist"), module("partition", "qp")
     assert codehash.of_partition("mnist", "qp") == codehash.of_code(*making, *own)
     pairs = (("mnist", "qp"), ("mnist", "iid"), ("usps", "qp"))

@@ -111,12 +111,11 @@ os.kill(json.loads(record.read_text())["process"], signal.SIGKILL)
 """
 START = """
 import sys
-from fedcore.execution import forkserver as warm
 from fedcore.cli.start import main
-from fedcore.execution import forkserver as client
-warm.share()
+from fedcore.execution import forkserver
+forkserver.share()
 counts = iter([3, int(sys.argv[1])])
-client.memory_kills = lambda: next(counts)
+forkserver.memory_kills = lambda: next(counts)
 sys.argv = ["fedcore", *sys.argv[2:]]
 main()
 """

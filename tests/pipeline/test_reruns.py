@@ -194,11 +194,11 @@ def modules(*starts: str) -> set[str]:
 
 
 def test_a_hash_holds_its_own_plug_ins_and_no_others() -> None:
-    reached = modules(*codehash.RUN, "fedcore.algorithms.fedprox")
-    assert "fedcore.parts.objective" in reached
-    assert "fedcore.parts.objective" not in reached
-    assert "fedcore.algorithms.scaffold" not in reached
-    assert not any(name.startswith("pipeline") for name in reached)
+    reached = codehash.reached([*codehash.RUN, "fedcore.algorithms.fedprox"])
+    assert ("fedcore.parts.objective", "Proximal") in reached
+    assert ("fedcore.parts.objective", "MmdToOthers") not in reached
+    assert "fedcore.algorithms.scaffold" not in {module for module, _ in reached}
+    assert not any(module.startswith("pipeline") for module, _ in reached)
     assert "fedcore.execution.runner" not in modules(*codehash.PARTITION)
     assert "pipeline.report.figures" not in modules("pipeline.report.build_table")
 

@@ -11,7 +11,10 @@ from typing import Any
 
 from fedcore.execution.forkserver import THREADS
 
-START = "from fedcore.execution import forkserver as warm; warm.share(); import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+START = (
+    "from fedcore.execution.forkserver import share; share(); import subprocess, sys;"
+    " sys.exit(subprocess.call(sys.argv[1:]))"
+)
 FEDCORE = [sys.executable, "-c", "from fedcore.cli.start import main; main()"]
 FILES = ("history.csv", "summary.json", "spec.yaml")
 
