@@ -1,0 +1,162 @@
+"""The structure of fedcore and pipeline, in numbers and as a picture.
+
+A room is a module or package directly below one of them. A floor is the longest way down from a room through
+the rooms that it imports; rooms that import one another are a circle.
+
+    python -m benchmarks.structure                                     # the table, as Markdown
+    python -m benchmarks.structure --picture docs/img/structure.svg    # rooms on their floors
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import grimp
+
+from fedcore.base.files import atomic
+from pipeline.report import figures
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("fedcore", "pipeline")
+SMALL = 40
+Edges = Mapping[str, frozenset[str]]
+
+
+def rooms(package: str, graph: grimp.ImportGraph) -> dict[str, frozenset[str]]:
+    """Return for each room of a package the rooms that it imports."""
+    found: dict[str, set[str]] = {
+        child.rpartition(".")[2]: set() for child in graph.find_children(package) if "__main__" not in child
+    }
+    for importer in graph.modules:
+        room = _room(importer, package)
+        if room in found:
+            imported = (
+                _room(module, package) for module in graph.find_modules_directly_imported_by(importer)
+            )
+            found[room] |= {other for other in imported if other in found} - {room}
+    return {room: frozenset(imported) for room, imported in found.items()}
+
+
+def circles(edges: Edges) -> list[frozenset[str]]:
+    """Return the groups of names that lead to one another."""
+    below = {name: _reached(name, edges) for name in edges}
+    groups = {frozenset({name, *(other for other in below[name] if name in below[other])}) for name in edges}
+    return sorted((group for group in groups if len(group) > 1), key=sorted)
+
+
+def floors(edges: Edges) -> dict[str, int]:
+    """Return the floor of each room, from 1; rooms of a circle share one."""
+    group = {name: frozenset({name}) for name in edges} | {n: own for own in circles(edges) for n in own}
+    known: dict[frozenset[str], int] = {}
+
+    def floor(own: frozenset[str]) -> int:
+        if own not in known:
+            below = {group[other] for name in own for other in edges[name]} - {own}
+            known[own] = 1 + max(map(floor, below), default=0)
+        return known[own]
+
+    return {name: floor(group[name]) for name in edges}
+
+
+def table() -> str:
+    """Return the numbers as a Markdown table."""
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    whole: Edges = {name: frozenset(graph.find_modules_directly_imported_by(name)) for name in graph.modules}
+    edges = {package: rooms(package, graph) for package in PACKAGES}
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    sizes = [len(path.read_text().splitlines()) for path in files]
+    trees = [ast.parse(path.read_text()) for path in files]
+    bodies = [node.end_lineno - node.lineno + 1 for node in _functions(trees) if node.end_lineno]
+    hidden = {id(inner) for node in _functions(trees) for inner in ast.walk(node) if _imports(inner)}
+    tests = sum(len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
+    each = [str(len(own)) for own in edges.values()]
+    highest = [str(max(floors(own).values())) for own in edges.values()]
+    tangled = sum(len(circles(own)) for own in edges.values())
+    small = sum(size < SMALL for size in sizes) / len(files)
+    for_types = sum(_for_types(node) for tree in trees for node in ast.walk(tree))
+    lines = {
+        "rooms of fedcore / of pipeline": " / ".join(each),
+        "floors of fedcore / of pipeline": " / ".join(highest),
+        "circles of rooms / of modules": f"{tangled} / {len(circles(whole))}",
+        f"modules / of them under {SMALL} lines": f"{len(files)} / {small:.0%}",
+        "median / longest module": f"{statistics.median(sizes):.0f} / {max(sizes)}",
+        "median / longest function": f"{statistics.median(bodies):.0f} / {max(bodies)}",
+        "imports inside functions / `TYPE_CHECKING` blocks": f"{len(hidden)} / {for_types}",
+        "source lines": f"{sum(sizes):,}",
+        "test lines per source line": f"{tests / sum(sizes):.2f}",
+    }
+    return "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in lines.items())])
+
+
+def draw(path: Path) -> None:
+    """Draw the rooms on their floors: a room imports lower floors only."""
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    with figures.styled():
+        figure = figures.framed(5.0)
+        for axes, package in zip(figure.subplots(1, len(PACKAGES)), PACKAGES, strict=True):
+            edges = rooms(package, graph)
+            placed = floors(edges)
+            for floor in range(1, max(placed.values()) + 1):
+                here = sorted(room for room, own in placed.items() if own == floor)
+                for place, room in enumerate(here):
+                    axes.text(
+                        (place + 0.5) / len(here),
+                        floor,
+                        room,
+                        ha="center",
+                        va="center",
+                        bbox={"boxstyle": "round", "facecolor": "0.95", "edgecolor": "0.6"},
+                    )
+            axes.set(title=package, xticks=[], ylim=(0.4, max(placed.values()) + 0.6), ylabel="floor")
+            axes.grid(visible=False)
+            figures.whole_numbers(axes.yaxis)
+        with atomic(path) as handle:
+            figures.save(figure, {"svg": handle})
+
+
+def _room(module: str, package: str) -> str:
+    top, _, rest = module.partition(".")
+    return rest.partition(".")[0] if top == package else ""
+
+
+def _reached(start: str, edges: Edges) -> set[str]:
+    found: set[str] = set()
+    left = [start]
+    while left:
+        new = edges[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def _functions(trees: Iterable[ast.AST]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for tree in trees:
+        yield from (
+            node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+
+
+def _imports(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def main() -> None:
+    """Print the table, and draw the picture where a file is given."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--picture", type=Path, help="an svg to draw the rooms into")
+    asked = parser.parse_args()
+    if asked.picture:
+        draw(asked.picture)
+    print(table())
+
+
+if __name__ == "__main__":
+    main()
