@@ -72,7 +72,7 @@ class Cost:
 
         It is a day at most. A run that takes longer goes on from its checkpoint at the next attempt.
         """
-        wanted = ceil((START_SECONDS + MARGIN * self.seconds) / 60 * 2 ** (attempt - 1))
+        wanted = ceil((START_SECONDS + MARGIN * self.seconds) / 60 * 2.0 ** (attempt - 1))
         return min(wanted + 1, LONGEST_MINUTES)
 
     def megabytes(self, attempt: int = 1) -> int:

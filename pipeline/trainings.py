@@ -54,7 +54,7 @@ def cohort_size(spec: Mapping[str, Any]) -> int:
     Raises:
         SpecError: only the data's files tell how many clients there are.
     """
-    return max(1, floor(spec["participation"]["fraction"] * training_clients(spec) + 0.5))
+    return max(1, floor(float(spec["participation"]["fraction"]) * training_clients(spec) + 0.5))
 
 
 def training_clients(spec: Mapping[str, Any]) -> int:

@@ -40,6 +40,7 @@ SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
 COLLECT_AFTER = (200_000, 50, 100)
 Asked = TypeVar("Asked", bound=Callable[..., Any])
+Kept = TypeVar("Kept")
 RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
 
 
@@ -465,7 +466,7 @@ class Workflow:
         return str(Path("results", wildcards.paper, wildcards.scale, wildcards.setting, wildcards.method))
 
     @staticmethod
-    def _known(found: Mapping[str, Any], folder: str) -> Any:
+    def _known(found: Mapping[str, Kept], folder: str) -> Kept:
         if folder not in found:
             raise SystemExit(
                 plain(f"{folder}: no such run in params.yaml; it may belong to other parameters")

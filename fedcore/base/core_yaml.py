@@ -44,7 +44,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose a node, counting how deep it lies and what its aliases stand for."""
         alias = self.check_event(yaml.AliasEvent)
-        mark = self.peek_event().start_mark
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         self.depth += 1
         if self.depth > DEPTH:
             raise _wrong(f"nested more than {DEPTH} deep", mark)

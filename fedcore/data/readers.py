@@ -127,7 +127,7 @@ def read_table(
 
 def _read(path: Path, **how: Any) -> pd.DataFrame:
     try:
-        return pd.read_csv(path, low_memory=False, **how)
+        return pd.read_csv(path, low_memory=False, **how)  # type: ignore[no-any-return]
     except (ValueError, OSError, EOFError, OverflowError, pd.errors.ParserError) as error:
         raise DataError(f"{path}: not a readable csv table ({reason(error)})") from None
 

@@ -142,7 +142,7 @@ def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
 def _alive(record: Mapping[str, Any]) -> bool:
     """Whether the process of a record goes on; of another machine's, whether it was heard of lately."""
     if record["machine"] != socket.gethostname():
-        return time.time() - record["updated"] < SILENT_SECONDS
+        return time.time() - float(record["updated"]) < SILENT_SECONDS
     try:
         os.kill(int(record["process"]), 0)
     except (ProcessLookupError, OverflowError):

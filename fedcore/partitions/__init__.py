@@ -98,7 +98,7 @@ def integers(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
     counts = np.floor(exact).astype(np.int64)
     largest = np.argsort(counts - exact, kind="stable")
     counts[largest[: total - counts.sum()]] += 1
-    return counts
+    return counts  # type: ignore[no-any-return]
 
 
 def draw_dirichlet(alpha: float, rows: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -109,7 +109,7 @@ def draw_dirichlet(alpha: float, rows: int, size: int, rng: np.random.Generator)
     """
     log = np.log(rng.standard_gamma(alpha + 1, (rows, size))) + np.log1p(-rng.random((rows, size))) / alpha
     weights = np.exp(log - log.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    return weights / weights.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
 def gathered(pieces: list[list[Rows]]) -> list[Rows]:

@@ -234,7 +234,7 @@ def deal(
 
 def _proportions(size: int, alpha: float, rng: Random) -> NDArray[np.float64]:
     if isinstance(rng, np.random.Generator):
-        return draw_dirichlet(alpha, 1, size, rng)[0]
+        return draw_dirichlet(alpha, 1, size, rng)[0]  # type: ignore[no-any-return]
     return rng.dirichlet(np.full(size, alpha))
 
 

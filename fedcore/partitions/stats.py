@@ -48,7 +48,7 @@ def c_score(counts: NDArray[np.integer]) -> float:
 def entropies(counts: NDArray[np.integer]) -> NDArray[np.float64]:
     """Return the entropy in nats of the labels of each client that has rows."""
     ratios = _ratios(counts[counts.sum(axis=1) > 0])
-    return -(ratios * np.log(np.where(ratios > 0, ratios, 1.0))).sum(axis=1)
+    return -(ratios * np.log(np.where(ratios > 0, ratios, 1.0))).sum(axis=1)  # type: ignore[no-any-return]
 
 
 def pairwise_distances(counts: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -59,7 +59,7 @@ def pairwise_distances(counts: NDArray[np.integer]) -> NDArray[np.float64]:
     held = counts[counts.sum(axis=1) > 0]
     if len(held) > MOST_COMPARED:
         held = held[np.linspace(0, len(held) - 1, MOST_COMPARED).astype(int)]
-    return np.minimum(scipy.spatial.distance.pdist(_ratios(held), "cityblock") / 2, 1.0)
+    return np.minimum(scipy.spatial.distance.pdist(_ratios(held), "cityblock") / 2, 1.0)  # type: ignore[no-any-return]
 
 
 def of_data(dataset: Dataset) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) 
 
 
 def _ratios(counts: NDArray[np.integer]) -> NDArray[np.float64]:
-    return counts / counts.sum(axis=1, keepdims=True)
+    return counts / counts.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
 def _entropy_of_all(counts: NDArray[np.integer]) -> float:

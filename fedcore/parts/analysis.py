@@ -25,7 +25,7 @@ def mean_feature_distances(features: Sequence[Array]) -> NDArray[np.float64]:
     The MMD under a linear kernel: rFedAvg, eq. (2); FedAvgR, Section 4.
     """
     means = np.stack([phi.mean(axis=0, dtype=np.float64) for phi in features])
-    return np.linalg.norm(means[:, None] - means[None], axis=2)
+    return np.linalg.norm(means[:, None] - means[None], axis=2)  # type: ignore[no-any-return]
 
 
 def kernel_mmd(x: Array, z: Array) -> float:
@@ -72,7 +72,7 @@ def discrepancies(losses: Array, p: Array) -> NDArray[np.float64]:
 
     FedAvgR, Section 3, takes the supremum over all models.
     """
-    return np.abs(losses - (losses @ p)[:, None]).max(axis=0)
+    return np.abs(losses - (losses @ p)[:, None]).max(axis=0)  # type: ignore[no-any-return]
 
 
 def risk_terms(head: Array, features: Sequence[Array], p: Array, estimated: Array) -> RiskTerms:

@@ -68,4 +68,4 @@ def _median(distances: Tensor, weights: Tensor) -> Tensor:
 def _pairs(count: int, device: torch.device) -> Tensor:
     """Return the places of the pairs of different rows in a flattened [count, count] matrix."""
     first, second = torch.triu_indices(count, count, offset=1, device=device)
-    return first * count + second
+    return first * count + second  # type: ignore[no-any-return]

@@ -291,7 +291,7 @@ class Contrastive(Term):
             pull = far - near
             across = pull - unit * (unit * pull).sum(dim=1, keepdim=True)
             weight = margin(unit, near, far).sigmoid() * batch.weights * (self.mu / self.temperature)
-            return weight[:, None] * across / length
+            return weight[:, None] * across / length  # type: ignore[no-any-return]
 
         return BoundTerm(feature_loss=loss, feature_gradient=gradient)
 
@@ -303,4 +303,4 @@ class Contrastive(Term):
 
 def _unit(phi: Tensor) -> Tensor:
     """Scale each row [batch, features] to length one; rows of zeros stay zero."""
-    return phi / phi.norm(dim=1, keepdim=True).clamp_min(SMALLEST)
+    return phi / phi.norm(dim=1, keepdim=True).clamp_min(SMALLEST)  # type: ignore[no-any-return]

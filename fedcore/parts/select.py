@@ -161,7 +161,7 @@ class Importance(Assignments):
         if top <= 0:
             return None
         raised = np.maximum(np.where(known, scores, top) / top, FLOOR)
-        return raised / raised.sum()
+        return raised / raised.sum()  # type: ignore[no-any-return]
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """One number up with each model; the models themselves are counted with the jobs."""

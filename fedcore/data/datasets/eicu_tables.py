@@ -188,7 +188,7 @@ def with_hospitals(paths: Mapping[str, Path]) -> Stays:
 def _numbers(frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
     """Turn columns into numbers: "> 89" years are 90, sexes 1 and 0, anything else nan."""
     words = {"> 89": 90, "Male": 1, "Female": 0}
-    return frame[list(columns)].apply(lambda column: pd.to_numeric(column.replace(words), errors="coerce"))
+    return frame[list(columns)].apply(lambda column: pd.to_numeric(column.replace(words), errors="coerce"))  # type: ignore[no-any-return]
 
 
 def _stays(patient: pd.DataFrame, numbers: pd.DataFrame, place: str) -> Stays:

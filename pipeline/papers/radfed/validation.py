@@ -62,7 +62,7 @@ def scores(run: PlannedRun, root: Path) -> pd.Series[float]:
 
 def width(run: PlannedRun) -> int:
     """Return the interval that a curve is smoothed over, in rounds of local training."""
-    total = run.spec["training"]["rounds"] * worth(run.spec)
+    total = int(run.spec["training"]["rounds"]) * worth(run.spec)
     return max(1, min(INTERVALS[run.dataset], round(total) // POINTS))
 
 

@@ -86,7 +86,8 @@ class Objective:
         )
         loss = np.einsum("nce,ni,nj->ciej", curvature, self.rows, self.rows, optimize=True) / len(self.rows)
         size = classes * width
-        return loss.reshape(size, size) + 2 * np.kron(np.eye(classes), self.quadratic)
+        full: NDArray[np.float64] = loss.reshape(size, size) + 2 * np.kron(np.eye(classes), self.quadratic)
+        return full
 
     def least(self) -> float:
         """Return the smallest value, by Newton's method from W = 0.
@@ -142,8 +143,8 @@ def objectives(run: PlannedRun) -> dict[str, Objective]:
 
 def condition(run: PlannedRun) -> float:
     """Return a bound of kappa = L/mu over the clients' objectives; softmax has a curvature of at most 1/2."""
-    mu = run.spec["training"]["weight_decay"]
-    weight = run.spec["algorithm"].get("lambda", 0.0)
+    mu = float(run.spec["training"]["weight_decay"])
+    weight = float(run.spec["algorithm"].get("lambda", 0.0))
     largest = max(float(np.linalg.eigvalsh(x.T @ x / len(x))[-1]) for x, _ in clients_of(run))
     return (largest / 2 + mu + 2 * weight * largest) / mu
 

@@ -59,10 +59,9 @@ def received(run: PlannedRun, root: Path, column: str) -> float | None:
     if summary is None or not final_of(run, root):
         return None
     history = history_of(run, root)
-    since = history["round"].diff().iloc[-1]
-    if since != 1:
+    if history["round"].diff().iloc[-1] != 1:
         return None
-    model = summary["parameters"] * BYTES[run.spec["dtype"]]
+    model = int(summary["parameters"]) * BYTES[run.spec["dtype"]]
     cohort = cohort_of(summary, run.spec["participation"]["fraction"])
     beyond = int(history["bytes_down"].iloc[-1]) - cohort * model
     return (beyond % model if run.algorithm == "rfedavg_plus" else beyond) / cohort
