@@ -80,7 +80,8 @@ class ConvNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for conv in (self.conv1, self.conv2):
             x = nn.functional.max_pool2d(torch.relu(conv(x)), 2)
-        return self.fc2(torch.relu(self.fc1(x.flatten(1))))
+        scores: torch.Tensor = self.fc2(torch.relu(self.fc1(x.flatten(1))))
+        return scores
 
 
 def module(case: Case) -> nn.Module:

@@ -135,20 +135,23 @@ def rows() -> str:
     from fedcore.base.options import validate
     from fedcore.base.registry import find
     from fedcore.data import Dataset, Rows
+    from fedcore.partitions import PartitionOptions
     from fedcore.partitions.build import make
 
     rng = np.random.default_rng(0)
     train = Rows(rng.standard_normal((ROWS, 20), dtype=np.float32), rng.integers(0, 10, ROWS))
     dataset = Dataset("made", train, Rows(train.x[:10], train.y[:10]), 10, "synthetic", "")
     took = []
-    for name, options in (
+    for name, values in (
         ("iid", {"clients": 100}),
         ("dirichlet", {"clients": 100, "alpha": 0.1, "convention": "by_client"}),
         ("similarity", {"clients": 100, "similarity": 0.1}),
     ):
         plugin = find("partition", name, "partition.name")
         began = time.perf_counter()
-        made = make(plugin, validate(plugin.options, options, "partition"), dataset, 0)
+        options = validate(plugin.options, values, "partition")
+        assert isinstance(options, PartitionOptions)
+        made = make(plugin, options, dataset, 0)
         assert sum(map(len, made.clients)) == ROWS
         took.append(f"{name} {time.perf_counter() - began:.1f} s")
     return f"{ROWS:,} rows of 20 features: {', '.join(took)}"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+from numpy.typing import NDArray
 
 jax.config.update("jax_enable_x64", True)
 if not hasattr(jax, "tree_map"):
@@ -13,13 +17,13 @@ from oracle_cases import Case, NotOffered, Weights, answer  # noqa: E402
 from reference import CLASSES, INPUTS, clients  # noqa: E402
 
 
-def loss(params, batch, rng):
+def loss(params: Mapping[str, jax.Array], batch: Mapping[str, jax.Array], rng: jax.Array) -> jax.Array:
     """Return each row's cross-entropy."""
     scores = batch["x"] @ params["W"] + params["b"]
     return -jnp.take_along_axis(jax.nn.log_softmax(scores), batch["y"][:, None], axis=1)[:, 0]
 
 
-def server(case: Case):
+def server(case: Case) -> fedjax.optimizers.Optimizer:
     """Return the server's optimizer of a case."""
     make, hyper = fedjax.optimizers, case.hyper
     if case.algorithm != "fedopt":
@@ -68,15 +72,15 @@ def solve(case: Case) -> Weights:
 class AllRows(fedjax.ClientDataset):
     """A client whose batches are all of its rows, whatever size the algorithm asks for."""
 
-    def __init__(self, rows, hparams) -> None:
+    def __init__(self, rows: Mapping[str, NDArray[Any]], hparams: fedjax.ShuffleRepeatBatchHParams) -> None:
         super().__init__(rows)
         self.hparams = hparams
 
-    def shuffle_repeat_batch(self, hparams=None, **kwargs):
+    def shuffle_repeat_batch(self, hparams: object = None, **kwargs: object) -> fedjax.ShuffleRepeatBatchView:
         return super().shuffle_repeat_batch(self.hparams)
 
 
-def _all_rows(rows: int, steps: int):
+def _all_rows(rows: int, steps: int) -> fedjax.ShuffleRepeatBatchHParams:
     return fedjax.ShuffleRepeatBatchHParams(batch_size=rows, num_epochs=steps, skip_shuffle=True)
 
 

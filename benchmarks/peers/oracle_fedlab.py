@@ -11,6 +11,7 @@ from fedlab.contrib.algorithm.qfedavg import qFedAvgClientTrainer, qFedAvgServer
 from fedlab.contrib.algorithm.scaffold import ScaffoldSerialClientTrainer, ScaffoldServerHandler
 from oracle_cases import NOTES, Case, NotOffered, Weights, answer
 from reference import CLASSES, INPUTS, clients
+from torch import Tensor
 
 
 class Rows:
@@ -19,7 +20,7 @@ class Rows:
     def __init__(self, case: Case) -> None:
         self.rows = [(torch.from_numpy(x), torch.from_numpy(y)) for x, y in clients(case.folder)]
 
-    def get_dataloader(self, id: int, batch_size: int, type: str = "train"):
+    def get_dataloader(self, id: int, batch_size: int, type: str = "train") -> list[tuple[Tensor, Tensor]]:
         return [self.rows[id]]
 
 
@@ -55,7 +56,8 @@ def solve(case: Case) -> Weights:
         trainer.lr = case.lr
         NOTES["qfedavg"] = "its trainer reads an `lr` that it never sets; set here from outside"
     while not handler.if_stop:
-        sent, packages = handler.downlink_package, []
+        sent = handler.downlink_package
+        packages: list[list[Tensor]] = []
         for id in handler.sample_clients():
             trainer.epochs = case.steps[id]
             trainer.local_process(sent, id if case.algorithm == "qfedavg" else [id])

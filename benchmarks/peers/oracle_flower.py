@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, QFedAvg
 from flwr.supercore.task_identity import TaskIdentity
 from oracle_cases import NOTES, Case, NotOffered, Weights, answer
-from reference import CLASSES, INPUTS, clients, loss_and_gradient, steps
+from reference import CLASSES, INPUTS, Client, clients, loss_and_gradient, steps
 
 
 def strategy(case: Case) -> FedAvg:
@@ -38,7 +38,7 @@ def solve(case: Case) -> Weights:
     server, held = strategy(case), clients(case.folder)
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
     grid = SimpleNamespace(get_node_ids=lambda: list(range(1, len(held) + 1)))
-    arrays = ArrayRecord({"w": _array(np.zeros((INPUTS + 1) * CLASSES))})
+    arrays = ArrayRecord({"w": Array(np.zeros((INPUTS + 1) * CLASSES))})
     for turn in range(1, case.rounds + 1):
         replies = [
             _trained(case, held, message)
@@ -51,21 +51,15 @@ def solve(case: Case) -> Weights:
     return w[:-CLASSES].reshape(INPUTS, CLASSES), w[-CLASSES:]
 
 
-def _trained(case: Case, held, message: Message) -> Message:
+def _trained(case: Case, held: list[Client], message: Message) -> Message:
     k = message.metadata.dst_node_id - 1
     w = message.content["arrays"]["w"].numpy().copy()
     mu = float(message.content["config"].get("proximal-mu", 0.0))
     end = steps(w, held[k], case.steps[k], case.lr, lambda u: mu * (u - w))
     loss = loss_and_gradient(w, held[k])[0]
     numbers = MetricRecord({"num-examples": len(held[k][1]), "loss": loss})
-    content = RecordDict({"arrays": ArrayRecord({"w": _array(end)}), "metrics": numbers})
+    content = RecordDict({"arrays": ArrayRecord({"w": Array(end)}), "metrics": numbers})
     return Message(content, reply_to=message)
-
-
-def _array(values):
-    from flwr.app import Array
-
-    return Array(values)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -18,21 +19,23 @@ from pfl.data.federated_dataset import FederatedDataset
 from pfl.data.user_state import InMemoryUserStateStorage
 from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
 from pfl.model.pytorch import PyTorchModel
+from pfl.stats import TrainingStatistics
 from reference import CLASSES, INPUTS, clients
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 
 class Softmax(torch.nn.Linear):
     """Softmax regression with the methods that pfl asks for."""
 
-    def loss(self, x, y):
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
         return cross_entropy(self(x), y)
 
-    def metrics(self, x, y):
+    def metrics(self, x: Tensor, y: Tensor) -> dict[str, float]:
         return {"loss": float(self.loss(x, y))}
 
 
-def central(case: Case, parameters) -> torch.optim.Optimizer:
+def central(case: Case, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
     """Return the server's optimizer of a case."""
     if case.algorithm != "fedopt":
         return torch.optim.SGD(parameters, lr=1.0)
@@ -51,7 +54,7 @@ def central(case: Case, parameters) -> torch.optim.Optimizer:
 class Copies(InMemoryUserStateStorage):
     """Users' states in memory, copied: the model reuses the tensors of its last difference."""
 
-    def save_state(self, state, user_id, key=None):
+    def save_state(self, state: TrainingStatistics, user_id: str, key: str | None = None) -> None:
         super().save_state(state.apply_elementwise(torch.clone), user_id, key)
 
 

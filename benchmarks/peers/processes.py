@@ -75,7 +75,7 @@ def family(root: int) -> set[int]:
             text = _read(entry / "stat")
             if text:
                 parents[int(entry.name)] = int(text.rpartition(")")[2].split()[1])
-    found, added = {root}, True
+    found = added = {root}
     while added:
         added = {pid for pid, parent in parents.items() if parent in found} - found
         found |= added

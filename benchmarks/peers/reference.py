@@ -106,6 +106,14 @@ def steps(w: Array, client: Client, count: int, lr: float, more: Callable[[Array
     return w
 
 
+def _same(term: Array) -> Callable[[Array], Array]:
+    return lambda u: term
+
+
+def _proximal(mu: float, start: Array) -> Callable[[Array], Array]:
+    return lambda u: mu * (u - start)
+
+
 def result(algorithm: str, hyper: Mapping[str, Any], held: list[Client], reading: Reading) -> Array:
     """Return the flat model after all rounds."""
     sizes = np.ones(len(held)) if reading.uniform else np.array([float(len(y)) for _, y in held])
@@ -117,23 +125,17 @@ def result(algorithm: str, hyper: Mapping[str, Any], held: list[Client], reading
     start = {"zero": (0.0, 0.0), "tau2": (0.0, hyper.get("tau", 0.0) ** 2), "optax": (-1e-6, 1e-6)}
     m, v = (zeros + value for value in start[reading.moments])
     for turn in range(1, hyper["T"] + 1):
-        received = w
-        more: list[Callable[[Array], Array]] = [lambda u: zeros for _ in held]
+        more = [_same(zeros) for _ in held]
         scale = lr
         if algorithm == "fedprox":
-            more = [lambda u, received=received: hyper["mu"] * (u - received) for _ in held]
+            more = [_proximal(hyper["mu"], w) for _ in held]
         elif algorithm == "scaffold":
-            more = [lambda u, own=own, control=control: control - own for own in controls]
+            more = [_same(control - own) for own in controls]
         elif algorithm == "mime":
             beta, scale = hyper["beta"], lr * (1 - hyper["beta"])
             mean = sum(share * gradient(w, client) for share, client in zip(p, held, strict=True))
             pull = beta / (1 - beta) * momentum
-            more = [
-                lambda u, client=client, mean=mean, pull=pull, received=received: (
-                    pull + (zeros if hyper["lite"] else mean - gradient(received, client))
-                )
-                for client in held
-            ]
+            more = [_same(pull + (zeros if hyper["lite"] else mean - gradient(w, client))) for client in held]
             momentum = beta * momentum + (1 - beta) * mean
         ends = [
             steps(w, client, count, scale, term)

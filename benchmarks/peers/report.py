@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,13 +115,17 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
     """Return a page with what stands between its marks replaced."""
     for name, block in blocks.items():
         marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-        text = marks.sub(lambda found, block=block: f"{found[1]}\n{block}\n\n{found[2]}", text)
+        text = marks.sub(partial(_between, block), text)
     return text
+
+
+def _between(block: str, found: re.Match[str]) -> str:
+    return f"{found[1]}\n{block}\n\n{found[2]}"
 
 
 def tables(speed: Mapping[str, Any] | None, judged: Mapping[str, Any] | None) -> dict[str, str]:
     """Return those blocks that can be made, by the names of their marks."""
-    made = {}
+    made: dict[str, str] = {}
     if speed is not None:
         made |= {"ratios": ratios(speed), "sides": sides(speed)}
         made |= {"circumstances": circumstances(speed), "whole table": whole_table(speed)}

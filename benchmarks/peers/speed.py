@@ -75,7 +75,13 @@ def main(
     sides = [*_known(peer, tuple(PEERS), "--peer"), OURS]
     core = max(os.sched_getaffinity(0)) if core < 0 else core
     times = repetitions or (2 if quick else 5)
-    results = {"machine": machine(), "quick": quick, "repetitions": times, "failures": {}, "workloads": {}}
+    results: dict[str, Any] = {
+        "machine": machine(),
+        "quick": quick,
+        "repetitions": times,
+        "failures": {},
+        "workloads": {},
+    }
     results = _kept(out, results) if only else results
     print(f"{results['machine']['processor']}, one core of {results['machine']['cores']}")
     print(f"a round: {CLIENTS} clients, all of them, plain SGD; median of {times} repetitions")

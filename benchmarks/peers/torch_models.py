@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,8 @@ class Mlp(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers[:-1]:
             x = relu(layer(x))
-        return self.layers[-1](x)
+        scores: Tensor = self.layers[-1](x)
+        return scores
 
 
 class Cnn(nn.Module):
@@ -38,7 +40,8 @@ class Cnn(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for convolution in (self.conv1, self.conv2):
             x = max_pool2d(relu(convolution(x)), 2)
-        return self.fc2(relu(self.fc1(x.flatten(1))))
+        scores: Tensor = self.fc2(relu(self.fc1(x.flatten(1))))
+        return scores
 
 
 class Linear(nn.Module):
@@ -63,7 +66,8 @@ class Lstm(nn.Module):
         self.fc = nn.Linear(hidden, work.classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc(self.lstm(self.embedding(x))[0][:, -1])
+        scores: Tensor = self.fc(self.lstm(self.embedding(x))[0][:, -1])
+        return scores
 
 
 def module(work: Workload) -> nn.Module:
@@ -102,7 +106,7 @@ def train(
     epochs: int,
     rng: np.random.Generator,
     mu: float = 0.0,
-    **sgd: float,
+    **sgd: Any,
 ) -> None:
     """Do a client's local steps; with ``mu``, FedProx's term pulls to the weights received."""
     optimizer = torch.optim.SGD(model.parameters(), **sgd)

@@ -71,7 +71,16 @@ def measure(
     found: dict[str, Any] = {"runs": len(RUNS), "rounds": rounds}
     order = folder / "batch.json"
     order.write_text(json.dumps(batch(folder, rounds)))
-    command = [sys.executable, "-m", "fedcore.cli.main", "run-batch", order, "--device", "cpu", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "fedcore.cli.main",
+        "run-batch",
+        str(order),
+        "--device",
+        "cpu",
+        "--quiet",
+    ]
     done = processes.run(command, {"PYTHONPATH": str(ROOT)}, core, LIMIT)
     if done.code:
         failures["fedcore, table"] = done.reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import version
 
 import numpy as np
@@ -22,7 +23,7 @@ class Batches:
     def __init__(self, x: Tensor, y: Tensor, size: int, rng: np.random.Generator) -> None:
         self.x, self.y, self.size, self.rng = x, y, size, rng
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return iter(batches(self.x, self.y, self.size, self.rng))
 
     def __len__(self) -> int:

@@ -30,7 +30,7 @@ class Timed(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        messages = super().configure_train(server_round, arrays, config, grid)
+        messages: Iterable[Message] = super().configure_train(server_round, arrays, config, grid)
         self.clock.mark()
         return messages
 

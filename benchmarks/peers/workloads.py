@@ -52,7 +52,7 @@ class Workload:
     @property
     def fixed_features(self) -> bool:
         """Whether peers are given features in the rows' place."""
-        return self.model["name"] == "rff_linear"
+        return bool(self.model["name"] == "rff_linear")
 
 
 WORKLOADS = (
@@ -177,7 +177,7 @@ def first_weights(work: Workload, rng: np.random.Generator) -> Arrays:
             shapes |= {f"layers.{i}.weight": (b, a), f"layers.{i}.bias": (b,)}
     elif name == "cnn":
         flat = 64 * (work.inputs[1] // 4) * (work.inputs[2] // 4)
-        layers = {"conv1": (32, work.inputs[0], 5, 5), "conv2": (64, 32, 5, 5)}
+        layers: dict[str, tuple[int, ...]] = {"conv1": (32, work.inputs[0], 5, 5), "conv2": (64, 32, 5, 5)}
         layers |= {"fc1": (512, flat), "fc2": (work.classes, 512)}
         for layer, shape in layers.items():
             shapes |= {f"{layer}.weight": shape, f"{layer}.bias": shape[:1]}
