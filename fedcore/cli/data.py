@@ -15,7 +15,9 @@ from fedcore.data import Source
 from fedcore.data.download import Edition, fetch, inventory
 
 app = typer.Typer(
-    help="Data sets: what there is, where it comes from, and whether it is intact.", no_args_is_help=True
+    help="Data sets: what there is, where it comes from, and whether it is intact.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 Name = Annotated[str, typer.Argument(help="Name of the data set.")]

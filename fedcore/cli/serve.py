@@ -12,10 +12,11 @@ import sys
 import threading
 import traceback
 
-import fedcore.cli.main
 from fedcore.base.errors import FedcoreError
 from fedcore.base.lazy import torch
 from fedcore.base.registry import PACKAGES, plugins
+from fedcore.cli.groups import command
+from fedcore.cli.main import COMMANDS, main
 from fedcore.execution.forkserver import DECLINED, VARIABLES, decisive, refuse_others
 
 OWNER_SECONDS = 1.0
@@ -73,7 +74,7 @@ def _child(connection: socket.socket) -> None:
 def _execute(arguments: list[str]) -> int:
     sys.argv = ["fedcore", *arguments]
     try:
-        fedcore.cli.main.main()
+        main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
@@ -104,10 +105,10 @@ def preload() -> None:
     for kind in PACKAGES:
         plugins(kind)
     for name in ("run-batch", "partition"):  # what the first reading of their options imports and keeps
-        fedcore.cli.main.command().commands[name].make_context(name, ["-"], resilient_parsing=True)
+        command(name, COMMANDS[name]).make_context(name, ["-"], resilient_parsing=True)
 
 
-def main() -> None:
+def begin() -> None:
     """``python -m fedcore.cli.serve FILENO OWNER PATH``."""
     number, owner, path = sys.argv[1:]
     listening = socket.socket(fileno=int(number))
@@ -116,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    begin()

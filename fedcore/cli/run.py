@@ -1,0 +1,114 @@
+"""``fedcore run`` and ``fedcore run-batch``: specifications in, histories and summaries out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcore.base.errors import say
+from fedcore.base.files import exclusive
+from fedcore.cli.options import Mirror, Root
+from fedcore.data import Source
+from fedcore.execution import runner
+from fedcore.execution.batch import execute, orders
+from fedcore.execution.gpus import claimed
+from fedcore.execution.progress import reporter
+from fedcore.partitions.stats import warn_of_empty
+from fedcore.spec import load
+
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
+Threads = Annotated[
+    int, typer.Option(min=1, help="Threads of one run; more than one change its last digits.")
+]
+Stall = Annotated[
+    float,
+    typer.Option(min=0, help="Seconds without a finished round after which the process ends; 0 for never."),
+]
+
+
+def run(
+    spec: Annotated[Path, typer.Argument(help="The specification, a YAML file.")],
+    out: Annotated[Path, typer.Option(help="Folder for history.csv, summary.json and timing.json.")],
+    partition_file: Annotated[
+        Path | None, typer.Option("--partition", help="Partition file made by 'fedcore partition'.")
+    ] = None,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+    device: Device = "auto",
+    threads: Threads = 1,
+    save_model: Annotated[bool, typer.Option(help="Write model.npz too.")] = False,
+    resume: Annotated[bool, typer.Option(help="Go on from a checkpoint in the folder.")] = True,
+    checkpoint_every: Annotated[float, typer.Option(help="Least seconds between checkpoints.")] = 30.0,
+    stall_after: Stall = 3600.0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the result of another specification.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+) -> None:
+    """Do one run: a specification in, its history and summary out.
+
+    Example: fedcore run examples/fedprox.yaml --out out/fedprox
+    """
+    settings = runner.Settings(
+        partition_file,
+        Source(root, mirror),
+        device,
+        threads,
+        resume,
+        save_model,
+        checkpoint_every,
+        stall_after,
+        force=force,
+    )
+    checked = load(spec)
+    with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet) as progress:
+        result = runner.run(checked, out, settings, progress)
+    if not quiet:
+        say(f"{result.summary['status']}: {_headline(result.summary)} -> {out}", error=True)
+        warn_of_empty(len(result.summary["empty_clients"]), result.summary["clients"])
+
+
+def run_batch(
+    batch: Annotated[Path, typer.Argument(help="JSON list of {spec, out, partition?, provenance?}.")],
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+    device: Device = "auto",
+    threads: Threads = 1,
+    gpu_percent: Annotated[
+        int, typer.Option(min=1, max=100, help="Share of one GPU, where there are any.")
+    ] = 100,
+    benchmark: Annotated[
+        Path | None, typer.Option(help="File for the seconds and the memory of each run.")
+    ] = None,
+    stall_after: Stall = 3600.0,
+    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+) -> None:
+    """Do several runs in one process; the same bytes as one by one, without the start-up of each.
+
+    A run whose folder holds the finished result of the same specification and provenance is left as it
+    is; another result there is replaced. A run that fails does not stop the others; the command then ends
+    with exit code 2.
+    """
+    with nullcontext() if device == "cpu" else claimed(gpu_percent):
+        failed = execute(
+            orders(batch),
+            Source(root, mirror),
+            device,
+            threads,
+            quiet,
+            benchmark,
+            stall_after,
+        )
+    if failed:
+        raise typer.Exit(2)
+
+
+def _headline(summary: Mapping[str, Any]) -> str:
+    final = summary["final"]
+    if final is None:
+        return f"after {summary['rounds']} rounds"
+    return f"{summary['rounds']} rounds, test accuracy {100 * final['test_accuracy']:.2f}%"
