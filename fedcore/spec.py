@@ -37,7 +37,7 @@ class Training(Options):
     """Local training of a client in one round.
 
     Exactly one of ``local_epochs`` (passes over the client's data) and ``local_steps`` (gradient steps;
-    one number, or one a client) counts; one epoch is the default.
+    one number, or one per client) counts; one epoch is the default.
     """
 
     rounds: PositiveInt
@@ -94,7 +94,7 @@ class Participation(Options):
 
 
 class Evaluation(Options):
-    """When the global model is measured: every so many rounds, and always after the last.
+    """When the global model is measured: at regular rounds, and always after the last.
 
     ``train_every`` is the same for the loss on all training data, which costs most; 0 leaves it out.
     ``clients`` adds the test accuracy of each client's share to ``clients.csv`` at the end. ``divergence``

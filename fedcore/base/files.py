@@ -65,7 +65,7 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process alone, and wait while another one holds it.
+    """Lock a folder for this process, and wait while another process holds it.
 
     The system ends the hold when the process ends, however it ends; what a killed one had half written is
     removed. On a file system that can't lock, nobody is kept out.

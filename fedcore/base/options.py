@@ -193,7 +193,7 @@ def describe(error: ValidationError, model: type[BaseModel], where: str = "") ->
 
 
 def _keys_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that may stand at a place of the tree, found by walking the annotations."""
+    """Return the keys that are allowed at a place of the tree, found by walking the annotations."""
     here: Any = model
     for step in path:
         if _is_model(here):

@@ -25,7 +25,7 @@ PLAIN = "-"
 
 
 def listing(kind: str) -> str:
-    """Return the plug-ins of one kind, such as ``algorithms`` (see ``KINDS``), one a line.
+    """Return the plug-ins of one kind, such as ``algorithms`` (see ``KINDS``), one per line.
 
     Raises:
         SpecError: there is no such kind.

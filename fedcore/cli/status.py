@@ -1,4 +1,4 @@
-"""``fedcore status``: what is done, running, failed and still to come."""
+"""``fedcore status``: what is done, running, failed and left."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def clock(seconds: float) -> str:
 
 
 def view(found: list[Status]) -> RenderableType:
-    """Return the live view: a bar, the counts, a row a running run, and failures."""
+    """Return the live view: a bar, the counts, one row per running run, and failures."""
     ended = sum(run.state in FINISHED for run in found)
     numbers = [f"[{COLOURS.get(s, 'white')}]{n} {s}[/]" for s, n in counts(found).items()]
     head = Text.from_markup(f"{ended} of {len(found)} runs: " + ", ".join([*numbers, *_left(found)]))
@@ -133,7 +133,7 @@ def view(found: list[Status]) -> RenderableType:
 
 
 def _watched(look: Callable[[], list[Status]], every: float) -> list[Status]:
-    """Look again and again until nothing is running or to come; returns what was seen last."""
+    """Watch until nothing is running or left; return the last state."""
     found = look()
     if sys.stdout.isatty():
         with Live(view(found), auto_refresh=False) as live:

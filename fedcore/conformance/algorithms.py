@@ -45,7 +45,7 @@ class Stop(Exception):
 
 
 def checks(plugin: Plugin, options: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Check]]:
-    """Yield what is demanded of an algorithm, with the check of each.
+    """Yield the requirements of an algorithm, each with its check.
 
     Args:
         plugin: the algorithm.

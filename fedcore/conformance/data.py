@@ -1,4 +1,4 @@
-"""What any data set must do: be the same arrays again, be what it declares, and keep its clients' names."""
+"""What any data set must do: load the same arrays again, match its declaration, keep its clients' names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(*sys.modules)
 def checks(
     plugin: Plugin, options: Mapping[str, Any], source: Source, path: Path
 ) -> Iterator[tuple[str, Check]]:
-    """Yield what is demanded of a data set, with the check of each.
+    """Yield the requirements of a data set, each with its check.
 
     Args:
         plugin: the data set.

@@ -24,7 +24,7 @@ FOLD: Mapping[str, Any] = {"fold": {"of": 3, "index": 0}}
 
 
 def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Check]]:
-    """Yield what is demanded of a partition, with the check of each.
+    """Yield the requirements of a partition, each with its check.
 
     Args:
         plugin: the partition.

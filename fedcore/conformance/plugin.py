@@ -1,4 +1,4 @@
-"""A file with plug-ins, made known under their names wherever it lies."""
+"""A file with plug-ins, registered under their names wherever the file is."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _kind(path: Path, plugin: Plugin) -> str:
 
 
 def _known(path: Path, kind: str) -> bool:
-    """Whether a file lies where plug-ins of its kind are looked for."""
+    """Whether a file is in a folder where plug-ins of its kind are searched."""
     packaged = map(Path, importlib.import_module(PACKAGES[kind]).__path__)
     contributed = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
     folders = (*packaged, *(Path(root, FOLDERS[kind]) for root in contributed))

@@ -180,7 +180,7 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _latin1(text: str, encoding: str) -> bytes:
-    """Stand in for what Python 3 writes for bytes in the old protocols."""
+    """Replace what Python 3 writes for bytes in the old protocols."""
     return text.encode("latin1")
 
 
@@ -278,7 +278,7 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
 
 
 def read_role_files(path: Path) -> dict[str, str]:
-    """Read a tar of text files, one a role (LEAF's ``by_play_and_character``); nothing is unpacked to disk.
+    """Read a tar of text files, one per role (LEAF's ``by_play_and_character``); nothing is unpacked to disk.
 
     Raises:
         DataError: not a readable tar, a member is no ASCII or UTF-8 text, or there is none.

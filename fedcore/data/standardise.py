@@ -32,7 +32,7 @@ def standardise_by_client(x: NDArray[Any], clients: Sequence[NDArray[np.int64]])
 
     Args:
         x: [n, ...] features.
-        clients: one index array a client (training, validation and test clients alike), disjoint.
+        clients: one index array per client (training, validation and test clients), disjoint.
     """
     out = x.copy()
     indicator = ((x == 0) | (x == 1)).all(axis=0)

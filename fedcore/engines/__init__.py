@@ -57,7 +57,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Direction:
-    """How an update rule bends a local gradient g into the direction that the optimizer follows.
+    """How an update rule corrects a local gradient g to the direction that the optimizer follows.
 
     direction = scale (g - anchor gradient) + offset, where the anchor gradient is that of the same
     batch at the received model, used only if ``anchored``.

@@ -29,7 +29,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is learned from what.
+    """The learning problem: model, data and clients.
 
     Attributes:
         model: the model's functions.
@@ -80,7 +80,7 @@ def make(
     buffers: dict[str, Tensor],
     device: torch.device,
 ) -> Problem:
-    """Lay a data set out by client, without a copy where it lies so already.
+    """Order a data set by client, without a copy if it is already in that order.
 
     Token indices stay integers, other inputs get the model's type.
 

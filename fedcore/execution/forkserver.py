@@ -60,7 +60,7 @@ def share() -> None:
 
 
 def private(folder: str | os.PathLike[str]) -> None:
-    """Make a folder for this user alone, unless it is there.
+    """Make a folder that only this user may use, if it does not exist.
 
     Raises:
         FedcoreError: something else is there: a link, another user's folder, or one that others may use.

@@ -37,7 +37,7 @@ def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
         folder: where the locks are; the user's own among temporary files unless given.
 
     Yields:
-        The GPU as it stands in CUDA_VISIBLE_DEVICES, or None where there is none to claim.
+        The GPU as CUDA_VISIBLE_DEVICES names it, or None if there is none to claim.
     """
     names = _visible()
     if not names:

@@ -24,7 +24,7 @@ SUPERSEDED = ".superseded"
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: the folder and what was found."""
+    """One problem: the folder and what was found."""
 
     folder: Path
     what: str
@@ -79,7 +79,7 @@ def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
 
 
 def changed(folder: Path) -> str:
-    """Say what is wrong with the files of a finished run or a partition; empty if they are as written."""
+    """Describe problems of the files of a finished run or a partition; empty if they are unchanged."""
     return next(_all_changes(folder), "")
 
 
@@ -130,7 +130,7 @@ def file_changes(folder: Path, files: Mapping[str, str], by: str) -> Iterator[st
 
 
 def _all_changes(folder: Path) -> Iterator[str]:
-    """Say what is wrong with a folder; one that can't be checked to its end hides no other."""
+    """Describe a folder's problem; a folder that can't be checked completely hides no other."""
     partition = (folder / PARTITION).exists() or (folder / STATISTICS).exists()
     try:
         yield from _partition_changes(folder) if partition else _changes(folder)

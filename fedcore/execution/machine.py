@@ -23,7 +23,7 @@ MOST_THREADS = 1024
 
 
 def processor(cpuinfo: Path = CPUINFO) -> str:
-    """Return vendor, family and model of the first processor, or the architecture where they aren't told."""
+    """Return vendor, family and model of the first processor, or the architecture if they are unknown."""
     try:
         block = cpuinfo.read_text("utf-8").split("\n\n", 1)[0]
     except OSError:

@@ -47,7 +47,7 @@ def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
     whose loss on a block is not, has no measurements there: all are NaN.
 
     Raises:
-        SpecError: more than loss and accuracy is asked of an algorithm that has a model a cluster.
+        SpecError: an algorithm with one model per cluster is asked for more than loss and accuracy.
     """
     evaluation = run.spec.evaluation
     every = evaluation.every if evaluation.train_every is None else evaluation.train_every
@@ -129,7 +129,7 @@ def by_client(run: Run, state: State) -> list[dict[str, float]]:
 
 
 def _clustered(run: Run, state: State, with_train: bool) -> dict[str, float]:
-    """Measure one model a cluster: each client counts with n_k, under its own cluster's model.
+    """Measure one model per cluster: each client counts with n_k, under its own cluster's model.
 
     All methods of a table share one yardstick, so a cluster's model is tested on all test rows.
     """

@@ -36,7 +36,7 @@ class Result:
         history: one row a measured round, round 0 being the initial model.
         summary: what summary.json holds.
         parameters: the final model's arrays (and fixed buffers) by name.
-        clients: one row a client at the end, where ``evaluation.clients`` asks for it, else empty.
+        clients: one row per client at the end if ``evaluation.clients`` asks for it, else empty.
         tables: rows of the algorithm's and observers' own tables, by name.
         arrays: the observers' own arrays, by the name of their file.
         timing: seconds, machine and versions; never part of a comparison.

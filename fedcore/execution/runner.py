@@ -203,7 +203,7 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
 
 
 def _first_state(made: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:
-    """Return the state to go on from; a checkpoint of other provenance, such as older code, is left alone.
+    """Return the state to go on from; a checkpoint of other provenance, such as older code, is not used.
 
     A damaged one is left alone too, and standard error says so.
     """

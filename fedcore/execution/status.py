@@ -31,7 +31,7 @@ class Status:
 
     Attributes:
         folder: where its files are.
-        state: ``done``; ``diverged`` (done, with numbers that are none); ``running``; ``waiting`` (planned,
+        state: ``done``; ``diverged`` (finished with non-finite metrics); ``running``; ``waiting`` (planned,
             nothing there); ``failed``; ``interrupted`` (its process is gone); ``stale`` (done, but the
             plan has another specification or code).
         round, rounds: how far it is.

@@ -156,13 +156,13 @@ def _read(path: Path, known: set[str]) -> dict[str, NDArray[np.floating]]:
 
 @dataclass(frozen=True)
 class Layout:
-    """Names and shapes of parameters, in the order in which they lie in the flat vector."""
+    """Names and shapes of parameters, in their order in the flat vector."""
 
     shapes: Mapping[str, tuple[int, ...]]
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """Where each parameter lies in the flat vector."""
+        """The place of each parameter in the flat vector."""
         found, offset = {}, 0
         for name, shape in self.shapes.items():
             found[name] = slice(offset, offset + prod(shape))

@@ -14,7 +14,7 @@ from fedcore.models import Layout, ModelOptions, Parameters, Shape
 
 
 class QuadraticOptions(ModelOptions):
-    """Keys of the scalar model; it starts at zero unless told otherwise."""
+    """Keys of the scalar model; it starts at zero by default."""
 
     init: str = "zeros"
 

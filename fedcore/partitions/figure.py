@@ -1,4 +1,4 @@
-"""A picture of a partition: who holds which labels, and how many rows."""
+"""A picture of a partition: labels and number of rows of each client."""
 
 from __future__ import annotations
 

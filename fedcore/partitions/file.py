@@ -119,7 +119,7 @@ def _unpacked(
 def _rows(
     path: Path, found: dict[str, NDArray[Any]], name: str, who: str = "", sizes: Any = ()
 ) -> NDArray[np.int64]:
-    """Return a list of whole numbers; one that is none is refused, with the client that has it, if any."""
+    """Return a list of whole numbers; any other value is refused, with the client that has it, if any."""
     array = found[name]
     if array.ndim == 1 and array.dtype.kind in "iu":
         return array.astype(np.int64)

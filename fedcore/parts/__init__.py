@@ -173,7 +173,7 @@ class UpdateRule(Part):
 
 
 class Exchange(Part):
-    """Something besides models that travels, and the memory it needs."""
+    """Something besides models that is sent, and the memory it needs."""
 
 
 class Selection(Part):
@@ -249,5 +249,5 @@ def roles(recipe: Recipe) -> Iterator[tuple[str, Part]]:
 
 
 def cargo(recipe: Recipe, way: str) -> list[str]:
-    """Return what travels one way (``down`` or ``up``) besides models."""
+    """Return what is sent one way (``down`` or ``up``) besides models."""
     return [item for part in recipe.parts() for item in getattr(part.cargo(), way)]

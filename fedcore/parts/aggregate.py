@@ -203,9 +203,9 @@ class LearnedMixture(Aggregation):
 
     Attributes:
         lr: step size eta_p.
-        steps: gradient steps a round; 0 leaves p as it is.
+        steps: gradient steps per round; 0 keeps p unchanged.
         epochs: passes over the validation rows instead of ``steps``.
-        batch: rows a step, or all of them.
+        batch: rows per step, or all of them.
         momentum: of the heavy ball; ``keep_velocity`` carries its velocity over to the next round.
         simplex: project p onto the probability simplex after every step.
     """
@@ -261,7 +261,7 @@ class LearnedMixture(Aggregation):
         }
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
-        """Return the last round's path of p, a row a pass over the validation rows."""
+        """Return the last round's path of p, one row per pass over the validation rows."""
         path = state.server.get("mixture_path")
         if path is None:
             return {}

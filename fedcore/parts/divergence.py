@@ -53,7 +53,7 @@ class Divergence(Part):
         state.values["inner"]["stage"] = 0
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
-        """Return a row an inner round."""
+        """Return one row per inner round."""
         rows = state.values["divergence"]
         return {"divergence": rows} if rows else {}
 

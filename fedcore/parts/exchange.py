@@ -243,7 +243,7 @@ class Densities(Exchange):
         return Traffic(down=size * down, up=size * rows * width)
 
     def cargo(self) -> Cargo:
-        """Name what travels besides models."""
+        """Name everything that is sent besides models."""
         if self.density == "mean":
             return Cargo(down=("mean feature of all clients",), up=("mean feature",))
         return Cargo(down=("densities of all clients and their weights",), up=("density parameters",))

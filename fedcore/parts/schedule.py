@@ -23,7 +23,7 @@ Metric = Literal["euclidean", "manhattan", "cosine"]
 
 @dataclass(frozen=True)
 class Synchronous(Schedule):
-    """One slot a client of the cohort, each starting from the global model. FedAvg."""
+    """One slot per client of the cohort; each starts from the global model. FedAvg."""
 
     label: str = "synchronous"
 

@@ -168,7 +168,7 @@ class Importance(Assignments):
         return Traffic(up=len(plan.starts) * self.redistributions * run.problem.bytes_per_number)
 
     def cargo(self) -> Cargo:
-        """Name what travels besides models."""
+        """Name everything that is sent besides models."""
         return Cargo(up=("importance score",))
 
     def columns(self, state: State) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Scalar quadratics f_k(w) = curvature_k / 2 * (w - centre_k)^2, one a client: the answer is known."""
+"""Scalar quadratics f_k(w) = curvature_k / 2 * (w - centre_k)^2, one per client: the optimum is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedcore.data import Dataset, Rows, Size, Source
 
 
 class QuadraticsOptions(Options):
-    """``curvatures`` and ``centres``: one number a client."""
+    """``curvatures`` and ``centres``: one number per client."""
 
     curvatures: tuple[Annotated[float, Field(gt=0)], ...] = (1.0, 10.0)
     centres: tuple[float, ...] = (0.0, 1.0)
@@ -29,7 +29,7 @@ class QuadraticsOptions(Options):
 
 
 def build(options: QuadraticsOptions, source: Source) -> Dataset:
-    """Make one row a client: x = [curvature, centre] in float64, y = 0; test rows are the same rows."""
+    """Make one row per client: x = [curvature, centre] in float64, y = 0; test rows are the same rows."""
     x = np.array([options.curvatures, options.centres], dtype=np.float64).T.copy()
     clients = np.arange(len(x))
     zeros = np.zeros(len(x), np.int64)

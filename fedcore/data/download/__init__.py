@@ -38,7 +38,7 @@ class File:
         path: place below ``data/fetched`` and below a mirror, such as ``mnist/train-images-idx3-ubyte``.
         sha256: of the plain content, or empty where neither upstream nor we know it.
         bytes: size of the plain content, 0 if not known.
-        rows_sha256: for text: of its words, one space between them, one line a row, blank lines left out.
+        rows_sha256: for text: of its words, with single spaces, one line per row, without blank lines.
             Accepts copies of the same rows that differ in spaces or line ends.
         rows: lines of text; checked where there is no checksum to go by.
         forms: known ways it is handed out; a mirror may also hold it plain or compressed otherwise.
@@ -112,7 +112,7 @@ class Declaration:
         """Return one edition.
 
         Raises:
-            DataError: there is none of that name.
+            DataError: no data set has that name.
         """
         if name not in self.editions:
             known = ", ".join(self.editions)

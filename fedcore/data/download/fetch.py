@@ -114,7 +114,7 @@ def mirrored(file: File, mirror: str) -> Path | None:
 
 @dataclass(frozen=True)
 class _Request:
-    """What is being asked for, and how."""
+    """What is requested, and how."""
 
     declaration: Declaration
     edition: str

@@ -1,4 +1,4 @@
-"""What data are declared, what of them is here, and whether it is what it should be."""
+"""Which data are declared, which of them are here, and whether they are intact."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def entry(name: str) -> Entry:
     """Return one declared data set.
 
     Raises:
-        DataError: there is none of that name.
+        DataError: no data set has that name.
     """
     known = entries()
     if name not in known:

@@ -74,7 +74,7 @@ def download(
 
 
 class _Resuming:
-    """A pooch downloader that keeps what has arrived in ``part`` and goes on from there."""
+    """A pooch downloader that keeps the arrived bytes in ``part`` and continues from there."""
 
     def __init__(self, part: Path, policy: Policy, progress: bool) -> None:
         self.part, self.policy, self.progress = part, policy, progress

@@ -44,7 +44,7 @@ def opened(stored: Path, member: str = "") -> Iterator[IO[bytes]]:
 
 
 def rows_sha256(lines: Iterable[bytes]) -> str:
-    """Return the SHA-256 of a text's words: single spaces, one line a row, no blank lines."""
+    """Return the SHA-256 of a text's words: single spaces, one line per row, no blank lines."""
     digest = hashlib.sha256()
     for line in lines:
         words = line.split()

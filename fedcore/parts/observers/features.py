@@ -60,7 +60,7 @@ class ClientFeatures(Part):
 
 
 def build(options: FeaturesOptions, spec: Spec) -> ClientFeatures:
-    """Observe the features of so many rows a client."""
+    """Observe the features of a number of rows per client."""
     return ClientFeatures(options.rows)
 
 

@@ -24,7 +24,7 @@ class PathOptions(Options):
 
 @dataclass(frozen=True)
 class ModelPath(Part):
-    """Keeps the server's model (the first group's) of every so many rounds."""
+    """Keeps the server's model (the first group's) at regular rounds."""
 
     every: int
     label: str = "path of the model"
@@ -47,7 +47,7 @@ class ModelPath(Part):
 
 
 def build(options: PathOptions, spec: Spec) -> ModelPath:
-    """Observe the model every so many rounds."""
+    """Observe the model at regular rounds."""
     return ModelPath(options.every)
 
 

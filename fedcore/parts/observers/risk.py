@@ -52,7 +52,7 @@ class RiskBound(Part):
             state.values["risk"] = [*state.values["risk"], row]
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
-        """Return a row a measured round."""
+        """Return one row per measured round."""
         return {"risk": state.values["risk"]}
 
     def _row(self, run: Run, round: int, model: Tensor, at_hand: Sequence[Tensor]) -> dict[str, float]:
@@ -84,7 +84,7 @@ def _distances(run: Run, round: int, phi: Sequence[NDArray[np.float64]]) -> NDAr
 
 
 def build(options: RiskOptions, spec: Spec) -> RiskBound:
-    """Observe the terms every so many rounds."""
+    """Observe the terms at regular rounds."""
     return RiskBound(options.every)
 
 
