@@ -1,0 +1,49 @@
+"""Commands that are imported when they are called: what help knows without them, and what it says of them."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fedcore.cli.groups import lazy_group
+from fedcore.cli.main import COMMANDS, app
+
+RUN = CliRunner()
+
+
+def test_help_imports_no_command() -> None:
+    modules = {place.partition(":")[0] for place in COMMANDS.values()}
+    code = (
+        "import sys\nfrom fedcore.cli.main import command\n"
+        "try: command()(['--help'])\nexcept SystemExit: pass\n"
+        f"print('MODULES', sorted({modules} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "MODULES []"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_of_a_command_what_the_command_says_of_itself(name: str) -> None:
+    module, _, attribute = COMMANDS[name].partition(":")
+    found = getattr(import_module(module), attribute)
+    said = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
+    begin = " ".join(str(said).split()[:5])
+    text = " ".join(RUN.invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout.replace("│", " ").split())
+    assert f"{name} {begin}" in text
+
+
+def test_a_command_nobody_has_is_refused_with_the_nearest() -> None:
+    done = RUN.invoke(app, ["rn"])
+    assert done.exit_code == 2
+    assert "Did you mean 'run'?" in done.stderr
+
+
+def test_a_place_without_a_command_is_a_mistake_of_ours() -> None:
+    broken = lazy_group("toy", "A toy.", {"run": "fedcore.cli.run:nothing"})
+    assert isinstance(RUN.invoke(broken, ["--help"]).exception, LookupError)
