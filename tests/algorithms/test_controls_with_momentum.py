@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from fedcore.execution.simulation import simulate
 from fedcore.parts import State
 from fedcore.spec import parse
 
-SLOPES = (lambda w: w, lambda w: 10 * (w - 1))
+SLOPES: tuple[Callable[[float], float], ...] = (lambda w: w, lambda w: 10 * (w - 1))
 OPTIMUM = 10 / 11
 
 
@@ -64,7 +65,7 @@ def test_the_change_is_divided_as_asked_for(divisor: str, length: float) -> None
 
 def test_a_constant_gradient_is_its_own_control_with_the_norm_alone() -> None:
     """The sums of weights are 1, 1.9, 2.71 and 3.439: 9.049 over four steps, 2.26 a step."""
-    small = {"lr": 1e-9}  # w stays at 0, where the slopes are 0 and -10
+    small: dict[str, Any] = {"lr": 1e-9}  # w stays at 0, where the slopes are 0 and -10
     per_step, norm = (
         float(after(specification(divisor, 1, **small)).clients["control"][1][0])
         for divisor in ("steps", "norm")
@@ -75,7 +76,7 @@ def test_a_constant_gradient_is_its_own_control_with_the_norm_alone() -> None:
 
 def test_controls_that_are_gradients_lead_to_the_optimum() -> None:
     assert float(after(specification("norm", 200)).model[0]) == pytest.approx(OPTIMUM, abs=1e-9)
-    long = {"local_steps": 10, "lr": 0.01}
+    long: dict[str, Any] = {"local_steps": 10, "lr": 0.01}
     assert float(after(specification("norm", 300, **long)).model[0]) == pytest.approx(OPTIMUM, abs=1e-9)
     assert abs(float(after(specification("steps", 300, **long)).model[0])) > 1e6, "it diverges"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -91,7 +92,7 @@ def test_lists_hold_every_name() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_messages_in_words_agree_with_bytes(name: str, spec: dict) -> None:
+def test_messages_in_words_agree_with_bytes(name: str, spec: dict[str, Any]) -> None:
     """Every part that counts bytes says what they are, and no part speaks of what it doesn't count."""
     spec |= {"algorithm": {"name": name}}
     spec["training"] |= {"rounds": 1}
@@ -107,7 +108,7 @@ def test_messages_in_words_agree_with_bytes(name: str, spec: dict) -> None:
         assert bool(words.up) == bool(up), part
 
 
-def listen(run: Run) -> list:
+def listen(run: Run) -> list[Any]:
     """Note each part's traffic as it is counted."""
     heard = []
     for part in run.recipe.parts():

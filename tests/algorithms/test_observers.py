@@ -79,7 +79,7 @@ def test_features_are_those_of_the_clients_own_models(spec: Values, digits: Path
     hidden = np.maximum(0, x @ result.parameters["layers.0.weight"].T + result.parameters["layers.0.bias"])
     assert kept["client"].tolist() == [3] * 25
     rows = [int(np.abs(hidden - phi).max(axis=1).argmin()) for phi in kept["features"]]
-    np.testing.assert_allclose(kept["features"], hidden[rows], atol=1e-12)
+    np.testing.assert_allclose(kept["features"].astype(float), hidden[rows], atol=1e-12)
     assert rows == sorted(set(rows))
     assert kept["label"].tolist() == y[rows].tolist()
 

@@ -212,7 +212,8 @@ def test_squared_norms_of_per_sample_gradients(name: str, monkeypatch: pytest.Mo
     def loss(flat: Tensor, row: int) -> Tensor:
         p = {**model.trainable.views(flat), **buffers}
         scores = model.scores(p, model.features(p, x[row : row + 1]))
-        return model.losses(scores, block.y[row : row + 1]).sum()
+        found: Tensor = model.losses(scores, block.y[row : row + 1]).sum()
+        return found
 
     expected = torch.stack([slope(lambda v, row=row: loss(v, row), w).square().sum() for row in range(6)])
     found = sample_gradients.squared_norms(problem, w, block)

@@ -25,7 +25,7 @@ from figures import processor_share, round_seconds, start_seconds, target  # noq
 from oracle_cases import Case  # noqa: E402
 from protocol import Request  # noqa: E402
 from reference import Reading, clients, readings, result  # noqa: E402
-from workloads import GRID, WORKLOADS, load, weights, write  # noqa: E402
+from workloads import GRID, WORKLOADS, Workload, load, weights, write  # noqa: E402
 
 from fedcore.execution.runner import Settings, prepare  # noqa: E402
 from fedcore.spec import parse  # noqa: E402
@@ -85,7 +85,7 @@ def test_another_reading_is_recognised_by_its_values() -> None:
 
 
 @pytest.mark.parametrize("work", [*WORKLOADS, GRID], ids=lambda work: work.name)
-def test_first_weights_are_those_of_fedcore_s_model(work, tmp_path: Path) -> None:
+def test_first_weights_are_those_of_fedcore_s_model(work: Workload, tmp_path: Path) -> None:
     write(work, tmp_path)
     asked = Request(work.name, str(tmp_path), 1, False, 0.0, "")
     made, _, _ = prepare(parse(with_fedcore.specification(asked)), Settings(device="cpu"))

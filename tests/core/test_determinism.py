@@ -23,7 +23,7 @@ from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
 
 FILES = ("history.csv", "summary.json", "spec.yaml")
-STATEFUL = [
+STATEFUL: list[dict[str, Any]] = [
     {"name": "fedavg"},
     {"name": "scaffold", "option": 2},
     {"name": "rfedavg", "lambda": 0.1},

@@ -15,7 +15,7 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.registry import plugins
 from fedcore.data import Source
 from fedcore.data.datasets import npz
-from fedcore.data.readers import read_numbers, read_parquet, whole
+from fedcore.data.readers import read_npz, read_numbers, read_parquet, whole
 from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
 
@@ -95,14 +95,18 @@ def test_another_folder_of_the_same_name_is_read(
 
 
 def test_what_has_not_changed_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
-    monkeypatch.setattr(npz, "read_npz", lambda path, *names: (read.append(path), original(path, *names))[1])
+    read: list[Path] = []
+
+    def noted(path: Path, *names: str) -> tuple[np.ndarray, ...]:
+        read.append(path)
+        return read_npz(path, *names)
+
+    monkeypatch.setattr(npz, "read_npz", noted)
     for seed in range(3):
         run({**spec(folder), "seed": seed})
     assert len(read) == 3
 
 
-original = npz.read_npz
 PLUGIN = """
 import numpy as np
 from fedcore.data import Dataset, Rows
@@ -145,7 +149,7 @@ def test_a_plug_ins_file_below_the_data_folder(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("value", [2**64 - 1, 2**63])
 def test_a_whole_number_beyond_int64_is_refused(key: str, value: int, folder: Path) -> None:
     path = folder / "clients" / "1.npz"
-    arrays = {"x": np.ones((3, 3), np.int64), "y": np.zeros(3, np.int64)}
+    arrays: dict[str, Any] = {"x": np.ones((3, 3), np.int64), "y": np.zeros(3, np.int64)}
     for name in ("clients/0", "clients/1", "test"):
         np.savez(folder / f"{name}.npz", **arrays)
     assert run(spec(folder)).summary["samples"] == 6

@@ -11,6 +11,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faulty_server import Served, serving
@@ -46,7 +47,8 @@ def archive(kind: str, *names: str, content: bytes = TEXT) -> bytes:
             for name in names:
                 made.writestr(name, content)
     else:
-        with tarfile.open(fileobj=out, mode=f"w:{kind}") as made:
+        mode: Any = f"w:{kind}"
+        with tarfile.open(fileobj=out, mode=mode) as made:
             for name in names:
                 info = tarfile.TarInfo(name)
                 info.size = len(content)
@@ -147,7 +149,12 @@ def test_a_cached_file_is_hashed_once_and_again_when_it_changes(
     (mirror / "toy.txt").write_bytes(TEXT)
     path = get(declare(toy()), source)
     hashed: list[Path] = []
-    monkeypatch.setattr(cache, "sha256_file", lambda path: hashed.append(path) or sha256(path.read_bytes()))
+
+    def noted(path: Path) -> str:
+        hashed.append(path)
+        return sha256(path.read_bytes())
+
+    monkeypatch.setattr(cache, "sha256_file", noted)
     get(declare(toy()), source)
     assert hashed == []
     path.write_bytes(TEXT.replace(b"7", b"8", 1))

@@ -172,8 +172,8 @@ def check(block: Block, folder: Path) -> None:
         for line in block.code.splitlines():
             exists(line, str(block))
     elif block.kind == "end":
-        held = (ROOT / block.title.removeprefix("The end of ")).read_text()
-        assert held.endswith(block.code), f"{block}: not how the file ends"
+        whole = (ROOT / block.title.removeprefix("The end of ")).read_text()
+        assert whole.endswith(block.code), f"{block}: not how the file ends"
     elif block.kind == "file":
         made, held = folder / block.title, ROOT / block.title
         if held.exists():

@@ -32,7 +32,8 @@ class Far(torch.Tensor):
 
     @staticmethod
     def __new__(cls, here: torch.Tensor) -> Far:
-        form = {"strides": here.stride(), "storage_offset": here.storage_offset(), "dtype": here.dtype}
+        form: dict[str, Any] = {"strides": here.stride(), "storage_offset": here.storage_offset()}
+        form["dtype"] = here.dtype
         made: Far = torch.Tensor._make_wrapper_subclass(cls, here.size(), device=DEVICE, **form)
         made.here = here
         return made
@@ -41,7 +42,9 @@ class Far(torch.Tensor):
         return self.here.tolist()
 
     @classmethod
-    def __torch_dispatch__(cls, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return calculate(operation, args, kwargs or {})
 
 
@@ -91,7 +94,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(runner, "usable_device", lambda name: DEVICE if name == "cuda" else torch.device("cpu"))
         torch._C._set_only_lift_cpu_tensors(True)
         try:
-            with Mode():
+            with Mode():  # type: ignore[no-untyped-call]
                 yield
         finally:
             torch._C._set_only_lift_cpu_tensors(False)

@@ -52,7 +52,7 @@ def test_another_scaling_than_the_weights_is_refused_before_they_are_fetched(
 
 @pytest.mark.parametrize(("overlay", "weights"), [(None, "full"), ("data/editions.yaml", "tflite")])
 def test_radfed_scales_cifar10_as_its_weights_expect(overlay: str | None, weights: str) -> None:
-    made = catalogue_of(HOME / "params.yaml", "paper", overlay and HOME / overlay)
+    made = catalogue_of(HOME / "params.yaml", "paper", HOME / overlay if overlay else None)
     found = [run.spec for run in made.index.values() if run.spec["model"]["name"] == "mobilenetv2_head"]
     assert {spec["model"]["weights"] for spec in found} == {weights}
     assert {spec["data"]["scaling"] for spec in found} == {mobilenetv2.SCALINGS[weights]}

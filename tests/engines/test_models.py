@@ -37,7 +37,8 @@ def test_cnn() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             for conv in (self.conv1, self.conv2):
                 x = torch.max_pool2d(torch.relu(conv(x)), 2)
-            return self.fc2(torch.relu(self.fc1(x.flatten(1))))
+            scores: torch.Tensor = self.fc2(torch.relu(self.fc1(x.flatten(1))))
+            return scores
 
     net = Net().double()
     net.load_state_dict(p)

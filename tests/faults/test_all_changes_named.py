@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fedcore.base.files import sha256_file
+from fedcore.execution import integrity
 from fedcore.execution.integrity import check
 from fedcore.execution.runner import Settings, run
 
@@ -49,15 +51,12 @@ def test_a_specification_that_is_no_json_hides_nothing(tree: Path, extra: str) -
 
 
 def test_an_unreadable_file_hides_nothing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fedcore.execution.integrity
-
     def refuse(path: Path) -> str:
         if path == tree / "m/seed0/history.csv":
             raise PermissionError(13, "Permission denied")
-        return before(path)
+        return sha256_file(path)
 
-    before = fedcore.execution.integrity.sha256_file
-    monkeypatch.setattr(fedcore.execution.integrity, "sha256_file", refuse)
+    monkeypatch.setattr(integrity, "sha256_file", refuse)
     (tree / "m/seed0/summary.json").write_text("{}")
     (tree / "m/seed1/summary.json").write_text("{}")
     named = found(tree)

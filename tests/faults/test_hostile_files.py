@@ -12,7 +12,7 @@ import os
 import shutil
 import socket
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -208,7 +208,8 @@ def test_a_wrong_order_of_a_batch_is_one_line_and_the_others_are_done(
 ) -> None:
     order = {"spec": short, "out": str(tmp_path / "wrong"), "partition": None, "provenance": {"code": "1"}}
     wrong = [order_ for order_ in mutations(order, 3 * share) if isinstance(order_, dict)]
-    wrong += [{**order, "out": own} for own in (3, None, [], {}, True, "a\x00b", "x" * 5000, "/dev/null/x")]
+    outs: tuple[object, ...] = (3, None, [], {}, True, "a\x00b", "x" * 5000, "/dev/null/x")
+    wrong += [{**order, "out": own} for own in outs]
     good = {"spec": short, "out": str(tmp_path / "good")}
     (tmp_path / "orders.json").write_text(json.dumps([*wrong, good]))
     monkeypatch.chdir(tmp_path)
@@ -249,7 +250,7 @@ def test_numbers_at_the_ends_of_ranges_are_refused_or_computed(
     share: int, short: dict[str, Any], record_property: Callable[[str, int], None]
 ) -> None:
     """A number that a run can't hold is refused; one that makes it diverge is told as such."""
-    numbers = [
+    numbers: list[tuple[Mapping[str, object], tuple[str, ...]]] = [
         (algorithm, ("algorithm", key)) for algorithm in ALGORITHMS for key in algorithm if key != "name"
     ]
     numbers += [(algorithm, ("training", "lr")) for algorithm in ALGORITHMS]
@@ -297,11 +298,11 @@ def test_numbers_beyond_use_are_refused_where_the_key_is_named(
 
 @pytest.mark.parametrize("path", [("seed",), ("partition",), ("data",)], ids=str)
 def test_seeds_are_of_any_size_that_a_file_can_hold(path: tuple[str, ...], short: dict[str, Any]) -> None:
-    sections = {
+    sections: dict[str, Callable[[int], object]] = {
         "partition": lambda seed: {"name": "iid", "clients": 3, "seed": seed},
         "data": lambda seed: {"name": "synthetic", "seed": seed},
     }
-    make = sections.get(path[0], lambda seed: seed)
+    make: Callable[[int], object] = sections.get(path[0], lambda seed: seed)
     for seed in (2**128, 10**300 - 1):
         parse(changed_at(short, path, make(seed)))
     with pytest.raises(SpecError, match="seed: got an integer of some 5000 digits, expected at most 300"):
@@ -378,7 +379,7 @@ def test_mutated_arrays_of_a_data_set_are_refused_or_read(
     np.savez(tmp_path / "clients/0.npz", x=np.zeros((6, 2)), y=np.array([0, 1] * 3))
     np.savez(tmp_path / "test.npz", x=np.zeros((6, 2)), y=np.array([0, 1] * 3))
     for _ in range(count):
-        arrays = {}
+        arrays: dict[str, Any] = {}
         for name in ("x", "y"):
             shape = tuple(int(size) for size in rng.choice([0, 1, 2, 6], rng.integers(0, 4)))
             kind = rng.choice(

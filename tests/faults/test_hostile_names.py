@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def test_runs_and_batches_show_hostile_names_as_escapes(
     name: str, spec: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     short = {**spec, "training": {**spec["training"], "rounds": 1}}
-    items = [
+    items: list[dict[str, Any]] = [
         {"spec": short, "out": str(tmp_path / f"out{name}")},
         {"spec": {**short, f"key{name}": 1}, "out": "bad"},
         {"spec": {**short, "model": {"name": name}}, "out": f"bad{name}"},
@@ -184,7 +185,9 @@ def test_snakemake_s_refusals_are_clean(tmp_path: Path) -> None:
     class Asked:
         report = f"x{ESCAPE}"
 
-    for question in (lambda: flow.unknown(Asked()), lambda: flow._known({}, f"x{ESCAPE}")):
+    questions: tuple[Callable[[], object], ...]
+    questions = (lambda: flow.unknown(Asked()), lambda: flow._known({}, f"x{ESCAPE}"))
+    for question in questions:
         with pytest.raises(SystemExit) as refused:
             question()
         assert clean(str(refused.value))

@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,9 +30,9 @@ FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.
 def tree(tmp_path: Path) -> Path:
     """Return a folder of results with two seeds of one method and a partition."""
     for seed in (0, 1):
-        made: dict[str, Any] = {**SPEC, "seed": seed}
+        spec = {**SPEC, "seed": seed}
         settings = Settings(device="cpu", save_model=True, provenance={"code": "a" * 64})
-        run(made, tmp_path / "tree/setting/method" / f"seed{seed}", settings)
+        run(spec, tmp_path / "tree/setting/method" / f"seed{seed}", settings)
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(SPEC))
     made = CliRunner().invoke(
         app,

@@ -66,7 +66,7 @@ class Batch:
         def work() -> None:
             sys.stderr = self.said.open("w", buffering=1)
             os.dup2(sys.stderr.fileno(), 2)
-            batch.Settings = partial(Settings, checkpoint_seconds=0.0)  # type: ignore[misc]
+            vars(batch)["Settings"] = partial(Settings, checkpoint_seconds=0.0)
             prepare()
             os._exit(3 if self.execute(stall=stall) else 0)
 

@@ -25,7 +25,8 @@ Section = dict[str, Any]
 @cache
 def expected() -> dict[str, Any]:
     """Return everything the oracle computed."""
-    return json.loads((HERE / "expected.json").read_text())
+    found: dict[str, Any] = json.loads((HERE / "expected.json").read_text())
+    return found
 
 
 def names(*functions: str) -> list[str]:
@@ -36,20 +37,19 @@ def names(*functions: str) -> list[str]:
 def wave(rows: int, columns: int) -> NDArray[np.float64]:
     """Return the oracle's start weights 0.1 cos(7 i + 13 j + 1), i the input and j the output."""
     i, j = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
-    return 0.1 * np.cos(7 * i + 13 * j + 1)
+    start: NDArray[np.float64] = 0.1 * np.cos(7 * i + 13 * j + 1)
+    return start
 
 
 def write_mlp(path: Path) -> Path:
     """Write the start of the oracle's 64-16-10 network under our parameters' names."""
-    np.savez(
-        path,
-        **{
-            "layers.0.weight": wave(64, 16).T,
-            "layers.0.bias": np.zeros(16),
-            "layers.1.weight": wave(16, 10).T,
-            "layers.1.bias": np.zeros(10),
-        },
-    )
+    start: dict[str, Any] = {
+        "layers.0.weight": wave(64, 16).T,
+        "layers.0.bias": np.zeros(16),
+        "layers.1.weight": wave(16, 10).T,
+        "layers.1.bias": np.zeros(10),
+    }
+    np.savez(path, **start)
     return path
 
 

@@ -88,7 +88,7 @@ def test_momentum_in_local_steps_moves_the_fixed_point_like_a_smaller_rate() -> 
 
     def fixed(rate: float) -> float:
         kept = np.array([(1 - rate) ** 10, (1 - 10 * rate) ** 10])
-        return (1 - kept[1]) / (2 - kept.sum())
+        return float((1 - kept[1]) / (2 - kept.sum()))
 
     found = final({**SERVERS["adam"], "momentum_in_local": 0.5}, 600)
     assert found == pytest.approx(fixed(0.01), rel=0, abs=1e-8)

@@ -11,6 +11,7 @@ import numpy as np
 from fedcore.base.options import validate
 from fedcore.base.registry import find
 from fedcore.data import Dataset, Partition, Rows
+from fedcore.partitions import PartitionOptions
 from fedcore.partitions.build import make
 
 
@@ -35,7 +36,9 @@ def toy_data(
 
 def split_data(dataset: Dataset, name: str, run_seed: int = 0, /, **options: Any) -> Partition:
     plugin = find("partition", name)
-    return make(plugin, validate(plugin.options, options, "partition"), dataset, run_seed)
+    own = validate(plugin.options, options, "partition")
+    assert isinstance(own, PartitionOptions)
+    return make(plugin, own, dataset, run_seed)
 
 
 def oracle(name: str) -> Any:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import typer
 import yaml
+from matplotlib.collections import PathCollection
+from matplotlib.patches import Rectangle, StepPatch
 from typer.testing import CliRunner
 
 from fedcore.base.errors import FedcoreError
@@ -95,20 +97,23 @@ def test_refuses_bad_input(
 def test_figures_hold_what_they_show(tmp_path: Path) -> None:
     few = np.array([[4, 0, 0], [0, 9, 0], [0, 0, 0]])
     upper, lower = figure.draw(few, "title", "subtitle").axes
-    offsets = upper.collections[0].get_offsets()
-    np.testing.assert_array_equal(offsets, [[0, 0], [1, 1]])
-    areas = upper.collections[0].get_sizes()
+    (dots,) = upper.collections
+    assert isinstance(dots, PathCollection)
+    np.testing.assert_array_equal(dots.get_offsets(), [[0, 0], [1, 1]])
+    areas = dots.get_sizes()
     assert areas[1] / areas[0] == pytest.approx(9 / 4)
-    assert [bar.get_height() for bar in lower.patches] == [4, 9, 0]
+    assert [bar.get_height() for bar in lower.patches if isinstance(bar, Rectangle)] == [4, 9, 0]
     many = np.random.default_rng(0).integers(0, 500, size=(60, 5))
     many[7] = 0
     upper, lower = figure.draw(many, "title", "subtitle").axes
     assert len(upper.collections) == 5
-    top = upper.collections[-1].get_paths()[0].vertices
+    top = np.asarray(upper.collections[-1].get_paths()[0].vertices)
     assert top[:, 1].max() == pytest.approx(1)
     assert 0.0 in top[top[:, 0] == 6.5, 1]
     assert 0.0 not in top[top[:, 0] == 3.5, 1]
-    np.testing.assert_array_equal(lower.patches[0].get_data().values, many.sum(axis=1))
+    steps = lower.patches[0]
+    assert isinstance(steps, StepPatch)
+    np.testing.assert_array_equal(steps.get_data()[0], many.sum(axis=1))
     skewed = figure.draw(np.array([[1], [1000]]), "title", "subtitle")
     assert skewed.axes[1].get_yscale() == "log"
     figure.write(figure.draw(np.zeros((3, 2), int), "nothing", ""), tmp_path / "empty")

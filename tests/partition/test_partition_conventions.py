@@ -79,7 +79,7 @@ def test_by_class_follows_its_proportions() -> None:
 
 def test_by_class_min_reaches_its_minimum() -> None:
     assert counts_of("dirichlet", clients=20, alpha=0.3, convention="by_class").sum(axis=1).min() < 22
-    options = {"clients": 20, "alpha": 0.3, "convention": "by_class_min"}
+    options: dict[str, Any] = {"clients": 20, "alpha": 0.3, "convention": "by_class_min"}
     assert counts_of("dirichlet", **options, min_rows=22).sum(axis=1).min() >= 22
     assert counts_of("dirichlet", **options).sum(axis=1).min() >= 10
     capped = counts_of("dirichlet", **options, min_rows=0, capped=True)
@@ -118,9 +118,10 @@ def test_by_client_equals_drawing_in_turn() -> None:
                 held[client, label] += 1
         seen.append(held)
     ours = []
+    replayed: Any
     for seed in range(400):
-        rng = Replayed(7, seed)
-        ours.append(label_counts(tuple(by_client(labels, 4, 1.0, rng)), labels, 3))
+        replayed = Replayed(7, seed)
+        ours.append(label_counts(tuple(by_client(labels, 4, 1.0, replayed)), labels, 3))
     np.testing.assert_allclose(np.mean(ours, axis=0), np.mean(seen, axis=0), atol=1.2)
     np.testing.assert_allclose(np.std(ours, axis=0), np.std(seen, axis=0), atol=0.6)
 
@@ -143,7 +144,7 @@ def test_by_client_skews_sizes_and_labels() -> None:
 
 def test_fedomw_reproduces_the_released_draw() -> None:
     """MNIST, 50 clients, alpha .01, seed 2020: C-score 1.276 as drawn, .276 as the released code trains."""
-    options = {"clients": 50, "alpha": 0.01, "convention": "fedomw", "legacy_seed": 2020}
+    options: dict[str, Any] = {"clients": 50, "alpha": 0.01, "convention": "fedomw", "legacy_seed": 2020}
     labels = np.random.default_rng(0).permutation(MNIST_TRAIN)
     drawn = counts_of("dirichlet", labels, **options)
     trained = counts_of("dirichlet", labels, **options, shuffled=True)
@@ -160,7 +161,7 @@ def test_fedomw_reproduces_the_released_draw() -> None:
 )
 def test_fedomw_on_small_sets(counts: tuple[int, ...], drawn_score: float, trained_score: float) -> None:
     labels = np.repeat(np.arange(len(counts)), counts)
-    options = {"clients": 50, "alpha": 0.01, "convention": "fedomw", "legacy_seed": 2020}
+    options: dict[str, Any] = {"clients": 50, "alpha": 0.01, "convention": "fedomw", "legacy_seed": 2020}
     assert c_score(counts_of("dirichlet", labels, **options)) == pytest.approx(drawn_score, abs=5e-4)
     shuffled = [c_score(counts_of("dirichlet", labels, s, **options, shuffled=True)) for s in range(5)]
     assert np.mean(shuffled) == pytest.approx(trained_score, abs=0.02)
@@ -245,6 +246,7 @@ def test_five_folds_test_each_client_once() -> None:
         assert fold.test is not None
         tested.append(fold.test)
         validated.append(fold.validation)
+        assert data.train.groups is not None
         owners = [set(data.train.groups[rows]) for rows in rows_of(fold) if len(rows)]
         assert sum(map(len, owners)) == 143
         if index == 0:

@@ -75,7 +75,7 @@ def test_by_class_min_draws_on_until_the_smallest_client_has_enough(capped: bool
     while min(map(len, plain := plain_by_class(LABELS, 4, 0.4, draws, capped, floor))) < least:
         tries += 1
     assert tries > 2
-    options = {"min_rows": least, "capped": capped, "floor": floor}
+    options: dict[str, Any] = {"min_rows": least, "capped": capped, "floor": floor}
     drawn = by_class_min(LABELS, 4, 0.4, np.random.RandomState(0), retries=tries, **options)
     assert lists(drawn) == plain
     with pytest.raises(SpecError, match=f"in {tries - 1} draws"):
@@ -96,7 +96,7 @@ def test_what_the_smallest_client_had_at_most_is_said() -> None:
 
 def test_fedomw_is_the_capped_draw_with_a_floor_and_its_rows_may_be_exchanged() -> None:
     plain = plain_by_class(LABELS, 4, 0.4, np.random.RandomState(9), True, True)
-    options = {"min_rows": 0, "retries": 1, "legacy_seed": 9}
+    options: dict[str, Any] = {"min_rows": 0, "retries": 1, "legacy_seed": 9}
     assert lists(fedomw(LABELS, 4, 0.4, np.random.default_rng(1), **options)) == plain
     order = np.random.default_rng(1).permutation(len(LABELS))
     exchanged = fedomw(LABELS, 4, 0.4, np.random.default_rng(1), shuffled=True, **options)
@@ -276,7 +276,7 @@ def test_power_law_clients_have_consecutive_labels_from_their_number_on() -> Non
     labels = np.repeat(np.arange(5), 200)
     made = split_data(toy_data(labels), "power_law", 3, clients=5, labels_per_client=2, exponent=3.0)
     counts = label_counts(made.clients, labels, 5)
-    owned = sorted(tuple(np.flatnonzero(row)) for row in counts)
+    owned = sorted(tuple(np.flatnonzero(row).tolist()) for row in counts)
     assert owned == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
     single = split_data(toy_data(labels), "power_law", clients=5, labels_per_client=1)
     assert sorted(int(labels[rows[0]]) for rows in single.clients) == list(range(5))

@@ -125,7 +125,7 @@ def test_identity_says_what_a_partition_was_made_of(tmp_path: Path) -> None:
     section = {"name": "iid", "clients": 3, "seed": None}
     own = identity(section, {"name": "toy"}, 4, "ab")
     refuse_other(tmp_path / "p.npz", own, identity(section, {"name": "toy"}, 4, "ab"))
-    for change, key in [
+    cases: list[tuple[tuple[Any, Any, int, str], str]] = [
         (({**section, "clients": 4}, {"name": "toy"}, 4, "ab"), "partition.clients is 3, expected 4"),
         ((section, {"name": "mnist"}, 4, "ab"), "data.name is 'toy', expected 'mnist'"),
         ((section, {"name": "toy"}, 5, "ab"), "seed is 4, expected 5"),
@@ -134,9 +134,10 @@ def test_identity_says_what_a_partition_was_made_of(tmp_path: Path) -> None:
             r"partition.fold is None, expected {'of': 5}",
         ),
         ((section, {"name": "toy"}, 4, "cd"), "data_sha256 is 'ab', expected 'cd'"),
-    ]:
+    ]
+    for change, key in cases:
         with pytest.raises(SpecError, match=rf"p.npz: made for another specification: {key}"):
-            refuse_other(tmp_path / "p.npz", own, identity(*change))  # type: ignore[arg-type]
+            refuse_other(tmp_path / "p.npz", own, identity(*change))
 
 
 def test_a_fixed_seed_is_shared_by_runs_of_any_seed() -> None:

@@ -66,7 +66,8 @@ def test_eq1_is_eq2_without_features() -> None:
 def test_rectangle_move_keeps_the_sums() -> None:
     want = oracle("rectangle_move")
     start = np.array(oracle("QP_eq1")["alpha"])
-    moved = move(start, *map(tuple, want["entries"]), want["eps"])
+    first, second = map(tuple, want["entries"])
+    moved = move(start, first, second, want["eps"])
     np.testing.assert_allclose(moved.sum(axis=1), want["rows"])
     np.testing.assert_allclose(moved.sum(axis=0), want["cols"])
     assert (moved - start)[0, 1] == (moved - start)[2, 2] == -1.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -149,7 +150,8 @@ def test_whole_numbers_stay_and_other_sums_are_refused() -> None:
 
 
 def test_clients_and_classes_that_are_whole_already_stay_so() -> None:
-    for turn in (lambda own: own, lambda own: own.T):
+    turns: tuple[Callable[[np.ndarray], np.ndarray], ...] = (lambda own: own, lambda own: own.T)
+    for turn in turns:
         last = turn(np.array([[0.5, 0.5], [0.5, 0.5], [2.0, 1.0]]))
         sums = last.sum(axis=1).astype(int), last.sum(axis=0).astype(int)
         rounded = turn(round_exactly(last, *sums))
