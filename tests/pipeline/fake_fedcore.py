@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -13,15 +14,15 @@ from fedcore.base.files import sha256_file
 from fedcore.execution.integrity import finished, sealed
 
 
-def canonical(value):
+def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def option(name, arguments):
+def option(name: str, arguments: list[str]) -> str:
     return arguments[arguments.index(name) + 1]
 
 
-def run(item):
+def run(item: dict[str, Any]) -> None:
     spec, out = item["spec"], Path(item["out"])
     digest = hashlib.sha256(canonical(spec).encode()).hexdigest()
     provenance = {**item["provenance"], "spec_sha256": digest}
@@ -37,7 +38,7 @@ def run(item):
     time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
     accuracy = int(digest[:4], 16) / 0xFFFF
     diverged = os.environ.get("FAKE_DIVERGES", "?") in str(out)
-    summary = {
+    summary: dict[str, object] = {
         "status": "diverged" if diverged else "completed",
         "final": None if diverged else {"test_accuracy": accuracy, "test_loss": 1.0, "train_loss": 1.0},
         "spec_sha256": digest,
@@ -63,7 +64,7 @@ def run(item):
         log.write(f"{out}\n")
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     if arguments[0] == "run-batch":
         for item in json.loads(Path(arguments[1]).read_text()):
             run(item)

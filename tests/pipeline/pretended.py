@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from project import parameters, seal
@@ -25,7 +26,7 @@ def finish(run: PlannedRun, root: Path, accuracy: float | None, **columns: list[
     """Pretend a finished run, with the history's other columns given; without an accuracy it diverged."""
     folder = root / run.folder
     folder.mkdir(parents=True, exist_ok=True)
-    summary = {
+    summary: dict[str, object] = {
         "status": "completed" if accuracy else "diverged",
         "rounds": 2,
         "best": accuracy and {"round": 2, "test_accuracy": accuracy},
@@ -51,3 +52,9 @@ def drawn(made: Catalogue, paper: str, target: str, root: Path) -> pd.DataFrame:
     cells = made.cells(paper, target)
     frame, *_ = drawing.draw(Found(made.params.papers[paper], cells, root))
     return frame.set_index(["row", "column"])
+
+
+def one_line(frame: pd.DataFrame, *key: str) -> pd.Series[Any]:
+    """Return the one line of a frame under a key of its index."""
+    ((_, found),) = frame.loc[[key if len(key) > 1 else key[0]]].iterrows()
+    return found

@@ -191,11 +191,12 @@ def test_a_detail_shows_six_parts_at_most_and_those_that_fail_first() -> None:
 def test_names_may_be_one_or_many_and_whole_numbers() -> None:
     one = check("order", rows=[1, "b"], columns=10)
     assert (one.named(), one.columns) == (("1", "b"), ("10",))
-    for keys, said in (
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"rows": ["a"]}, "rows"),
         ({"rows": ["a", "b"], "columns": []}, "columns"),
         ({"rows": ["a", "b"], "in_share": 0}, "in_share"),
-    ):
+    )
+    for keys, said in wrong:
         with pytest.raises(SpecError, match=rf"check\.{said}: got"):
             check("order", **keys)
     for kind, keys, said in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,9 @@ def pretend(run: PlannedRun, root: Path, diverged: bool) -> None:
     seal(folder, run.spec, code=run.code)
 
 
-def tables(run: PlannedRun, end: float) -> dict[str, dict[str, list[float]]]:
+def tables(run: PlannedRun, end: float) -> dict[str, dict[str, Sequence[float]]]:
     asked = run.spec["evaluation"]
-    found: dict[str, dict[str, list[float]]] = {}
+    found: dict[str, dict[str, Sequence[float]]] = {}
     if asked["clients"]:
         found["clients.csv"] = {"client": list(range(10)), "test_accuracy": [end] * 10}
     if asked["divergence"]:

@@ -61,7 +61,7 @@ def test_a_round_costs_the_same_as_another() -> None:
 
 
 def test_algorithms_that_keep_a_state_a_client_need_memory_for_it() -> None:
-    sparse = {"participation": {"fraction": 0.1}, "partition": {"clients": 500}}
+    sparse: dict[str, dict[str, Any]] = {"participation": {"fraction": 0.1}, "partition": {"clients": 500}}
     plain = guess(**sparse)
     kept = estimate(parse({**BASE, **{n: {**BASE.get(n, {}), **v} for n, v in sparse.items()}} | {
         "algorithm": {"name": "scaffold"}

@@ -52,8 +52,8 @@ def test_numbers_are_means_over_seeds_and_a_run_without_features_is_refused(tmp_
             np.savez(tmp_path / run.folder / "features.npz", client=client, label=label, features=features)
             seal(tmp_path / run.folder, run.spec)
     frame = drawn(made, "rfedavg", "fig1", tmp_path)
-    assert frame.loc[("fedavg", "sim0"), "mean"] > 80
-    assert frame.loc[("fedavg", "sim100"), "mean"] < 10
+    assert frame["mean"]["fedavg", "sim0"] > 80
+    assert frame["mean"]["fedavg", "sim100"] < 10
     assert frame["n"].tolist() == [2, 2]
     (tmp_path / run.folder / "features.npz").unlink()
     seal(tmp_path / run.folder, run.spec)

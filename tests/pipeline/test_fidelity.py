@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fedcore.base.errors import DataError
-from pipeline.checks import CHECKS
+from pipeline.checks import Beats
 from pipeline.claims import Claim
 from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, read
 from pipeline.fidelity.page import board_html, markdown, write
@@ -156,7 +156,7 @@ def test_a_table_has_one_line(printed: pd.DataFrame) -> None:
 
 
 def claim(**more: object) -> Claim:
-    check = CHECKS["beats"](kind="beats", row="a", over=("b",), columns=("x",))  # type: ignore[arg-type]
+    check = Beats(kind="beats", row=("a",), over=("b",), columns=("x",))
     values: Mapping[str, object] = {"id": "a-wins", "text": "a beats b", "source": "Table 1", "check": check}
     return Claim(paper="p", target="table1", **{**values, **more})  # type: ignore[arg-type]
 

@@ -196,7 +196,7 @@ def test_radfed_averages_are_changes_of_the_mean_score() -> None:
 def test_comfed_curves_are_best_so_far() -> None:
     """Each row can only rise, as the best model so far is reported."""
     table = frame("comfed").pivot(index="row", columns="column", values="mean")
-    table = table[sorted(table.columns, key=int)]
+    table = table[[str(column) for column in sorted(map(int, table.columns))]]
     assert list(table.columns) == [str(100 * k) for k in range(1, 21)]
     assert (table.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
 
@@ -210,7 +210,7 @@ def test_delta_sizes_are_proportional_to_the_clients_of_a_round() -> None:
 
 
 def test_one_data_set_has_one_size_in_all_papers() -> None:
-    sizes = {}
+    sizes: dict[tuple[str, str], float] = {}
     for paper in ("fedavgr", "fedomw"):
         own = frame(paper).query(
             "target == 'table1' and column in ['training_size', 'testing_size', 'classes']"

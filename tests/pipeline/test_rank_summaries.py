@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
@@ -89,9 +89,10 @@ def test_why_no_test_could_run(sets: int, methods: int, why: str) -> None:
 def test_p_is_iman_and_davenports_even_at_the_ends() -> None:
     """The same order everywhere gives p = 0; no order at all gives p = 1."""
     same = ranking(pd.DataFrame([[3.0] * 5, [2.0] * 5, [1.0] * 5]))
-    assert (same.statistic, same.p) == (pytest.approx(10), 0)
+    assert same.statistic == pytest.approx(10)
+    assert same.p == 0
     none = ranking(pd.DataFrame([[1.0, 2, 3] * 2, [2.0, 3, 1] * 2, [3.0, 1, 2] * 2]))
-    assert (none.statistic, none.p) == (pytest.approx(0), pytest.approx(1))
+    assert (none.statistic, none.p) == pytest.approx((0, 1))
     equal = ranking(pd.DataFrame([[1.0, 2, 3, 4, 5]] * 3))
     assert equal.why == "all methods are equal on every data set"
     assert math.isnan(equal.statistic)
@@ -210,6 +211,8 @@ def test_small_means_lead_where_the_table_says_so(monkeypatch: pytest.MonkeyPatc
             for column in "xy"
         )
     )
-    for best, order in (("smallest", "abc"), ("largest", "cba"), ("none", "cba")):
+    orders: tuple[tuple[Literal["smallest", "largest", "none"], str], ...]
+    orders = (("smallest", "abc"), ("largest", "cba"), ("none", "cba"))
+    for best, order in orders:
         numbers, _ = drawn(monkeypatch, frame, replace(TABLE, best=best))
         assert "".join(numbers.loc[numbers["column"] == "mean_rank", "row"]) == order

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ def counted(kept: pd.DataFrame) -> pd.DataFrame:
     return kept[~settings.isin(TRIED)]
 
 
-def cheapest(runs: pd.DataFrame, asked: Mapping[str, PlannedRun]) -> list[dict[str, Any]]:
+def cheapest(runs: pd.DataFrame, asked: Mapping[str, PlannedRun]) -> list[dict[Hashable, Any]]:
     """Return the quickest runs of CHEAP settings, of those that are asked for."""
     known = runs[runs["run"].isin(asked)].sort_values("seconds")
     settings = known.assign(setting=known["run"].str.split("/").str[3]).drop_duplicates("setting")

@@ -51,10 +51,20 @@ def grid_of(rows: Mapping[str, Mapping[str, float]], test: Test = "t", seeds: in
         }
         for row, own in rows.items()
     ]
+    nan = float("nan")
     frame = pd.DataFrame(lines).assign(
-        **{"paper": "toy", "target": "table1", "seeds": seeds, "diverged": 0, "difference": float("nan")},
-        **{"published_mean": float("nan"), "published_std": float("nan"), "verdict": ""},
-        **{"scale": "paper", "variant": "paper", "data": "", "data_state": ""},
+        paper="toy",
+        target="table1",
+        seeds=seeds,
+        diverged=0,
+        difference=nan,
+        published_mean=nan,
+        published_std=nan,
+        verdict="",
+        scale="paper",
+        variant="paper",
+        data="",
+        data_state="",
     )
     table = Table(**{**vars(TABLE), "test": test})
     return arrange(frame, table, COLUMN, PAPER, origin=Origin("abc1234567", "2023-01-02"))

@@ -26,7 +26,7 @@ from pipeline.site.tables import distance
 from pipeline.targets import PlannedRun
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 PAPER = "fedomw"
 NAN = float("nan")
@@ -285,19 +285,21 @@ def kinds(site: Path) -> list[Path]:
     return [site / "index.html", site / f"{PAPER}.html", site / "runs.html", site / "fidelity.html", run]
 
 
-def opened(browser: Browser, path: Path, width: int = 1280, place: str = "") -> Page:
-    """Open a page without network; complaints of its scripts end up in ``page.complaints``."""
+def opened(browser: Browser, path: Path, width: int = 1280, place: str = "") -> tuple[Page, list[str]]:
+    """Open a page without network; complaints of its scripts end up in the list."""
     context = browser.new_context(viewport={"width": width, "height": 800}, offline=True)
     page = context.new_page()
-    page.complaints = []  # type: ignore[attr-defined]
-    page.on(
-        "console",
-        lambda said: page.complaints.append(said.text) if said.type in {"error", "warning"} else None,
-    )  # type: ignore[attr-defined]
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))  # type: ignore[attr-defined]
-    page.on("requestfailed", lambda request: page.complaints.append(request.url))  # type: ignore[attr-defined]
+    complaints: list[str] = []
+
+    def listen(said: ConsoleMessage) -> None:
+        if said.type in {"error", "warning"}:
+            complaints.append(said.text)
+
+    page.on("console", listen)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("requestfailed", lambda request: complaints.append(request.url))
     page.goto(path.as_uri() + place)
-    return page
+    return page, complaints
 
 
 CONTRASTS = """() => {
@@ -325,12 +327,12 @@ CONTRASTS = """() => {
 
 def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, site: Path) -> None:
     for path in kinds(site):
-        page = opened(browser, path, width=375)
+        page, complaints = opened(browser, path, width=375)
         for place in page.query_selector_all("[data-chart]"):
             if place.is_visible():
                 place.scroll_into_view_if_needed()
                 page.wait_for_selector("[data-drawn] .main-svg")
-        assert page.complaints == [], path.name  # type: ignore[attr-defined]
+        assert complaints == [], path.name
         assert page.evaluate("window.hacked") is None
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme)
@@ -343,7 +345,7 @@ def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, site: Path) 
 
 
 def test_tables_and_curves_are_there(browser: Browser, site: Path) -> None:
-    page = opened(browser, site / f"{PAPER}.html")
+    page, _ = opened(browser, site / f"{PAPER}.html")
     assert page.locator("#table3 tbody .cell").count() == 18
     assert page.locator("#table3 .legend li").count() == 5
     page.locator("#table3 .cell").nth(4).hover()
@@ -361,7 +363,7 @@ def test_tables_and_curves_are_there(browser: Browser, site: Path) -> None:
 
 
 def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) -> None:
-    page = opened(browser, site / f"{PAPER}.html")
+    page, complaints = opened(browser, site / f"{PAPER}.html")
     for _ in range(60):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.matches('#table3 .cell')"):
@@ -384,12 +386,12 @@ def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) 
     page.locator("dialog a").first.click()
     page.wait_for_url("**/runs/*.html")
     assert "seed 0" in page.locator("h1").inner_text()
-    assert page.complaints == []  # type: ignore[attr-defined]
+    assert complaints == []
     page.context.close()
 
 
 def test_filters_and_search(browser: Browser, site: Path) -> None:
-    page = opened(browser, site / "index.html")
+    page, _ = opened(browser, site / "index.html")
     total = page.locator(".card").count()
     page.get_by_label("Search").fill("satimage curve-that-is-nowhere")
     assert page.locator(".card:visible").count() == 0
@@ -400,7 +402,7 @@ def test_filters_and_search(browser: Browser, site: Path) -> None:
     assert page.locator(".card:visible").count() == 2
     assert page.locator("output").inner_text() == f"2 of {total}"
     page.context.close()
-    page = opened(browser, site / "runs.html", place=f"#targets={PAPER}/fig1")
+    page, _ = opened(browser, site / "runs.html", place=f"#targets={PAPER}/fig1")
     assert page.locator("#listed tr").count() == 6
     page.get_by_label("Search").fill("fedprox")
     assert page.locator("#listed tr").count() == 2
