@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from functools import cache
 from itertools import zip_longest
 from types import UnionType
-from typing import Annotated, Any, Literal, LiteralString, Self, TypeVar, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    LiteralString,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import (
     BaseModel,
@@ -24,6 +36,7 @@ from fedcore.base.errors import SpecError
 
 T = TypeVar("T", bound=BaseModel)
 SHOWN, DIGITS = 200, 300
+UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 NO_NUMBERS = frozenset({str, bool, type(None)})
 FLOAT, INTEGER = 3.4028234663852886e38, 2**31 - 1
 EXPECTED: Mapping[str, LiteralString] = {
@@ -166,16 +179,16 @@ def validate(model: type[T], values: Any, where: str) -> T:
         raise SpecError(describe(error, model, where)) from None
 
 
-def describe(error: ValidationError, model: type[BaseModel], where: str = "") -> str:
+def describe(error: ValidationError, model: Any, where: str = "") -> str:
     """Put one problem of a pydantic error on one line, an unknown key first, with a count of the rest."""
     problems = error.errors()
-    first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
+    first = min(problems, key=lambda problem: problem["type"] not in UNKNOWN)
     path = ".".join(
         [where, *(part if len(part) <= SHOWN else shown(part) for part in map(str, first["loc"]))]
     )
     path = path.strip(".")
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if first["type"] == "extra_forbidden":
+    if first["type"] in UNKNOWN:
         known = _keys_at(model, first["loc"][:-1])
         hint = nearest(str(first["loc"][-1]), known) or f"; known keys: {', '.join(known) or 'none'}"
         text = f"{path}: unknown key{hint}"
@@ -192,18 +205,24 @@ def describe(error: ValidationError, model: type[BaseModel], where: str = "") ->
     return text + (f" (and {more} more)" if more else "")
 
 
-def _keys_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+def _keys_at(model: Any, path: tuple[int | str, ...]) -> list[str]:
     """Return the keys that are allowed at a place of the tree, found by walking the annotations."""
     here: Any = model
     for step in path:
-        if _is_model(here):
-            named = {field.alias or name: field for name, field in here.model_fields.items()}
-            here = named[str(step)].annotation
-        elif get_args(here):
-            here = get_args(here)[-1]
+        if fields := _fields(here):
+            here = fields[str(step)]
+        elif inner := [own for own in get_args(here) if own is not ...]:
+            here = inner[-1]
         while get_origin(here) in {Annotated, Union, UnionType}:
             here = get_args(here)[0]
-    return keys_of(here) if _is_model(here) else []
+    return list(_fields(here))
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """Return the keys of a model or dataclass with their types; of any other type none."""
+    if _is_model(kind):
+        return {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
+    return get_type_hints(kind) if is_dataclass(kind) else {}
 
 
 def _is_model(candidate: Any) -> bool:
