@@ -3,8 +3,9 @@
 A definition is a function, a class or a constant at the top of a module. From the definitions that begin a
 job, names lead to others, through imports and attributes of modules, to all that the job can execute. What
 is hashed is the syntax of these definitions without docstrings, comments, imports, names of modules and the
-annotations of functions. So a definition may move to another module, and an edit of one that a job does not
-use changes nothing; an edit of one that it does use changes the hash. Nothing is imported to find out.
+annotations of functions; with a call of ``declared`` also the facts in the YAML file beside the module, but
+for those that only describe. So a definition may move to another module, and an edit of one that a job does
+not use changes nothing; an edit of one that it does use changes the hash. Nothing is imported to find out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from fedcore.base.files import canonical_json
 from fedcore.base.registry import find
+from fedcore.data.download.facts import written
 
 HOME = Path(__file__).parent.parent
 OURS = ("fedcore", "pipeline")
@@ -32,6 +35,7 @@ PARTITION = (
 UNSEEN = frozenset({"ctx", "returns", "type_comment", "kind", "type_ignores", "simple"})
 BUILT = 3  # of a plug-in's arguments: name, options and build; the others describe it
 WORDS = frozenset({"summary", "source", "released", "label", "colour", "marker", "line"})
+DESCRIBED = frozenset({"title", "citation", "licence", "upstream", "papers"})
 Definition = tuple[str, str]
 
 
@@ -150,10 +154,19 @@ class _Module:
 def _digest(module: str, name: str) -> bytes:
     """Return the hash of a definition's syntax."""
     home = _module(module)
-    text = "\n".join(
-        _text(node, {**home.imports, **dict(_imported(ast.walk(node)))}) for node in home.definitions[name]
-    )
+    nodes = home.definitions[name]
+    text = "\n".join(_text(node, {**home.imports, **dict(_imported(ast.walk(node)))}) for node in nodes)
+    if any(_reads_facts(inner) for node in nodes for inner in ast.walk(node)):
+        text += _facts(module)
     return hashlib.sha256(text.encode()).digest()
+
+
+def _facts(module: str) -> str:
+    """Return what the YAML file beside a module declares, but for words that describe it."""
+    path = (_path(module) or HOME).with_suffix(".yaml")
+    sets = written(path) if path.is_file() else {}
+    kept = {name: {key: own[key] for key in own if key not in DESCRIBED} for name, own in sets.items()}
+    return canonical_json(kept) if kept else ""
 
 
 def _defined(node: ast.stmt) -> list[str]:
@@ -245,6 +258,13 @@ def _unseen(item: object) -> bool:
 def _declares(node: ast.AST) -> bool:
     """Whether a call declares a plug-in, whose later arguments describe it and change nothing."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Plugin"
+
+
+def _reads_facts(node: ast.AST) -> bool:
+    """Whether a node is a call of ``declared``."""
+    return isinstance(node, ast.Call) and "declared" in (
+        getattr(node.func, key, "") for key in ("id", "attr")
+    )
 
 
 def _silent(node: ast.stmt) -> bool:

@@ -13,6 +13,8 @@ import pytest
 from test_every_algorithm import NAMES, specification
 
 from fedcore.base.registry import find
+from fedcore.data.download import inventory
+from fedcore.data.download.facts import written
 from fedcore.execution.runner import run
 from pipeline import codehash
 
@@ -50,7 +52,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     """Return a function that writes modules of a package and returns the hash of main's Child."""
     monkeypatch.setattr(codehash, "HOME", tmp_path)
     caches = (codehash.of_code, codehash._reached, codehash._led_to, codehash._resolved, codehash._digest)
-    modules = (codehash._module, codehash._path)
+    modules = (codehash._module, codehash._path, written)
 
     def forget() -> None:
         for cached in (*caches, *modules):
@@ -61,7 +63,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
         for path in folder.glob("*.py"):
             path.unlink()
         folder.mkdir(exist_ok=True)
-        for name, text in {"__init__": "", "main": MAIN, "parts": PARTS, "extra": EXTRA, **sources}.items():
+        known = {"__init__": "", "main": MAIN, "parts": PARTS, "extra": EXTRA, "facts": "", **sources}
+        (folder / "extra.yaml").write_text(known.pop("facts"))
+        for name, text in known.items():
             (folder / f"{name}.py").write_text(text)
         forget()
         return codehash.of_code("fedcore.main:Child")
@@ -143,6 +147,41 @@ def test_a_missing_start_is_an_error(home: Home) -> None:
     home()
     with pytest.raises(LookupError, match="main:Nobody"):
         codehash.of_code("fedcore.main:Nobody")
+
+
+@pytest.mark.parametrize(
+    ("facts", "same"),
+    [
+        ("mine:\n  title: Theirs\n  files: [a, b]\n", True),
+        ("# Said.\nmine: {files: [a, b], title: Mine, licence: CC0}\n", True),
+        ("mine:\n  title: Mine\n  files: [b, a]\n", False),
+        ("mine:\n  title: Mine\n  files: [a]\n", False),
+        ("other:\n  title: Mine\n  files: [a, b]\n", False),
+    ],
+)
+def test_declared_facts_count_but_for_words_that_describe(home: Home, facts: str, same: bool) -> None:
+    first = "mine:\n  title: Mine\n  files: [a, b]\n"
+    reads = f"{EXTRA}SCALE = declared(__file__)\n"
+    assert (home(extra=reads, facts=facts) == home(extra=reads, facts=first)) == same
+    assert home(facts=facts) == home(facts=first), "not declared by what is reached"
+
+
+def test_a_runs_hash_has_the_checksums_of_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"mnist": "fedcore.data.datasets.mnist", "letter": "fedcore.data.datasets.libsvm"}
+    own = {name: codehash._facts(module) for name, module in names.items()}
+    for name, text in own.items():
+        entry = inventory.entry(name).declaration
+        assert all(file.sha256 in text for file in entry.edition("full").files)
+        assert entry.citation not in text
+    before = {name: codehash.of_run("fedavg", name, "logistic", "iid") for name in names}
+    for cached in (codehash._digest, codehash.of_code, codehash.of_run):
+        cached.cache_clear()
+    with monkeypatch.context() as changed:
+        changed.setattr(codehash, "_facts", lambda module: own["letter"] if "libsvm" in module else "changed")
+        after = {name: codehash.of_run("fedavg", name, "logistic", "iid") for name in names}
+    for cached in (codehash._digest, codehash.of_code, codehash.of_run):
+        cached.cache_clear()
+    assert [before[name] == after[name] for name in names] == [False, True]
 
 
 @contextmanager

@@ -101,7 +101,8 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
         (metadata,) = (name for name in names if name.endswith("METADATA"))
         lines = archive.read(metadata).decode().splitlines()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"fedcore"}
-    assert {"fedcore/py.typed", "fedcore/cli/start.py", "fedcore/data/datasets/femnist_sample.csv"} <= names
+    facts = {str(path.relative_to(ROOT)) for path in (ROOT / "fedcore").rglob("*.yaml")}
+    assert {"fedcore/py.typed", "fedcore/cli/start.py", "fedcore/data/datasets/libsvm.yaml", *facts} <= names
     asked = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")]
     assert declared([line for line in asked if "extra ==" not in line]) == declared(PROJECT["dependencies"])
     assert f"Version: {PROJECT['version']}" in lines

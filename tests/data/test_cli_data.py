@@ -45,7 +45,7 @@ def test_every_edition_that_a_specification_can_name_is_declared_and_the_other_w
 
 def test_info_prints_checksums_addresses_and_how_to_get_what_cannot_be_downloaded() -> None:
     text = call("info", "mnist").stdout
-    assert mnist.FILES[0].sha256 in text
+    assert mnist.DECLARATION.edition("full").files[0].sha256 in text
     assert "https://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz" in text
     assert "CC BY-SA 3.0" in text
     assert "PhysioNet with credentials" in call("info", "eicu").stdout

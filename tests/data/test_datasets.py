@@ -289,7 +289,8 @@ def test_the_credentialed_tables_are_joined(tmp_path: Path) -> None:
     aps = pd.DataFrame({tables.ID: ids, **{name: [1.0, -1.0, 2.0] for name in tables.PHYSIOLOGY}})
     history = pd.DataFrame({tables.ID: ids, **{name: [0, 1, 2] for name in tables.HISTORY}})
     paths = {}
-    for name, frame in zip(eicu.CREDENTIALED, (patient, aps, history), strict=True):
+    files = eicu.DECLARATION.edition("full").files
+    for name, frame in zip([file.name for file in files], (patient, aps, history), strict=True):
         paths[name] = tmp_path / name
         frame.to_csv(paths[name], index=False)
     found = tables.credentialed(paths)

@@ -12,7 +12,8 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
+from fedcore.data.download import Entry, cache, fetch
+from fedcore.data.download.facts import declared
 from fedcore.data.readers import read_npz, read_numbers
 from fedcore.data.standardise import minmax, standardise
 
@@ -20,79 +21,7 @@ QUANTITATIVE, WILDERNESS, SOIL = 10, 4, 40
 FEATURES = QUANTITATIVE + WILDERNESS + SOIL
 SHARES = (43, 57)
 TEST_SHARE = 0.2
-
-DECLARATION = Declaration(
-    name="covertype",
-    title="Forest cover type",
-    papers=("radfed",),
-    citation="Blackard: Covertype, UCI Machine Learning Repository, 1998",
-    licence="UCI, CC BY 4.0",
-    redistributable=True,
-    shape="[54]: 10 numbers, 4 wilderness areas and 40 soil types as 0/1; columns that never vary left out",
-    classes=7,
-    upstream="https://archive.ics.uci.edu/dataset/31/covertype",
-    editions={
-        "full": Edition(
-            "real",
-            "Covertype",
-            (
-                File(
-                    "covtype/covtype.data",
-                    forms=(
-                        Form(
-                            "covtype.data.gz",
-                            "sha256:614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771",
-                            (
-                                "https://archive.ics.uci.edu/ml/machine-learning-databases/covtype/"
-                                "covtype.data.gz",
-                                "https://ndownloader.figshare.com/files/5976039",
-                            ),
-                        ),
-                    ),
-                ),
-            ),
-            {"rows": 581012, "class 1": 211840, "class 2": 283301},
-        ),
-        "subset92962": Edition(
-            "subset",
-            "92,962 of the 581,012 rows of Covertype",
-            (
-                File(
-                    "covtype/covtype.subset92962.data",
-                    "f21a68ba90b8ff3a7e3bf671bd9ff7fabb260211a8e6fba1d119c43c3988f68b",
-                    12026701,
-                    forms=(
-                        Form(
-                            "covtype.subset92962.data.gz",
-                            "sha256:f2d45a9be431669c70daafe8af6451454a35e5bdb196a2fb06103aacc8e88392",
-                        ),
-                    ),
-                ),
-            ),
-            {"rows": 92962, "class 1": 33894, "class 2": 45328},
-        ),
-        "kaggle15120": Edition(
-            "subset",
-            "15,120 rows of Covertype, 2,160 a class",
-            (
-                File(
-                    "covtype/kaggle-forest-cover-train.csv",
-                    "45d9949029e81059332efa1dcb22af082f7ad344859984b5dc761d1f328d88f5",
-                    2029405,
-                    forms=(
-                        Form(
-                            "kaggle-forest-cover-train.csv.gz",
-                            "sha256:4c6b0be9a12c1843b5484fe8020a138bfbdbe1401470a9ce70aafe710145efdc",
-                        ),
-                    ),
-                ),
-            ),
-            {"rows": 15120},
-            terms="the rules of Kaggle's competition forest-cover-type-prediction apply to this copy",
-        ),
-        "demo": Edition("subset", "12,000 of the 581,012 rows of Covertype", counts={"rows": 12000}),
-    },
-)
+DECLARATION = declared(__file__)["covertype"]
 
 
 class CovertypeOptions(Options):

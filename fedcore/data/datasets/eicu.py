@@ -15,89 +15,15 @@ from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets import eicu_tables
 from fedcore.data.datasets.eicu_tables import Stays
-from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
+from fedcore.data.download import Entry, cache, fetch
+from fedcore.data.download.facts import declared
 from fedcore.data.readers import read_npz
 from fedcore.data.standardise import minmax, standardise
 
-CREDENTIALED = ("patient.csv", "apacheApsVar.csv", "apachePredVar.csv")
 RULES = {"full": (100, 0.2)}
 TEST_SHARE = 0.2
 HOSPITALS = 164  # in all data under the rules above: RADFed, section IV-B
-ODBL = "Open Database License 1.0: eICU Collaborative Research Database Demo 2.0.1, attribution, share alike"
-
-
-def _known(name: str, size: int, sha256: str, gz: str = "") -> File:
-    forms = (Form(f"{name}.gz", f"sha256:{gz}"),) if gz else ()
-    return File(f"eicu-demo/{name}", sha256, size, forms=forms)
-
-
-COHORT = (
-    _known(
-        "yaib_mortality24_sta.parquet",
-        20161,
-        "425a3c2e3893deded0050a8e69f3cabc2fddc5454be8d0bc682a08e644057fcd",
-    ),
-    _known(
-        "yaib_mortality24_outc.parquet",
-        9719,
-        "d4c75c926dbfd11eb81a36077d60b498565515eca4f4a914903c2f4ecf3c848f",
-    ),
-    _known(
-        "yaib_mortality24_dyn.parquet",
-        448554,
-        "6f5d2f7f98e80f9e7b104021a01628902f8b5affa590fe1f06e2e9e968c4c9d2",
-    ),
-)
-WITH_HOSPITALS = (
-    _known("pyhealth_patient.csv", 42021, "54608c93688a2419020fc3e426f52c84cc6a7630188b8e8f57c60bdbe5cf27c7"),
-    _known(
-        "pyhealth_admissionDx.csv", 77350, "0e1f5f528c6eefde5952456324cd5604dd1812d4845ae329985d9c6c9a48c57b"
-    ),
-    _known(
-        "pyhealth_lab.csv",
-        1712816,
-        "826f8465e1bdc341bfeb1862a004ef131d306dcb9f21adebd5c712d5eacd2474",
-        "6531eec8e59467d45438bf76fb1966f1294e5fe793384e9094f36620ca3eb515",
-    ),
-    _known(
-        "pyhealth_physicalExam.csv",
-        776283,
-        "bea6548e88f1575f948798f29d59493b427cef2493fd980c8795885c19953c47",
-        "814b20472d9c95a2394638849b7f03222f5ef956f38917b6cb9aed70b949a785",
-    ),
-)
-EXTRAS = (
-    _known("pyhealth_hospital.csv", 1552, "8a3bc004cf6d56220a8c8173c60ba671c7bd5f0016c3d1cac5b67349d85223c5"),
-)
-BLOCKS = "1,367 stays of the eICU demo, blocks of consecutive stays in place of hospitals"
-SMALL = "171 stays of the eICU demo in 79 hospitals"
-DECLARATION = Declaration(
-    name="eicu",
-    title="eICU Collaborative Research Database",
-    papers=("radfed",),
-    citation="Pollard et al.: The eICU Collaborative Research Database, 2018",
-    licence=f"PhysioNet credentialed (full); {ODBL} (the rest)",
-    redistributable=True,
-    shape="[43] APACHE variables (full), [45] and [36] (parts of the demo)",
-    classes=2,
-    upstream="https://physionet.org/content/eicu-crd/",
-    editions={
-        "full": Edition(
-            "real",
-            "eICU",
-            tuple(File(f"eicu/{name}", forms=(Form(f"{name}.gz"),)) for name in CREDENTIALED),
-            terms="PhysioNet's credentialed data use agreement applies",
-            how="get patient, apacheApsVar and apachePredVar (.csv.gz) of eICU-CRD 2.0 from PhysioNet with"
-            " credentials; copies cannot be handed on",
-        ),
-        "cohort": Edition("subset", BLOCKS, COHORT, {"stays": 1367, "deaths": 70}),
-        "hospitals": Edition(
-            "subset", SMALL, WITH_HOSPITALS, {"stays": 171, "deaths": 9, "hospitals": 79}, extras=EXTRAS
-        ),
-        "demo": Edition("subset", BLOCKS, counts={"stays": 1367}),
-        "demo_hospitals": Edition("subset", SMALL, counts={"stays": 171, "hospitals": 79}),
-    },
-)
+DECLARATION = declared(__file__)["eicu"]
 
 
 class EicuOptions(Options):

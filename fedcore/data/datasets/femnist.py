@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,55 +13,14 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import Scaling, scale_pixels
-from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
+from fedcore.data.download import Entry, cache, fetch
+from fedcore.data.download.facts import declared
 from fedcore.data.readers import read_leaf, read_npz
 
 MEAN, STD = (0.9611606,), (0.1655615,)
 CLASSES = 62
 WRITERS = "femnist/writers.npz"
-
-
-def _sample_files() -> tuple[File, ...]:
-    text = resources.files("fedcore.data.datasets").joinpath("femnist_sample.csv").read_text(encoding="utf-8")
-    return tuple(
-        File(
-            f"femnist/{row['file']}",
-            row["sha256"],
-            int(row["bytes"]),
-            forms=(Form(f"{row['file'].split('/')[1]}.gz", f"sha256:{row['sha256_gz']}"),),
-        )
-        for row in csv.DictReader(text.splitlines())
-    )
-
-
-DECLARATION = Declaration(
-    name="femnist",
-    title="FEMNIST handwritten characters by writer",
-    papers=("rfedavg",),
-    citation="Caldas et al.: LEAF, a benchmark for federated settings, 2018; NIST Special Database 19",
-    licence="NIST SD 19 public domain; LEAF BSD-2",
-    redistributable=True,
-    shape="[1, 28, 28], 1 is white",
-    classes=CLASSES,
-    upstream="https://github.com/TalwalkarLab/leaf/tree/master/data/femnist",
-    editions={
-        "full": Edition(
-            "real",
-            "FEMNIST",
-            how="run LEAF's preprocess.sh (-s niid -k 0 -t sample) and put its train and test folders of"
-            " json files under fetched/femnist/leaf in the data folder",
-        ),
-        "sample": Edition(
-            "subset",
-            "FEMNIST, 105 of the writers of LEAF's 5% sample",
-            _sample_files(),
-            {"train": 14708, "test": 4088, "train_writers": 105, "test_writers": 184},
-        ),
-        "demo": Edition(
-            "subset", "30 writers of FEMNIST", counts={"train": 4294, "test": 493, "train_writers": 30}
-        ),
-    },
-)
+DECLARATION = declared(__file__)["femnist"]
 
 
 class FemnistOptions(Options):

@@ -10,49 +10,11 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
 from fedcore.data import Source
-from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
+from fedcore.data.download import Entry, cache, fetch
+from fedcore.data.download.facts import declared
 
 WIDTH = 50
-ARCHIVE = Form(
-    "glove.6B.zip",
-    "sha256:617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
-    ("https://nlp.stanford.edu/data/glove.6B.zip",),
-    member="glove.6B.50d.txt",
-)
-DECLARATION = Declaration(
-    name="glove",
-    title="GloVe 6B word vectors, 50 numbers a word (model data)",
-    papers=("rfedavg",),
-    citation="Pennington, Socher, Manning: GloVe, global vectors for word representation, 2014",
-    licence="PDDL 1.0",
-    redistributable=True,
-    shape="[50] a word",
-    classes=0,
-    upstream="https://nlp.stanford.edu/projects/glove/",
-    editions={
-        "full": Edition(
-            "real", "GloVe 6B", (File("glove/glove.6B.50d.txt", forms=(ARCHIVE,)),), {"words": 400000}
-        ),
-        "top40000": Edition(
-            "subset",
-            "the 40,000 most frequent words of GloVe 6B",
-            (
-                File(
-                    "glove/glove.6B.50d.top40000.txt",
-                    "12e42e58036bc1217e9d468b268292184a4f59f856366fbbf3024f5b8033b140",
-                    17089413,
-                    forms=(
-                        Form(
-                            "glove.6B.50d.top40000.txt.gz",
-                            "sha256:05913e2d0e1ce7b8532511c03c2208beaaef59c6335ac72c960d6eba4f7da60c",
-                        ),
-                    ),
-                ),
-            ),
-            {"words": 40000},
-        ),
-    },
-)
+DECLARATION = declared(__file__)["glove"]
 
 
 def vectors(edition: str, source: Source) -> tuple[list[str], NDArray[np.float32]]:

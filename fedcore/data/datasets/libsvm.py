@@ -19,13 +19,15 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.datasets.libsvm_files import DECLARATIONS, FEATURES
 from fedcore.data.download import Declaration, Entry, fetch
+from fedcore.data.download.facts import declared
 from fedcore.data.readers import read_libsvm, read_npz
 from fedcore.data.standardise import minmax, standardise
 
 Scaling = Literal["as_shipped", "minmax", "standard"]
 VEHICLE_TRAIN = 500
+DECLARATIONS = tuple(declared(__file__).values())
+FEATURES = {known.name: int(known.shape.strip("[]")) for known in DECLARATIONS}
 
 
 class LibsvmOptions(Options):

@@ -10,50 +10,11 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import torch
 from fedcore.data import Source
-from fedcore.data.download import Declaration, Edition, Entry, File, Form, fetch
+from fedcore.data.download import Entry, fetch
+from fedcore.data.download.facts import declared
 from fedcore.data.readers import read_npz
 
-DECLARATION = Declaration(
-    name="mobilenetv2",
-    title="MobileNetV2 weights, pre-trained on ImageNet (model data)",
-    papers=("radfed",),
-    citation="Sandler et al.: MobileNetV2, inverted residuals and linear bottlenecks, 2018",
-    licence="Apache-2.0 (converted weights); BSD-3-Clause (torchvision's)",
-    redistributable=True,
-    shape="torchvision's mobilenet_v2 state_dict",
-    classes=1000,
-    upstream="https://pytorch.org/vision/stable/models/mobilenetv2.html",
-    editions={
-        "full": Edition(
-            "real",
-            "torchvision's MobileNetV2 weights",
-            (
-                File(
-                    "mobilenetv2/mobilenet_v2-b0353104.pth",
-                    forms=(
-                        Form(
-                            "mobilenet_v2-b0353104.pth",
-                            "sha256:b0353104",
-                            ("https://download.pytorch.org/models/mobilenet_v2-b0353104.pth",),
-                        ),
-                    ),
-                ),
-            ),
-        ),
-        "tflite": Edition(
-            "rebuilt",
-            "MobileNetV2 weights converted from a quantised TensorFlow Lite model",
-            (
-                File(
-                    "mobilenetv2/mobilenet_v2_from_tflite_ptq.npz",
-                    "a43de611a1ae4df6955e3cb112976e49057896e3f603ece5f4ed7d25e68eea68",
-                    7145776,
-                ),
-            ),
-            {"arrays": 262, "numbers": 3538984},
-        ),
-    },
-)
+DECLARATION = declared(__file__)["mobilenetv2"]
 
 SCALINGS = {"full": "imagenet", "tflite": "symmetric"}
 """How pixels were scaled when the weights of an edition were trained; see ``scale_pixels``."""

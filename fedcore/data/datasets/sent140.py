@@ -17,80 +17,15 @@ from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets import glove, sent140_demo
-from fedcore.data.download import Declaration, Edition, Entry, File, Form, cache, fetch
+from fedcore.data.download import Entry, cache, fetch
+from fedcore.data.download.facts import declared
 from fedcore.data.readers import read_leaf, read_table
 
 WORD = re.compile(r"[\w']+|[.,!?;]")
 COLUMNS = ("polarity", "id", "date", "query", "user", "text")
 TEXT = 4
-TERMS = "real messages of real people, for research only and not to be handed on (Twitter's terms)"
 PADDING, UNKNOWN = 0, 1
-
-DECLARATION = Declaration(
-    name="sent140",
-    title="Sent140 message sentiment",
-    papers=("rfedavg",),
-    citation="Go, Bhayani, Huang: Twitter sentiment classification using distant supervision, 2009",
-    licence="research use; the messages are under Twitter's terms",
-    redistributable=False,
-    shape="[25] word indices",
-    classes=2,
-    upstream="http://help.sentiment140.com/for-students",
-    editions={
-        "full": Edition(
-            "real",
-            "Sent140",
-            (
-                File(
-                    "sent140/training.1600000.processed.noemoticon.csv",
-                    forms=(
-                        Form(
-                            "trainingandtestdata.zip",
-                            "sha256:004a3772c8a7ff9bbfeb875880f47f0679d93fc63e5cf9cff72d54a8a6162e57",
-                            ("https://cs.stanford.edu/people/alecmgo/trainingandtestdata.zip",),
-                            member="training.1600000.processed.noemoticon.csv",
-                        ),
-                    ),
-                ),
-            ),
-            {"messages": 1600000},
-            TERMS,
-        ),
-        "leaf_test": Edition(
-            "subset",
-            "8,692 messages of Sent140 (the test part of LEAF's 5% sample)",
-            (
-                File(
-                    "sent140/all_data_niid_05_keep_3_test_9.json",
-                    "c73d2c1797f16044d9e4aeea68616f58d6281e0204f054a3146f371f92e6ce06",
-                    1803784,
-                    forms=(
-                        Form(
-                            "all_data_niid_05_keep_3_test_9.json.gz",
-                            "sha256:08bd47d28f23bc8937364a93b52d0f23548d4ac8f0610c68b32fd118f482d07c",
-                        ),
-                    ),
-                ),
-            ),
-            {"messages": 8692, "users": 7086},
-            TERMS,
-        ),
-        "manual": Edition(
-            "subset",
-            "the hand-labelled messages of Sent140",
-            (
-                File(
-                    "sent140/testdata.manual.2009.06.14.csv",
-                    "c77669cc86ae85d3807d65fc13fed0c395266db518d4eaa0ff1f19bf6efbbdd3",
-                    74326,
-                ),
-            ),
-            {"messages": 359},
-            TERMS,
-        ),
-        "demo": Edition("synthetic", "synthetic two-topic word sequences in place of Sent140"),
-    },
-)
+DECLARATION = declared(__file__)["sent140"]
 
 
 class Sent140Options(Options):

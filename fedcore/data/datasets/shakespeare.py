@@ -17,134 +17,15 @@ from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import pooled
-from fedcore.data.download import Declaration, Edition, Entry, File, Form, fetch
+from fedcore.data.download import Entry, fetch
+from fedcore.data.download.facts import declared
 from fedcore.data.readers import read_leaf, read_moby, read_npz, read_role_files, read_tff
 
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 LAST = len(ALPHABET) - 1
 LENGTH = 80
 Samples = tuple[NDArray[Any], NDArray[Any]]
-
-
-def _tff(name: str, sha256: str, size: int) -> File:
-    archive = Form(
-        "shakespeare.tar.bz2",
-        "sha256:0285be9906cb5f268092eee4edeeacfc2af4574f2941f7cc2f08a321d7f5c707",
-        ("https://storage.googleapis.com/tff-datasets-public/shakespeare.tar.bz2",),
-        member=name,
-    )
-    return File(f"shakespeare/{name}", sha256, size, forms=(archive,))
-
-
-def _moby(name: str, size: int, sha256: str, gz: str) -> File:
-    return File(f"shakespeare/{name}", sha256, size, forms=(Form(f"{name}.gz", f"sha256:{gz}"),))
-
-
-def _leaf(use: str, size: int, sha256: str, gz: str) -> File:
-    name = f"leaf_all_data_niid_023_keep_64_{use}_9.json"
-    return File(f"shakespeare/{name}", sha256, size, forms=(Form(f"{name}.gz", f"sha256:{gz}"),))
-
-
-ROLES = File(
-    "shakespeare/leaf_by_play_and_character.tar",
-    "01ea44ab69d400b3531fc871be6d190e55649ffc6ea04ccca5620a514e663cde",
-    2693120,
-    forms=(
-        Form(
-            "leaf_by_play_and_character.tar.xz",
-            "sha256:bd716fb3dfd64b2c0ef52ca8ffe8eb8a007072694380e6720869ff14f30c3a34",
-        ),
-    ),
-)
-DECLARATION = Declaration(
-    name="shakespeare",
-    title="Shakespeare by speaking role",
-    papers=("radfed",),
-    citation="The Complete Works of William Shakespeare; Caldas et al.: LEAF, 2018",
-    licence="public domain text; LEAF's preprocessing BSD-2",
-    redistributable=True,
-    shape="[80] character indices",
-    classes=len(ALPHABET),
-    upstream="https://github.com/TalwalkarLab/leaf/tree/master/data/shakespeare",
-    editions={
-        "full": Edition(
-            "real",
-            "Shakespeare",
-            (ROLES,),
-            {"roles": 572},
-            extras=(
-                File(
-                    "shakespeare/leaf_users_and_plays.json",
-                    "f69587ac26bc47067505343df98ef254e795c93e4dd6f3db4c54705d6d13144e",
-                    58845,
-                ),
-            ),
-            how="run the first stage of LEAF's preprocessing and pack its by_play_and_character folder",
-        ),
-        "moby": Edition(
-            "real",
-            "Shakespeare (Moby text)",
-            (
-                _moby(
-                    "moby-comedies.txt",
-                    1784616,
-                    "cf08a65b440fa05d5b1f71aa10f7e1a3d349278028b44f750fec288c02ad0090",
-                    "a92119ddb9ff62fc9e4ec491cc689d06a126647d746db1a07294d98f4a77cb3a",
-                ),
-                _moby(
-                    "moby-histories.txt",
-                    1479035,
-                    "2897735d37b8424949492d100de7545424e7fd2c9d8aa777838d635628b677eb",
-                    "64bd817d40b74d2659d2f22a8584f6d28b0d1dc83aac25ef2a1113d1e4db34b9",
-                ),
-                _moby(
-                    "moby-tragedies.txt",
-                    1752440,
-                    "f9f9dca700c5f78733f5c08b35e20dcfef12641bcce7f7eaa262a8cdcf24124b",
-                    "b9cc259a156acaf7d08529250d806735e141f9f3f6d82bcc71f5fd1cea9101d4",
-                ),
-            ),
-            {"plays": 37},
-        ),
-        "tff": Edition(
-            "real",
-            "Shakespeare (TensorFlow Federated)",
-            (
-                _tff(
-                    "shakespeare_train.h5",
-                    "67100f52adfb6d5ece73c1a942b6863731a477bf09421a3c79c9937612895344",
-                    4035752,
-                ),
-                _tff(
-                    "shakespeare_test.h5",
-                    "55d3a635bffe5c4f71610a8d0cf86c1b369bfd7793e0635b5a83cde1f195689e",
-                    2745814,
-                ),
-            ),
-            {"roles": 715},
-        ),
-        "leaf": Edition(
-            "subset",
-            "Shakespeare, a sample by LEAF",
-            (
-                _leaf(
-                    "train",
-                    3738594,
-                    "b9eadd4e91c0fa03641730bd62ae6cdf4200989974e69a2e7d5f648a64491a01",
-                    "315e08b509c100007ba3f5873edcd3bb8563fa1f8fbb7d274eb84883a7ff2ac6",
-                ),
-                _leaf(
-                    "test",
-                    346482,
-                    "20f7fc3e48d5292d6a0dc1b4f377bc392a69a4a6ad8d64b51ed5d635cb276de5",
-                    "3dc91843684e7fc9d8f509584a948acf6618a646a0c0745793e04b21cb7aa3be",
-                ),
-            ),
-            {"roles": 10, "train": 41990, "test": 3881},
-        ),
-        "demo": Edition("subset", "Shakespeare", counts={"roles": 24}),
-    },
-)
+DECLARATION = declared(__file__)["shakespeare"]
 
 
 class ShakespeareOptions(Options):
