@@ -6,7 +6,7 @@ values of `tests/oracle/expected.json`; others tell what an implementation does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -133,7 +133,7 @@ def result(algorithm: str, hyper: Mapping[str, Any], held: list[Client], reading
             more = [_same(control - own) for own in controls]
         elif algorithm == "mime":
             beta, scale = hyper["beta"], lr * (1 - hyper["beta"])
-            mean = sum(share * gradient(w, client) for share, client in zip(p, held, strict=True))
+            mean = _weighted(p, (gradient(w, client) for client in held))
             pull = beta / (1 - beta) * momentum
             more = [_same(pull + (zeros if hyper["lite"] else mean - gradient(w, client))) for client in held]
             momentum = beta * momentum + (1 - beta) * mean
@@ -141,22 +141,19 @@ def result(algorithm: str, hyper: Mapping[str, Any], held: list[Client], reading
             steps(w, client, count, scale, term)
             for client, count, term in zip(held, counts, more, strict=True)
         ]
-        change = sum(share * (end - w) for share, end in zip(p, ends, strict=True))
+        change = _weighted(p, (end - w for end in ends))
         if algorithm == "fednova":
-            each = [(end - w) / count for end, count in zip(ends, counts, strict=True)]
-            change = p @ np.array(counts) * sum(share * one for share, one in zip(p, each, strict=True))
+            each = ((end - w) / count for end, count in zip(ends, counts, strict=True))
+            change = p @ np.array(counts) * _weighted(p, each)
         elif algorithm == "qfedavg":
             change = _fair(w, ends, held, hyper, reading)
         elif algorithm == "scaffold":
-            sign = -1.0 if reading.negated else 1.0
             fresh = [
-                sign * (gradient(w, client) if hyper["option"] == 1 else (w - end) / (count * lr))
-                + (0.0 if hyper["option"] == 1 else own - control)
+                _renewed(w, end, client, count, own - control, hyper, reading)
                 for client, end, count, own in zip(held, ends, counts, controls, strict=True)
             ]
-            if not reading.still:
-                moved = (new - own for new, own in zip(fresh, controls, strict=True))
-                control = control + sum(share * one for share, one in zip(p, moved, strict=True))
+            moved = (new - own for new, own in zip(fresh, controls, strict=True))
+            control = control if reading.still else control + _weighted(p, moved)
             controls = fresh
         if algorithm == "fedopt" and hyper["server"] == "avgm":
             momentum = hyper["beta"] * momentum + change
@@ -165,6 +162,28 @@ def result(algorithm: str, hyper: Mapping[str, Any], held: list[Client], reading
             change, m, v = _adaptive(change, m, v, turn, hyper, reading)
         w = w + change
     return w
+
+
+def _weighted(p: Array, values: Iterable[Array]) -> Array:
+    total: Array = sum(share * value for share, value in zip(p, values, strict=True))
+    return total
+
+
+def _renewed(
+    w: Array,
+    end: Array,
+    client: Client,
+    count: int,
+    beyond: Array,
+    hyper: Mapping[str, Any],
+    reading: Reading,
+) -> Array:
+    """Return a client's next control in SCAFFOLD; ``beyond``: its control less the server's."""
+    sign = -1.0 if reading.negated else 1.0
+    if hyper["option"] == 1:
+        return sign * gradient(w, client)
+    renewed: Array = sign * (w - end) / (count * hyper["lr"]) + beyond
+    return renewed
 
 
 def _fair(

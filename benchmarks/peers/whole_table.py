@@ -15,6 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import processes
+from workloads import GRID, write_grid
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LIMIT = 3600.0
@@ -38,8 +41,6 @@ def algorithm(client: str, server: str) -> dict[str, Any]:
 
 def batch(folder: Path, rounds: int) -> list[dict[str, Any]]:
     """Return the runs as `fedcore run-batch` takes them."""
-    from workloads import GRID
-
     common = {
         "data": {"name": "npz", "path": str(folder)},
         "model": {**GRID.model, "init": str(folder / "start.npz")},
@@ -63,9 +64,6 @@ def measure(
     pythons: Mapping[str, Path], folder: Path, quick: bool, core: int, failures: dict[str, str]
 ) -> dict[str, Any]:
     """Do the table on both sides; a side that fails is added to the failures."""
-    import processes
-    from workloads import GRID, write_grid
-
     write_grid(ROOT / "data/demo/cifar10/cifar10.npz", folder)
     rounds = GRID.quick_rounds if quick else GRID.rounds
     found: dict[str, Any] = {"runs": len(RUNS), "rounds": rounds}

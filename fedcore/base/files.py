@@ -112,7 +112,7 @@ def stamps(path: Path) -> tuple[tuple[int, ...], ...]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file (UTF-8, ``\\n`` line ends) atomically."""
+    r"""Write a text file (UTF-8, ``\n`` line ends) atomically."""
     with atomic(path) as handle:
         handle.write(text.encode())
 

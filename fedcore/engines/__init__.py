@@ -122,7 +122,8 @@ class Gradient(Protocol):
 
     def __call__(self, x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
         """Set out <- keep out + scale g, with g the gradient of the mean loss of rows ``x`` [batch, ...] with
-        labels ``y`` [batch], plus that of the terms on features; keep = 0 drops whatever ``out`` held."""
+        labels ``y`` [batch], plus that of the terms on features; keep = 0 drops whatever ``out`` held.
+        """
 
 
 class Engine(Protocol):

@@ -72,7 +72,8 @@ class Stacked:
 @dataclass(frozen=True)
 class Stack:
     """One batch of each client, filled up to the largest: rows [clients, batch, ...], labels and weights
-    [clients, batch], and the true sizes."""
+    [clients, batch], and the true sizes.
+    """
 
     x: Tensor
     y: Tensor

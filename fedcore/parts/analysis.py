@@ -30,7 +30,8 @@ def mean_feature_distances(features: Sequence[Array]) -> NDArray[np.float64]:
 
 def kernel_mmd(x: Array, z: Array) -> float:
     """Return the MMD of points ``x`` [n, d] and ``z`` [m, d] under a Gaussian kernel whose bandwidth is the
-    median distance of the pooled points. FedAvgR, Section 4, leaves kernel and bandwidth open."""
+    median distance of the pooled points. FedAvgR, Section 4, leaves kernel and bandwidth open.
+    """
     points = (torch.as_tensor(array, dtype=torch.float64) for array in (x, z))
     return mmd("kernel", *points)
 

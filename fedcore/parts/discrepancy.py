@@ -24,7 +24,8 @@ def mean_discrepancy(x: Tensor, z: Tensor, weights: Tensor) -> Tensor:
 
 def kernel_discrepancy(x: Tensor, z: Tensor, weights: Tensor) -> Tensor:
     """Return the squared MMD (with the diagonal, so never negative) of weighted points x [n, d] and z [m, d]
-    under exp(-||a - b||^2 / (2 s^2)), s the median distance of different pooled points."""
+    under exp(-||a - b||^2 / (2 s^2)), s the median distance of different pooled points.
+    """
     k, _, signed = _kernel(x, z, weights)
     return signed @ k @ signed
 

@@ -272,7 +272,8 @@ class Densities(Exchange):
 
 def draw_mixture(state: State, count: int, rng: np.random.Generator) -> Tensor:
     """Draw ``count`` points [count, features] from the mixture; with densities of kind ``mean`` return the
-    mixture's mean [1, features] itself."""
+    mixture's mean [1, features] itself.
+    """
     weights, density = state.server["density_weights"], state.server["density"]
     if density.shape[1] == 1:
         return weights[None] @ density[:, 0]

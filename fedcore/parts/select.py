@@ -154,7 +154,8 @@ class Importance(Assignments):
 
     def probabilities(self, run: Run, state: State) -> NDArray[np.float64] | None:
         """Return p_k in proportion; a vanishing score keeps a small chance, an infinite one counts as the
-        largest finite one."""
+        largest finite one.
+        """
         scores = state.server["importance"].cpu().numpy()[run.problem.active]
         known = np.isfinite(scores)
         top = scores[known].max() if known.any() else 0.0

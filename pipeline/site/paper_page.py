@@ -22,7 +22,6 @@ from pipeline.targets import PlannedRun
 SHORT = 12
 LINES = 200
 EXPLAIN = "python -m pipeline explain"
-Lost = Mapping[tuple[str, str], tuple[int, int]]
 
 
 def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:

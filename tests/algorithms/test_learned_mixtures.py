@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fedcore.base.errors import SpecError
-from fedcore.engines import Upload
+from fedcore.engines import Job, Upload
 from fedcore.execution.results import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
@@ -42,7 +42,6 @@ def shared(result: Result) -> list[list[float]]:
 def uploads_of(made: Run, state: State) -> list[Upload]:
     plan = made.recipe.schedule.plan(made, state)
     (stage,) = plan.stages
-    from fedcore.engines import Job
 
     jobs = [Job(client, slot, 0, plan.starts[slot]) for slot, client in stage]
     return made.engine.train(make_task(made, state, job) for job in jobs)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcore.engines import Batch, Job
-from fedcore.execution.runner import Settings, prepare
+from fedcore.execution.runner import Settings, prepare, run
 from fedcore.parts import Run, State
 from fedcore.parts.accumulation import coefficients
 from fedcore.parts.steps import make_task, number_of_steps
@@ -148,8 +148,6 @@ def by_hand_feddc(alpha: float, rounds: int) -> float:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 2.0])
 def test_feddc_by_hand(alpha: float) -> None:
-    from fedcore.execution.runner import run
-
     training = {"rounds": 5, "local_steps": 3, "batch_size": "full", "lr": 0.05}
     spec = {
         "data": {"name": "quadratics"},

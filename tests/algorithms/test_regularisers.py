@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fedcore.engines import Batch, BoundTerm, Job, sample_gradients
+from fedcore.engines.forward import full_gradient
 from fedcore.engines.problem import Block, Problem
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
@@ -222,8 +223,6 @@ def test_squared_norms_of_per_sample_gradients(name: str, monkeypatch: pytest.Mo
 
 def test_squared_norms_of_batch_gradients(spec: Values) -> None:
     """Over one batch of all rows it is the squared norm of the client's full gradient."""
-    from fedcore.engines.forward import full_gradient
-
     spec = {**spec, "training": {**spec["training"], "batch_size": "full"}, "dtype": "float64"}
     made, state = started(spec)
     block = made.problem.clients[1]

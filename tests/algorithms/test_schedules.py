@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import pdist
 
 from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
@@ -212,8 +213,6 @@ def test_clusters_are_found_and_trained_apart(spec: Values, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean", "manhattan"])
 def test_distances_of_updates(metric: Any) -> None:
-    from scipy.spatial.distance import pdist
-
     rows = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     name = "cityblock" if metric == "manhattan" else metric
     np.testing.assert_allclose(distances(rows, metric), pdist(rows.numpy(), name), atol=1e-12)

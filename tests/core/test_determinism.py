@@ -14,13 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from fedcore.base.errors import CheckpointError
 from fedcore.base.rng import Streams
+from fedcore.data import Source
 from fedcore.execution import checkpoint
+from fedcore.execution.batch import execute
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
+from fedcore.parts import State
 
 FILES = ("history.csv", "summary.json", "spec.yaml")
 STATEFUL: list[dict[str, Any]] = [
@@ -63,9 +67,6 @@ def test_command_line_gives_the_bytes_of_the_library(spec: dict[str, Any], tmp_p
 def test_batch_gives_the_bytes_of_single_runs_and_skips_finished_ones(
     spec: dict[str, Any], tmp_path: Path
 ) -> None:
-    from fedcore.data import Source
-    from fedcore.execution.batch import execute
-
     items = [
         {"spec": {**spec, "seed": seed}, "out": str(tmp_path / f"batch{seed}"), "provenance": {"code": "1"}}
         for seed in (1, 2)
@@ -184,10 +185,6 @@ def test_damaged_checkpoint_is_set_aside(
 
 
 def test_checkpoint_holds_all_of_the_state(tmp_path: Path) -> None:
-    import torch
-
-    from fedcore.parts import State
-
     state = State(
         round=4,
         models=torch.arange(6.0).reshape(2, 3),

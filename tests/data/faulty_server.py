@@ -21,51 +21,53 @@ class Served:
     url: str = ""
 
 
+class Faulty(BaseHTTPRequestHandler):
+    """Answers from what is served, with the faults that are due."""
+
+    served: Served
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        return
+
+    def do_GET(self) -> None:
+        name = self.path.lstrip("/")
+        wanted = self.headers.get("Range")
+        self.served.asked.append((name, wanted))
+        faults = self.served.faults.get(name, [])
+        fault = faults.pop(0) if faults else ""
+        if fault == "500":
+            self._answer(500, b"broken")
+        elif name not in self.served.files:
+            self._answer(404, b"<html>no such file</html>")
+        elif fault == "garbage":
+            self._answer(200, b"<html>please log in</html>")
+        else:
+            body, start = self.served.files[name], 0
+            if wanted and self.served.ranges:
+                start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            head = {"Content-Range": f"bytes {start}-{len(body) - 1}/{len(body)}"} if start else {}
+            self._answer(206 if start else 200, body[start:], head, fault)
+
+    def _answer(self, status: int, body: bytes, head: dict[str, str] | None = None, fault: str = "") -> None:
+        self.send_response(status)
+        for key, value in {"Content-Length": str(len(body)), **(head or {})}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if fault in {"truncate", "stall"} else body)
+        self.wfile.flush()
+        if fault == "stall":
+            time.sleep(1.5)
+        if fault in {"truncate", "stall"}:
+            self.close_connection = True
+
+
 @contextmanager
 def serving() -> Iterator[Served]:
     """Serve on a free port until the block ends."""
     served = Served()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            return
-
-        def do_GET(self) -> None:
-            name = self.path.lstrip("/")
-            wanted = self.headers.get("Range")
-            served.asked.append((name, wanted))
-            faults = served.faults.get(name, [])
-            fault = faults.pop(0) if faults else ""
-            if fault == "500":
-                self._answer(500, b"broken")
-            elif name not in served.files:
-                self._answer(404, b"<html>no such file</html>")
-            elif fault == "garbage":
-                self._answer(200, b"<html>please log in</html>")
-            else:
-                body, start = served.files[name], 0
-                if wanted and served.ranges:
-                    start = int(wanted.removeprefix("bytes=").rstrip("-"))
-                head = {"Content-Range": f"bytes {start}-{len(body) - 1}/{len(body)}"} if start else {}
-                self._answer(206 if start else 200, body[start:], head, fault)
-
-        def _answer(
-            self, status: int, body: bytes, head: dict[str, str] | None = None, fault: str = ""
-        ) -> None:
-            self.send_response(status)
-            for key, value in {"Content-Length": str(len(body)), **(head or {})}.items():
-                self.send_header(key, value)
-            self.end_headers()
-            self.wfile.write(body[: len(body) // 2] if fault in {"truncate", "stall"} else body)
-            self.wfile.flush()
-            if fault == "stall":
-                time.sleep(1.5)
-            if fault in {"truncate", "stall"}:
-                self.close_connection = True
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    handler = type("Handler", (Faulty,), {"served": served})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

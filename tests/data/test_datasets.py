@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ from fedcore.base.registry import find, plugins
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Source
 from fedcore.data.datasets import covertype, eicu, sent140, shakespeare, synthetic
+from fedcore.data.datasets import eicu_tables as tables
 from fedcore.data.datasets.images import scale_pixels
 from fedcore.data.standardise import minmax, standardise, standardise_by_client
 
@@ -230,8 +233,6 @@ def test_the_generated_messages_can_be_told_apart_by_their_topic_words() -> None
 
 
 def test_sent140_from_leaf_json_is_split_by_user(tmp_path: Path) -> None:
-    import json
-
     users = {
         f"name{u}": [f"id{u}", "date", "query", f"name{u}", "good day" if u % 2 else "bad day", "set"]
         for u in range(20)
@@ -279,10 +280,6 @@ def test_missing_values_become_the_training_rows_mean() -> None:
 
 
 def test_the_credentialed_tables_are_joined(tmp_path: Path) -> None:
-    import pandas as pd
-
-    from fedcore.data.datasets import eicu_tables as tables
-
     ids = [3, 1, 2]
     status = ["Alive", "Expired", None]
     patient = pd.DataFrame({tables.ID: ids, "hospitalid": [7, 5, 5], "hospitaldischargestatus": status})

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from faulty_server import Served, serving
 
@@ -327,8 +328,6 @@ def test_a_damaged_or_unlisted_demo_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_derived_arrays_are_kept_and_follow_their_files(source: Source, tmp_path: Path) -> None:
-    import numpy as np
-
     path, made = tmp_path / "raw.txt", []
 
     def make() -> dict[str, np.ndarray]:

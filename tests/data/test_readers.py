@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -67,8 +68,6 @@ def tarred() -> bytes:
 
 
 def parquet() -> bytes:
-    import pandas as pd
-
     out = io.BytesIO()
     pd.DataFrame({"a": [1, 2], "b": [0.5, None]}).to_parquet(out)
     return out.getvalue()

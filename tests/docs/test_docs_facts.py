@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 from blocks import ROOT
+from PIL import Image
 
 from fedcore.execution import runner
 from fedcore.spec import Spec, Training, parse
@@ -146,8 +147,6 @@ def test_links_lead_to_pages_where_there_are_some_and_are_text_elsewhere() -> No
 
 
 def test_pictures_are_small_copies_of_reports(tmp_path: Path) -> None:
-    from PIL import Image
-
     (tmp_path / "reports" / "comfed").mkdir(parents=True)
     Image.new("RGB", (2000, 1000), "white").save(tmp_path / "reports" / "comfed" / "fig2.png")
     (made,) = pictures.make(tmp_path / "reports", tmp_path / "out", "demo", "abc", "2026-01-01")

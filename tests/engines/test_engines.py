@@ -14,7 +14,7 @@ from fedcore.engines import Batch, BoundTerm, fixed
 from fedcore.engines import forward as engines
 from fedcore.engines.analytic import Analytic
 from fedcore.engines.autograd import Autograd
-from fedcore.execution.runner import Settings, prepare
+from fedcore.execution.runner import Settings, prepare, run
 from fedcore.parts import Run
 from fedcore.spec import parse
 
@@ -133,8 +133,6 @@ def test_fixed_features_are_computed_once(images: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "qfedavg"])
 def test_bf16_trains_close_to_fp32(images: Path, algorithm: str) -> None:
-    from fedcore.execution.runner import run
-
     def test_loss(**others: Any) -> tuple[float, float]:
         result = run(specification(images, algorithm, "cnn", dtype="float32", **others))
         return result.history[0]["test_loss"], result.history[-1]["test_loss"]
@@ -146,8 +144,6 @@ def test_bf16_trains_close_to_fp32(images: Path, algorithm: str) -> None:
 
 
 def test_measuring_in_bf16_leaves_training_as_it_is(images: Path) -> None:
-    from fedcore.execution.runner import run
-
     def result(**evaluation: Any) -> tuple[float, float, list[bytes]]:
         done = run(specification(images, "fedavg", "cnn", dtype="float32", evaluation=evaluation))
         model = [array.tobytes() for array in done.parameters.values()]
@@ -171,7 +167,6 @@ def test_what_is_not_measured_in_bf16_has_the_specification_it_had(images: Path)
 @pytest.mark.parametrize("algorithm", ["rfedavg", "rfedavg_plus"])
 def test_deltas_in_bf16_are_close_and_leave_the_rest_as_it_is(images: Path, algorithm: str) -> None:
     """With lambda 0 the deltas are looked at alone: models stay the same bytes."""
-    from fedcore.execution.runner import run
 
     def result(**options: Any) -> tuple[float, list[bytes]]:
         asked = specification(images, algorithm, "cnn", dtype="float32")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torchvision.models import mobilenet_v2
 
 from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
@@ -30,8 +31,6 @@ def arrays(seed: int = 0) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_architecture_and_names_are_torchvision_s() -> None:
-    from torchvision.models import mobilenet_v2
-
     rng = np.random.default_rng(1)
     drawn = arrays()
     for name, array in drawn.items():

@@ -9,6 +9,7 @@ import bz2
 import copy
 import gzip
 import hashlib
+import io
 import json
 import lzma
 import pickle
@@ -220,8 +221,6 @@ def leaf() -> bytes:
 
 
 def npz() -> bytes:
-    import io
-
     out = io.BytesIO()
     np.savez_compressed(out, x=np.arange(60.0).reshape(20, 3), y=np.arange(20))
     return out.getvalue()

@@ -26,7 +26,7 @@ from typer.testing import CliRunner, Result
 from fedcore.base import errors
 from fedcore.base.errors import DataError, FedcoreError, SpecError
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
-from fedcore.cli import status
+from fedcore.cli import main, status
 from fedcore.cli.main import app
 from fedcore.cli.status import lines, view
 from fedcore.data import Partition, Source
@@ -429,8 +429,6 @@ def test_an_output_folder_that_can_not_be_made_is_one_line(
 
 def one_line(command: str, arguments: list[str]) -> str:
     """Call a command as the program does; return the one line that it says."""
-    from fedcore.cli import main
-
     saved = io.StringIO()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("sys.argv", ["fedcore", command, *arguments])

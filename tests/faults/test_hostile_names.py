@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 
 from fedcore.base.errors import DataError, FedcoreError, plain
 from fedcore.cli.main import main
@@ -24,6 +25,7 @@ from fedcore.cli.status import view
 from fedcore.data import Source
 from fedcore.data.download import Declaration, Edition, File, fetch
 from fedcore.execution import batch
+from fedcore.execution.status import survey
 from pipeline.workflow import Workflow
 
 ROOT = Path(__file__).parents[2]
@@ -119,10 +121,6 @@ def test_hostile_files_are_shown_as_escapes(
 
 
 def test_the_live_view_shows_hostile_names_as_escapes(place: Path) -> None:
-    from rich.console import Console
-
-    from fedcore.execution.status import survey
-
     console = Console(width=300, record=True, file=io.StringIO())
     console.print(view(survey(place / "results")))
     text = console.export_text()

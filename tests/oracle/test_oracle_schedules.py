@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from cases import CLIENTS, HERE, Case, Section, at, expected, names, server, specification
 from numpy.typing import NDArray
 
@@ -266,8 +267,6 @@ def test_staleness_laws() -> None:
 
 
 def test_projection_onto_the_simplex() -> None:
-    import torch
-
     case = expected()["misc"]["project_simplex"]
     found = project_simplex(torch.tensor(case["v"], dtype=torch.float64))
     np.testing.assert_allclose(found, case["p"], rtol=0, atol=1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from partition_toys import covers_once, equal, rows_of, split_data, toy_data
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import FedcoreError, SpecError
 from fedcore.partitions import draw_dirichlet, integers
 from fedcore.partitions.dirichlet import by_class, by_client, deal
 from fedcore.partitions.stats import c_score, label_counts
@@ -328,8 +328,6 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("name", "options", "message"), FAULTS, ids=[f"{f[0]}-{f[2][:40]}" for f in FAULTS])
 def test_faults_are_one_line(name: str, options: dict[str, Any], message: str) -> None:
-    from fedcore.base.errors import FedcoreError
-
     with pytest.raises(FedcoreError) as caught:
         split_data(toy_data(BALANCED), name, **options)
     assert message in str(caught.value)

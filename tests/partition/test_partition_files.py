@@ -86,15 +86,19 @@ def damaged(kind: str, path: Path) -> None:
         np.save(buffer, np.arange(3))
         path.write_bytes(buffer.getvalue())
     else:
-        with np.load(path) as archive:
-            arrays = dict(archive)
-        if kind == "other npz":
-            arrays.pop("sizes")
-        elif kind == "newer format":
-            arrays["format"] = np.array(99)
-        elif kind == "rows cut":
-            arrays["rows"] = arrays["rows"][:-3]
-        np.savez(path, **arrays)
+        rewrite(kind, path)
+
+
+def rewrite(kind: str, path: Path) -> None:
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    if kind == "other npz":
+        arrays.pop("sizes")
+    elif kind == "newer format":
+        arrays["format"] = np.array(99)
+    elif kind == "rows cut":
+        arrays["rows"] = arrays["rows"][:-3]
+    np.savez(path, **arrays)
 
 
 @pytest.mark.parametrize(

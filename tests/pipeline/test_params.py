@@ -13,7 +13,7 @@ from project import HOME, parameters
 from fedcore.base.errors import SpecError
 from fedcore.spec import Training
 from pipeline import docs, dvcfile
-from pipeline.papers import build_catalogue
+from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.params import overlay
 from pipeline.schema import Params, TrainingParams
 
@@ -163,8 +163,6 @@ def test_another_plug_in_brings_its_own_keys() -> None:
 
 
 def test_a_file_that_is_no_yaml_is_one_line(tmp_path: Path) -> None:
-    from pipeline.papers import catalogue_of
-
     (tmp_path / "params.yaml").write_text("a: [")
     with pytest.raises(SpecError, match=r"params\.yaml: line 1: not valid YAML") as caught:
         catalogue_of(tmp_path / "params.yaml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -202,8 +203,6 @@ def test_what_is_said_where_no_test_could_run(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_small_means_lead_where_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
     frame = lines(
         *(
             (row, column, score, 1, 1)
