@@ -121,7 +121,7 @@ class AlgorithmParams(PerParams):
 
 
 class PaperParams(Options):
-    """One paper: every value that defines its runs. It holds mappings, so its hash is that of the object."""
+    """One paper: every value that defines its runs."""
 
     seeds: Seeds = Field(description="One run of each setting and algorithm for each seed.")
     variant: Literal["paper", "released"] = Field(
@@ -140,7 +140,7 @@ class PaperParams(Options):
     )
 
     def __hash__(self) -> int:
-        return id(self)
+        return id(self)  # it holds mappings
 
 
 class CommonParams(Options):
