@@ -30,8 +30,8 @@ sys.path[:0] = [str(HOME), str(HOME / "tests" / "pipeline")]
 
 from project import SOURCES, parameters  # noqa: E402
 
+from pipeline.catalogue.targets import PlannedRun  # noqa: E402
 from pipeline.papers import build_catalogue  # noqa: E402
-from pipeline.targets import PlannedRun  # noqa: E402
 
 PAPER, SETTING, ALGORITHM = "fedavgr", "table2-satimage-shards", "fedavg"
 TRIAL_ROUNDS = 200

@@ -30,8 +30,8 @@ from fedcore.execution.integrity import (
 )
 from pipeline import metrics
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import RESULTS, PartitionJob
 from pipeline.plan import stated
-from pipeline.targets import RESULTS, PartitionJob
 
 REPORTS = Path("reports")
 RECORDS = Path(".snakemake")

@@ -9,10 +9,10 @@ from typing import Any
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
 from pipeline.catalogue import Catalogue
-from pipeline.params import overlay
+from pipeline.catalogue.params import overlay
+from pipeline.catalogue.targets import Cell, Query
 from pipeline.report.build_table import Table
 from pipeline.search import best
-from pipeline.targets import Cell, Query
 
 OWN = "algorithm."
 Changes = Sequence[tuple[str, Any]]

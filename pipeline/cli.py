@@ -15,8 +15,9 @@ from fedcore.base.files import write_text
 from fedcore.execution.machine import commit
 from pipeline import audit as auditing
 from pipeline.adopt import apply, forget, inspect
+from pipeline.catalogue.params import configuration
+from pipeline.catalogue.schema_docs import FILES
 from pipeline.chosen import chosen as choice
-from pipeline.docs import FILES
 from pipeline.dvcfile import dvc_yaml
 from pipeline.explain import cell_facts, listing, summaries
 from pipeline.explain import text as cell_text
@@ -26,7 +27,6 @@ from pipeline.fidelity.board import board
 from pipeline.fidelity.page import write as write_board
 from pipeline.metrics import means_json
 from pipeline.papers import catalogue_of
-from pipeline.params import configuration
 from pipeline.prune import orphans, remove
 from pipeline.report.partial import write as write_partial
 from pipeline.report.pdf import compile_document

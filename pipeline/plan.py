@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedcore.base.files import canonical_json, sha256_text
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import catalogue_of
-from pipeline.targets import PlannedRun
 
 
 def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from pipeline.catalogue.params import configuration
 from pipeline.papers import catalogue_of
-from pipeline.params import configuration
 
 
 def orphans(params: Path, results: Path) -> list[Path]:

@@ -8,9 +8,9 @@ from itertools import product
 from pathlib import Path
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Best, PlannedRun
 from pipeline.report.collect import final_of
-from pipeline.schema import PaperParams
-from pipeline.targets import Best, PlannedRun
 
 LONG = 100
 ENOUGH = 3

@@ -21,8 +21,8 @@ from fedcore.execution.integrity import (
 )
 from fedcore.partitions.file import load
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.papers import catalogue_of
-from pipeline.targets import RESULTS, PlannedRun
 
 REPORTS = "reports"
 

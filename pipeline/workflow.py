@@ -29,10 +29,10 @@ from fedcore.execution import forkserver
 from pipeline import metrics
 from pipeline.adopt import Decision, apply, inspect, unrecorded
 from pipeline.catalogue import weights
+from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun
 from pipeline.estimate import Cost, duration, estimate
 from pipeline.fidelity import board_plan
 from pipeline.papers import build_catalogue
-from pipeline.targets import RESULTS, PartitionJob, PlannedRun
 
 WHAT_NOW = """What failed, and of what: fedcore status. The same command goes on from the checkpoints.
 A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
-from pipeline import codehash
+from pipeline.catalogue import codehash
 from pipeline.papers import FOLDER
 
 

@@ -21,9 +21,9 @@ from fedcore.base.files import sha256_file, write_text
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.report.collect import made, refuse_changed, summary_of
 from pipeline.report.sittings import earlier_cells
-from pipeline.targets import PlannedRun
 
 REFERENCE = Path("reports/reference")
 RUNS = "runs.csv"

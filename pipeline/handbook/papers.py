@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.catalogue.targets import Target
 from pipeline.handbook.found import found
 from pipeline.papers import FOLDER, papers
 from pipeline.site.pictures import MADE
-from pipeline.targets import Target
 
 HEAD = """# The papers
 

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline.catalogue import Catalogue
-from pipeline.params import configuration, load, overlay
-from pipeline.targets import Paper
+from pipeline.catalogue.params import configuration, load, overlay
+from pipeline.catalogue.targets import Paper
 
 FOLDER = Path(__file__).parent
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from fedcore.base.files import write_text
 from fedcore.base.lazy import Figure, pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
 from pipeline.report import captions, figures, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import (
@@ -22,8 +24,6 @@ from pipeline.report.collect import (
     refuse_changed,
 )
 from pipeline.report.render import csv
-from pipeline.schema import PaperParams
-from pipeline.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
 
 
 @dataclass(frozen=True)

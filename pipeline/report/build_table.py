@@ -14,6 +14,8 @@ from typing import Any
 from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from fedcore.execution.status import MEMORY
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Best, Cell, Column, Paper, PlannedRun, Query, Sources, Target, Test
 from pipeline.report import agreement, captions, significance, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import (
@@ -37,10 +39,8 @@ from pipeline.report.grid import Grid, PrintedCell, groups
 from pipeline.report.render import csv, write_grid
 from pipeline.report.significance import ALPHA, Comparison
 from pipeline.report.sittings import NOTHING, Earlier, earlier_cells, short_hash, together
-from pipeline.schema import PaperParams
 from pipeline.search import best
 from pipeline.stand_ins import stands_in
-from pipeline.targets import Best, Cell, Column, Paper, PlannedRun, Query, Sources, Target, Test
 
 COLUMNS = (
     "paper",

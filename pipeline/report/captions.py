@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.targets import Cell, Paper, Test
 from pipeline.report import significance, style
 from pipeline.report.collect import REPRODUCTION, Origin
 from pipeline.report.significance import ALPHA, Comparison
-from pipeline.targets import Cell, Paper, Test
 
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 ARITHMETIC: Mapping[str, str] = {

@@ -16,10 +16,10 @@ from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.machine import commit
 from fedcore.execution.status import cause
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.report import agreement
 from pipeline.report.sittings import spec_hash
 from pipeline.stand_ins import ON_STAND_IN
-from pipeline.targets import PlannedRun
 
 REPRODUCTION = "paper"
 MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")

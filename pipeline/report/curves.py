@@ -9,6 +9,8 @@ from pathlib import Path
 from fedcore.base.errors import DataError
 from fedcore.base.files import write_text
 from fedcore.base.lazy import Figure, pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
 from pipeline.report import captions, figures, style
 from pipeline.report.captions import Caption
 from pipeline.report.collect import (
@@ -24,8 +26,6 @@ from pipeline.report.collect import (
     refuse_changed,
 )
 from pipeline.report.render import csv
-from pipeline.schema import PaperParams
-from pipeline.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
 
 BAND = "Line and band: mean and ± one sample standard deviation"
 SINCE = " from the round on in which they end"

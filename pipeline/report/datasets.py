@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, PlannedRun, Query
 from pipeline.report.build_table import Table
 from pipeline.report.collect import statistics_of
-from pipeline.schema import PaperParams
-from pipeline.targets import Column, PlannedRun, Query
 
 FACTS: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "classes": lambda found: found["data_classes"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
+from pipeline.catalogue.targets import Column
 from pipeline.report.captions import Caption
-from pipeline.targets import Column
 
 
 @dataclass(frozen=True)

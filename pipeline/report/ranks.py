@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fedcore.base.lazy import Axes, pd, scipy
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, Query
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.build_table import Table, tidy
 from pipeline.report.significance import ALPHA, FEWEST
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Query
 
 DIGITS = 9
 FEW = 10

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedcore.base.lazy import pd, scipy
-from pipeline.targets import Best, Column, Test
+from pipeline.catalogue.targets import Best, Column, Test
 
 ALPHA = 0.05
 FEWEST = 5  # pairs of runs, or data sets: with fewer no test and no interval is given

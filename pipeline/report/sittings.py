@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fedcore.base.files import canonical_json, sha256_text
 from fedcore.base.lazy import pd
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.report import significance
-from pipeline.targets import PlannedRun
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.targets import Cell, PlannedRun
 from pipeline.report.collect import final_of, history_of
-from pipeline.targets import Cell, PlannedRun
 
 Values = Sequence[float | None]
 

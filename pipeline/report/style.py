@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from fedcore.base.registry import Line, Plugin, plugins
-from pipeline.targets import Sources
+from pipeline.catalogue.targets import Sources
 
 DIVERGED = "‡"
 Labels = tuple[Mapping[str, str], Mapping[str, str]]

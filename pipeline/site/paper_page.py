@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.report import captions, style
 from pipeline.report.build_drawing import Drawing
 from pipeline.report.build_listing import Listing
@@ -17,7 +18,6 @@ from pipeline.report.style import Labels, labels
 from pipeline.site import charts, tables
 from pipeline.site.survey import MEANING, Evidence, Shown, Survey
 from pipeline.site.words import accuracy, heading, number
-from pipeline.targets import PlannedRun
 
 SHORT = 12
 LINES = 200

@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.report import captions, style
 from pipeline.site import charts, partitions
 from pipeline.site.survey import Evidence
 from pipeline.site.words import flat, read_object
-from pipeline.targets import PlannedRun
 
 LINES = 200
 OWN_FILES = ("history.csv",)

@@ -13,9 +13,9 @@ from fedcore.base.files import canonical_json, sha256_text
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
 from pipeline.papers import build_catalogue
 from pipeline.report.collect import facts
-from pipeline.targets import Cell, Paper, PlannedRun, Sources, Target
 from pipeline.verify import report_changes
 
 State = Literal["made", "outdated", "partly", "missing"]

@@ -15,7 +15,7 @@ from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
 from fedcore.parts import analysis
 from fedcore.spec import parse
-from pipeline import codehash
+from pipeline.catalogue import codehash
 
 Values = dict[str, Any]
 ALL = {

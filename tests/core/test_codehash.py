@@ -16,7 +16,7 @@ from fedcore.base.registry import find
 from fedcore.data.download import inventory
 from fedcore.data.download.facts import written
 from fedcore.execution.runner import run
-from pipeline import codehash
+from pipeline.catalogue import codehash
 
 Home = Callable[..., str]
 PARTS = """

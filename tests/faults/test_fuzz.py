@@ -28,7 +28,7 @@ from fedcore.base.errors import DataError, FedcoreError, SpecError
 from fedcore.data import Source
 from fedcore.data.download import Declaration, Edition, File, fetch
 from fedcore.spec import parse
-from pipeline.params import load
+from pipeline.catalogue.params import load
 
 ROOT = Path(__file__).parents[2]
 JUNK: tuple[Any, ...] = (

@@ -28,9 +28,9 @@ from fedcore.execution.integrity import check, sealed
 from fedcore.execution.status import survey
 from fedcore.partitions import file
 from fedcore.spec import load, parse
-from pipeline import params
+from pipeline.catalogue import params
+from pipeline.catalogue.params import configuration, overlay
 from pipeline.papers import build_catalogue, catalogue_of
-from pipeline.params import configuration, overlay
 
 ROOT = Path(__file__).parents[2]
 SPEC = """\

@@ -11,9 +11,9 @@ from project import parameters, seal
 
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue
 from pipeline.report.build_drawing import Drawing, Found
-from pipeline.targets import PlannedRun
 
 MODEL, CLIENTS = 1000, 10
 

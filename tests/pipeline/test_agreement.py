@@ -16,6 +16,7 @@ from pretended import one_line
 from project import seal
 
 from fedcore.base.files import canonical_json, sha256_text
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity import board as board_module
 from pipeline.fidelity import scoreboard as scoreboard_module
 from pipeline.papers import papers
@@ -30,7 +31,6 @@ from pipeline.report.agreement import (
 )
 from pipeline.report.build_table import Table, tidy
 from pipeline.site import fidelity_page
-from pipeline.targets import PlannedRun
 
 NAN = math.nan
 

@@ -15,8 +15,8 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import canonical_json, sha256_text
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.papers import build_catalogue
-from pipeline.targets import PlannedRun, Query
 
 
 def catalogue(**changes: Any) -> Catalogue:

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from fedcore.cli.main import app
 from pipeline.adopt import seal_report
+from pipeline.catalogue.targets import TABLE_FILES
 from pipeline.site.build import build
-from pipeline.targets import TABLE_FILES
 
 CONFIG = parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"}
 SAID = "These files are not as they were built"

@@ -14,9 +14,9 @@ from project import parameters, seal, seal_partition
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue
 from pipeline.report import collect
-from pipeline.targets import PlannedRun
 
 PAPER = "rfedavg"
 TARGETS = ("table3", "fig2", "fig11")

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from fedcore.base.errors import DataError, SpecError
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import overlay
 from pipeline.chosen import chosen
 from pipeline.cli import app
 from pipeline.papers import build_catalogue
-from pipeline.params import overlay
 from pipeline.report.build_table import Table
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from fedcore.base.registry import find
-from pipeline import codehash
+from pipeline.catalogue import codehash
 
 FILES = {
     "fedcore/__init__.py": "",

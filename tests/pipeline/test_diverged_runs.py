@@ -17,9 +17,9 @@ from pretended import catalogue, finish
 from project import seal
 
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import papers
 from pipeline.report import figures
-from pipeline.targets import PlannedRun
 
 ROUNDS = [0, 1, 2]
 SAID = "‡ Without diverged runs"

@@ -11,9 +11,9 @@ from project import parameters
 
 from fedcore.base.errors import DataError
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import Column
 from pipeline.papers import build_catalogue
 from pipeline.report.build_listing import Entry, Listing
-from pipeline.targets import Column
 
 FORMS = ("csv", "md", "html", "tex", "standalone")
 ODD = "50% & <b>_x_</b>"

@@ -12,10 +12,11 @@ from project import HOME, parameters
 
 from fedcore.base.errors import SpecError
 from fedcore.spec import Training
-from pipeline import docs, dvcfile
+from pipeline import dvcfile
+from pipeline.catalogue import schema_docs
+from pipeline.catalogue.params import overlay
+from pipeline.catalogue.schema import Params, TrainingParams
 from pipeline.papers import build_catalogue, catalogue_of
-from pipeline.params import overlay
-from pipeline.schema import Params, TrainingParams
 
 
 @pytest.fixture
@@ -119,10 +120,10 @@ def test_a_wrong_value_is_one_line_with_the_path_of_the_key(
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("path", docs.FILES)
+@pytest.mark.parametrize("path", schema_docs.FILES)
 def test_generated_files_follow_the_schema(path: str) -> None:
     found = (HOME / path).read_text()
-    assert found == docs.FILES[path](), f"{path} is out of date; run `{docs.COMMAND}`"
+    assert found == schema_docs.FILES[path](), f"{path} is out of date; run `{schema_docs.COMMAND}`"
 
 
 def test_dvc_file_follows_the_catalogue() -> None:
@@ -133,7 +134,7 @@ def test_dvc_file_follows_the_catalogue() -> None:
 
 
 def test_every_key_is_described() -> None:
-    lines = [line for line in docs.key_table().splitlines() if line.startswith("| `")]
+    lines = [line for line in schema_docs.key_table().splitlines() if line.startswith("| `")]
     assert len(lines) > 60
     assert all(len(line.split(" | ")[-1].rstrip(" |")) > 5 for line in lines)
 

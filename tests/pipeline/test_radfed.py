@@ -17,6 +17,7 @@ from project import parameters, seal, seal_partition
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue, weights
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue, published
 from pipeline.papers.radfed.figures import draw_partition
 from pipeline.papers.radfed.settings import SETTINGS, metric_of
@@ -29,7 +30,6 @@ from pipeline.papers.radfed.tables import (
 )
 from pipeline.report.build_drawing import Found
 from pipeline.report.build_table import Table
-from pipeline.targets import PlannedRun
 
 TABLE2 = {
     "mnist_1": (22, 22, 0.9),

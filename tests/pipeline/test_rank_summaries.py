@@ -10,10 +10,10 @@ from typing import Any, Literal
 import pandas as pd
 import pytest
 
+from pipeline.catalogue.targets import Column, Query
 from pipeline.report import ranks
 from pipeline.report.build_table import Table
 from pipeline.report.ranks import critical_difference, ranking, scores_of, summary
-from pipeline.targets import Column, Query
 
 NAN = math.nan
 TABLE = Table(

@@ -17,9 +17,9 @@ from project import HOME
 
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.execution.machine import processor
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.papers import catalogue_of
-from pipeline.targets import PlannedRun
 
 CHEAP = 3
 DIGITS = 1e-4  # processors of two kinds differ in a single-precision loss's last digits

@@ -14,7 +14,7 @@ import yaml
 from project import HOME, Project, parameters
 
 from fedcore.base.files import canonical_json
-from pipeline import codehash
+from pipeline.catalogue import codehash
 from pipeline.papers import build_catalogue
 
 TABLE = "reports/rfedavg/table1.csv"
@@ -207,7 +207,7 @@ def test_a_contributed_algorithm_is_hashed_with_what_it_imports(tmp_path: Path) 
     plugin = tmp_path / "algorithms" / "mine.py"
     plugin.parent.mkdir()
     source = (HOME / "fedcore" / "algorithms" / "fedprox.py").read_text().replace('"fedprox"', '"mine"')
-    program = "from pipeline import codehash; print(codehash.of_run('mine', 'mnist', 'cnn', 'similarity'))"
+    program = "from pipeline.catalogue import codehash; print(codehash.of_run('mine', 'mnist', 'cnn', 'similarity'))"
 
     def digest(text: str) -> str:
         plugin.write_text(text)

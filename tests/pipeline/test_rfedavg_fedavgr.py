@@ -15,13 +15,13 @@ from pretended import CLIENTS, MODEL, catalogue, drawn, finish, one_line
 from project import seal
 
 from fedcore.execution.integrity import sealed
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import published
 from pipeline.papers.fedavgr.figures import farthest, principal
 from pipeline.papers.fedavgr.tables import without
 from pipeline.papers.rfedavg.fairness import worst
 from pipeline.report.build_table import Table, tidy
 from pipeline.report.curves import Curves
-from pipeline.targets import PlannedRun
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text, write_json
 from fedcore.execution.integrity import sealed
 from fedcore.execution.machine import commit
+from pipeline.catalogue.targets import Column, PlannedRun, Query
 from pipeline.report import collect
 from pipeline.report.agreement import Agreement, interval, ordering, summary, within_interval, within_margin
 from pipeline.report.build_table import Table, tidy
 from pipeline.report.collect import published_cells, verdict
 from pipeline.stand_ins import ON_STAND_IN
-from pipeline.targets import Column, PlannedRun, Query
 
 NAN = math.nan
 COLUMNS = (Column("x", "X"), Column("y", "Y"))

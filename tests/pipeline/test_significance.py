@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from pipeline.catalogue.targets import Column, Paper, Query, Test
 from pipeline.report import captions, render, significance
 from pipeline.report.build_table import Table, arrange
 from pipeline.report.collect import Origin
 from pipeline.report.grid import Grid
 from pipeline.report.significance import Comparison, compare, holm
-from pipeline.targets import Column, Paper, Query, Test
 
 COLUMN = (Column("all", "All"),)
 TABLE = Table(

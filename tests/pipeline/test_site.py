@@ -17,13 +17,13 @@ from project import parameters, seal, seal_partition
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.claims import ledger
 from pipeline.papers import build_catalogue, published
 from pipeline.site import build as building
 from pipeline.site import charts, pages, partitions
 from pipeline.site.survey import survey
 from pipeline.site.tables import distance
-from pipeline.targets import PlannedRun
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page

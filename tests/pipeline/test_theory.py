@@ -13,6 +13,7 @@ from pretended import catalogue
 
 from fedcore.execution.runner import Settings
 from fedcore.execution.runner import run as train
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers.rfedavg.theory import (
     OBJECTIVES,
     clients_of,
@@ -24,7 +25,6 @@ from pipeline.papers.rfedavg.theory import (
     time_of,
 )
 from pipeline.report.build_drawing import Found
-from pipeline.targets import PlannedRun
 
 RNG = np.random.default_rng(0)
 

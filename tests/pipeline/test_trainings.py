@@ -15,10 +15,10 @@ from fedcore.execution.simulation import simulate, train
 from fedcore.parts import State, select
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import overlay
+from pipeline.catalogue.trainings import cohort_size, worth
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.papers.radfed.settings import SETTINGS
-from pipeline.params import overlay
-from pipeline.trainings import cohort_size, worth
 
 Values = dict[str, Any]
 JOINED = {"radfed_a": "fedadapt", "radfed_p": "fedprox", "radfed_m": "fedasync"}

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from fedcore.base.files import canonical_json, sha256_text
 from fedcore.cli.main import app
 from fedcore.execution.integrity import check as integrity
-from pipeline.targets import PlannedRun
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.verify import check
 
 PAPER, TARGET = "rfedavg", "theory"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pipeline.catalogue.targets import Paper
 from pipeline.papers.comfed.calibration import TARGETS as CALIBRATION
 from pipeline.papers.comfed.checkpoints import DATASETS, TARGETS
 from pipeline.papers.comfed.taxonomies import TABLES
-from pipeline.targets import Paper
 
 PAPER = Paper(
     title="Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update",

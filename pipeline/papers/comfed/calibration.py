@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, Column, Query, Target
 from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, PARTITIONS, SPLIT, best_in_all
 from pipeline.report import significance
 from pipeline.report.build_table import Table
-from pipeline.schema import PaperParams
 from pipeline.search import seeds
-from pipeline.targets import Cell, Column, Query, Target
 
 REGIME = "calibration"
 DISTANCE = "distance"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, PlannedRun, Query, Target
 from pipeline.notes import stopped
 from pipeline.report.build_table import Table
 from pipeline.report.collect import final_of, history_of
 from pipeline.report.curves import Curves, Panel
-from pipeline.schema import PaperParams
-from pipeline.targets import Column, PlannedRun, Query, Target
 
 DATASETS = {"cifar10": "CIFAR-10"}
 REGIME, DATASET, SPLIT = "cross_device", "cifar10", "by_class"

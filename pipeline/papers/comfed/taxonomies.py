@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from fedcore.cli.taxonomy import table
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column
 from pipeline.report.build_listing import Entry, Listing
-from pipeline.schema import PaperParams
-from pipeline.targets import Column
 
 TITLES = {
     1: "What each algorithm changes in FedAvg's four choices",

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import Axes
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, PlannedRun, Query
 from pipeline.report import figures, spread, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import kept_of
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, PlannedRun, Query
 
 METHOD = "fedavgr"
 SHOWN = (0.0, 0.3, 0.6, 1.0)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, PlannedRun, Query
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import summary_of
 from pipeline.report.spread import line
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, PlannedRun, Query
 
 METHODS = ("fedavg", "fedprox", "fedavgr")
 COLUMN = "synthetic_one"

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.papers.fedavgr.tables import DATASETS, sets, split
 from pipeline.report.build_table import Table
-from pipeline.schema import PaperParams
 from pipeline.search import Choice, Option, combinations, labels, seeds, validation_score
-from pipeline.targets import PlannedRun, Query
 
 HELD_OUT: tuple[tuple[str, Any], ...] = (("partition.validation", 0.2), ("evaluation.validation", True))
 GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, Query
 from pipeline.report import datasets
 from pipeline.report.build_table import Table
-from pipeline.schema import PaperParams
-from pipeline.targets import Column, Query
 
 SETS = {
     "a1a": "a1a",

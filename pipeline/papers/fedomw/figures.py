@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Query
 from pipeline.papers.fedomw.mixture import MIXTURE
 from pipeline.papers.fedomw.tables import FEDERATED, RELEASED, SPLITS, Variant, asked
 from pipeline.papers.fedomw.theorem2 import THEOREM2
 from pipeline.report.build_drawing import Drawing
 from pipeline.report.curves import Curves, Panel
-from pipeline.schema import PaperParams
-from pipeline.targets import Query
 
 
 def _curves(variant: Variant | None = None) -> Curves:

@@ -6,12 +6,12 @@ from functools import partial
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, Query
 from pipeline.papers.fedomw.tables import RELEASED, Variant, asked
 from pipeline.report import figures
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.style import Look
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Query
 
 METHOD, DATASET = "dl_opt", "letter"
 SHOWN = 5

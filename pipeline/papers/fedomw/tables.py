@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, Query
 from pipeline.report import datasets
 from pipeline.report.build_table import Table
-from pipeline.schema import PaperParams
-from pipeline.targets import Column, Query
 
 Variant = Literal["paper", "released"]
 SPLITS: Mapping[Variant, str] = {"paper": "skewed", "released": "released"}

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import pd, scipy
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, Query
 from pipeline.report import figures
 from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Query
 
 LABELS = ((0.0, 1.0), (0.5, 0.5))
 EDGE = 1e-10

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pipeline.catalogue.targets import Paper
 from pipeline.papers.radfed.figures import FIGURES
 from pipeline.papers.radfed.hyperparameters import HYPERPARAMETERS
 from pipeline.papers.radfed.search import SEARCHES
 from pipeline.papers.radfed.settings import DATASETS
 from pipeline.papers.radfed.tables import AVERAGE, TABLES
 from pipeline.report import ranks
-from pipeline.targets import Paper
 
 PAPER = Paper(
     title="Aggregation Delayed Federated Learning",

@@ -10,6 +10,8 @@ import numpy as np
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd, seaborn
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Query, Target
 from pipeline.papers.radfed.divergence import DIVERGENCES
 from pipeline.papers.radfed.heterogeneity import HETEROGENEITY
 from pipeline.papers.radfed.seeds import SEEDS
@@ -18,8 +20,6 @@ from pipeline.papers.radfed.validation import CURVES
 from pipeline.report import figures
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import statistics_of
-from pipeline.schema import PaperParams
-from pipeline.targets import Query, Target
 
 EXAMPLE = "mnist_01"
 STAGES = {"before": "optimum of eq. (1)", "after": "after Algorithm 3"}

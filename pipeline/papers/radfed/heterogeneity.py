@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, Query
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
 from pipeline.report import figures, spread, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Query
 
 if TYPE_CHECKING:
     pass

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pipeline.catalogue import specification
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column
 from pipeline.papers.radfed.settings import SETTINGS
 from pipeline.report.build_listing import Entry, Listing
-from pipeline.schema import PaperParams
-from pipeline.targets import Column
 
 ROWS: Mapping[str, tuple[str, str]] = {
     "covcls": ("COVCLS", "covcls_g"),

@@ -8,13 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from fedcore.base.lazy import Axes, pd, seaborn
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, PlannedRun, Query
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.spread import line
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, PlannedRun, Query
 
 SHOWN = ("covfeat_g", "covfeat_l", "covcls_g", "covcls_l", "shakespeare")
 Values = Sequence[float | None]

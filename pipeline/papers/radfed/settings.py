@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any, Literal
 
 from pipeline.catalogue import specification
-from pipeline.schema import PaperParams
-from pipeline.targets import PlannedRun, Query
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import PlannedRun, Query
 
 REGIME = "tenth"
 ASYNCHRONOUS = "fedasync"

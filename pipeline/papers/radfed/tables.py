@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, PlannedRun, Query
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
 from pipeline.report.agreement import agreements
 from pipeline.report.build_table import Table
 from pipeline.report.collect import final_of, history_of, statistics_of, verdict
 from pipeline.report.significance import parsed
-from pipeline.schema import PaperParams
 from pipeline.search import ENOUGH
 from pipeline.stand_ins import stands_in
-from pipeline.targets import Column, PlannedRun, Query
 
 DRAWS = 20
 PARTITIONS = {

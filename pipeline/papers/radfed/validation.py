@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import PlannedRun, Query
+from pipeline.catalogue.trainings import worth
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
 from pipeline.report.curves import Curves, Panel, measured
-from pipeline.schema import PaperParams
-from pipeline.targets import PlannedRun, Query
-from pipeline.trainings import worth
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
 SHOWN = {

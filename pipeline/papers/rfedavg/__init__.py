@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pipeline.catalogue.targets import Paper
 from pipeline.papers.rfedavg.figures import FIGURES
 from pipeline.papers.rfedavg.tables import DATASETS, TABLES
-from pipeline.targets import Paper
 
 PAPER = Paper(
     title="Distribution-Regularized Federated Learning on Non-IID Data",

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.lazy import Axes, pd, seaborn
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, PlannedRun, Query
 from pipeline.report import figures, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import final_of, history_of, timing_of
 from pipeline.report.spread import line
 from pipeline.report.style import Look
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, PlannedRun, Query
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}

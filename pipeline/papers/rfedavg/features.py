@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fedcore.base.lazy import pd, sklearn
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, PlannedRun, Query
 from pipeline.report import figures
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.collect import kept_of
 from pipeline.report.spread import line
 from pipeline.report.style import Look
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, PlannedRun, Query
 
 METHOD = "fedavg"
 SPLITS = {"sim100": "IID (similarity 100%)", "sim0": "non-IID (similarity 0%)"}

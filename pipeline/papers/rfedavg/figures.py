@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Query
 from pipeline.notes import stopped
 from pipeline.papers.rfedavg.efficiency import EFFICIENCY
 from pipeline.papers.rfedavg.fairness import FAIRNESS
@@ -15,8 +17,6 @@ from pipeline.papers.rfedavg.theory import THEORY
 from pipeline.papers.rfedavg.traffic import METHODS
 from pipeline.report.build_drawing import Drawing
 from pipeline.report.curves import Curves, Panel
-from pipeline.schema import PaperParams
-from pipeline.targets import Query
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
 SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}

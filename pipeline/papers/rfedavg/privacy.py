@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, Query
 from pipeline.report import figures, spread, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
 from pipeline.report.style import Look
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Query
 
 if TYPE_CHECKING:
     pass

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, Query
 from pipeline.report import figures, spread, style
 from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.schema import PaperParams
-from pipeline.targets import Cell, Query
 
 if TYPE_CHECKING:
     pass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, Query
 from pipeline.papers.rfedavg.traffic import COHORT, METHODS, TRAFFIC
 from pipeline.report.build_table import Table
-from pipeline.schema import PaperParams
-from pipeline.targets import Column, Query
 
 PRINTED = {"mnist": "MNIST", "cifar10": "CIFAR-10", "sent140": "Sent140"}
 DATASETS = {**PRINTED, "femnist": "FEMNIST", "convex": "synthetic(0.5, 0.5)"}

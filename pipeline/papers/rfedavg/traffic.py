@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, PlannedRun, Query
 from pipeline.report.build_table import Table
 from pipeline.report.collect import final_of, history_of, summary_of
-from pipeline.schema import PaperParams
-from pipeline.targets import Column, PlannedRun, Query
 
 MODELS = {"cnn": ("mnist", "sim0"), "rnn": ("sent140", "noniid")}
 REGIMES = {"cross_silo": "Cross-silo", "cross_device": "Cross-device"}

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pipeline.schema import PaperParams
+from pipeline.catalogue.schema import PaperParams
 
 Cell = tuple[str, str]
 Needs = Literal["runs", "partitions"]

@@ -10,8 +10,8 @@ from typing import Any
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.options import nearest, validate
-from pipeline.contributed import joined
-from pipeline.schema import CommonParams, PaperParams, Params, ScaleParams
+from pipeline.catalogue.contributed import joined
+from pipeline.catalogue.schema import CommonParams, PaperParams, Params, ScaleParams
 
 
 @dataclass(frozen=True)

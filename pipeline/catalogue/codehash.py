@@ -22,7 +22,7 @@ from fedcore.base.files import canonical_json
 from fedcore.base.registry import find
 from fedcore.data.download.facts import written
 
-HOME = Path(__file__).parent.parent
+HOME = Path(__file__).parents[2]
 OURS = ("fedcore", "pipeline")
 LAZY = "fedcore.base.lazy"  # its names stand for packages of others
 CONTRIBUTED = "fedcore_plugins."

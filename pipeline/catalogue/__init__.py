@@ -20,15 +20,15 @@ from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.base.options import keys_of, nearest
 from fedcore.base.registry import find, plugins
 from fedcore.spec import parse
-from pipeline import codehash
-from pipeline.params import Scaled, overlay
-from pipeline.schema import PaperParams, PerParams, PluginSection, TrainingParams
-from pipeline.targets import RESULTS, Needs, Paper, PartitionJob, PlannedRun, Query, Sources, Target
-from pipeline.trainings import equal_rounds
+from pipeline.catalogue import codehash
+from pipeline.catalogue.params import Scaled, overlay
+from pipeline.catalogue.schema import PaperParams, PerParams, PluginSection, TrainingParams
+from pipeline.catalogue.targets import RESULTS, Needs, Paper, PartitionJob, PlannedRun, Query, Sources, Target
+from pipeline.catalogue.trainings import equal_rounds
 
 WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
 EDITIONS = ("full", "tflite")
-TEMPLATES = Path(__file__).parent / "report" / "templates"
+TEMPLATES = Path(__file__).parents[1] / "report" / "templates"
 
 
 class Catalogue:
