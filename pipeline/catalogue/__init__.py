@@ -17,14 +17,13 @@ from typing import Any
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
-from fedcore.base.options import keys_of, nearest
-from fedcore.base.registry import find, plugins
+from fedcore.base.options import nearest
+from fedcore.base.registry import plugins
 from fedcore.spec import parse
 from pipeline.catalogue import codehash
 from pipeline.catalogue.params import Scaled, overlay
-from pipeline.catalogue.schema import PaperParams, PerParams, PluginSection, TrainingParams
+from pipeline.catalogue.specification import place_of, specification
 from pipeline.catalogue.targets import RESULTS, Needs, Paper, PartitionJob, PlannedRun, Query, Sources, Target
-from pipeline.catalogue.trainings import equal_rounds
 
 WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
 EDITIONS = ("full", "tflite")
@@ -162,7 +161,7 @@ class Catalogue:
             values = overlay(self.params.common.model_dump(exclude_none=True), specification(params, query))
             resolved = parse({"seed": 0, "variant": params.variant} | values).resolved()
         except SpecError as error:
-            raise SpecError(f"papers.{paper}.{_place(query, str(error))}") from None
+            raise SpecError(f"papers.{paper}.{place_of(query, str(error))}") from None
         seedless = {key: value for key, value in resolved.items() if key != "seed"}
         method = f"{query.algorithm}-{_short(seedless)}"
         shared = {"data": resolved["data"], "partition": resolved["partition"]}
@@ -206,112 +205,6 @@ def weights(run: PlannedRun) -> Mapping[str, Any] | None:
     return {"name": name, "edition": edition} if name and edition in EDITIONS else None
 
 
-def specification(params: PaperParams, query: Query) -> dict[str, Any]:
-    """Lay regime, data set, split, algorithm and the algorithm's ``per`` entries over one another.
-
-    Raises:
-        SpecError: the query names something that the paper's parameters don't have, or ``per`` does.
-    """
-    regime = _entry(params.regimes, "regimes", query.regime)
-    dataset = _entry(params.datasets, "datasets", query.dataset)
-    split = _entry(dataset.splits, f"datasets.{query.dataset}.splits", query.split)
-    algorithm = _entry(params.algorithms, "algorithms", query.algorithm)
-    name = algorithm.name or query.algorithm
-    known = keys_of(find("algorithm", name, f"algorithms.{query.algorithm}.name").options)
-    options: dict[str, Any] = {}
-    for other in algorithm.options_of:
-        taken = _options(params, _lender(params, query.algorithm, other), query)
-        options |= {key: value for key, value in taken.items() if key in known}
-    options |= _options(params, query.algorithm, query)
-    cases = _cases(params, query.algorithm, query)
-    layers = (regime.training, dataset.training, algorithm.training, *(case.training for case in cases))
-    values = {
-        "data": _section(dataset.data),
-        "partition": _with_clients(_section(split), regime.clients),
-        "model": _section(dataset.model),
-        "algorithm": {"name": name, **options},
-        "training": _training(layers),
-        "participation": {"fraction": regime.fraction},
-        "evaluation": regime.evaluation.model_dump(exclude_none=True),
-        **({"precision": regime.precision} if regime.precision else {}),
-    }
-    for key, value in query.changes:
-        values = overlay(values, _nested(key.split("."), value))
-    if params.equal_trainings and "training.rounds" not in dict(query.changes):
-        values["training"]["rounds"] = equal_rounds(values)
-    return values
-
-
-def _cases(params: PaperParams, algorithm: str, query: Query) -> list[PerParams]:
-    """Return what an algorithm changes for a query's regime, data set and split, in the order written."""
-    _check_per(params, algorithm)
-    here = {query.regime, query.dataset, query.split}
-    return [case for key, case in params.algorithms[algorithm].per.items() if key in here]
-
-
-def _options(params: PaperParams, algorithm: str, query: Query) -> dict[str, Any]:
-    """Return the options that an entry itself gives for a query."""
-    options = dict(params.algorithms[algorithm].model_extra or {})
-    for case in _cases(params, algorithm, query):
-        options |= case.model_extra or {}
-    return options
-
-
-def _lender(params: PaperParams, algorithm: str, other: str) -> str:
-    """Return an entry that another one names in ``options_of``, once it is known to give its own options."""
-    where = f"algorithms.{algorithm}.options_of"
-    if other not in params.algorithms:
-        hint = nearest(other, params.algorithms) or f"; known: {', '.join(params.algorithms)}"
-        raise SpecError(f"{where}: got '{other}', which is not defined{hint}")
-    if params.algorithms[other].options_of:
-        raise SpecError(f"{where}: got '{other}', which takes options itself; name the entries that it takes")
-    return other
-
-
-def _nested(path: list[str], value: Any) -> dict[str, Any]:
-    """Return ``{a: {b: value}}`` for the path (a, b)."""
-    first, *rest = path
-    return {first: _nested(rest, value) if rest else value}
-
-
-def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:
-    """Lay training keys over one another; steps and epochs exclude each other, so the later one wins."""
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        given = layer.model_dump(exclude_none=True)
-        if "local_steps" in given:
-            merged.pop("local_epochs", None)
-        if "local_epochs" in given:
-            merged.pop("local_steps", None)
-        merged = overlay(merged, given)
-    return merged
-
-
-def _section(section: PluginSection) -> dict[str, Any]:
-    return {"name": section.name, **(section.model_extra or {})}
-
-
-def _with_clients(partition: dict[str, Any], clients: int) -> dict[str, Any]:
-    """Give a partition that has a number of clients the regime's, unless it sets its own."""
-    known = keys_of(find("partition", partition["name"], "partition.name").options)
-    return {"clients": clients, **partition} if "clients" in known else partition
-
-
-def _check_per(params: PaperParams, algorithm: str) -> None:
-    splits = {split for dataset in params.datasets.values() for split in dataset.splits}
-    known = [*params.datasets, *params.regimes, *sorted(splits)]
-    for key in params.algorithms[algorithm].per:
-        if key not in known:
-            hint = nearest(key, known) or f"; known: {', '.join(known)}"
-            raise SpecError(f"algorithms.{algorithm}.per.{key}: no such data set, regime or split{hint}")
-
-
-def _entry(group: Mapping[str, Any], where: str, name: str) -> Any:
-    if name not in group:
-        raise SpecError(f"{where}.{name}: missing, but a target needs it; known: {', '.join(group)}")
-    return group[name]
-
-
 def _division(run: PlannedRun) -> PartitionJob:
     """Return a run's partition; it depends on data, partition and seed, so the rest is the same for all."""
     own = {key: run.spec[key] for key in ("data", "partition", "seed")}
@@ -326,21 +219,3 @@ def _division(run: PlannedRun) -> PartitionJob:
 
 def _short(value: Any) -> str:
     return sha256_text(canonical_json(value))[:8]
-
-
-def _place(query: Query, message: str) -> str:
-    """Say where in the parameters the key of a specification stands."""
-    places = {
-        "data": f"datasets.{query.dataset}.data",
-        "model": f"datasets.{query.dataset}.model",
-        "partition": f"datasets.{query.dataset}.splits.{query.split}",
-        "algorithm": f"algorithms.{query.algorithm}",
-    }
-    section, dot, rest = message.partition(".")
-    if dot and section in places:
-        return f"{places[section]}.{rest}"
-    if section in {"regimes", "datasets", "algorithms"}:
-        return message
-    return (
-        f"{message} (in regime '{query.regime}', data set '{query.dataset}', algorithm '{query.algorithm}')"
-    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline.catalogue import specification
 from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Column
 from pipeline.papers.radfed.settings import SETTINGS
 from pipeline.report.build_listing import Entry, Listing

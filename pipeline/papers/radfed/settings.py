@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from pipeline.catalogue import specification
 from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import PlannedRun, Query
 
 REGIME = "tenth"
