@@ -28,7 +28,7 @@ onerror:
     flow.say_what_now()
 
 
-report: "pipeline/report/workflow.rst"
+report: "pipeline/reports/workflow.rst"
 
 
 wildcard_constraints:

@@ -18,7 +18,7 @@ from pathlib import Path
 import grimp
 
 from fedcore.base.files import atomic
-from pipeline.report import figures
+from pipeline.reports import figures
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("fedcore", "pipeline")

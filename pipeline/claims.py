@@ -18,7 +18,7 @@ from fedcore.base.lazy import pd
 from fedcore.base.options import Options, nearest, validate
 from pipeline.checks import CHECKS, Cell, Check, Finding
 from pipeline.papers import FOLDER
-from pipeline.report.shared import shared_means
+from pipeline.reports.shared import shared_means
 from pipeline.stand_ins import ON_STAND_IN, stands_in
 
 Status = Literal[

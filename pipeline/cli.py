@@ -17,7 +17,6 @@ from pipeline import audit as auditing
 from pipeline.adopt import apply, forget, inspect
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
-from pipeline.chosen import chosen as choice
 from pipeline.dvcfile import dvc_yaml
 from pipeline.explain import cell_facts, listing, summaries
 from pipeline.explain import text as cell_text
@@ -28,10 +27,11 @@ from pipeline.fidelity.page import write as write_board
 from pipeline.metrics import means_json
 from pipeline.papers import catalogue_of
 from pipeline.prune import orphans, remove
-from pipeline.report.partial import write as write_partial
-from pipeline.report.pdf import compile_document
-from pipeline.report.stage import build as build_report
-from pipeline.report.style import labels
+from pipeline.reports.chosen import chosen as choice
+from pipeline.reports.partial import write as write_partial
+from pipeline.reports.pdf import compile_document
+from pipeline.reports.stage import build as build_report
+from pipeline.reports.style import labels
 from pipeline.rulegraph import draw as draw_rulegraph
 from pipeline.site import pictures as paper_pictures
 from pipeline.site.build import build as build_site

@@ -12,9 +12,9 @@ from fedcore.base.options import nearest
 from pipeline.catalogue import Catalogue
 from pipeline.fidelity.reference import kept_specs
 from pipeline.papers import catalogue_of
-from pipeline.report.collect import facts
-from pipeline.report.sittings import short_hash
-from pipeline.report.style import labels
+from pipeline.reports.earlier import short_hash
+from pipeline.reports.results import facts
+from pipeline.reports.style import labels
 
 
 def summaries(

@@ -27,7 +27,7 @@ from pipeline.catalogue.targets import RESULTS, Needs, Paper, PartitionJob, Plan
 
 WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
 EDITIONS = ("full", "tflite")
-TEMPLATES = Path(__file__).parents[1] / "report" / "templates"
+TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
 
 
 class Catalogue:

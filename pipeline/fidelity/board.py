@@ -16,8 +16,8 @@ from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
 from pipeline.claims import Claim, Status, Verdict, evaluate, ledger
 from pipeline.papers import papers, published
-from pipeline.report import agreement
-from pipeline.report.collect import REPRODUCTION
+from pipeline.reports import agreement
+from pipeline.reports.results import REPRODUCTION
 from pipeline.stand_ins import ON_STAND_IN, stands_in
 
 READINGS = ("released", "by_client", "cohort")

@@ -11,9 +11,9 @@ from fedcore.base.files import write_text
 from fedcore.base.lazy import jinja2, pd
 from pipeline.fidelity.board import Board
 from pipeline.papers import papers
-from pipeline.report import agreement
-from pipeline.report.captions import watermark
-from pipeline.report.style import Labels, label
+from pipeline.reports import agreement
+from pipeline.reports.captions import watermark
+from pipeline.reports.style import Labels, label
 
 BOARD_TEMPLATES = Path(__file__).parent / "templates"
 Names = Mapping[tuple[str, str], Labels]

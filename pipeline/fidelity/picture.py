@@ -9,9 +9,9 @@ from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import Figure, pd
 from pipeline.fidelity.board import SHORT, board, split_reading
 from pipeline.papers import papers
-from pipeline.report import figures
-from pipeline.report.agreement import AGREES, DIFFERS, PERCENTAGES, POINTS
-from pipeline.report.collect import REPRODUCTION
+from pipeline.reports import figures
+from pipeline.reports.agreement import AGREES, DIFFERS, PERCENTAGES, POINTS
+from pipeline.reports.results import REPRODUCTION
 from pipeline.stand_ins import ON_STAND_IN
 
 NAME = "agreement"

@@ -22,8 +22,8 @@ from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.report.collect import made, refuse_changed, summary_of
-from pipeline.report.sittings import earlier_cells
+from pipeline.reports.earlier import earlier_cells
+from pipeline.reports.results import made, refuse_changed, summary_of
 
 REFERENCE = Path("reports/reference")
 RUNS = "runs.csv"

@@ -11,8 +11,8 @@ from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_
 from pipeline.fidelity.board import board as board_of
 from pipeline.fidelity.page import number_or_dash
 from pipeline.papers import papers
-from pipeline.report.agreement import AGREES, DIFFERS, PERCENTAGES
-from pipeline.report.collect import REPRODUCTION
+from pipeline.reports.agreement import AGREES, DIFFERS, PERCENTAGES
+from pipeline.reports.results import REPRODUCTION
 from pipeline.stand_ins import ON_STAND_IN
 
 SAME = 1 - 1e-9

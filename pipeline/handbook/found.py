@@ -10,7 +10,7 @@ from fedcore.base.lazy import pd
 from pipeline.fidelity.reference import REFERENCE
 from pipeline.fidelity.scoreboard import begun, claims, scoreboard
 from pipeline.papers import papers
-from pipeline.report.agreement import RULE
+from pipeline.reports.agreement import RULE
 
 READINGS = {
     "paper": "as the text reads",

@@ -22,14 +22,14 @@ rule table:
     output:
         csv=report(
             "reports/{paper}/{table}.csv",
-            caption="../report/table.rst",
+            caption="../reports/table.rst",
             category="{paper}",
             labels={"target": "{table}", "form": "csv"},
         ),
         md="reports/{paper}/{table}.md",
         html=report(
             "reports/{paper}/{table}.html",
-            caption="../report/table.rst",
+            caption="../reports/table.rst",
             category="{paper}",
             labels={"target": "{table}", "form": "page"},
         ),
@@ -80,7 +80,7 @@ rule figure:
         csv="reports/{paper}/{figure}.csv",
         svg=report(
             "reports/{paper}/{figure}.svg",
-            caption="../report/figure.rst",
+            caption="../reports/figure.rst",
             category="{paper}",
             labels={"target": "{figure}", "form": "picture"},
         ),

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.lazy import pd
-from pipeline.report import style
-from pipeline.report.curves import Curves
+from pipeline.reports import style
+from pipeline.reports.curves import Curves
 from pipeline.site.words import SCORES
 
 POINTS = 250

@@ -8,8 +8,8 @@ from typing import Any
 
 from fedcore.base.errors import DataError
 from pipeline.fidelity.board import Board, board
-from pipeline.report import style
-from pipeline.report.style import Labels, labels
+from pipeline.reports import style
+from pipeline.reports.style import Labels, labels
 from pipeline.site import tables
 from pipeline.site.survey import Survey
 from pipeline.site.words import number

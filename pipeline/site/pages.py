@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from fedcore.base.lazy import jinja2
 from fedcore.execution.machine import commit
-from pipeline.report import captions, style
+from pipeline.reports import captions, style
 from pipeline.site import fidelity_page, paper_page, partitions, run_page
 from pipeline.site.survey import MEANING, Evidence, Shown, Survey
 from pipeline.site.words import accuracy, heading, read_object

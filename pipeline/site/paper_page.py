@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.report import captions, style
-from pipeline.report.build_drawing import Drawing
-from pipeline.report.build_listing import Listing
-from pipeline.report.build_table import Table
-from pipeline.report.collect import lost
-from pipeline.report.curves import Curves
-from pipeline.report.style import Labels, labels
+from pipeline.reports import captions, style
+from pipeline.reports.curves import Curves
+from pipeline.reports.drawings import Drawing
+from pipeline.reports.listings import Listing
+from pipeline.reports.results import lost
+from pipeline.reports.style import Labels, labels
+from pipeline.reports.tables import Table
 from pipeline.site import charts, tables
 from pipeline.site.survey import MEANING, Evidence, Shown, Survey
 from pipeline.site.words import accuracy, heading, number

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.report import captions, style
+from pipeline.reports import captions, style
 from pipeline.site import charts, partitions
 from pipeline.site.survey import Evidence
 from pipeline.site.words import flat, read_object

@@ -15,7 +15,7 @@ from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
 from pipeline.papers import build_catalogue
-from pipeline.report.collect import facts
+from pipeline.reports.results import facts
 from pipeline.verify import report_changes
 
 State = Literal["made", "outdated", "partly", "missing"]

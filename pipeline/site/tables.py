@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedcore.base.lazy import pd
-from pipeline.report.agreement import Agreement
-from pipeline.report.build_listing import Listing
-from pipeline.report.build_table import Table, arrange
-from pipeline.report.captions import Caption
-from pipeline.report.grid import Grid, PrintedCell
+from pipeline.reports.agreement import Agreement
+from pipeline.reports.captions import Caption
+from pipeline.reports.grid import Grid, PrintedCell
+from pipeline.reports.listings import Listing
+from pipeline.reports.tables import Table, arrange
 from pipeline.site.survey import Shown
 
 FAR = 5

@@ -21,7 +21,7 @@ from fedcore.spec import Spec, Training, parse
 from pipeline.handbook import hooks, papers, specification
 from pipeline.handbook.found import NOTHING, found
 from pipeline.papers import papers as known
-from pipeline.report.build_table import COLUMNS
+from pipeline.reports.tables import COLUMNS
 from pipeline.site import pictures
 
 DOCS = ROOT / "docs"

@@ -38,7 +38,7 @@ from fedcore.execution.status import survey
 from fedcore.partitions.file import load as load_partition
 from fedcore.partitions.file import save as save_partition
 from fedcore.spec import parse
-from pipeline.report.collect import facts
+from pipeline.reports.results import facts
 from pipeline.site.words import read_object
 
 CLI = CliRunner()

@@ -13,7 +13,7 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue
-from pipeline.report.build_drawing import Drawing, Found
+from pipeline.reports.drawings import Drawing, Found
 
 MODEL, CLIENTS = 1000, 10
 

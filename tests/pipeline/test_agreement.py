@@ -20,7 +20,7 @@ from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity import board as board_module
 from pipeline.fidelity import scoreboard as scoreboard_module
 from pipeline.papers import papers
-from pipeline.report.agreement import (
+from pipeline.reports.agreement import (
     RULE,
     Agreement,
     interval,
@@ -29,7 +29,7 @@ from pipeline.report.agreement import (
     within_interval,
     within_margin,
 )
-from pipeline.report.build_table import Table, tidy
+from pipeline.reports.tables import Table, tidy
 from pipeline.site import fidelity_page
 
 NAN = math.nan

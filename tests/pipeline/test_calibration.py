@@ -14,7 +14,7 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue, papers, published
 from pipeline.papers.comfed.calibration import DISTANCE, IN_USE, STEPS
-from pipeline.report.build_table import Table, arrange, tidy
+from pipeline.reports.tables import Table, arrange, tidy
 
 PRINTED = {"calibration": 33.1, "calibration_server": 43.9, "calibration_prox": 34.8}
 FAR = 10.0

@@ -16,7 +16,7 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue
-from pipeline.report import collect
+from pipeline.reports import results
 
 PAPER = "rfedavg"
 TARGETS = ("table3", "fig2", "fig11")
@@ -99,20 +99,20 @@ def test_all_that_is_wrong_is_named_at_once(made: Catalogue, tmp_path: Path) -> 
     runs = made.needed(PAPER, "table3")
     for run in runs:
         finish(run, tmp_path)
-    collect.refuse_changed(runs, tmp_path)
+    results.refuse_changed(runs, tmp_path)
     for run in runs[:2]:
         (tmp_path / run.folder / "history.csv").unlink()
     (tmp_path / runs[5].partition / "partition.npz").write_bytes(b"other rows")
     with pytest.raises(DataError) as refused:
-        collect.refuse_changed(runs, tmp_path)
+        results.refuse_changed(runs, tmp_path)
     for named in (runs[0].folder, runs[1].folder, f"{runs[5].partition}: partition.npz is changed"):
         assert named in str(refused.value)
     for run in runs:
         shutil.rmtree(tmp_path / run.folder)
     with pytest.raises(DataError, match=r"partition\.npz is changed"):
-        collect.refuse_changed(runs, tmp_path)
+        results.refuse_changed(runs, tmp_path)
     shutil.rmtree(tmp_path / runs[5].partition)
-    collect.refuse_changed(runs, tmp_path)
+    results.refuse_changed(runs, tmp_path)
 
 
 def test_a_change_between_two_looks_is_seen_and_files_are_hashed_once(
@@ -127,13 +127,13 @@ def test_a_change_between_two_looks_is_seen_and_files_are_hashed_once(
         return ""
 
     with monkeypatch.context() as patched:
-        patched.setattr(collect, "changed", counted)
+        patched.setattr(results, "changed", counted)
         for _ in range(3):
-            collect.summary_of(run, tmp_path)
-            collect.history_of(run, tmp_path)
+            results.summary_of(run, tmp_path)
+            results.history_of(run, tmp_path)
         assert looks == [tmp_path / run.folder]
     history = tmp_path / run.folder / "history.csv"
     history.write_text(history.read_text() + "2,0.9,0.5\n")
-    for ask in (collect.summary_of, collect.history_of, collect.timing_of):
+    for ask in (results.summary_of, results.history_of, results.timing_of):
         with pytest.raises(DataError, match=r"history\.csv is changed"):
             ask(run, tmp_path)

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from fedcore.base.errors import DataError, SpecError
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
-from pipeline.chosen import chosen
 from pipeline.cli import app
 from pipeline.papers import build_catalogue
-from pipeline.report.build_table import Table
+from pipeline.reports.chosen import chosen
+from pipeline.reports.tables import Table
 
 
 def report(

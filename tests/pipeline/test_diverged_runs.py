@@ -19,7 +19,7 @@ from project import seal
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import papers
-from pipeline.report import figures
+from pipeline.reports import figures
 
 ROUNDS = [0, 1, 2]
 SAID = "‡ Without diverged runs"

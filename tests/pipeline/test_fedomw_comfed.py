@@ -16,10 +16,10 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.papers.comfed.checkpoints import TARGETS, best_so_far
-from pipeline.report import captions
-from pipeline.report.build_table import Table
-from pipeline.report.collect import published_cells
-from pipeline.report.curves import Curves
+from pipeline.reports import captions
+from pipeline.reports.curves import Curves
+from pipeline.reports.results import published_cells
+from pipeline.reports.tables import Table
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from pipeline.report import figures, render
-from pipeline.report.captions import Caption
-from pipeline.report.grid import Grid, PrintedCell
+from pipeline.reports import figures, render
+from pipeline.reports.captions import Caption
+from pipeline.reports.grid import Grid, PrintedCell
 
 NASTY = (
     "<img src=x onerror=alert(1)> [a](b) **c** `d` x|y \\input{/etc/passwd} $x_{ %\n\n~^ & # λ 漢 \x1b[31m"

@@ -13,7 +13,7 @@ from fedcore.base.errors import DataError
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import Column
 from pipeline.papers import build_catalogue
-from pipeline.report.build_listing import Entry, Listing
+from pipeline.reports.listings import Entry, Listing
 
 FORMS = ("csv", "md", "html", "tex", "standalone")
 ODD = "50% & <b>_x_</b>"

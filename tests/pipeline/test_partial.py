@@ -22,7 +22,7 @@ from fedcore.base.errors import DataError
 from fedcore.execution import forkserver
 from fedcore.execution.progress import RECORD, lost, tracked
 from fedcore.execution.status import cause
-from pipeline.report import partial
+from pipeline.reports import partial
 from pipeline.site import build as building
 from pipeline.site.survey import survey
 

@@ -11,7 +11,7 @@ import pytest
 from fedcore.base.registry import plugins
 from pipeline.claims import ledger
 from pipeline.papers import FOLDER, papers, published
-from pipeline.report.collect import Published, published_cells
+from pipeline.reports.results import Published, published_cells
 
 COLUMNS = ["target", "row", "column", "mean", "std", "unit", "mark", "note"]
 COUNTS = {

@@ -28,8 +28,8 @@ from pipeline.papers.radfed.tables import (
     relative_to_fedavg,
     score_of,
 )
-from pipeline.report.build_drawing import Found
-from pipeline.report.build_table import Table
+from pipeline.reports.drawings import Found
+from pipeline.reports.tables import Table
 
 TABLE2 = {
     "mnist_1": (22, 22, 0.9),

@@ -20,10 +20,10 @@ from pipeline.papers.radfed.search import GRIDS, candidates, delays
 from pipeline.papers.radfed.seeds import representative
 from pipeline.papers.radfed.settings import metric_of
 from pipeline.papers.radfed.validation import smoothed
-from pipeline.report.build_drawing import Drawing, Found
-from pipeline.report.build_table import Table, arrange, tidy
-from pipeline.report.curves import Curves
-from pipeline.report.curves import tidy as curves
+from pipeline.reports.curves import Curves
+from pipeline.reports.curves import tidy as curves
+from pipeline.reports.drawings import Drawing, Found
+from pipeline.reports.tables import Table, arrange, tidy
 from pipeline.workflow import Workflow
 
 

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from pipeline.catalogue.targets import Column, Query
-from pipeline.report import ranks
-from pipeline.report.build_table import Table
-from pipeline.report.ranks import critical_difference, ranking, scores_of, summary
+from pipeline.reports import ranks
+from pipeline.reports.ranks import critical_difference, ranking, scores_of, summary
+from pipeline.reports.tables import Table
 
 NAN = math.nan
 TABLE = Table(

@@ -14,8 +14,8 @@ from scipy import stats
 
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.papers import build_catalogue
-from pipeline.report.build_drawing import Drawing, Found
-from pipeline.report.ranks import critical_difference, ranking, scores_of
+from pipeline.reports.drawings import Drawing, Found
+from pipeline.reports.ranks import critical_difference, ranking, scores_of
 
 
 def frame(scores: dict[str, list[float]] | dict[str, list[int]]) -> pd.DataFrame:

@@ -20,8 +20,8 @@ from pipeline.fidelity import picture, reference
 from pipeline.fidelity.marks import inserted
 from pipeline.fidelity.scoreboard import markdown, scoreboard
 from pipeline.papers import catalogue_of, published
-from pipeline.report.collect import published_cells
-from pipeline.report.significance import FEWEST, parsed
+from pipeline.reports.results import published_cells
+from pipeline.reports.significance import FEWEST, parsed
 
 NAME = "fedomw/table3_released"
 PRINTED = published_cells(published("fedomw"), "table3")

@@ -56,7 +56,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
             id="code-of-fedprox",
         ),
         pytest.param(
-            "pipeline/report/build_table.py",
+            "pipeline/reports/tables.py",
             'PARTIAL = "†"',
             'PARTIAL = "*"',
             {"table": 1},
@@ -200,7 +200,7 @@ def test_a_hash_holds_its_own_plug_ins_and_no_others() -> None:
     assert "fedcore.algorithms.scaffold" not in {module for module, _ in reached}
     assert not any(module.startswith("pipeline") for module, _ in reached)
     assert "fedcore.execution.runner" not in modules(*codehash.PARTITION)
-    assert "pipeline.report.figures" not in modules("pipeline.report.build_table")
+    assert "pipeline.reports.figures" not in modules("pipeline.reports.tables")
 
 
 def test_a_contributed_algorithm_is_hashed_with_what_it_imports(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from pipeline.papers import published
 from pipeline.papers.fedavgr.figures import farthest, principal
 from pipeline.papers.fedavgr.tables import without
 from pipeline.papers.rfedavg.fairness import worst
-from pipeline.report.build_table import Table, tidy
-from pipeline.report.curves import Curves
+from pipeline.reports.curves import Curves
+from pipeline.reports.tables import Table, tidy
 
 
 @pytest.mark.parametrize(

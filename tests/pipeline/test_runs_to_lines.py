@@ -19,10 +19,10 @@ from fedcore.base.files import canonical_json, sha256_text, write_json
 from fedcore.execution.integrity import sealed
 from fedcore.execution.machine import commit
 from pipeline.catalogue.targets import Column, PlannedRun, Query
-from pipeline.report import collect
-from pipeline.report.agreement import Agreement, interval, ordering, summary, within_interval, within_margin
-from pipeline.report.build_table import Table, tidy
-from pipeline.report.collect import published_cells, verdict
+from pipeline.reports import results
+from pipeline.reports.agreement import Agreement, interval, ordering, summary, within_interval, within_margin
+from pipeline.reports.results import published_cells, verdict
+from pipeline.reports.tables import Table, tidy
 from pipeline.stand_ins import ON_STAND_IN
 
 NAN = math.nan
@@ -165,9 +165,9 @@ def test_states_and_notes_of_data_are_told_once(tmp_path: Path) -> None:
         write(tmp_path, made, 0.9, state, note)
     line = lines(tmp_path, {("a", "x"): runs})["a", "x"]
     assert (line["data_state"], line["data"]) == ("full subset", "one two")
-    assert collect.notes_of(runs[1], tmp_path) == ("subset", "two")
-    assert collect.notes_of(run("q", 2), tmp_path) == ("of rows", "n"), "of the partition, until the run ends"
-    assert collect.notes_of(run("q", 9), tmp_path) == ("", "")
+    assert results.notes_of(runs[1], tmp_path) == ("subset", "two")
+    assert results.notes_of(run("q", 2), tmp_path) == ("of rows", "n"), "of the partition, until the run ends"
+    assert results.notes_of(run("q", 9), tmp_path) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -201,44 +201,44 @@ def test_what_was_published_is_read_by_target(tmp_path: Path) -> None:
 
 
 def test_runs_of_two_kinds_are_not_put_side_by_side() -> None:
-    collect.one_kind([run("a", 0), run("b", 1)])
+    results.one_kind([run("a", 0), run("b", 1)])
     with pytest.raises(DataError, match="one table can't mix scales: demo, paper"):
-        collect.one_kind([run("a", 0), run("a", 0, "demo")])
+        results.one_kind([run("a", 0), run("a", 0, "demo")])
     with pytest.raises(DataError, match="one table can't mix variants: paper, released"):
-        collect.one_kind([run("a", 0), run("a", 0, variant="released")])
+        results.one_kind([run("a", 0), run("a", 0, variant="released")])
 
 
 def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
     done, lost, absent = run("a", 0), run("a", 1), run("a", 2)
     folder = write(tmp_path, done, 0.9)
     write(tmp_path, lost, None)
-    assert [collect.made(one, tmp_path) for one in (done, lost, absent)] == [True, True, False]
+    assert [results.made(one, tmp_path) for one in (done, lost, absent)] == [True, True, False]
     beside = run("b", 0)
-    assert collect.made(beside, tmp_path, partition=True), "another run has made its partition"
-    assert not collect.made(beside, tmp_path)
-    assert not collect.made(absent, tmp_path, partition=True)
-    assert [collect.has_diverged(one, tmp_path) for one in (done, lost, absent)] == [False, True, False]
-    assert collect.final_of(done, tmp_path) == {"test_accuracy": 0.9, "test_loss": 2.0}
-    assert collect.final_of(lost, tmp_path) is None
-    assert collect.final_of(absent, tmp_path) is None
-    statistics = collect.statistics_of(done, tmp_path)
+    assert results.made(beside, tmp_path, partition=True), "another run has made its partition"
+    assert not results.made(beside, tmp_path)
+    assert not results.made(absent, tmp_path, partition=True)
+    assert [results.has_diverged(one, tmp_path) for one in (done, lost, absent)] == [False, True, False]
+    assert results.final_of(done, tmp_path) == {"test_accuracy": 0.9, "test_loss": 2.0}
+    assert results.final_of(lost, tmp_path) is None
+    assert results.final_of(absent, tmp_path) is None
+    statistics = results.statistics_of(done, tmp_path)
     assert statistics is not None
     assert statistics["c_score"] == 1.5
-    assert collect.statistics_of(absent, tmp_path) is None
-    assert collect.history_of(done, tmp_path)["test_accuracy"].tolist() == [0.5]
-    assert collect.kept_of(done, tmp_path, "history.csv") == folder / "history.csv"
-    assert collect.kept_of(lost, tmp_path, "path.npz") is None
+    assert results.statistics_of(absent, tmp_path) is None
+    assert results.history_of(done, tmp_path)["test_accuracy"].tolist() == [0.5]
+    assert results.kept_of(done, tmp_path, "history.csv") == folder / "history.csv"
+    assert results.kept_of(lost, tmp_path, "path.npz") is None
     for name, one in (("path.npz", done), ("history.csv", absent)):
         with pytest.raises(DataError, match=f"{name}: missing, but a report needs it"):
-            collect.kept_of(one, tmp_path, name)
+            results.kept_of(one, tmp_path, name)
     with pytest.raises(DataError, match=r"history\.csv: missing, but a report needs it"):
-        collect.history_of(absent, tmp_path)
+        results.history_of(absent, tmp_path)
     write_json(folder / "timing.json", sealed({"seconds": 3}))
-    assert (collect.timing_of(done, tmp_path) or {})["seconds"] == 3
-    assert collect.timing_of(absent, tmp_path) is None
+    assert (results.timing_of(done, tmp_path) or {})["seconds"] == 3
+    assert results.timing_of(absent, tmp_path) is None
     cells = {("a", "x"): [done, lost, absent], ("b", "x"): [done]}
-    assert collect.lost(cells, lambda one: one.seed == 1) == {("a", "x"): (1, 3)}
-    assert collect.pair_of(done) == "p-0/seed0"
+    assert results.lost(cells, lambda one: one.seed == 1) == {("a", "x"): (1, 3)}
+    assert results.pair_of(done) == "p-0/seed0"
 
 
 def test_a_run_without_a_history_is_no_report(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_run_without_a_history_is_no_report(tmp_path: Path) -> None:
     (folder / "provenance.json").unlink()
     seal(folder, made.spec)
     with pytest.raises(DataError, match=r"history\.csv: missing"):
-        collect.history_of(made, tmp_path)
+        results.history_of(made, tmp_path)
 
 
 def test_the_newest_run_and_its_arithmetic_are_told(tmp_path: Path) -> None:
@@ -257,10 +257,10 @@ def test_the_newest_run_and_its_arithmetic_are_told(tmp_path: Path) -> None:
     for made, day in zip([*plain, *reduced], ("2024-03-01", "2024-01-09", "2023-05-05"), strict=False):
         folder = write(tmp_path, made, 0.9)
         write_json(folder / "timing.json", sealed({"finished": f"{day}T10:00:00"}))
-    assert collect.origin_of(plain, tmp_path).newest == "2024-03-01"
-    assert collect.origin_of([], tmp_path).newest == ""
-    assert collect.origin_of(plain, tmp_path).commit == commit()
-    kinds = [collect.origin_of(runs, tmp_path).reduced for runs in (plain, reduced, [*plain, *reduced])]
+    assert results.origin_of(plain, tmp_path).newest == "2024-03-01"
+    assert results.origin_of([], tmp_path).newest == ""
+    assert results.origin_of(plain, tmp_path).commit == commit()
+    kinds = [results.origin_of(runs, tmp_path).reduced for runs in (plain, reduced, [*plain, *reduced])]
     assert kinds == ["", "all", "some"]
 
 
@@ -269,11 +269,11 @@ def test_many_changed_results_are_named_up_to_five(tmp_path: Path) -> None:
     for made in runs:
         (write(tmp_path, made, 0.9) / "history.csv").unlink()
     with pytest.raises(DataError) as refused:
-        collect.refuse_changed(runs, tmp_path)
+        results.refuse_changed(runs, tmp_path)
     assert str(refused.value).count("history.csv is missing") == 5
     assert "; and 2 more (a report is made of unchanged results only" in str(refused.value)
     with pytest.raises(DataError) as refused:
-        collect.refuse_changed(runs[:5], tmp_path)
+        results.refuse_changed(runs[:5], tmp_path)
     assert "more" not in str(refused.value)
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pipeline.catalogue.targets import Column, Paper, Query, Test
-from pipeline.report import captions, render, significance
-from pipeline.report.build_table import Table, arrange
-from pipeline.report.collect import Origin
-from pipeline.report.grid import Grid
-from pipeline.report.significance import Comparison, compare, holm
+from pipeline.reports import captions, render, significance
+from pipeline.reports.grid import Grid
+from pipeline.reports.results import Origin
+from pipeline.reports.significance import Comparison, compare, holm
+from pipeline.reports.tables import Table, arrange
 
 COLUMN = (Column("all", "All"),)
 TABLE = Table(

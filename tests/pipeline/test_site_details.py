@@ -15,7 +15,7 @@ from fedcore.base.registry import plugins
 from fedcore.cli.status import view
 from fedcore.execution.status import Status
 from pipeline.papers import build_catalogue
-from pipeline.report import style
+from pipeline.reports import style
 from pipeline.site import charts
 from pipeline.site.build import build
 from pipeline.site.words import flat, size

@@ -17,11 +17,11 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue.targets import Column, Paper, PlannedRun, Query
 from pipeline.papers import published
-from pipeline.report import agreement, pdf, render
-from pipeline.report.build_table import COLUMNS, Table, arrange, tidy
-from pipeline.report.captions import Caption
-from pipeline.report.collect import Origin, verdict
-from pipeline.report.grid import Grid, PrintedCell
+from pipeline.reports import agreement, pdf, render
+from pipeline.reports.captions import Caption
+from pipeline.reports.grid import Grid, PrintedCell
+from pipeline.reports.results import Origin, verdict
+from pipeline.reports.tables import COLUMNS, Table, arrange, tidy
 
 GOLDEN = Path(__file__).with_name("golden")
 COLUMNS_OF = (Column("easy", "Sim 100%", "MNIST"), Column("hard", "Sim 0%", "MNIST"))

@@ -24,7 +24,7 @@ from pipeline.papers.rfedavg.theory import (
     slope,
     time_of,
 )
-from pipeline.report.build_drawing import Found
+from pipeline.reports.drawings import Found
 
 RNG = np.random.default_rng(0)
 

@@ -13,9 +13,9 @@ from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Column, Query, Target
 from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, PARTITIONS, SPLIT, best_in_all
-from pipeline.report import significance
-from pipeline.report.build_table import Table
-from pipeline.search import seeds
+from pipeline.reports import significance
+from pipeline.reports.search import seeds
+from pipeline.reports.tables import Table
 
 REGIME = "calibration"
 DISTANCE = "distance"

@@ -8,9 +8,9 @@ from pathlib import Path
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, PlannedRun, Query, Target
 from pipeline.notes import stopped
-from pipeline.report.build_table import Table
-from pipeline.report.collect import final_of, history_of
-from pipeline.report.curves import Curves, Panel
+from pipeline.reports.curves import Curves, Panel
+from pipeline.reports.results import final_of, history_of
+from pipeline.reports.tables import Table
 
 DATASETS = {"cifar10": "CIFAR-10"}
 REGIME, DATASET, SPLIT = "cross_device", "cifar10", "by_class"

@@ -8,7 +8,7 @@ from functools import partial
 from fedcore.cli.taxonomy import table
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column
-from pipeline.report.build_listing import Entry, Listing
+from pipeline.reports.listings import Entry, Listing
 
 TITLES = {
     1: "What each algorithm changes in FedAvg's four choices",

@@ -7,7 +7,7 @@ from pipeline.papers.fedavgr.figures import MMD
 from pipeline.papers.fedavgr.risk import EXCESS_RISK
 from pipeline.papers.fedavgr.search import SEARCHES
 from pipeline.papers.fedavgr.tables import DATASETS, TABLES
-from pipeline.report import ranks
+from pipeline.reports import ranks
 
 PAPER = Paper(
     title="Federated Learning for Non-IID Data: From Theory to Algorithm",

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from fedcore.base.lazy import Axes
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
-from pipeline.report import figures, spread, style
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.collect import kept_of
+from pipeline.reports import figures, spread, style
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.results import kept_of
 
 METHOD = "fedavgr"
 SHOWN = (0.0, 0.3, 0.6, 1.0)

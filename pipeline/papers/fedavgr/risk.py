@@ -8,10 +8,10 @@ from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
-from pipeline.report import figures, style
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.collect import summary_of
-from pipeline.report.spread import line
+from pipeline.reports import figures, style
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.results import summary_of
+from pipeline.reports.spread import line
 
 METHODS = ("fedavg", "fedprox", "fedavgr")
 COLUMN = "synthetic_one"

@@ -10,8 +10,8 @@ from typing import Any
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.papers.fedavgr.tables import DATASETS, sets, split
-from pipeline.report.build_table import Table
-from pipeline.search import Choice, Option, combinations, labels, seeds, validation_score
+from pipeline.reports.search import Choice, Option, combinations, labels, seeds, validation_score
+from pipeline.reports.tables import Table
 
 HELD_OUT: tuple[tuple[str, Any], ...] = (("partition.validation", 0.2), ("evaluation.validation", True))
 GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {

@@ -8,8 +8,8 @@ from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
-from pipeline.report import datasets
-from pipeline.report.build_table import Table
+from pipeline.reports import datasets
+from pipeline.reports.tables import Table
 
 SETS = {
     "a1a": "a1a",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.catalogue.targets import Paper
 from pipeline.papers.fedomw.figures import FIGURES
 from pipeline.papers.fedomw.tables import DATASETS, TABLES
-from pipeline.report import ranks
+from pipeline.reports import ranks
 
 PAPER = Paper(
     title="Non-IID Distributed Learning with Optimal Mixture Weights",

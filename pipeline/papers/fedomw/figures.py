@@ -9,8 +9,8 @@ from pipeline.catalogue.targets import Query
 from pipeline.papers.fedomw.mixture import MIXTURE
 from pipeline.papers.fedomw.tables import FEDERATED, RELEASED, SPLITS, Variant, asked
 from pipeline.papers.fedomw.theorem2 import THEOREM2
-from pipeline.report.build_drawing import Drawing
-from pipeline.report.curves import Curves, Panel
+from pipeline.reports.curves import Curves, Panel
+from pipeline.reports.drawings import Drawing
 
 
 def _curves(variant: Variant | None = None) -> Curves:

@@ -9,9 +9,9 @@ from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Query
 from pipeline.papers.fedomw.tables import RELEASED, Variant, asked
-from pipeline.report import figures
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.style import Look
+from pipeline.reports import figures
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.style import Look
 
 METHOD, DATASET = "dl_opt", "letter"
 SHOWN = 5

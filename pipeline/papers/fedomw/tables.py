@@ -7,8 +7,8 @@ from typing import Literal
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
-from pipeline.report import datasets
-from pipeline.report.build_table import Table
+from pipeline.reports import datasets
+from pipeline.reports.tables import Table
 
 Variant = Literal["paper", "released"]
 SPLITS: Mapping[Variant, str] = {"paper": "skewed", "released": "released"}

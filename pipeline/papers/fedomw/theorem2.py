@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Query
-from pipeline.report import figures
-from pipeline.report.build_drawing import Drawing, Found, Picture
+from pipeline.reports import figures
+from pipeline.reports.drawings import Drawing, Found, Picture
 
 LABELS = ((0.0, 1.0), (0.5, 0.5))
 EDGE = 1e-10

@@ -8,7 +8,7 @@ from pipeline.papers.radfed.hyperparameters import HYPERPARAMETERS
 from pipeline.papers.radfed.search import SEARCHES
 from pipeline.papers.radfed.settings import DATASETS
 from pipeline.papers.radfed.tables import AVERAGE, TABLES
-from pipeline.report import ranks
+from pipeline.reports import ranks
 
 PAPER = Paper(
     title="Aggregation Delayed Federated Learning",

@@ -17,9 +17,9 @@ from pipeline.papers.radfed.heterogeneity import HETEROGENEITY
 from pipeline.papers.radfed.seeds import SEEDS
 from pipeline.papers.radfed.settings import SETTINGS, whole
 from pipeline.papers.radfed.validation import CURVES
-from pipeline.report import figures
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.collect import statistics_of
+from pipeline.reports import figures
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.results import statistics_of
 
 EXAMPLE = "mnist_01"
 STAGES = {"before": "optimum of eq. (1)", "after": "after Algorithm 3"}

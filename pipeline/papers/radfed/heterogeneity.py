@@ -10,8 +10,8 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Query
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
-from pipeline.report import figures, spread, style
-from pipeline.report.build_drawing import Drawing, Found, Picture
+from pipeline.reports import figures, spread, style
+from pipeline.reports.drawings import Drawing, Found, Picture
 
 if TYPE_CHECKING:
     pass

@@ -8,7 +8,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Column
 from pipeline.papers.radfed.settings import SETTINGS
-from pipeline.report.build_listing import Entry, Listing
+from pipeline.reports.listings import Entry, Listing
 
 ROWS: Mapping[str, tuple[str, str]] = {
     "covcls": ("COVCLS", "covcls_g"),

@@ -12,8 +12,8 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, PlannedRun, Query
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of, rounds
 from pipeline.papers.radfed.tables import data_of_column
-from pipeline.report.build_table import Table
-from pipeline.search import Choice, Option, combinations, labels, seeds, validation_score
+from pipeline.reports.search import Choice, Option, combinations, labels, seeds, validation_score
+from pipeline.reports.tables import Table
 
 TUNED = ("covcls_g", "covfeat_g", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 DELAYS = (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)

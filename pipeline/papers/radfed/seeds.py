@@ -12,9 +12,9 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds
 from pipeline.papers.radfed.tables import score_of
-from pipeline.report import figures, style
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.spread import line
+from pipeline.reports import figures, style
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.spread import line
 
 SHOWN = ("covfeat_g", "covfeat_l", "covcls_g", "covcls_l", "shakespeare")
 Values = Sequence[float | None]

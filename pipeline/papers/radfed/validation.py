@@ -12,7 +12,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.catalogue.trainings import worth
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
-from pipeline.report.curves import Curves, Panel, measured
+from pipeline.reports.curves import Curves, Panel, measured
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
 SHOWN = {

@@ -11,11 +11,11 @@ from typing import Any
 from fedcore.base.lazy import Axes, pd, seaborn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
-from pipeline.report import figures, style
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.collect import final_of, history_of, timing_of
-from pipeline.report.spread import line
-from pipeline.report.style import Look
+from pipeline.reports import figures, style
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.results import final_of, history_of, timing_of
+from pipeline.reports.spread import line
+from pipeline.reports.style import Look
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}

@@ -12,11 +12,11 @@ from threadpoolctl import threadpool_limits
 from fedcore.base.lazy import pd, sklearn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
-from pipeline.report import figures
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.collect import kept_of
-from pipeline.report.spread import line
-from pipeline.report.style import Look
+from pipeline.reports import figures
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.results import kept_of
+from pipeline.reports.spread import line
+from pipeline.reports.style import Look
 
 METHOD = "fedavg"
 SPLITS = {"sim100": "IID (similarity 100%)", "sim0": "non-IID (similarity 0%)"}

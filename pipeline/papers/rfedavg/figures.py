@@ -15,8 +15,8 @@ from pipeline.papers.rfedavg.study import STUDY
 from pipeline.papers.rfedavg.tables import CODE, EPOCHS
 from pipeline.papers.rfedavg.theory import THEORY
 from pipeline.papers.rfedavg.traffic import METHODS
-from pipeline.report.build_drawing import Drawing
-from pipeline.report.curves import Curves, Panel
+from pipeline.reports.curves import Curves, Panel
+from pipeline.reports.drawings import Drawing
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
 SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Query
-from pipeline.report import figures, spread, style
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.style import Look
+from pipeline.reports import figures, spread, style
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.style import Look
 
 if TYPE_CHECKING:
     pass

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Query
-from pipeline.report import figures, spread, style
-from pipeline.report.build_drawing import Drawing, Found, Picture
+from pipeline.reports import figures, spread, style
+from pipeline.reports.drawings import Drawing, Found, Picture
 
 if TYPE_CHECKING:
     pass

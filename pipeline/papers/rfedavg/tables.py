@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
 from pipeline.papers.rfedavg.traffic import COHORT, METHODS, TRAFFIC
-from pipeline.report.build_table import Table
+from pipeline.reports.tables import Table
 
 PRINTED = {"mnist": "MNIST", "cifar10": "CIFAR-10", "sent140": "Sent140"}
 DATASETS = {**PRINTED, "femnist": "FEMNIST", "convex": "synthetic(0.5, 0.5)"}

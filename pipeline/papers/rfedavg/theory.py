@@ -31,11 +31,11 @@ from fedcore.base.registry import find
 from fedcore.data import Source
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
-from pipeline.report import figures, style
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.collect import kept_of
-from pipeline.report.spread import line
-from pipeline.report.style import Look
+from pipeline.reports import figures, style
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.results import kept_of
+from pipeline.reports.spread import line
+from pipeline.reports.style import Look
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 OBJECTIVES = {"error": "the objective that local steps descend", "error_eq3": "eq. (3)"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, PlannedRun, Query
-from pipeline.report.build_table import Table
-from pipeline.report.collect import final_of, history_of, summary_of
+from pipeline.reports.results import final_of, history_of, summary_of
+from pipeline.reports.tables import Table
 
 MODELS = {"cnn": ("mnist", "sim0"), "rnn": ("sent140", "noniid")}
 REGIMES = {"cross_silo": "Cross-silo", "cross_device": "Cross-device"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from fedcore.base.files import canonical_json, sha256_text
 from fedcore.base.lazy import pd
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.report import significance
+from pipeline.reports import significance
 
 
 @dataclass(frozen=True)

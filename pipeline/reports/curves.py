@@ -11,9 +11,10 @@ from fedcore.base.files import write_text
 from fedcore.base.lazy import Figure, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
-from pipeline.report import captions, figures, style
-from pipeline.report.captions import Caption
-from pipeline.report.collect import (
+from pipeline.reports import captions, figures, style
+from pipeline.reports.captions import Caption
+from pipeline.reports.render import csv
+from pipeline.reports.results import (
     UNKNOWN,
     Origin,
     has_diverged,
@@ -25,7 +26,6 @@ from pipeline.report.collect import (
     origin_of,
     refuse_changed,
 )
-from pipeline.report.render import csv
 
 BAND = "Line and band: mean and ± one sample standard deviation"
 SINCE = " from the round on in which they end"

@@ -16,9 +16,12 @@ from fedcore.base.lazy import pd
 from fedcore.execution.status import MEMORY
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Best, Cell, Column, Paper, PlannedRun, Query, Sources, Target, Test
-from pipeline.report import agreement, captions, significance, style
-from pipeline.report.captions import Caption
-from pipeline.report.collect import (
+from pipeline.reports import agreement, captions, significance, style
+from pipeline.reports.captions import Caption
+from pipeline.reports.earlier import NOTHING, Earlier, earlier_cells, short_hash, together
+from pipeline.reports.grid import Grid, PrintedCell, groups
+from pipeline.reports.render import csv, write_grid
+from pipeline.reports.results import (
     UNKNOWN,
     Origin,
     Published,
@@ -35,11 +38,8 @@ from pipeline.report.collect import (
     summary_of,
     verdict,
 )
-from pipeline.report.grid import Grid, PrintedCell, groups
-from pipeline.report.render import csv, write_grid
-from pipeline.report.significance import ALPHA, Comparison
-from pipeline.report.sittings import NOTHING, Earlier, earlier_cells, short_hash, together
-from pipeline.search import best
+from pipeline.reports.search import best
+from pipeline.reports.significance import ALPHA, Comparison
 from pipeline.stand_ins import stands_in
 
 COLUMNS = (

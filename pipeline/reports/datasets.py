@@ -8,8 +8,8 @@ from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, PlannedRun, Query
-from pipeline.report.build_table import Table
-from pipeline.report.collect import statistics_of
+from pipeline.reports.results import statistics_of
+from pipeline.reports.tables import Table
 
 FACTS: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "classes": lambda found: found["data_classes"],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedcore.base.lazy import Axes, Figure, matplotlib, pd, seaborn
-from pipeline.report.style import Look
+from pipeline.reports.style import Look
 
 STYLE: Any = {
     "axes.axisbelow": True,

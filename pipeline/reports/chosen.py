@@ -11,8 +11,8 @@ from fedcore.base.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.targets import Cell, Query
-from pipeline.report.build_table import Table
-from pipeline.search import best
+from pipeline.reports.search import best
+from pipeline.reports.tables import Table
 
 OWN = "algorithm."
 Changes = Sequence[tuple[str, Any]]

@@ -12,11 +12,11 @@ from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Column, Query, Sources, Target
-from pipeline.report import captions
-from pipeline.report.captions import Caption
-from pipeline.report.collect import published_cells
-from pipeline.report.grid import Grid, PrintedCell, groups
-from pipeline.report.render import csv, write_grid
+from pipeline.reports import captions
+from pipeline.reports.captions import Caption
+from pipeline.reports.grid import Grid, PrintedCell, groups
+from pipeline.reports.render import csv, write_grid
+from pipeline.reports.results import published_cells
 
 COLUMNS = ("paper", "target", "row", "column", "value", "published_mean", "scale", "variant")
 

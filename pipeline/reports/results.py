@@ -17,8 +17,8 @@ from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMA
 from fedcore.execution.machine import commit
 from fedcore.execution.status import cause
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.report import agreement
-from pipeline.report.sittings import spec_hash
+from pipeline.reports import agreement
+from pipeline.reports.earlier import spec_hash
 from pipeline.stand_ins import ON_STAND_IN
 
 REPRODUCTION = "paper"

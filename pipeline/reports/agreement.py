@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcore.base.lazy import pd, scipy
-from pipeline.report.significance import FEWEST
+from pipeline.reports.significance import FEWEST
 
 TABLE = ["paper", "target"]
 COLUMN = [*TABLE, "column"]

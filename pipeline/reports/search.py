@@ -10,7 +10,7 @@ from pathlib import Path
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Best, PlannedRun
-from pipeline.report.collect import final_of
+from pipeline.reports.results import final_of
 
 LONG = 100
 ENOUGH = 3

@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from pipeline.checks import Cell
-from pipeline.report.agreement import CHANGE
-from pipeline.report.significance import parsed
+from pipeline.reports.agreement import CHANGE
+from pipeline.reports.significance import parsed
 
 Lines = Mapping[Cell, Mapping[Any, Any]]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.targets import Cell, PlannedRun
-from pipeline.report.collect import final_of, history_of
+from pipeline.reports.results import final_of, history_of
 
 Values = Sequence[float | None]
 

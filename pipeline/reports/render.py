@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedcore.base.files import write_text
 from fedcore.base.lazy import jinja2, pd
-from pipeline.report.grid import Grid
+from pipeline.reports.grid import Grid
 
 TEMPLATES = Path(__file__).parent / "templates"
 LINE, SHARED = 80, 0.86

@@ -13,10 +13,10 @@ from functools import partial
 from fedcore.base.lazy import Axes, pd, scipy
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Query
-from pipeline.report import figures, style
-from pipeline.report.build_drawing import Drawing, Found, Picture
-from pipeline.report.build_table import Table, tidy
-from pipeline.report.significance import ALPHA, FEWEST
+from pipeline.reports import figures, style
+from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.significance import ALPHA, FEWEST
+from pipeline.reports.tables import Table, tidy
 
 DIGITS = 9
 FEW = 10

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from pipeline.catalogue.targets import Column
-from pipeline.report.captions import Caption
+from pipeline.reports.captions import Caption
 
 
 @dataclass(frozen=True)

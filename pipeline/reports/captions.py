@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.targets import Cell, Paper, Test
-from pipeline.report import significance, style
-from pipeline.report.collect import REPRODUCTION, Origin
-from pipeline.report.significance import ALPHA, Comparison
+from pipeline.reports import significance, style
+from pipeline.reports.results import REPRODUCTION, Origin
+from pipeline.reports.significance import ALPHA, Comparison
 
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 ARITHMETIC: Mapping[str, str] = {
