@@ -14,26 +14,23 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from fedcore.base.files import canonical_json, read_object, sha256_file, sha256_text, write_json
+from fedcore.base.files import read_object, sha256_file
 from fedcore.execution.integrity import (
     CHECKPOINT,
     PARTITION,
-    PROVENANCE,
     STATISTICS,
     SUMMARY,
     SUPERSEDED,
     finished,
-    sealed,
     unsealed,
 )
 from pipeline import metrics
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import RESULTS, PartitionJob
 from pipeline.plan import stated
+from pipeline.reports import REPORTS, is_sound, owners
 
-REPORTS = Path("reports")
 RECORDS = Path(".snakemake")
 
 
@@ -82,8 +79,8 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
     for name in catalogue.names():
         paper, target = name.split("/")
         files = [path for path in (root / REPORTS / paper).glob(f"{target}.*") if path.is_file()]
-        good = _sound_report(catalogue, paper, target, root)
-        found.judge(f"reports/{name}", files, good, _owners(catalogue, paper, target))
+        good = is_sound(catalogue, paper, target, root)
+        found.judge(f"reports/{name}", files, good, owners(catalogue, paper, target))
     for paper, about in catalogue.papers.items():
         tables = [name for name, target in about.targets.items() if target.kind == "table"]
         path = root / REPORTS / paper / metrics.FILE
@@ -117,35 +114,6 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in folder.glob("*") if path.is_file() and path.name != CHECKPOINT]
 
 
-def _owners(catalogue: Catalogue, paper: str, target: str) -> list[str]:
-    """Return the folders of what a report is made of."""
-    partitions = catalogue.target(paper, target).needs == "partitions"
-    return [run.partition if partitions else run.folder for run in catalogue.needed(paper, target)]
-
-
-def seal_report(
-    catalogue: Catalogue, paper: str, target: str, outputs: Iterable[Path], path: Path, root: Path = Path()
-) -> None:
-    """Write a report's provenance: its plan, what it was made of, and the hashes of its files."""
-    files = {output.name: sha256_file(output) for output in outputs}
-    made = {"plan": catalogue.plan(paper, target), "made_of": made_of(catalogue, paper, target, root)}
-    write_json(path, sealed({**made, "files": files}))
-
-
-def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) -> str:
-    """Return a hash of the results that a report shows.
-
-    Raises:
-        OSError, ValueError: one of them is missing or damaged.
-    """
-    runs = catalogue.needed(paper, target)
-    if catalogue.target(paper, target).needs == "partitions":
-        found: Any = {run.partition: sha256_file(root / run.partition / STATISTICS) for run in runs}
-    else:
-        found = {run.folder: read_object(root / run.folder / PROVENANCE)["files"] for run in runs}
-    return sha256_text(canonical_json(found))
-
-
 def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
     try:
         return path.read_text(encoding="utf-8") == metrics.means_json(
@@ -162,15 +130,3 @@ def _sound_partition(folder: Path, division: PartitionJob) -> bool:
     except (OSError, ValueError):
         return False
     return found.get("code") == division.code and found.get(f"{PARTITION}_sha256") == digest
-
-
-def _sound_report(catalogue: Catalogue, paper: str, target: str, root: Path) -> bool:
-    """Whether a report is unchanged and its plan and all that it was made of are those of now."""
-    folder = root / REPORTS / paper
-    try:
-        found = unsealed(read_object(folder / f"{target}.{PROVENANCE}"))
-        same = all(sha256_file(folder / name) == was for name, was in found["files"].items())
-        now = made_of(catalogue, paper, target, root)
-    except (OSError, ValueError, KeyError, AttributeError):
-        return False
-    return same and found["plan"] == catalogue.plan(paper, target) and found["made_of"] == now

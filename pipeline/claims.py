@@ -18,8 +18,8 @@ from fedcore.base.lazy import pd
 from fedcore.base.options import Options, nearest, validate
 from pipeline.checks import CHECKS, Cell, Check, Finding
 from pipeline.papers import FOLDER
+from pipeline.reports.agreement import ON_STAND_IN, stands_in
 from pipeline.reports.shared import shared_means
-from pipeline.stand_ins import ON_STAND_IN, stands_in
 
 Status = Literal[
     "reproduced", "not reproduced", "not tested at this scale", "not enough runs", "on stand-in data"

@@ -27,10 +27,9 @@ from pipeline.fidelity.page import write as write_board
 from pipeline.metrics import means_json
 from pipeline.papers import catalogue_of
 from pipeline.prune import orphans, remove
+from pipeline.reports import build_report, write_partial
 from pipeline.reports.chosen import chosen as choice
-from pipeline.reports.partial import write as write_partial
 from pipeline.reports.pdf import compile_document
-from pipeline.reports.stage import build as build_report
 from pipeline.reports.style import labels
 from pipeline.rulegraph import draw as draw_rulegraph
 from pipeline.site import pictures as paper_pictures

@@ -12,8 +12,7 @@ from fedcore.base.options import nearest
 from pipeline.catalogue import Catalogue
 from pipeline.fidelity.reference import kept_specs
 from pipeline.papers import catalogue_of
-from pipeline.reports.earlier import short_hash
-from pipeline.reports.results import facts
+from pipeline.reports.results import facts, short_hash
 from pipeline.reports.style import labels
 
 

@@ -9,20 +9,12 @@ from typing import Any
 
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import canonical_json, read_object, sha256_text
-from fedcore.execution.integrity import (
-    PARTITION,
-    PROVENANCE,
-    SUMMARY,
-    Problem,
-    Report,
-    code_of,
-    file_changes,
-    unsealed,
-)
+from fedcore.execution.integrity import PARTITION, PROVENANCE, SUMMARY, Problem, Report, code_of
 from fedcore.partitions.file import load
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.papers import catalogue_of
+from pipeline.reports import report_changes
 
 REPORTS = "reports"
 
@@ -52,19 +44,6 @@ def check(found: Report, params: Path) -> list[Problem]:
     for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
         problems += [Problem(path.parent, what) for what in report_changes(path)]
     return problems
-
-
-def report_changes(path: Path) -> list[str]:
-    """Say which files of a report are not as its provenance states.
-
-    Args:
-        path: the report's ``.provenance.json``.
-    """
-    try:
-        files = unsealed(read_object(path))["files"]
-        return list(file_changes(path.parent, files, path.name))
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        return [f"{path.name} is changed or damaged"]
 
 
 def _place(folder: Path, home: Path) -> tuple[str, ...] | None:

@@ -17,8 +17,8 @@ from fedcore.base.lazy import pd
 from pipeline.claims import Claim, Status, Verdict, evaluate, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
+from pipeline.reports.agreement import ON_STAND_IN, stands_in
 from pipeline.reports.results import REPRODUCTION
-from pipeline.stand_ins import ON_STAND_IN, stands_in
 
 READINGS = ("released", "by_client", "cohort")
 KEY = ["paper", "target", "row", "column"]

@@ -10,9 +10,8 @@ from fedcore.base.lazy import Figure, pd
 from pipeline.fidelity.board import SHORT, board, split_reading
 from pipeline.papers import papers
 from pipeline.reports import figures
-from pipeline.reports.agreement import AGREES, DIFFERS, PERCENTAGES, POINTS
+from pipeline.reports.agreement import AGREES, DIFFERS, ON_STAND_IN, PERCENTAGES, POINTS
 from pipeline.reports.results import REPRODUCTION
-from pipeline.stand_ins import ON_STAND_IN
 
 NAME = "agreement"
 TABLE = ["paper", "target"]

@@ -11,9 +11,8 @@ from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_
 from pipeline.fidelity.board import board as board_of
 from pipeline.fidelity.page import number_or_dash
 from pipeline.papers import papers
-from pipeline.reports.agreement import AGREES, DIFFERS, PERCENTAGES
+from pipeline.reports.agreement import AGREES, DIFFERS, ON_STAND_IN, PERCENTAGES
 from pipeline.reports.results import REPRODUCTION
-from pipeline.stand_ins import ON_STAND_IN
 
 SAME = 1 - 1e-9
 KEYS: Mapping[str, str] = {"paper": "Paper", "reading": "Reading"}

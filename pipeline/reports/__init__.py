@@ -1,1 +1,117 @@
-"""From finished runs to tables and figures: shared by all papers."""
+"""From finished runs to the files of tables and figures: built, sealed, and found sound or not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fedcore.base.errors import DataError
+from fedcore.base.files import canonical_json, read_object, sha256_file, sha256_text, write_json
+from fedcore.execution.integrity import PROVENANCE, STATISTICS, file_changes, sealed, unsealed
+from pipeline.catalogue import Catalogue
+
+REPORTS = Path("reports")
+FROM_ALL_RUNS = ("pdf", "provenance.json")
+OLD = 86400.0
+
+
+def build_report(catalogue: Catalogue, paper: str, target: str) -> list[Path]:
+    """Write all files of a target, and last its provenance, which says what they were made of.
+
+    Returns:
+        The files.
+
+    Raises:
+        SpecError: there is no such target.
+        DataError: a run that the target needs can't be used.
+    """
+    reports = catalogue.target(paper, target).paths(REPORTS / paper, target)
+    provenance = REPORTS / paper / f"{target}.provenance.json"
+    catalogue.build(paper, target, reports)
+    seal_report(catalogue, paper, target, reports.values(), provenance)
+    return [*reports.values(), provenance]
+
+
+def seal_report(
+    catalogue: Catalogue, paper: str, target: str, outputs: Iterable[Path], path: Path, root: Path = Path()
+) -> None:
+    """Write a report's provenance: its plan, what it was made of, and the hashes of its files."""
+    files = {output.name: sha256_file(output) for output in outputs}
+    made = {"plan": catalogue.plan(paper, target), "made_of": made_of(catalogue, paper, target, root)}
+    write_json(path, sealed({**made, "files": files}))
+
+
+def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) -> str:
+    """Return a hash of the results that a report shows.
+
+    Raises:
+        OSError, ValueError: one of them is missing or damaged.
+    """
+    runs = catalogue.needed(paper, target)
+    if catalogue.target(paper, target).needs == "partitions":
+        found: Any = {run.partition: sha256_file(root / run.partition / STATISTICS) for run in runs}
+    else:
+        found = {run.folder: read_object(root / run.folder / PROVENANCE)["files"] for run in runs}
+    return sha256_text(canonical_json(found))
+
+
+def owners(catalogue: Catalogue, paper: str, target: str) -> list[str]:
+    """Return the folders of what a report is made of."""
+    partitions = catalogue.target(paper, target).needs == "partitions"
+    return [run.partition if partitions else run.folder for run in catalogue.needed(paper, target)]
+
+
+def is_sound(catalogue: Catalogue, paper: str, target: str, root: Path) -> bool:
+    """Whether a report is unchanged and its plan and all that it was made of are those of now."""
+    folder = root / REPORTS / paper
+    try:
+        found = unsealed(read_object(folder / f"{target}.{PROVENANCE}"))
+        same = all(sha256_file(folder / name) == was for name, was in found["files"].items())
+        now = made_of(catalogue, paper, target, root)
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+    return same and found["plan"] == catalogue.plan(paper, target) and found["made_of"] == now
+
+
+def report_changes(path: Path) -> list[str]:
+    """Say which files of a report are not as its provenance states.
+
+    Args:
+        path: the report's ``.provenance.json``.
+    """
+    try:
+        files = unsealed(read_object(path))["files"]
+        return list(file_changes(path.parent, files, path.name))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return [f"{path.name} is changed or damaged"]
+
+
+def write_partial(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) -> list[Path]:
+    """Write a table in all its forms; a cell without any run says ``out of memory``, ``failed`` or nothing.
+
+    What only a complete table has, its PDF and its provenance, is deleted, and the files look older than any
+    run: Snakemake then completes the table when it is asked for it.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        SpecError: there is no such target.
+        DataError: it is no table, a run is changed or damaged, or none is finished.
+    """
+    folder = root / "reports" / paper
+    about = catalogue.target(paper, target)
+    if about.kind != "table":
+        raise DataError(f"reports/{paper}/{target}: is no table")
+    outputs = about.paths(folder, target)
+    runs = catalogue.needed(paper, target)
+    if not any((root / run.folder / "summary.json").exists() for run in runs):
+        raise DataError(f"reports/{paper}/{target}: none of its {len(runs)} runs is finished")
+    catalogue.build(paper, target, outputs, root)
+    for ending in FROM_ALL_RUNS:
+        (folder / f"{target}.{ending}").unlink(missing_ok=True)
+    for path in outputs.values():
+        os.utime(path, (OLD, OLD))
+    return list(outputs.values())

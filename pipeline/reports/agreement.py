@@ -1,20 +1,19 @@
-"""How far results agree with published numbers: cell by cell, and in the order of the methods.
-
-``Agreement`` holds the one rule of what is near; tables, the fidelity board and the site all ask it. The
-functions are pure and take a tidy table: one line a cell with ``paper``, ``target``, ``row``, ``column``,
-``mean``, ``std``, ``n``, ``published_mean`` and ``published_std``.
-"""
+"""Which data can't stand for the paper's own: numbers of a part of them tell little of published ones."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from fedcore.base.lazy import pd, scipy
 from pipeline.reports.significance import FEWEST
 
+PART = "subset"
+SAME_ON_ANY_DATA = frozenset({"bytes"})
+ON_STAND_IN: Final = "on stand-in data"
 TABLE = ["paper", "target"]
 COLUMN = [*TABLE, "column"]
 POINTS, DEVIATIONS, SHARE, CONFIDENCE = 1.0, 2.0, 0.05, 0.95
@@ -27,6 +26,16 @@ RULE = (
     f"in other units {DEVIATIONS:g} published standard deviations, or {SHARE:.0%} of the published mean "
     "where no deviation is printed"
 )
+
+
+def stands_in(state: object, unit: object = "") -> bool:
+    """Say whether a number was measured on a part of the data, and would differ on all of them.
+
+    Args:
+        state: the states of a cell's data, as in a tidy table; anything but text says nothing.
+        unit: the number's unit. Bytes are counted from the model's shape, whatever the data.
+    """
+    return isinstance(state, str) and PART in state.split() and unit not in SAME_ON_ANY_DATA
 
 
 @dataclass(frozen=True)

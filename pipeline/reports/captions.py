@@ -194,3 +194,16 @@ def _listed(names: list[str], what: str) -> str:
     if len(counted) > LISTED:
         return f"{len(names)} {what}"
     return ", ".join(name if times == 1 else f"{times} {what} {name}" for name, times in counted.items())
+
+
+def stopped(printed: int) -> Callable[[pd.DataFrame], str]:
+    """Return a note on how many of the paper's ``printed`` rounds were trained, if not all.
+
+    The tidy frame has a ``round``, or rounds as its columns.
+    """
+
+    def sentence(frame: pd.DataFrame) -> str:
+        last = int(frame["round"].max()) if "round" in frame else max(map(int, frame["column"]))
+        return f"Training stopped after {last} of {printed:,} rounds." if last < printed else ""
+
+    return sentence

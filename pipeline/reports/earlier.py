@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedcore.base.files import canonical_json, sha256_text
 from fedcore.base.lazy import pd
-from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import significance
 
 
@@ -56,13 +54,3 @@ def together(before: Mapping[str, float], now: Mapping[str, float], pairs: Seque
         return dict(before if len(before) > len(now) else now)
     union = {**before, **now}
     return {pair: union[pair] for pair in sorted(union, key=pairs.index)}
-
-
-def spec_hash(run: PlannedRun) -> str:
-    """Return the SHA-256 of a run's specification, as its summary states it."""
-    return sha256_text(canonical_json(run.spec))
-
-
-def short_hash(run: PlannedRun) -> str:
-    """Return the digits of it that tables state."""
-    return spec_hash(run)[:12]

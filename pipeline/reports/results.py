@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import read_object
+from fedcore.base.files import canonical_json, read_object, sha256_text
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.machine import commit
 from fedcore.execution.status import cause
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import agreement
-from pipeline.reports.earlier import spec_hash
-from pipeline.stand_ins import ON_STAND_IN
+from pipeline.reports.agreement import ON_STAND_IN
 
 REPRODUCTION = "paper"
 MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
@@ -265,3 +264,13 @@ def verdict(compared: agreement.Agreement, scale: str, on_stand_in: bool = False
     if scale != REPRODUCTION:
         return f"not tested at {scale} scale"
     return ON_STAND_IN if on_stand_in else compared.verdict
+
+
+def spec_hash(run: PlannedRun) -> str:
+    """Return the SHA-256 of a run's specification, as its summary states it."""
+    return sha256_text(canonical_json(run.spec))
+
+
+def short_hash(run: PlannedRun) -> str:
+    """Return the digits of it that tables state."""
+    return spec_hash(run)[:12]

@@ -17,8 +17,9 @@ from fedcore.execution.status import MEMORY
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Best, Cell, Column, Paper, PlannedRun, Query, Sources, Target, Test
 from pipeline.reports import agreement, captions, significance, style
+from pipeline.reports.agreement import stands_in
 from pipeline.reports.captions import Caption
-from pipeline.reports.earlier import NOTHING, Earlier, earlier_cells, short_hash, together
+from pipeline.reports.earlier import NOTHING, Earlier, earlier_cells, together
 from pipeline.reports.grid import Grid, PrintedCell, groups
 from pipeline.reports.render import csv, write_grid
 from pipeline.reports.results import (
@@ -34,13 +35,13 @@ from pipeline.reports.results import (
     pair_of,
     published_cells,
     refuse_changed,
+    short_hash,
     statistics_of,
     summary_of,
     verdict,
 )
 from pipeline.reports.search import best
 from pipeline.reports.significance import ALPHA, Comparison
-from pipeline.stand_ins import stands_in
 
 COLUMNS = (
     "paper",

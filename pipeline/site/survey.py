@@ -15,8 +15,8 @@ from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
 from pipeline.papers import build_catalogue
+from pipeline.reports import report_changes
 from pipeline.reports.results import facts
-from pipeline.verify import report_changes
 
 State = Literal["made", "outdated", "partly", "missing"]
 FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv")

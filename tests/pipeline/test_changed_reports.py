@@ -11,8 +11,8 @@ from project import parameters
 from typer.testing import CliRunner
 
 from fedcore.cli.main import app
-from pipeline.adopt import seal_report
 from pipeline.catalogue.targets import TABLE_FILES
+from pipeline.reports import seal_report
 from pipeline.site.build import build
 
 CONFIG = parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"}

@@ -20,10 +20,17 @@ from fedcore.execution.integrity import sealed
 from fedcore.execution.machine import commit
 from pipeline.catalogue.targets import Column, PlannedRun, Query
 from pipeline.reports import results
-from pipeline.reports.agreement import Agreement, interval, ordering, summary, within_interval, within_margin
+from pipeline.reports.agreement import (
+    ON_STAND_IN,
+    Agreement,
+    interval,
+    ordering,
+    summary,
+    within_interval,
+    within_margin,
+)
 from pipeline.reports.results import published_cells, verdict
 from pipeline.reports.tables import Table, tidy
-from pipeline.stand_ins import ON_STAND_IN
 
 NAN = math.nan
 COLUMNS = (Column("x", "X"), Column("y", "Y"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, PlannedRun, Query, Target
-from pipeline.notes import stopped
+from pipeline.reports.captions import stopped
 from pipeline.reports.curves import Curves, Panel
 from pipeline.reports.results import final_of, history_of
 from pipeline.reports.tables import Table

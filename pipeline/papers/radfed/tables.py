@@ -11,12 +11,11 @@ from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, PlannedRun, Query
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
-from pipeline.reports.agreement import agreements
+from pipeline.reports.agreement import agreements, stands_in
 from pipeline.reports.results import final_of, history_of, statistics_of, verdict
 from pipeline.reports.search import ENOUGH
 from pipeline.reports.significance import parsed
 from pipeline.reports.tables import Table
-from pipeline.stand_ins import stands_in
 
 DRAWS = 20
 PARTITIONS = {

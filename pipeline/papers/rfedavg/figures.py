@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Query
-from pipeline.notes import stopped
 from pipeline.papers.rfedavg.efficiency import EFFICIENCY
 from pipeline.papers.rfedavg.fairness import FAIRNESS
 from pipeline.papers.rfedavg.features import VISUALISED
@@ -15,6 +14,7 @@ from pipeline.papers.rfedavg.study import STUDY
 from pipeline.papers.rfedavg.tables import CODE, EPOCHS
 from pipeline.papers.rfedavg.theory import THEORY
 from pipeline.papers.rfedavg.traffic import METHODS
+from pipeline.reports.captions import stopped
 from pipeline.reports.curves import Curves, Panel
 from pipeline.reports.drawings import Drawing
 
