@@ -19,7 +19,7 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue, weights
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue, published
-from pipeline.papers.radfed.figures import draw_partition
+from pipeline.papers.radfed import draw_partition
 from pipeline.papers.radfed.settings import SETTINGS, metric_of
 from pipeline.papers.radfed.tables import (
     PUBLISHED,

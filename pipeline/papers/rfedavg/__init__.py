@@ -2,9 +2,99 @@
 
 from __future__ import annotations
 
-from pipeline.catalogue.targets import Paper
-from pipeline.papers.rfedavg.figures import FIGURES
-from pipeline.papers.rfedavg.tables import DATASETS, TABLES
+from collections.abc import Mapping
+
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Paper, Query
+from pipeline.papers.rfedavg.efficiency import EFFICIENCY
+from pipeline.papers.rfedavg.fairness import FAIRNESS
+from pipeline.papers.rfedavg.features import VISUALISED
+from pipeline.papers.rfedavg.privacy import PRIVACY
+from pipeline.papers.rfedavg.study import STUDY
+from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, TABLES
+from pipeline.papers.rfedavg.theory import THEORY
+from pipeline.papers.rfedavg.traffic import METHODS
+from pipeline.reports.captions import stopped
+from pipeline.reports.curves import Curves, Panel
+from pipeline.reports.drawings import Drawing
+
+REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
+SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
+USERS = {"noniid": "non-IID", "iid": "IID"}
+COSTS = {"low": "low cost", "high": "high cost"}
+WRITERS = {"clients100": "100 clients", "clients500": "500 clients"}
+FEMNIST = tuple(
+    Panel(f"{cost}-{split}", f"{clients}, {label}", f"{cost}_cost", "femnist", split)
+    for split, clients in WRITERS.items()
+    for cost, label in COSTS.items()
+)
+
+
+def panels(dataset: str, splits: Mapping[str, str]) -> tuple[Panel, ...]:
+    """Return a panel for each split and regime of a data set."""
+    return tuple(
+        Panel(f"{regime}-{split}", f"{label}, {heterogeneity}", regime, dataset, split)
+        for split, heterogeneity in splits.items()
+        for regime, label in REGIMES.items()
+    )
+
+
+def accuracy(number: int, name: str, axes: tuple[Panel, ...]) -> Curves:
+    """Return a figure of accuracies."""
+    return Curves(title=f"Test accuracy on {name}", published=f"Fig. {number}", panels=axes)
+
+
+def loss(number: int, name: str, axes: tuple[Panel, ...]) -> Curves:
+    """Return a figure of training losses."""
+    return Curves(
+        title=f"Training loss on {name}, without regularisers",
+        published=f"Fig. {number}",
+        panels=axes,
+        metric="train_loss",
+        factor=1.0,
+        axis="training loss",
+    )
+
+
+def released(number: int, name: str, regime: str, dataset: str, printed: int) -> Curves:
+    """Return a figure's panel of similarity 0%, cross-silo, as the authors' code reads it."""
+
+    def queries(params: PaperParams, panel: Panel, algorithm: str) -> tuple[Query, ...]:
+        return (Query(panel.regime, panel.dataset, panel.split, algorithm, CODE),)
+
+    return Curves(
+        title=f"Test accuracy on {name}, as the authors' code reads it",
+        published=f"Fig. {number}",
+        panels=(Panel("cross_silo-sim0", "cross-silo, similarity 0%", regime, dataset, "sim0"),),
+        across=1,
+        rows=("fedavg", *METHODS),
+        queries=queries,
+        note=stopped(printed),
+    )
+
+
+MNIST = panels("mnist", SIMILARITY)
+CIFAR10 = panels("cifar10", SIMILARITY)
+SENT140 = tuple(sorted(panels("sent140", USERS), key=lambda panel: panel.regime))
+
+
+FIGURES: Mapping[str, Curves | Drawing] = {
+    "fig1": VISUALISED,
+    "fig2": accuracy(2, "MNIST", MNIST),
+    "fig2_released": released(2, "MNIST", EPOCHS, "mnist", 60),
+    "fig3": loss(3, "MNIST", MNIST),
+    "fig4": accuracy(4, "CIFAR-10", CIFAR10),
+    "fig4_released": released(4, "CIFAR-10", f"{EPOCHS}_start", "cifar10", 200),
+    "fig5": loss(5, "CIFAR-10", CIFAR10),
+    "fig6": accuracy(6, "Sent140", SENT140),
+    "fig7": loss(7, "Sent140", SENT140),
+    "fig8": accuracy(8, "FEMNIST", FEMNIST),
+    "fig9": STUDY,
+    "fig10": EFFICIENCY,
+    "fig11": FAIRNESS,
+    "fig12": PRIVACY,
+    "theory": THEORY,
+}
 
 PAPER = Paper(
     title="Distribution-Regularized Federated Learning on Non-IID Data",
