@@ -20,7 +20,7 @@ from pipeline.catalogue.schema_docs import FILES
 from pipeline.dvcfile import dvc_yaml
 from pipeline.explain import cell_facts, listing, summaries
 from pipeline.explain import text as cell_text
-from pipeline.fidelity import marks, picture, scoreboard
+from pipeline.fidelity import picture, scoreboard
 from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.board import board
 from pipeline.fidelity.page import write as write_board
@@ -190,7 +190,7 @@ def reference(
         ),
     }
     for page, (name, part) in pages.items():
-        marks.renew(page, name, part)
+        keeping.renew(page, name, part)
     for path in (*kept.written, *pages, *picture.write(keeping.REFERENCE)):
         say(f"wrote {path}")
     for name, reason in kept.left.items():

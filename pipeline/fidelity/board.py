@@ -14,7 +14,7 @@ from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
-from pipeline.claims import Claim, Status, Verdict, evaluate, ledger
+from pipeline.fidelity.claims import Claim, Status, Verdict, evaluate, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fedcore.base.lazy import pd
-from pipeline.claims import Claim, ledger
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
+from pipeline.fidelity.claims import Claim, ledger
 from pipeline.fidelity.page import number_or_dash
 from pipeline.papers import papers
 from pipeline.reports.agreement import AGREES, DIFFERS, ON_STAND_IN, PERCENTAGES

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from fedcore.base.errors import SpecError
-from pipeline.checks import CHECKS
-from pipeline.claims import Claim, Verdict, evaluate, ledger, load, printed_results
+from pipeline.fidelity.checks import CHECKS
+from pipeline.fidelity.claims import Claim, Verdict, evaluate, ledger, load, printed_results
 from pipeline.papers import published
 
 PAPERS = ("rfedavg", "fedavgr", "comfed", "fedomw", "radfed")
@@ -425,7 +425,7 @@ def test_no_claim_holds_whatever_is_measured(paper: str) -> None:
 
 
 def test_reading_a_ledger_loads_nothing_heavy() -> None:
-    code = "import sys; from pipeline.claims import ledger; assert ledger('radfed'); print(*sys.modules)"
+    code = "import sys; from pipeline.fidelity.claims import ledger; assert ledger('radfed'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pandas", "scipy", "torch", "matplotlib"} & set(done.stdout.split())
 

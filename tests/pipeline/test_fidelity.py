@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from fedcore.base.errors import DataError
-from pipeline.checks import Beats
-from pipeline.claims import Claim
 from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, read
+from pipeline.fidelity.checks import Beats
+from pipeline.fidelity.claims import Claim
 from pipeline.fidelity.page import board_html, markdown, write
 from pipeline.papers import papers, published
 

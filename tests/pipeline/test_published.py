@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedcore.base.registry import plugins
-from pipeline.claims import ledger
+from pipeline.fidelity.claims import ledger
 from pipeline.papers import FOLDER, papers, published
 from pipeline.reports.results import Published, published_cells
 

@@ -17,7 +17,7 @@ from fedcore.base.files import sha256_file
 from pipeline.catalogue import Catalogue
 from pipeline.explain import summaries
 from pipeline.fidelity import picture, reference
-from pipeline.fidelity.marks import inserted
+from pipeline.fidelity.reference import inserted
 from pipeline.fidelity.scoreboard import markdown, scoreboard
 from pipeline.papers import catalogue_of, published
 from pipeline.reports.results import published_cells

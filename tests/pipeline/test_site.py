@@ -18,7 +18,7 @@ from project import parameters, seal, seal_partition
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.claims import ledger
+from pipeline.fidelity.claims import ledger
 from pipeline.papers import build_catalogue, published
 from pipeline.site import build as building
 from pipeline.site import charts, pages, partitions

@@ -1,13 +1,15 @@
 """The claim ledger: what a paper says it found, as checks on tidy results, each with a verdict.
 
-``pipeline/papers/<paper>/claims.yaml`` lists the claims; ``pipeline.checks`` is their vocabulary.
+``pipeline/papers/<paper>/claims.yaml`` lists the claims; ``pipeline.fidelity.checks`` is their vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints
@@ -16,15 +18,16 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import pd
 from fedcore.base.options import Options, nearest, validate
-from pipeline.checks import CHECKS, Cell, Check, Finding
+from pipeline.fidelity.checks import CHECKS, Cell, Check, Finding
 from pipeline.papers import FOLDER
-from pipeline.reports.agreement import ON_STAND_IN, stands_in
-from pipeline.reports.shared import shared_means
+from pipeline.reports.agreement import CHANGE, ON_STAND_IN, stands_in
+from pipeline.reports.significance import parsed
 
 Status = Literal[
     "reproduced", "not reproduced", "not tested at this scale", "not enough runs", "on stand-in data"
 ]
 LEDGER = "claims.yaml"
+Lines = Mapping[Cell, Mapping[Any, Any]]
 
 
 class Claim(Options):
@@ -205,3 +208,21 @@ def _on_stand_in(line: Mapping[Any, Any]) -> bool:
 def _missing(missing: Mapping[Cell, str], needed: int) -> str:
     (row, column), why = next(iter(missing.items()))
     return f"{len(missing)} of {needed} cells can't be used, such as {row}/{column}: {why}"
+
+
+def shared_means(cells: Lines) -> dict[Cell, float]:
+    """Return each cell's mean over the pairs of partition and seed that all given cells of its column have.
+
+    A cell that is a change against a row can't be taken apart, so it is left out if it rests on other pairs
+    too. Lines without ``values``, as those of a figure, keep their means.
+    """
+    found: dict[Cell, float] = {}
+    for _, own in groupby(sorted(cells, key=lambda cell: cell[1]), key=lambda cell: cell[1]):
+        samples = {cell: parsed(cells[cell].get("values")) for cell in own}
+        shared = set.intersection(*(set(sample) for sample in samples.values()))
+        for cell, sample in samples.items():
+            if sample.keys() == shared:
+                found[cell] = float(cells[cell]["mean"])
+            elif shared and cells[cell].get("published_unit") != CHANGE:
+                found[cell] = fmean(sample[pair] for pair in sorted(shared))
+    return found
