@@ -32,8 +32,8 @@ from pipeline.reports.chosen import chosen as choice
 from pipeline.reports.pdf import compile_document
 from pipeline.reports.style import labels
 from pipeline.rulegraph import draw as draw_rulegraph
+from pipeline.site import build as build_site
 from pipeline.site import pictures as paper_pictures
-from pipeline.site.build import build as build_site
 
 app = typer.Typer(
     help="Generate what follows from the schema and the catalogue, and look into the catalogue.",

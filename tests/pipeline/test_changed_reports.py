@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fedcore.cli.main import app
 from pipeline.catalogue.targets import TABLE_FILES
 from pipeline.reports import seal_report
-from pipeline.site.build import build
+from pipeline.site import build
 
 CONFIG = parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"}
 SAID = "These files are not as they were built"

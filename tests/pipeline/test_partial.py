@@ -23,7 +23,7 @@ from fedcore.execution import forkserver
 from fedcore.execution.progress import RECORD, lost, tracked
 from fedcore.execution.status import cause
 from pipeline import reports
-from pipeline.site import build as building
+from pipeline import site as building
 from pipeline.site.survey import survey
 
 PAPER, TARGET = "rfedavg", "table1"

@@ -17,10 +17,10 @@ from project import parameters, seal, seal_partition
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
+from pipeline import site as building
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.claims import ledger
 from pipeline.papers import build_catalogue, published
-from pipeline.site import build as building
 from pipeline.site import charts, pages, partitions
 from pipeline.site.survey import survey
 from pipeline.site.tables import distance

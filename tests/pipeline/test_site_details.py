@@ -16,8 +16,7 @@ from fedcore.cli.status import view
 from fedcore.execution.status import Status
 from pipeline.papers import build_catalogue
 from pipeline.reports import style
-from pipeline.site import charts
-from pipeline.site.build import build
+from pipeline.site import build, charts
 from pipeline.site.words import flat, size
 
 CONFIG = parameters() | {"primary_paper": "rfedavg", "scale": "demo"}
