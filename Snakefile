@@ -2,7 +2,7 @@
 
 from snakemake.utils import min_version
 
-from pipeline.locks import forget_dead
+from pipeline.workflow.locks import forget_dead
 from pipeline.workflow import Workflow
 
 min_version("9.11")

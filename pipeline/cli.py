@@ -14,19 +14,15 @@ from fedcore.base.errors import FedcoreError, say
 from fedcore.base.files import write_text
 from fedcore.execution.machine import commit
 from pipeline import audit as auditing
-from pipeline.adopt import apply, forget, inspect
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
-from pipeline.dvcfile import dvc_yaml
 from pipeline.explain import cell_facts, listing, summaries
 from pipeline.explain import text as cell_text
 from pipeline.fidelity import picture, scoreboard
 from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.board import board
 from pipeline.fidelity.page import write as write_board
-from pipeline.metrics import means_json
 from pipeline.papers import catalogue_of
-from pipeline.prune import orphans, remove
 from pipeline.reports import build_report, write_partial
 from pipeline.reports.chosen import chosen as choice
 from pipeline.reports.pdf import compile_document
@@ -34,6 +30,9 @@ from pipeline.reports.style import labels
 from pipeline.rulegraph import draw as draw_rulegraph
 from pipeline.site import build as build_site
 from pipeline.site import pictures as paper_pictures
+from pipeline.workflow.adopt import apply, forget, inspect
+from pipeline.workflow.dvc import dvc_yaml, means_json
+from pipeline.workflow.expected import orphans, remove
 
 app = typer.Typer(
     help="Generate what follows from the schema and the catalogue, and look into the catalogue.",

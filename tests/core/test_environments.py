@@ -13,8 +13,8 @@ from packaging.specifiers import SpecifierSet
 from pipeline.papers import FOLDER
 
 HOME = FOLDER.parent.parent
-RECIPES = ("Dockerfile", "apptainer.def", "environment.yaml", "pipeline/envs/fedrepro.yaml")
-SCRIPTS = ("pipeline/envs/fedrepro.post-deploy.sh", "pyproject.toml", ".ci/run", "README.md")
+RECIPES = ("Dockerfile", "apptainer.def", "environment.yaml", "pipeline/rules/envs/fedrepro.yaml")
+SCRIPTS = ("pipeline/rules/envs/fedrepro.post-deploy.sh", "pyproject.toml", ".ci/run", "README.md")
 PROJECT = tomllib.loads((HOME / "pyproject.toml").read_text())
 HOSTS = re.compile(
     r"(pypi|pythonhosted|docker|quay|ghcr|anaconda|conda|pytorch|nvcr)\.(org|io|com)|index-url"

@@ -18,8 +18,8 @@ from project import HOME
 from fedcore.base.files import canonical_json
 from fedcore.base.registry import plugins
 from fedcore.spec import parse
-from pipeline.estimate import BASE_MB, LONGEST_MINUTES, Cost, duration, estimate, network_of, size_of
 from pipeline.papers import build_catalogue, catalogue_of
+from pipeline.workflow.estimate import BASE_MB, LONGEST_MINUTES, Cost, duration, estimate, network_of, size_of
 
 PARAMS = yaml.safe_load((HOME / "params.yaml").read_text())
 BASE: dict[str, Any] = {
@@ -129,7 +129,7 @@ def test_a_small_plug_in_needs_little_memory(tmp_path: Path, size: str) -> None:
     (tmp_path / "datasets" / "mine.py").write_text(MINE.format(size=size))
     spec = {**BASE, "data": {"name": "mine"}, "model": {"name": "logistic"}}
     program = (
-        "from fedcore.spec import parse; from pipeline.estimate import estimate;"
+        "from fedcore.spec import parse; from pipeline.workflow.estimate import estimate;"
         f"print(estimate(parse({spec!r}).resolved()).memory_mb)"
     )
     environment = os.environ | {"FEDCORE_PLUGINS": str(tmp_path)}

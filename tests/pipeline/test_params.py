@@ -12,11 +12,11 @@ from project import HOME, parameters
 
 from fedcore.base.errors import SpecError
 from fedcore.spec import Training
-from pipeline import dvcfile
 from pipeline.catalogue import schema_docs
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import Params, TrainingParams
 from pipeline.papers import build_catalogue, catalogue_of
+from pipeline.workflow import dvc
 
 
 @pytest.fixture
@@ -128,9 +128,7 @@ def test_generated_files_follow_the_schema(path: str) -> None:
 
 def test_dvc_file_follows_the_catalogue() -> None:
     found = (HOME / "dvc.yaml").read_text()
-    assert found == dvcfile.dvc_yaml(HOME / "params.yaml"), (
-        f"dvc.yaml is out of date; run `{dvcfile.COMMAND}`"
-    )
+    assert found == dvc.dvc_yaml(HOME / "params.yaml"), f"dvc.yaml is out of date; run `{dvc.COMMAND}`"
 
 
 def test_every_key_is_described() -> None:

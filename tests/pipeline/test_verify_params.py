@@ -16,7 +16,7 @@ from fedcore.base.files import canonical_json, sha256_text
 from fedcore.cli.main import app
 from fedcore.execution.integrity import check as integrity
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.verify import check
+from pipeline.workflow.expected import check
 
 PAPER, TARGET = "rfedavg", "theory"
 Record = Callable[[str, int], None]

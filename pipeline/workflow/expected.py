@@ -1,7 +1,8 @@
-"""Results against params.yaml: runs it does not describe, other code, another partition. Changed reports."""
+"""What results/ should hold by params.yaml: for `fedcore status`, to check what is there and to prune it."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -12,11 +13,37 @@ from fedcore.base.files import canonical_json, read_object, sha256_text
 from fedcore.execution.integrity import PARTITION, PROVENANCE, SUMMARY, Problem, Report, code_of
 from fedcore.partitions.file import load
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import configuration
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.papers import catalogue_of
-from pipeline.reports import report_changes
+from pipeline.reports import REPORTS, report_changes
 
-REPORTS = "reports"
+
+def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
+    """Return what provenance.json should state of each run, by folder.
+
+    Args:
+        params: a params.yaml; its own scale counts.
+        report: only the runs of this report, such as ``reports/rfedavg/table1.tex``.
+
+    Raises:
+        SpecError: params.yaml is wrong, or there is no such report.
+    """
+    catalogue = catalogue_of(params)
+    runs = catalogue.index.values()
+    if not report:
+        return {run.folder: stated(run) for run in runs}
+    parts = Path(report).with_suffix("").parts[-2:]
+    paper, target = (
+        parts if len(parts) == 2 and parts[0] != "reports" else (catalogue.params.primary, parts[-1])
+    )
+    catalogue.target(paper, target)
+    return {run.folder: stated(run) for run in catalogue.needed(paper, target)}
+
+
+def stated(run: PlannedRun) -> dict[str, str]:
+    """Return what provenance.json should state of a run besides its files."""
+    return {"code": run.code, "spec_sha256": sha256_text(canonical_json(run.spec))}
 
 
 def check(found: Report, params: Path) -> list[Problem]:
@@ -89,3 +116,22 @@ def _rows(path: Path) -> str:
     except DataError:
         return ""
     return sha256_text(canonical_json([rows.tolist() for rows in partition.clients]))
+
+
+def orphans(params: Path, results: Path) -> list[Path]:
+    """Return the seed folders below ``results`` that belong to no target at any scale of ``params``."""
+    scales = configuration(params)["scales"]
+    catalogues = [catalogue_of(params, scale) for scale in scales]
+    needed = {folder for made in catalogues for folder in (*made.index, *made.divisions)}
+    found = (path for path in results.glob("*/*/*/*/seed*") if path.is_dir())
+    return sorted(path for path in found if path.relative_to(results.parent).as_posix() not in needed)
+
+
+def remove(folders: list[Path]) -> None:
+    """Delete folders, and their parents once they are empty."""
+    for folder in folders:
+        shutil.rmtree(folder)
+        for parent in list(folder.parents)[:3]:
+            if any(parent.iterdir()):
+                break
+            parent.rmdir()

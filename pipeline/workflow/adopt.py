@@ -25,11 +25,11 @@ from fedcore.execution.integrity import (
     finished,
     unsealed,
 )
-from pipeline import metrics
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import RESULTS, PartitionJob
-from pipeline.plan import stated
 from pipeline.reports import REPORTS, is_sound, owners
+from pipeline.workflow import dvc
+from pipeline.workflow.expected import stated
 
 RECORDS = Path(".snakemake")
 
@@ -83,10 +83,10 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
         found.judge(f"reports/{name}", files, good, owners(catalogue, paper, target))
     for paper, about in catalogue.papers.items():
         tables = [name for name, target in about.targets.items() if target.kind == "table"]
-        path = root / REPORTS / paper / metrics.FILE
+        path = root / REPORTS / paper / dvc.METRICS
         reports = [f"reports/{paper}/{name}" for name in tables]
         files = [path] if path.is_file() else []
-        found.judge(f"reports/{paper}/{metrics.FILE}", files, _sound_metrics(path, tables), reports)
+        found.judge(f"reports/{paper}/{dvc.METRICS}", files, _sound_metrics(path, tables), reports)
     return found
 
 
@@ -116,7 +116,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
     try:
-        return path.read_text(encoding="utf-8") == metrics.means_json(
+        return path.read_text(encoding="utf-8") == dvc.means_json(
             path.with_name(f"{name}.csv") for name in tables
         )
     except OSError:

@@ -11,10 +11,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, reduce, wraps
+from functools import cached_property, wraps
 from inspect import signature
 from itertools import chain
-from operator import add
 from pathlib import Path
 from types import MethodType
 from typing import Any, TypeVar, cast
@@ -24,15 +23,16 @@ from snakemake_interface_storage_plugins.io import Mtime
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
-from fedcore.base.files import canonical_json, write_text
+from fedcore.base.files import canonical_json
 from fedcore.execution import forkserver
-from pipeline import metrics
-from pipeline.adopt import Decision, apply, inspect, unrecorded
 from pipeline.catalogue import weights
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun
-from pipeline.estimate import Cost, duration, estimate
 from pipeline.fidelity import board_plan
 from pipeline.papers import build_catalogue
+from pipeline.workflow import dvc
+from pipeline.workflow.adopt import Decision, apply, inspect, unrecorded
+from pipeline.workflow.estimate import Cost, duration
+from pipeline.workflow.jobs import RUN_FILES, Order, cost_of
 
 WHAT_NOW = """What failed, and of what: fedcore status. The same command goes on from the checkpoints.
 A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
@@ -41,43 +41,11 @@ SMALL_PERCENT = 25
 COLLECT_AFTER = (200_000, 50, 100)
 Asked = TypeVar("Asked", bound=Callable[..., Any])
 Kept = TypeVar("Kept")
-RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
 
 
 def one_of(names: Iterable[str]) -> str:
     """Return a wildcard constraint that matches these names and nothing else."""
     return "|".join(map(re.escape, sorted(names))) or r"(?!)"
-
-
-class Order(str):
-    """What a job is a function of, and a file that tells its command what to do.
-
-    The file is written when a job's command names it, which Snakemake asks for only of jobs that it is about
-    to do. It stays beside the log, so that the command can be repeated by hand.
-
-    Attributes:
-        path: where that file goes.
-        text: what it holds.
-        real: whether jobs are really done; in a dry run nothing is written.
-    """
-
-    path: Path
-    text: str
-    real: bool
-
-    @classmethod
-    def of(cls, value: str, path: Path, text: str, real: bool) -> Order:
-        """Return an order for a job that is a function of ``value``."""
-        order = cls(value)
-        order.path, order.text, order.real = path, text, real
-        return order
-
-    @property
-    def file(self) -> Path:
-        """The path of the file, written."""
-        if self.real:
-            write_text(self.path, f"{self.text}\n")
-        return self.path
 
 
 def asked(method: Asked) -> Asked:
@@ -93,11 +61,6 @@ def asked(method: Asked) -> Asked:
         return answer
 
     return cast(Asked, cached_property(bound))
-
-
-def cost_of(runs: Iterable[PlannedRun]) -> Cost:
-    """Return the cost of runs that are done one after another."""
-    return reduce(add, (estimate(run.spec) for run in runs))
 
 
 class Workflow:
@@ -238,7 +201,7 @@ class Workflow:
     @property
     def environment(self) -> str | Callable[[Any], str]:
         """The environment of jobs for conda. Snakemake formats the path, so braces in it are doubled."""
-        path = str(Path(__file__).with_name("envs") / "fedrepro.yaml")
+        path = str(Path(__file__).parents[1] / "rules" / "envs" / "fedrepro.yaml")
         doubled = path.replace("{", "{{").replace("}", "}}")
         return path if path == doubled else lambda wildcards: doubled
 
@@ -264,7 +227,7 @@ class Workflow:
 
     def all_of(self, paper: str) -> list[str]:
         """Return the paths of a paper's reports, and of its numbers for DVC."""
-        return [*(f"reports/{path}" for path in self.reports_of(paper)), f"reports/{paper}/{metrics.FILE}"]
+        return [*(f"reports/{path}" for path in self.reports_of(paper)), f"reports/{paper}/{dvc.METRICS}"]
 
     @asked
     def tables_of(self, wildcards: Any) -> list[str]:
