@@ -7,7 +7,7 @@ from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 from fedcore.cli.main import app as fedcore
-from pipeline.cli import app as pipeline
+from pipeline.cli.main import app as pipeline
 
 HEAD = """# The command line
 

@@ -34,7 +34,7 @@ from typer.main import get_command
 from fedcore.cli.main import app as fedcore
 from fedcore.execution.forkserver import VARIABLE, place
 from pipeline.catalogue.params import overlay
-from pipeline.cli import app as pipeline
+from pipeline.cli.main import app as pipeline
 
 ROOT = Path(__file__).parents[2]
 PARTS = (

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from fedcore.base.errors import DataError, SpecError
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
-from pipeline.cli import app
+from pipeline.cli.main import app
 from pipeline.papers import build_catalogue
 from pipeline.reports.chosen import chosen
 from pipeline.reports.tables import Table

@@ -12,7 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import canonical_json, sha256_text
 from fedcore.execution.machine import commit
 from pipeline.catalogue import Catalogue
-from pipeline.explain import cell_facts, text
+from pipeline.cli.lookup import cell_facts, text
 from pipeline.papers import catalogue_of
 
 REPORT = "reports/fedomw/table3.csv"

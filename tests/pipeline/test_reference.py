@@ -15,7 +15,7 @@ from project import HOME
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import sha256_file
 from pipeline.catalogue import Catalogue
-from pipeline.explain import summaries
+from pipeline.cli.lookup import summaries
 from pipeline.fidelity import picture, reference
 from pipeline.fidelity.reference import inserted
 from pipeline.fidelity.scoreboard import markdown, scoreboard

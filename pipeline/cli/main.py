@@ -13,11 +13,12 @@ import yaml
 from fedcore.base.errors import FedcoreError, say
 from fedcore.base.files import write_text
 from fedcore.execution.machine import commit
-from pipeline import audit as auditing
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
-from pipeline.explain import cell_facts, listing, summaries
-from pipeline.explain import text as cell_text
+from pipeline.cli import audit as auditing
+from pipeline.cli.lookup import cell_facts, listing, summaries
+from pipeline.cli.lookup import text as cell_text
+from pipeline.cli.rulegraph import draw as draw_rulegraph
 from pipeline.fidelity import picture, scoreboard
 from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.board import board
@@ -27,7 +28,6 @@ from pipeline.reports import build_report, write_partial
 from pipeline.reports.chosen import chosen as choice
 from pipeline.reports.pdf import compile_document
 from pipeline.reports.style import labels
-from pipeline.rulegraph import draw as draw_rulegraph
 from pipeline.site import build as build_site
 from pipeline.site import pictures as paper_pictures
 from pipeline.workflow.adopt import apply, forget, inspect
