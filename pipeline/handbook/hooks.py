@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from pipeline.fidelity.reference import REFERENCE
-from pipeline.handbook import commands, papers, specification
+from pipeline.handbook import papers, reference
 
 HOME = Path(__file__).parents[2]
 COPIED = {
@@ -54,9 +54,9 @@ def on_post_build(config: MkDocsConfig) -> None:
 def pages(pictures: Path) -> Mapping[str, str]:
     """Return the generated pages by their address below docs/."""
     made: dict[str, Callable[[], str]] = {
-        "reference/commands.md": commands.page,
-        "reference/specification.md": specification.page,
-        "reference/plugins.md": specification.plugins_page,
+        "reference/commands.md": reference.commands_page,
+        "reference/specification.md": reference.specification_page,
+        "reference/plugins.md": reference.plugins_page,
         "papers/index.md": lambda: papers.index(pictures),
     }
     copied = {address: (HOME / name).read_text(encoding="utf-8") for name, address in COPIED.items()}

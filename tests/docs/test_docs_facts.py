@@ -18,7 +18,7 @@ from PIL import Image
 
 from fedcore.execution import runner
 from fedcore.spec import Spec, Training, parse
-from pipeline.handbook import hooks, papers, specification
+from pipeline.handbook import hooks, papers, reference
 from pipeline.handbook.found import NOTHING, found
 from pipeline.papers import papers as known
 from pipeline.reports.tables import COLUMNS
@@ -157,7 +157,7 @@ def test_pictures_are_small_copies_of_reports(tmp_path: Path) -> None:
 
 
 def test_the_specification_s_page_shows_one_that_is_valid_and_all_keys() -> None:
-    text = specification.page()
+    text = reference.specification_page()
     (shown,) = re.findall(r'^```yaml title="spec.yaml"\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
     assert parse(yaml.safe_load(shown)).seed == 3
     keys = {*Spec.model_fields, *(f"training.{key}" for key in Training.model_fields)}

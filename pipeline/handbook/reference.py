@@ -1,4 +1,4 @@
-"""The reference of a run's specification and of the plug-ins that it can name."""
+"""The reference: command lines, a run's specification and plug-ins, from what they say about themselves."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ import inspect
 from collections.abc import Iterator
 
 from pydantic import BaseModel
+from typer import Context
+from typer.cli import get_docs_for_click
+from typer.main import get_command
 
 from fedcore.base.registry import plugins
 from fedcore.cli.descriptions import KINDS, allowed, describe, written
+from fedcore.cli.main import app as fedcore
 from fedcore.spec import Evaluation, LrSchedule, Participation, Spec, Training
+from pipeline.cli.main import app as pipeline
 
-HEAD = """# A run's specification
+COMMANDS = """# The command line
+
+What `--help` says, as a page. `fedcore` is the library's command; `python -m pipeline` looks after this
+repository's papers. Errors of the user's are one line and exit code 2.
+"""
+SPECIFICATION = """# A run's specification
 
 One YAML file says everything that decides a run's numbers, and nothing else: no paths of results, no
 devices, no cores. `fedcore run spec.yaml` checks it before anything is loaded; an error names the key, what
@@ -41,6 +51,17 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "participation": Participation,
     "evaluation": Evaluation,
 }
+
+
+def commands_page() -> str:
+    """Return the page: every command with its arguments and options."""
+    found = [COMMANDS]
+    for app, name in ((fedcore, "fedcore"), (pipeline, "python -m pipeline")):
+        command = get_command(app)
+        found.append(get_docs_for_click(obj=command, ctx=Context(command), indent=1, name=name))
+    return "\n".join(found)
+
+
 PLUGINS = """# Plug-ins
 
 What a specification can name, as `fedcore describe NAME` prints it: parts, keys with defaults and ranges,
@@ -48,9 +69,9 @@ what travels, and the source of each definition. `fedcore list` shows all names 
 """
 
 
-def page() -> str:
+def specification_page() -> str:
     """Return the page on a specification's keys."""
-    found = [HEAD]
+    found = [SPECIFICATION]
     for where, model in SECTIONS.items():
         found += [
             f"## {f'`{where}`' if where else 'The top level'}",
