@@ -425,7 +425,10 @@ def test_no_claim_holds_whatever_is_measured(paper: str) -> None:
 
 
 def test_reading_a_ledger_loads_nothing_heavy() -> None:
-    code = "import sys; from pipeline.fidelity.claims import ledger; assert ledger('radfed'); print(*sys.modules)"
+    code = (
+        "import sys\nfrom pipeline.fidelity.claims import ledger\n"
+        "assert ledger('radfed')\nprint(*sys.modules)\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pandas", "scipy", "torch", "matplotlib"} & set(done.stdout.split())
 

@@ -207,7 +207,10 @@ def test_a_contributed_algorithm_is_hashed_with_what_it_imports(tmp_path: Path) 
     plugin = tmp_path / "algorithms" / "mine.py"
     plugin.parent.mkdir()
     source = (HOME / "fedcore" / "algorithms" / "fedprox.py").read_text().replace('"fedprox"', '"mine"')
-    program = "from pipeline.catalogue import codehash; print(codehash.of_run('mine', 'mnist', 'cnn', 'similarity'))"
+    program = (
+        "from pipeline.catalogue import codehash\n"
+        "print(codehash.of_run('mine', 'mnist', 'cnn', 'similarity'))\n"
+    )
 
     def digest(text: str) -> str:
         plugin.write_text(text)
