@@ -148,8 +148,8 @@ def unlisted(root: Path, known: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def name_of(path: Path, root: Path) -> str:
-    """Return a file's name in the list: without its folders, so that it may move."""
-    return path.relative_to(root).name.removesuffix(".py")
+    """Return a file's name in the list, without its folders, so that it may move; a package's own is its folder."""
+    return path.parent.name if path.name == "__init__.py" else path.name.removesuffix(".py")
 
 
 def listed() -> dict[str, dict[str, Any]]:
