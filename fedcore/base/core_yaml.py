@@ -58,7 +58,7 @@ class _Loader(yaml.SafeLoader):
             self.sizes[id(node)] = 1 + sum(self.sizes[id(one)] for one in flat)
             return node
         if id(node) not in self.sizes:
-            raise _wrong("an alias inside of what it stands for", mark)
+            raise _wrong("an alias inside its own value", mark)
         self.aliased += self.sizes[id(node)]
         if self.aliased > NODES:
             raise _wrong(f"aliases that stand for more than {NODES:,} values", mark)

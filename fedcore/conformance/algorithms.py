@@ -57,7 +57,7 @@ def checks(plugin: Plugin, options: Mapping[str, Any], folder: Path) -> Iterator
     """
     spec = specification(plugin, options)
     yield "it runs and its numbers are finite", partial(_finite, spec)
-    yield "loss falls on clients that are alike", partial(_learns, spec)
+    yield "loss falls on similar clients", partial(_learns, spec)
     yield "the same specification gives the same bytes", partial(_again, spec, folder / "again")
     yield "another seed gives other numbers", partial(_seeds, spec)
     yield "an interrupted run goes on to the same bytes", partial(_resumes, spec, folder / "resumed")

@@ -35,14 +35,14 @@ def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Ch
     """
     for clients in CLIENTS:
         chosen(plugin, options, clients)
-    yield "every row is held once, or dropped and said so", partial(_covers, plugin, options)
+    yield "every row is held once, or listed as dropped", partial(_covers, plugin, options)
     if "clients" in keys_of(plugin.options):
         yield "there are as many clients as asked for", partial(_as_many, plugin, options)
     yield "the same seed gives the same rows", partial(_again, plugin, options)
     yield "other seeds give other rows", partial(_seeds, plugin, options)
-    yield "the data stay as they are", partial(_harmless, plugin, options)
+    yield "the data are unchanged", partial(_harmless, plugin, options)
     yield "folds and validation rows can be held out", partial(_holds_out, plugin, options)
-    yield "a note says what was done", partial(_note, plugin, options)
+    yield "a note describes the partition", partial(_note, plugin, options)
 
 
 def chosen(plugin: Plugin, options: Mapping[str, Any], clients: int, **more: Any) -> PartitionOptions:
@@ -116,7 +116,7 @@ def _again(plugin: Plugin, options: Mapping[str, Any]) -> str:
             np.random.seed(disturbed)
             found.append(_rows(plugin, options, seed))
         if found[0] != found[1]:
-            return f"seed {seed} gave two partitions; draw from the generator that build is given alone"
+            return f"seed {seed} gave two partitions; draw only from the generator that build receives"
     return ""
 
 

@@ -1,7 +1,7 @@
 """Rows that plug-in files add to papers' tables, so that an algorithm of one's own is one file.
 
 A file in ``algorithms/`` of a folder in ``$FEDCORE_PLUGINS`` may say, beside its ``PLUGIN``, whose tables it
-joins: ``PAPERS = {"rfedavg": {}}``, a paper with what would stand below ``papers.<paper>.algorithms.<name>``.
+joins: ``PAPERS = {"rfedavg": {}}``, a paper with the content of ``papers.<paper>.algorithms.<name>``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "PAPERS"
 
 
 def joined(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with the rows that plug-in files ask for; what it says itself wins.
+    """Return the configuration with the rows that plug-in files ask for; its own values win.
 
     Raises:
         SpecError: a file asks for a paper that there is not, or does not say for which algorithm.

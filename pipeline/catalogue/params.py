@@ -1,4 +1,4 @@
-"""From the merged configuration to validated parameters at one scale, or one line that says what is wrong."""
+"""From the merged configuration to validated parameters at one scale, or one line with the error."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class TrainingParams(Options):
         default=None, description="Passes over a client's data in a round, in place of `local_steps`."
     )
     batch_size: PositiveInt | Literal["full"] | None = Field(
-        default=None, description="Rows a gradient step sees, or `full`."
+        default=None, description="Rows per gradient step, or `full`."
     )
     lr: PositiveFloat | None = Field(default=None, description="Local learning rate.")
     optimizer: Literal["sgd", "momentum", "rmsprop"] | None = Field(
@@ -71,7 +71,7 @@ class EvaluationParams(Options):
 class RegimeParams(Options):
     """How a federation is run: how many clients there are and how many take part in a round."""
 
-    clients: PositiveInt = Field(description="Clients (N); a split may set its own.")
+    clients: PositiveInt = Field(description="Clients (N); a split may set another number.")
     fraction: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1.0, description="Fraction of the clients that take part in a round (SR)."
     )
@@ -92,7 +92,7 @@ class DatasetParams(Options):
     model: PluginSection = Field(description="Model plug-in, such as `{name: cnn}`.")
     training: TrainingParams = Field(default=TrainingParams(), description="Local training on this data set.")
     splits: dict[Key, PluginSection] = Field(
-        min_length=1, description="Partition plug-ins by a name of one's own, such as `sim0`."
+        min_length=1, description="Partition plug-ins by a name of your choice, such as `sim0`."
     )
 
 

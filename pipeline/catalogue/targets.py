@@ -78,7 +78,7 @@ class PlannedRun:
         return f"{RESULTS}/{self.paper}/{self.scale}/{self.setting}/{self.method}"
 
     def order(self) -> dict[str, Any]:
-        """Return what ``fedcore run-batch`` is told."""
+        """Return the arguments of ``fedcore run-batch``."""
         return {
             "spec": self.spec,
             "out": self.folder,

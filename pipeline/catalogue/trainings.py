@@ -1,4 +1,4 @@
-"""How often clients train in a run, told from its specification before any data are read."""
+"""How often clients train in a run, derived from its specification before any data are read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cohort_size(spec: Mapping[str, Any]) -> int:
 
 
 def training_clients(spec: Mapping[str, Any]) -> int:
-    """Return how many clients train: all, or those that a fold, the first if it isn't said which, leaves."""
+    """Return how many clients train: all, or those that a fold leaves (the first fold by default)."""
     clients, fold = spec["partition"].get("clients"), spec["partition"].get("fold")
     if clients is None:
         options = dict(spec["data"])

@@ -18,7 +18,7 @@ INSTALL = "pip-audit is not installed here; expected: uv run --group audit pytho
 
 
 class NotAudited(FedcoreError):
-    """Nothing can be said: the check could not be made."""
+    """The check could not be made, so its result is unknown."""
 
 
 def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]:
@@ -62,4 +62,4 @@ def _why(said: str) -> str:
     lines = [line for line in map(str.strip, said.splitlines()) if line]
     own = [line for line in lines if line.startswith("ERROR") and "Tip:" not in line]
     reason = (own or lines or ["it said nothing"])[-1]
-    return f"the list of known weaknesses can't be asked, so nothing was checked ({reason})"
+    return f"the list of known weaknesses can't be reached, so nothing was checked ({reason})"

@@ -69,7 +69,7 @@ def listing(params: Path) -> str:
 
 @dataclass(frozen=True)
 class Made:
-    """What is known of one run behind a cell.
+    """What is known about one run of a cell.
 
     Attributes:
         run: its folder, which is its name.
@@ -87,7 +87,7 @@ class CellFacts:
 
     Attributes:
         paper, target, row, column: the keys of the cell.
-        row_label, column_label: how they are printed.
+        row_label, column_label: their printed names.
         runs: the runs, in the order of the catalogue.
     """
 

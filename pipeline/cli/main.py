@@ -74,7 +74,7 @@ def explain(
     row: Annotated[str, typer.Option(help="The row, by key or label: fedomw or FedOMW.")],
     column: Annotated[str, typer.Option(help="The column, by key or label.")],
 ) -> None:
-    """Say which runs a cell was made of: folders, seeds, hashes of spec, data and partition, commit, time."""
+    """Show the runs of a cell: folders, seeds, hashes of spec, data and partition, commit, time."""
     say(*cell_text(cell_facts(catalogue_of(PARAMS), report, row, column)).split("\n"))
 
 
@@ -235,9 +235,7 @@ def audit(
 def pictures(
     reports: Annotated[Path, typer.Option(help="The folder of reports.")] = Path("reports"),
     scale: Annotated[str, typer.Option(help="Their scale, which the pages name.")] = "demo",
-    front: Annotated[
-        bool, typer.Option("--front", help="README's picture of the first table alone.")
-    ] = False,
+    front: Annotated[bool, typer.Option("--front", help="Only README's picture of the first table.")] = False,
 ) -> None:
     """Write docs/img/papers/: small pictures of the reports for the papers' pages. Needs pdftoppm.
 

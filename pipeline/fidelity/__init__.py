@@ -1,4 +1,4 @@
-"""The fidelity board: every published number beside ours, and every headline claim with a verdict."""
+"""The fidelity board: every published number with ours, and every headline claim with a verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published cells beside ours, the order of the methods, and the claims: reports in, frames out.
+"""Published and measured cells, the order of the methods, and the claims: reports in, frames out.
 
 A report whose name ends in one of ``READINGS``, like ``table1_released``, is another reading of the paper's
 own table, and so is such a row: both are compared with the same published cells, as a table of their own.
@@ -118,7 +118,7 @@ def printed_cells(paper: str, path: Path) -> pd.DataFrame:
 
 
 def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame:
-    """Return every published cell beside ours, whether there is one or not.
+    """Return every published cell with the measured one, if there is one.
 
     Args:
         printed: published cells; see ``printed_cells``.

@@ -1,8 +1,8 @@
-"""The vocabulary of claims: small declarative checks on a table's means, each with what it found.
+"""The vocabulary of claims: small declarative checks on a table's means, each with its result.
 
 A check counts in how many of its parts (columns, or rows where it looks along columns) its statement is
 true, and holds where that share is reached. Parts without numbers leave it open, unless it holds or fails
-whatever they turn out to be: one data set of nine is enough to refute what is said of all nine. Ties:
+whatever they turn out to be: one data set of nine is enough to refute a claim about all nine. Ties:
 ``beats`` and ``falls`` and ``rises`` need a strict difference, ``best`` and ``order`` let equal means share
 a place.
 """
@@ -27,7 +27,7 @@ SHOWN = 6
 
 
 def _as_names(value: Any) -> Any:
-    """Let one name stand for a list of one, and a whole number for its digits."""
+    """Accept one name as a list of one name, and a whole number as its digits."""
     listed = value if isinstance(value, list | tuple) else [value]
     return [str(item) if isinstance(item, int) else item for item in listed]
 
@@ -67,7 +67,7 @@ class Check(Options):
         return tuple((row, part) for row in self.named())
 
     def judge(self, means: Means, rows: Sequence[str]) -> Finding:
-        """Judge the check on the means of the cells at hand, given the rows that the table has."""
+        """Judge the check on the means of the available cells, given the rows of the table."""
         parts = self.parts()
         there = [name for name in parts if all(cell in means for cell in self.needs(name, rows))]
         found = {name: self.part(name, means) for name in there}
@@ -311,7 +311,7 @@ class GainLargestIn(Check):
     relative: bool = True
 
     def named(self) -> tuple[str, ...]:
-        """Return the row and what it gains over."""
+        """Return the row and the row that it gains over."""
         return (self.row,) if self.over is None else (self.row, self.over)
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:

@@ -40,9 +40,9 @@ class Claim(Options):
         source: section, table or figure of the paper.
         target: the report whose numbers are checked.
         check: the check.
-        scales: scales at which it is tested; at others its finding is told but not judged.
+        scales: scales at which it is tested; at others its result is shown but not judged.
         runs: finished runs that each cell needs, if the table asked for fewer.
-        printed: whether the numbers that the paper prints bear the claim out.
+        printed: whether the published numbers support the claim.
     """
 
     paper: str
@@ -63,7 +63,7 @@ class Verdict:
     Attributes:
         status: the verdict.
         detail: the numbers, or what is missing.
-        told: whether the numbers say anything of the claim, be it only how it stands so far.
+        told: whether the numbers say anything about the claim, even if only a result so far.
     """
 
     status: Status
@@ -100,7 +100,7 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
 
     Args:
         claim: what is claimed.
-        frame: one line a cell with ``paper``, ``target``, ``row``, ``column``, ``mean`` and ``n``; with
+        frame: one line per cell with ``paper``, ``target``, ``row``, ``column``, ``mean``, ``n``; with
             ``seeds``, a cell needs that many finished runs; with ``data_state``, one on a part of the data
             decides nothing. In a figure's lines, which have a ``round``, a cell's column is
             ``COLUMN@ROUND``, and ``COLUMN@last`` for the last round there is.
@@ -128,7 +128,7 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
 
 
 def printed_results(paper: str, path: Path) -> pd.DataFrame:
-    """Return a paper's printed numbers in the form of results, so that claims can be held against them.
+    """Return a paper's published numbers in the form of results, so that claims can be checked on them.
 
     Args:
         paper: the paper's name.
@@ -184,7 +184,7 @@ def _count(line: Mapping[Any, Any], name: str) -> int:
 
 
 def _so_far(claim: Claim, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> str:
-    """Say what the runs at hand would decide, if each cell that counts has one; else nothing.
+    """Say what the finished runs would decide, if each cell that counts has one; else nothing.
 
     Cells are compared on the runs that all of a column's have.
     """

@@ -39,7 +39,7 @@ DOTS = {
 
 
 def points(folder: Path) -> pd.DataFrame:
-    """Return a line a measured score: ``paper``, ``target``, ``row``, ``column``, ``difference`` in points,
+    """Return a line per measured score: ``paper``, ``target``, ``row``, ``column``, ``difference`` in points,
     and ``kind``, one of ``DOTS``.
 
     Args:

@@ -1,7 +1,7 @@
-"""Results that are kept in git: what was measured at the papers' own scale, compact, and where it comes from.
+"""Results kept in git: what was measured at the papers' own scale, compact, and its origin.
 
     reports/reference/<paper>/<target>.csv, .md or .svg    a report, as far as its runs were made
-    reports/reference/<paper>/runs.csv                     a line a run: numbers, hashes, machine
+    reports/reference/<paper>/runs.csv                     one line per run: numbers, hashes, machine
 
 A reference is gathered in several sittings and on several machines: a table keeps the numbers of runs that
 are not here, as long as params.yaml still asks for them, and a run that is not here keeps its line.

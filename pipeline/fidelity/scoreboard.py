@@ -1,4 +1,4 @@
-"""The scoreboard: a line a paper and reading, of how much of what was published comes out at paper scale."""
+"""The scoreboard: one line per paper and reading, with the published cells reproduced at paper scale."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def scoreboard(folder: Path) -> pd.DataFrame:
         folder: holds ``<paper>/<target>.csv``.
 
     Returns:
-        One line a paper and reading with columns as in ``HEADINGS``. ``measured``: published cells that have
+        A line per paper and reading with columns as in ``HEADINGS``. ``measured``: published cells that have
         all their runs on full data; ``near``: those that agree, see ``agreement.RULE``;
         ``in_part``, ``near_in_part``: the same for cells with fewer seeds than the paper's; ``on_stand_in``:
         cells measured on a part of the data, which are not compared; ``mean_difference``: mean absolute

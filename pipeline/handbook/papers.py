@@ -1,4 +1,4 @@
-"""A page a paper: its README, what was measured, and pictures of its targets."""
+"""One page per paper: its README, what was measured, and pictures of its targets."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pipeline.site.pictures import MADE
 
 HEAD = """# The papers
 
-Five papers on federated learning with data that differ between clients. A page a paper says what it claims,
-which of its tables and figures can be built, with which settings, and what it leaves open.
+This page is for readers who choose a paper. The five papers are about federated learning with data that
+differ between clients. Each paper has a page with its claims, its tables and figures, its settings and its
+open points.
 """
 
 
@@ -64,9 +65,9 @@ def page(name: str, pictures: Path) -> str:
     return "\n".join([*head, rest.strip(), *measured, "", *_gallery(name, pictures)]) + "\n"
 
 
-FOUND = """Why a number is far from what is printed, and what was tried, stands in
-[how the papers are read](../fidelity.md). For a state of your own, `uv run python -m pipeline fidelity`
-puts every published number and claim beside what is in `results/`."""
+FOUND = """[Do the papers' numbers hold?](../fidelity.md) says what was tried where a number is far from
+the published one. `uv run python -m pipeline fidelity` compares every published number and claim with your
+own `results/`."""
 
 
 def kind(target: Target) -> str:

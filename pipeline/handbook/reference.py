@@ -18,17 +18,20 @@ from pipeline.cli.main import app as pipeline
 
 COMMANDS = """# The command line
 
-What `--help` says, as a page. `fedcore` is the library's command; `python -m pipeline` looks after this
-repository's papers. Errors of the user's are one line and exit code 2.
+This page is for readers who look up a command or an option. It shows the text of `--help`. `fedcore` is the
+command of the library, and `python -m pipeline` manages the papers of this repository. An error of the user
+gives one line and exit code 2.
 """
 SPECIFICATION = """# A run's specification
 
-One YAML file says everything that decides a run's numbers, and nothing else: no paths of results, no
-devices, no cores. `fedcore run spec.yaml` checks it before anything is loaded; an error names the key, what
-was found and what was expected. Defaults are filled in before hashing, so equal meaning is an equal hash.
-The file is YAML 1.2 with its core types: `true` and `false` alone are booleans, which are no numbers; `yes`,
-`on` and dates are text. Anchors and merge keys work. A key given twice is an error, and so is a file of
-more than 1 MB.
+This page is for readers who write a specification.
+
+One YAML file holds everything that determines a run's numbers, and nothing else: no paths of results, no
+devices, no cores. `fedcore run spec.yaml` checks it before anything is loaded. An error names the key, the
+value found and the value expected. Defaults are filled in before hashing, so equal meanings have equal
+hashes. The file is YAML 1.2 with its core types. Only `true` and `false` are booleans, and booleans are not
+numbers; `yes`, `on` and dates are text. Anchors and merge keys work. A key given twice is an error, and so
+is a file of more than 1 MB.
 
 ```yaml title="spec.yaml"
 data: {name: mnist, edition: demo}
@@ -41,8 +44,8 @@ evaluation: {every: 1, clients: true}
 seed: 3
 ```
 
-`data`, `partition`, `model` and `algorithm` hold a plug-in's `name` and its own keys:
-[all plug-ins](plugins.md) with theirs.
+`data`, `partition`, `model` and `algorithm` hold the `name` of a plug-in and the keys of this plug-in
+([all plug-ins](plugins.md)).
 """
 SECTIONS: dict[str, type[BaseModel]] = {
     "": Spec,
@@ -64,8 +67,9 @@ def commands_page() -> str:
 
 PLUGINS = """# Plug-ins
 
-What a specification can name, as `fedcore describe NAME` prints it: parts, keys with defaults and ranges,
-what travels, and the source of each definition. `fedcore list` shows all names on a screen.
+This page is for readers who look up a plug-in. It shows everything that a specification can name, as
+`fedcore describe NAME` prints it: parts, keys with defaults and ranges, what is sent, and the source of each
+definition. `fedcore list` prints all names.
 """
 
 

@@ -1,4 +1,4 @@
-"""Which data can't stand for the paper's own: numbers of a part of them tell little of published ones."""
+"""Substitute data: results on a part of the data cannot be compared with published numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stands_in(state: object, unit: object = "") -> bool:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How a measured number stands to a published one. ``RULE`` says in words what is near.
+    """The distance of a measured number to a published one. ``RULE`` says in words what is near.
 
     Attributes:
         mean: ours; NaN if there is none.
@@ -80,7 +80,7 @@ class Agreement:
         return "" if self.near is None else AGREES if self.near else DIFFERS
 
     def within(self, margins: float) -> bool | None:
-        """Say whether ours lies within so many margins; None where either number is missing."""
+        """Whether ours lies within a number of margins; None if either number is missing."""
         if math.isnan(self.difference):
             return None
         return abs(self.difference) <= margins * self.margin + ROUNDING
@@ -137,7 +137,7 @@ def ordering(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
-    """Return one line a table: how much of it agrees with what was published.
+    """Return one line per table: how much of it agrees with the published numbers.
 
     Returns:
         ``cells`` that have a published number, ``compared`` of them that have ours, ``within_margin`` and

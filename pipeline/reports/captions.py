@@ -1,4 +1,4 @@
-"""Captions, made of what was collected, so that none can name what did not run."""
+"""Captions, made from the collected runs, so that no caption names a run that does not exist."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def diverged(
 
 
 def bold(kinds: set[str]) -> list[str]:
-    """Say what is set in bold, given which means of columns are."""
+    """Say what bold means, given the columns whose best mean is bold."""
     named = sorted(kinds - {"none"})
     return [f"Bold: {' or '.join(named)} mean of the column."] if named else []
 

@@ -19,7 +19,7 @@ Changes = Sequence[tuple[str, Any]]
 
 
 def chosen(catalogue: Catalogue, report: Path) -> dict[str, Any]:
-    """Return the values of the best candidate in each column, as they stand in params.yaml.
+    """Return the values of the best candidate in each column, as params.yaml has them.
 
     What all candidates of a column share, such as the rows held out, is left aside. A candidate that changes
     the algorithm itself goes to ``algorithms.<name>.per``, by data set, or by split where the search has

@@ -34,7 +34,7 @@ KEYS = ["row", "column", "round"]
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes: a curve for each algorithm in one setting; of ``rows`` alone where they are given."""
+    """One set of axes: a curve for each algorithm in one setting, or only for ``rows`` if given."""
 
     key: str
     label: str

@@ -1,4 +1,4 @@
-"""Tidy numbers of earlier sittings: what a kept table holds of a cell, told by its runs' specifications."""
+"""Tidy numbers of earlier sittings: the cell of a kept table, found by the specifications of its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tidy numbers to a grid of printed cells: rounding, the best of a column, marks for what is incomplete."""
+"""From tidy numbers to a grid of printed cells: rounding, the best of a column, marks of missing runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PrintedCell:
     """One printed cell.
 
     Attributes:
-        mean: the number, or what stands in its place.
+        mean: the number, or the text in its place.
         std: the number after ±, or empty.
         best: set in bold.
         close: not significantly worse than the best, underlined.

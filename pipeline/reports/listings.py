@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing(Target):
-    """A table of words: what follows from the parameters or the recipes alone, so it needs no run.
+    """A table of words: it follows from the parameters or the recipes, so it needs no run.
 
     Attributes:
         columns: the columns, given the paper's parameters.

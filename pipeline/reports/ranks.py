@@ -133,7 +133,7 @@ def _untestable(methods: int, sets: int, runs: float) -> str:
             f"{sets or 'no'} data set{'' if sets == 1 else 's'} with all runs of all methods, fewer than five"
         )
     if runs < FEWEST:
-        return "fewer than five runs a cell"
+        return "fewer than five runs per cell"
     return f"{methods} methods, Friedman's test needs three" if methods < 3 else ""
 
 
@@ -192,7 +192,7 @@ def _said(table: Table, found: Found, frame: pd.DataFrame, ranked: Ranking, aske
         f"CD: Nemenyi's critical difference at {ALPHA:.0%}; a bar joins methods that it does not tell apart."
     )
     if ranked.p >= ALPHA:
-        said.append("The methods as a whole do not differ significantly, so no pair may be told apart.")
+        said.append("The methods as a whole do not differ significantly, so no pair can be distinguished.")
     if sets <= FEW:
         said.append(f"With {sets} data sets the tests are approximate and find large differences only.")
     return said

@@ -1,4 +1,4 @@
-"""Runs to tidy numbers: what was measured, over how many seeds, beside what was published."""
+"""From runs to tidy numbers: measured values, number of seeds, published values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ UNKNOWN = Origin()
 
 
 def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
-    """Refuse results that are not as they were written; those that are missing are told apart later.
+    """Refuse results that changed since they were written; missing ones are handled later.
 
     Raises:
         DataError: runs or partitions are changed, damaged or incomplete; they are named with what is wrong.
@@ -65,7 +65,7 @@ def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
 
 
 def _wrong(folder: Path) -> str:
-    """Say what is wrong with a run's or a partition's files; empty if nothing is, or nothing is there."""
+    """Describe problems of a run's or a partition's files; empty without problems or files."""
     try:
         files = sorted((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in folder.iterdir())
     except FileNotFoundError:
@@ -228,7 +228,7 @@ def pair_of(run: PlannedRun) -> str:
 
 
 def origin_of(runs: Sequence[PlannedRun], root: Path) -> Origin:
-    """Return the commit at hand, the day on which the newest run was finished, and the runs' arithmetic."""
+    """Return the current commit, the day on which the newest run finished, and the runs' arithmetic."""
     timings = (timing_of(run, root) for run in runs)
     days = [str(timing["finished"])[:10] for timing in timings if timing and "finished" in timing]
     halves = ["bf16" in (run.spec.get("precision"), run.spec["evaluation"].get("precision")) for run in runs]

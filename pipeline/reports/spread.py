@@ -32,14 +32,14 @@ def line(row: str, column: str, values: Values, **more: Any) -> dict[str, Any]:
 def over_seeds(
     cells: Mapping[Cell, Sequence[PlannedRun]], value: Callable[[PlannedRun], float | None]
 ) -> pd.DataFrame:
-    """Return one line a cell."""
+    """Return one line per cell."""
     return pd.DataFrame([line(*cell, [value(run) for run in runs]) for cell, runs in cells.items()])
 
 
 def by_round(
     cells: Mapping[Cell, Sequence[PlannedRun]], metric: str, factor: float, root: Path
 ) -> pd.DataFrame:
-    """Return one line a cell and round that any of its runs measured."""
+    """Return one line per cell and round that any of its runs measured."""
     lines = []
     for cell, runs in cells.items():
         found = [history_of(run, root).set_index("round")[metric] * factor for run in runs]

@@ -99,7 +99,7 @@ class Table(Target):
         relative: changes the tidy frame once it is collected, as for cells relative to a row.
         dataset: (row, column key) -> the data set in print that a cell is about, for the caption's notes on
             data; the column's heading unless given.
-        beside: the target whose published numbers stand beside its cells; its own unless given.
+        beside: the target whose published numbers are shown with its cells; its own by default.
         beside_cell: (row, column) -> the cell there; the one of the same name unless given.
         search: its rows are candidates, the best of which ``pipeline chosen`` puts into parameters.
     """
@@ -176,7 +176,7 @@ def tidy(
     columns: Sequence[Column] = (),
     earlier: Path | None = None,
 ) -> pd.DataFrame:
-    """Return one line a cell: mean and standard deviation over runs, and the published numbers.
+    """Return one line per cell: mean and standard deviation over runs, and the published numbers.
 
     The standard deviation has n - 1 in its denominator and is missing for one run. A diverged run
     counts in ``diverged`` and not in the mean; ``failed`` says of what runs without a result failed.
@@ -267,7 +267,7 @@ def _line(
 
 
 def _samples(numbers: Sequence[tuple[PlannedRun, float]]) -> dict[str, float]:
-    """Return runs' numbers by pair, as the table states them; runs that share one are told apart."""
+    """Return runs' numbers by pair, as the table states them; runs with one pair get different keys."""
     samples: dict[str, float] = {}
     for run, value in numbers:
         pair = pair_of(run)
@@ -303,7 +303,7 @@ def arrange(
     """Lay a tidy table out.
 
     Args:
-        frame: one line a cell.
+        frame: one line per cell.
         table: what is printed, and how.
         columns: the columns, in order.
         paper: the paper it belongs to.
@@ -363,7 +363,7 @@ def _failed(line: Line) -> str:
 
 
 def _word(failed: str) -> str:
-    """Return what stands in place of a number that no run gave."""
+    """Return the text for a cell without a result."""
     return next((word for word in (MEMORY, FAILED) if word in failed), "–")
 
 
@@ -397,7 +397,7 @@ def _caption(
     compared: Mapping[str, Comparison],
     origin: Origin,
 ) -> Caption:
-    """Say what was found; a sentence that would name a method of which no run ended is left out."""
+    """Describe the result, without sentences that would name a method without finished runs."""
     scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
     lines = frame.to_dict("records")
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])

@@ -1,4 +1,4 @@
-"""The fidelity board's page: what was published beside ours, table by table, and the papers' claims."""
+"""The fidelity board's page: published and measured numbers, table by table, and the papers' claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A paper's page: its tables and figures, and what stands behind each cell."""
+"""A paper's page: its tables and figures, and the runs of each cell."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _standing(shown: Shown) -> str:
 
 
 def _about(line: tables.Line) -> str:
-    """Say what a reader who hovers wants to know: n, deviation, what was published."""
+    """Return the text shown on hovering: n, deviation, published number."""
     n, seeds, std = line["n"], line.get("seeds", math.nan), line["std"]
     parts = [f"n = {n:g}" + (f" of {seeds:g}" if seeds == seeds else "")]
     parts.append(f"sd {std:.3g}" if std == std else "no sd")
@@ -142,7 +142,7 @@ def _labels(shown: Shown) -> Labels:
 
 
 def _cells(shown: Shown, places: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return what stands behind each cell, in the cells' order."""
+    """Return the runs of each cell, in the cells' order."""
     rows, columns = _labels(shown)
     lines: dict[tuple[str, str], Any] = {}
     if shown.frame is not None and shown.about.kind == "table":

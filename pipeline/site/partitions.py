@@ -1,4 +1,4 @@
-"""A picture of who holds which labels, as a small SVG drawn from a partition's statistics."""
+"""A small SVG of the labels of each client, drawn from a partition's statistics."""
 
 from __future__ import annotations
 

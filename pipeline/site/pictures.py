@@ -26,7 +26,7 @@ def make(reports: Path, out: Path, scale: str, commit: str, date: str) -> list[P
     Args:
         reports: the folder of reports.
         out: the folder for the pictures; those of targets without a report stay.
-        scale, commit, date: what is said below them.
+        scale, commit, date: the words below them.
 
     Raises:
         DataError: nothing is in ``reports``, or there is no ``pdftoppm`` for tables.

@@ -69,7 +69,7 @@ class View:
 
     @property
     def caption(self) -> Caption:
-        """What stands below it."""
+        """The lines below it."""
         return self.grid.caption
 
 

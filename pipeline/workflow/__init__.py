@@ -34,7 +34,7 @@ from pipeline.workflow.adopt import Decision, apply, inspect, unrecorded
 from pipeline.workflow.estimate import Cost, duration
 from pipeline.workflow.jobs import RUN_FILES, Order, cost_of
 
-WHAT_NOW = """What failed, and of what: fedcore status. The same command goes on from the checkpoints.
+WHAT_NOW = """fedcore status shows what failed, and why. The same command continues from the checkpoints.
 A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
 SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
@@ -108,7 +108,7 @@ class Workflow:
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
 
     def _refuse_lone_seeds(self) -> None:
-        """Refuse one process for all seeds where a search trains the first seed alone."""
+        """Refuse one process for all seeds if a search trains only the first seed."""
         if not self.params.one_process:
             return
         for runs in self.catalogue.groups.values():
@@ -167,7 +167,7 @@ class Workflow:
             say(f"{self.decision}{later}", error=True)
 
     def begin(self) -> None:
-        """Do what was foreseen, now that work begins, and say how long it may take."""
+        """Apply the plan now that the work begins, and estimate how long it takes."""
         if self.decision is not None and (moved := apply(self.decision)):
             say(moved, error=True)
         self.say_how_long()
@@ -250,7 +250,7 @@ class Workflow:
 
     @asked
     def board_plan(self, wildcards: Any) -> str:
-        """Return what the fidelity board is a function of besides our numbers, as a hash."""
+        """Return a hash of everything besides our numbers that the fidelity board depends on."""
         del wildcards
         return board_plan()
 

@@ -1,4 +1,4 @@
-"""dvc.yaml, generated from the catalogue: a stage for the data, one a paper, one for the site.
+"""dvc.yaml, generated from the catalogue: a stage for the data, one per paper, one for the site.
 
 Each is a call of Snakemake. Tables are metrics, curves are plots, other figures are images. A paper's numbers
 are one small JSON file, which DVC shows and compares: {table: {row: {column: mean}}}.

@@ -47,7 +47,7 @@ def stated(run: PlannedRun) -> dict[str, str]:
 
 
 def check(found: Report, params: Path) -> list[Problem]:
-    """Compare runs with what params.yaml describes at their scale, and reports with what was written.
+    """Compare runs with params.yaml at their scale, and reports with the written files.
 
     Args:
         found: what a tree of results holds.
@@ -110,7 +110,7 @@ def _summary(folder: Path) -> Mapping[str, Any]:
 
 @cache
 def _rows(path: Path) -> str:
-    """Return the hash of a partition's rows as runs state it; nothing for a damaged file, told elsewhere."""
+    """Return the hash of a partition's rows as runs state it; nothing for a damaged file."""
     try:
         partition, _ = load(path)
     except DataError:

@@ -79,7 +79,7 @@ PLUGIN = Plugin("mine", Options, build, "mine", "a test")
 '''
 SOUND = {"change": "return mean", "gradient": "0.2", "uploaded": "pass", "cargo": "", "traffic": ""}
 RUNS = "it runs and its numbers are finite"
-LEARNS = "loss falls on clients that are alike"
+LEARNS = "loss falls on similar clients"
 SAME = "the same specification gives the same bytes"
 RESUMES = "an interrupted run goes on to the same bytes"
 ANALYTIC = "engine 'analytic' agrees with autograd"
@@ -197,7 +197,7 @@ def build(options, dataset, rng):
 
 PLUGIN = Plugin("mine", Options, build, "mine", "a test")
 '''
-COVERS = "every row is held once, or dropped and said so"
+COVERS = "every row is held once, or listed as dropped"
 BROKEN_PARTITIONS = {
     "a row twice": ("rows = np.concatenate([rows, rows[:1]])", "'dealt'", COVERS, "is held more than once"),
     "a row lost": ("rows = rows[1:]", "'dealt'", COVERS, "is neither held nor dropped"),
@@ -216,10 +216,10 @@ BROKEN_PARTITIONS = {
     "data that change": (
         "dataset.train.y[:] = 0",
         "'dealt'",
-        "the data stay as they are",
+        "the data are unchanged",
         "writes into the data",
     ),
-    "no note": ("pass", "''", "a note says what was done", "the note is empty"),
+    "no note": ("pass", "''", "a note describes the partition", "the note is empty"),
 }
 
 

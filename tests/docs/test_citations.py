@@ -148,7 +148,7 @@ def unlisted(root: Path, known: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def name_of(path: Path, root: Path) -> str:
-    """Return a file's name in the list, without its folders, so that it may move; a package's own is its folder."""
+    """Return a file's name without its folders, so that it may move; a package's is that of its folder."""
     return path.parent.name if path.name == "__init__.py" else path.name.removesuffix(".py")
 
 

@@ -91,7 +91,7 @@ WRONG = [
     ("a:\n  b: {c: 1, d: 2, c: 3}", "line 2: not valid YAML (the key 'c' is given twice, first in line 2)"),
     ("1: a\n0x1: b", "line 2: not valid YAML (the key 1 is given twice, first in line 1)"),
     (BOMB, "line 5: not valid YAML (aliases that stand for more than 10,000 values)"),
-    ("a: &a [*a]", "line 1: not valid YAML (an alias inside of what it stands for)"),
+    ("a: &a [*a]", "line 1: not valid YAML (an alias inside its own value)"),
     ("a: 1\nb: *c", "line 2: not valid YAML (found undefined alias 'c')"),
     ("[" * 5000, "line 1: not valid YAML (nested more than 100 deep)"),
     ("a:\n- " + "9" * 5000, "line 2: not valid YAML (a number of 5000 digits, expected at most 300)"),

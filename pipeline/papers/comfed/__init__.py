@@ -18,9 +18,9 @@ TITLES = {
     3: "Client sides by server optimizers",
 }
 NOTES = {
-    1: "Printed from the recipes; a dash stands where an algorithm does as FedAvg does.",
+    1: "Derived from the recipes; a dash means the same as FedAvg.",
     2: "Printed from the recipes.",
-    3: "Printed from the recipes, each found by its parts and not by its name.",
+    3: "Derived from the recipes, each found by its parts and not by its name.",
 }
 NUMERALS = {1: "I", 2: "II", 3: "III"}
 

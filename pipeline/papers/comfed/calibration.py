@@ -1,4 +1,4 @@
-"""The search for what the text lost: rates, batch size, epochs, tau and mu, against three printed numbers."""
+"""The search for values lost from the text (rates, batch size, epochs, tau, mu), by published numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Step:
     """One part of the search.
 
     Attributes:
-        algorithm: whose printed number the candidates are measured against.
+        algorithm: the candidates are compared with its published number.
         label: its name in print.
         title: what is searched.
         candidates: what each row puts in place of the values in use.
@@ -44,12 +44,12 @@ class Step:
     split: str = SPLIT
 
     def rows(self, params: PaperParams) -> dict[str, str]:
-        """Return the rows: the values in params.yaml, and what is tried in their place."""
+        """Return the rows: the values in params.yaml, and the values tried in their place."""
         return {IN_USE: "values in use", **{name: name for name in self.candidates}}
 
     def columns(self, params: PaperParams) -> tuple[Column, ...]:
-        """Return the accuracy's column, and that of its distance from the printed one."""
-        away = Column(DISTANCE, "distance from the printed", best="smallest", decimals=2)
+        """Return the column of the accuracy, and that of its distance from the published one."""
+        away = Column(DISTANCE, "distance from the published", best="smallest", decimals=2)
         return Column(self.algorithm, self.label, best="none"), away
 
     def queries(self, params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
@@ -94,7 +94,7 @@ STEPS: Mapping[str, Step] = MappingProxyType(
 
 
 def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
-    """Fill the last column: absolute difference of a candidate's mean from the printed number.
+    """Fill the last column: absolute difference of a candidate's mean from the published number.
 
     A candidate that diverged or did not run has none. Its runs' own numbers make way for the distance as
     well, since they decide which is smallest.

@@ -15,7 +15,7 @@ from pipeline.reports.tables import Table
 DATASETS = {"cifar10": "CIFAR-10"}
 REGIME, DATASET, SPLIT = "cross_device", "cifar10", "by_class"
 PARTITIONS = {"": (SPLIT, ""), "_by_client": ("skewed", ", with a Dirichlet draw per client")}
-"""What a target's name ends in, to the split that it stands on and what its title says of it."""
+"""What a target's name ends in, to its split and the words for its title."""
 CHECKPOINTS, PRINTED = 20, 2000
 CLIENT_SIDES = {
     "fedavg": ("FedAvg at the clients", ("fedavg", "fedadam", "fedadagrad", "fedyogi")),

@@ -99,7 +99,7 @@ def draw(found: Found) -> Picture:
 
 
 def chi_squared(frame: pd.DataFrame) -> str:
-    """Say how large the chi-squared term is; it depends on the numbers of rows alone."""
+    """Say how large the chi-squared term is; it depends only on the numbers of rows."""
     values = frame[frame["column"] == CHI_SQUARED]["mean"]
     return f"Chi-squared term, in G1: √((χ² + 1)/n) = {values.iloc[0]:.3g}."
 

@@ -54,7 +54,7 @@ def validation_accuracy(run: PlannedRun, root: Path, column: str) -> float | Non
 
 
 def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
-    """Declare the search for one method: a row a candidate, a column a data set."""
+    """Declare the search for one method: one row per candidate, one column per data set."""
 
     def rows(params: PaperParams) -> dict[str, str]:
         return labels(candidates(params, options), options)

@@ -1,4 +1,4 @@
-"""Table 2: five methods on nine data sets, tuned and near the printed level; Table 3: the regularisers."""
+"""Table 2: five methods on nine data sets, tuned and near the published level; Table 3: the regularisers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def compared(algorithm: str, column: str) -> Query:
 
 
 def matched(algorithm: str, column: str) -> Query:
-    """Return the runs of a cell of Table 2, with values at which FedAvg comes near the printed accuracy."""
+    """Return the runs of a cell of Table 2, with values at which FedAvg is near its published accuracy."""
     level = (("model.sigma", NEAR_PRINTED[column]), ("training.lr", 0.02))
     return replace(compared(algorithm, column), changes=(*level, *PLAIN.get(algorithm, ())))
 
@@ -106,7 +106,7 @@ TABLES: Mapping[str, Table] = {
         query=compared,
     ),
     "table2_matched": Table(
-        title="Test accuracy where FedAvg's is near the printed one",
+        title="Test accuracy where FedAvg's is near the published one",
         published="Table 2",
         columns=sets({name: SETS[name] for name in NEAR_PRINTED}),
         rows=methods,

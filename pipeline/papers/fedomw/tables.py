@@ -18,7 +18,7 @@ FEDERATED = {"fedavg": "FedAvg", "fedprox": "FedProx", "fedomw": "FedOMW"}
 
 
 def ablations(name: str, label: str) -> dict[str, str]:
-    """Return the rows of an ablation: neither part, the norm of w alone, learned p alone, both."""
+    """Return the rows of an ablation: neither part, only the norm of w, only learned p, both."""
     return {f"{name}_{part}": f"{label}-{part}" for part in ("non", "w", "p")} | {name: label}
 
 

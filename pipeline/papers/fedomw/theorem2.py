@@ -81,7 +81,7 @@ def draw(found: Found) -> Picture:
         for column, value in zip(("class_1", "weight_1", "loss"), values, strict=True)
     ]
     sentences = (
-        "Client 1 holds class 1 alone, client 2 both classes in equal parts.",
+        "Client 1 holds only class 1, client 2 both classes in equal parts.",
         "The proof keeps the uniform framework's model while it minimises over p.",
     )
     return Picture(pd.DataFrame(lines), figure, sentences)

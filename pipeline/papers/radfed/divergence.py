@@ -46,7 +46,7 @@ def measured(run: PlannedRun, root: Path) -> pd.DataFrame:
 
 
 def lines_of(found: Found, measure: Measure) -> pd.DataFrame:
-    """Return a line a method, data set and inner round in which any run measured it."""
+    """Return one line per method, data set and inner round in which any run measured it."""
     lines = []
     for cell, runs in found.cells.items():
         each = [measured(run, found.root)[measure].dropna() for run in runs]

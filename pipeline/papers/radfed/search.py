@@ -63,7 +63,7 @@ def trained(params: PaperParams, column: str) -> int:
 
 
 def delays(longest: int) -> tuple[float, ...]:
-    """Return the paper's values of S that fit in so many rounds; divisors of the rounds where few do."""
+    """Return the paper's values of S that fit in the rounds; divisors of the rounds if few fit."""
     fitting = tuple(delay for delay in DELAYS if delay <= longest)
     return fitting if len(fitting) > 2 else tuple(d for d in range(2, longest + 1) if longest % d == 0)
 

@@ -58,7 +58,7 @@ def representative(ours: Mapping[int, Values], base: Mapping[int, Values]) -> in
 
 
 def numbers(found: Found) -> pd.DataFrame:
-    """Return a line a method and data set: its fold, mean and spread over seeds, and each run's score."""
+    """Return one line per method and data set: fold, mean and deviation over seeds, and each run's score."""
     scores = {cell: by_fold(runs, found.root) for cell, runs in found.cells.items()}
     lines = []
     for (name, key), own in scores.items():

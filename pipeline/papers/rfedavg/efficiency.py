@@ -40,7 +40,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 def level(found: Found, data: str, share: int) -> float:
     """Return an accuracy to reach, in per cent.
 
-    It lies so many per cent of the way from the accuracy of the initial model to the best that FedAvg has in
+    It lies at a share of the way from the accuracy of the initial model to the best that FedAvg has in
     any round, each a mean over seeds; NaN where FedAvg never rises above the initial model, or diverges.
     """
     runs = [run for run in found.cells[BASE, f"{data}-sim0"] if final_of(run, found.root)]

@@ -128,7 +128,7 @@ def draw(found: Found) -> Picture:
         "those of classes 0 to 2, each under the client's own model after the last round's local steps, "
         f"seed {found.cells[METHOD, 'sim0'][0].seed}; colours are clients, markers are classes.",
         "The three clients are those with most rows of class 0, 1 and 2, so with non-IID data they "
-        "differ in their classes too. Each panel has axes of its own.",
+        "differ in their classes too. Each panel has its own axes.",
     )
     return Picture(numbers(found), figure, sentences)
 

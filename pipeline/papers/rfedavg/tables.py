@@ -37,7 +37,7 @@ def accuracy(
 ) -> Table:
     """Return a table of accuracies after the last round in one regime.
 
-    ``changes`` hold for rFedAvg and rFedAvg+ alone; ``beside`` names the table whose numbers stand beside.
+    ``changes`` hold for rFedAvg and rFedAvg+ alone; ``beside`` names the table of the published numbers.
     """
 
     def query(algorithm: str, column: str) -> Query:
@@ -63,7 +63,7 @@ TABLES: Mapping[str, Table] = {
     "table2": accuracy("Table II", "Test accuracy in the cross-device setting", "cross_device"),
     "table2_cohort": accuracy(
         "Table II",
-        "Test accuracy in the cross-device setting, with deltas of the round's clients alone",
+        "Test accuracy in the cross-device setting, with deltas of only the round's clients",
         "cross_device",
         COHORT,
         "table2",

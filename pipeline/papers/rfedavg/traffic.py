@@ -15,10 +15,10 @@ REGIMES = {"cross_silo": "Cross-silo", "cross_device": "Cross-device"}
 METHODS = {"rfedavg": "rFedAvg", "rfedavg_plus": "rFedAvg+"}
 BYTES = {"float32": 4, "float64": 8}
 NOTE = (
-    "What a client's downloads in the last round exceed FedAvg's by (one model a client), less whole models "
-    "that a second synchronisation sends. Payload alone is counted; the published 2808 and 1784 bytes hold "
-    "760 bytes of serialisation beside 512 and 256 numbers. Cross-device rFedAvg sends the vectors "
-    "of a round's clients alone (deltas_of: cohort), as the published numbers count them; its Algorithm 1 "
+    "A client's downloads in the last round minus FedAvg's (one model per client) and minus whole models "
+    "that a second synchronisation sends. Only payload is counted; the published 2808 and 1784 bytes hold "
+    "760 bytes of serialisation and 512 and 256 numbers. Cross-device, rFedAvg sends only the vectors "
+    "of a round's clients (deltas_of: cohort), as the published numbers count them; its Algorithm 1 "
     "sends those of all N."
 )
 COHORT = (("algorithm.deltas_of", "cohort"),)
@@ -34,7 +34,7 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
 
 
 def query(algorithm: str, column: str) -> Query:
-    """Return the setting that stands for a regime and kind of model.
+    """Return the setting that represents a regime and kind of model.
 
     Only rFedAvg's bytes depend on whose deltas are sent, and only where not all clients take part.
     """
