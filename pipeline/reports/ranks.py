@@ -181,7 +181,7 @@ def _said(table: Table, found: Found, frame: pd.DataFrame, ranked: Ranking, aske
     each = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     said = [
         f"{methods} methods on {sets} data set{'' if sets == 1 else 's'}, by means over {each} "
-        f"run{'' if runs == [1] else 's'} a cell."
+        f"run{'' if runs == [1] else 's'} per cell."
     ]
     if asked > sets:
         said.append(f"{asked - sets} more left out, as a method lacks runs there.")

@@ -69,7 +69,7 @@ def test_where_nobody_answers_one_line_says_so(stub: Path, mode: str, reason: st
     with pytest.raises(FedcoreError) as error:
         audit.audit(HOME / "pyproject.toml")
     assert re.fullmatch(
-        r"the list of known weaknesses can't be asked, so nothing was checked \(.*\)", str(error.value)
+        r"the list of known weaknesses can't be reached, so nothing was checked \(.*\)", str(error.value)
     )
     assert reason in str(error.value)
 

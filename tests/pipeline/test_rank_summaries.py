@@ -84,7 +84,7 @@ def test_why_no_test_could_run(sets: int, methods: int, why: str) -> None:
     assert found.why == ranking(scores, runs=5).why == why
     assert math.isnan(found.statistic) == math.isnan(found.p) == math.isnan(found.difference) == bool(why)
     if not why:
-        assert ranking(scores, runs=4).why == "fewer than five runs a cell"
+        assert ranking(scores, runs=4).why == "fewer than five runs per cell"
 
 
 def test_p_is_iman_and_davenports_even_at_the_ends() -> None:
@@ -146,7 +146,7 @@ def test_the_numbers_written(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert each[["std", "friedman", "p", "critical_difference"]].isna().all(axis=None)
     text = " ".join(said)
-    assert text.startswith("3 methods on 6 data sets, by means over 5 runs a cell. Friedman's test: ")
+    assert text.startswith("3 methods on 6 data sets, by means over 5 runs per cell. Friedman's test: ")
     assert f"chi-squared {found.statistic:.2f}, p = {found.p:.2g} (Iman and Davenport)" in text
     assert "critical difference at 5%" in text
     assert "do not differ significantly" in text
@@ -165,7 +165,7 @@ def test_what_is_left_out_and_how_many_runs_are_said(monkeypatch: pytest.MonkeyP
     _, said = drawn(monkeypatch, lines(*complete, *short))
     text = " ".join(said)
     assert text.startswith(
-        "3 methods on 12 data sets, by means over 5 to 7 runs a cell. 1 more left out, as a "
+        "3 methods on 12 data sets, by means over 5 to 7 runs per cell. 1 more left out, as a "
     )
     assert "Friedman's test" in text
     assert "approximate" not in text
@@ -177,7 +177,7 @@ def test_what_is_left_out_and_how_many_runs_are_said(monkeypatch: pytest.MonkeyP
 def test_what_is_said_where_no_test_could_run(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers, said = drawn(monkeypatch, lines(*((row, "x", 1.0, 6, 6) for row in "abc")))
     assert said == [
-        "3 methods on 1 data set, by means over 6 runs a cell.",
+        "3 methods on 1 data set, by means over 6 runs per cell.",
         "No test of significance: 1 data set with all runs of all methods, fewer than five.",
     ]
     assert numbers["std"].isna().all()
@@ -195,8 +195,8 @@ def test_what_is_said_where_no_test_could_run(monkeypatch: pytest.MonkeyPatch) -
         )
         numbers, said = drawn(monkeypatch, few)
         assert said == [
-            f"3 methods on 6 data sets, by means over {each} a cell.",
-            "No test of significance: fewer than five runs a cell.",
+            f"3 methods on 6 data sets, by means over {each} per cell.",
+            "No test of significance: fewer than five runs per cell.",
         ]
         assert numbers["p"].isna().all()
         assert numbers.loc[numbers["column"] == "mean_rank", "mean"].tolist() == [1.0, 2.0, 3.0]

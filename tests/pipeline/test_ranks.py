@@ -126,12 +126,12 @@ def test_a_summary_of_real_targets(tmp_path: Path, paper: str, target: str, meth
     assert means["p"].isna().all()
     assert len(numbers) == methods * (sets + 1)
     text = " ".join(sentences)
-    assert f"{methods} methods on {sets} data sets, by means over 2 runs a cell." in text
-    assert "No test of significance: fewer than five runs a cell." in text
+    assert f"{methods} methods on {sets} data sets, by means over 2 runs per cell." in text
+    assert "No test of significance: fewer than five runs per cell." in text
 
 
 def test_ranks_of_means_over_fewer_than_five_runs_are_not_tested() -> None:
     scores = frame({"a": [3.0] * 9, "b": [2.0] * 9, "c": [1.0] * 9})
-    assert ranking(scores, runs=4).why == "fewer than five runs a cell"
+    assert ranking(scores, runs=4).why == "fewer than five runs per cell"
     assert math.isnan(ranking(scores, runs=4).p)
     assert ranking(scores, runs=5).p == 0.0
