@@ -55,7 +55,7 @@ def save(figure: Figure, outputs: Mapping[str, Path | IO[bytes]]) -> None:
     """Write a figure as svg, pdf and png, as far as asked for, without the time of day in it."""
     dates: Mapping[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
     with styled():
-        for form in dates.keys() & outputs.keys():
+        for form in filter(outputs.__contains__, dates):
             figure.savefig(outputs[form], format=form, metadata=dates[form])
 
 

@@ -69,7 +69,7 @@ def test_all_reports_are_what_a_call_without_a_target_makes() -> None:
     """Snakemake takes a default target from the main file alone."""
     named = re.compile(r'"reports/all"\n    default_target: True')
     assert named.search((HOME / "Snakefile").read_text())
-    assert not any("default_target" in path.read_text() for path in (HOME / "pipeline/rules").iterdir())
+    assert not any("default_target" in path.read_text() for path in (HOME / "pipeline/rules").glob("*.smk"))
 
 
 def test_an_unknown_key_is_one_line(project: Project) -> None:
