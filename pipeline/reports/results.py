@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fedcore.base.errors import DataError
+from fedcore.base.errors import DataError, reason
 from fedcore.base.files import canonical_json, read_object, sha256_text
 from fedcore.base.lazy import pd
+from fedcore.base.options import shown
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.machine import commit
 from fedcore.execution.status import cause
@@ -97,6 +98,9 @@ def summary_of(run: PlannedRun, root: Path) -> Summary | None:
         return None
     if found.get("spec_sha256") != spec_hash(run):
         raise DataError(f"{path}: made by another specification; delete the folder and build it again")
+    final = found.get("final")
+    if final is not None and not (isinstance(final, dict) and all(map(_is_measured, final.values()))):
+        raise DataError(f"{path}: final: expected numbers by name, or null, got {shown(final)}")
     return found
 
 
@@ -119,7 +123,14 @@ def history_of(run: PlannedRun, root: Path) -> pd.DataFrame:
     path = root / run.folder / "history.csv"
     if summary_of(run, root) is None or not path.exists():
         raise DataError(f"{path}: missing, but a report needs it")
-    return pd.read_csv(path)
+    try:
+        history = pd.read_csv(path)
+    except ValueError as error:  # pandas' own errors of parsing and decoding are among them
+        raise DataError(f"{path}: no table: {reason(error)}") from None
+    for name, kind in history.dtypes.items():
+        if not pd.api.types.is_numeric_dtype(kind):
+            raise DataError(f"{path}: {name}: expected numbers")
+    return history
 
 
 def kept_of(run: PlannedRun, root: Path, name: str) -> Path | None:
@@ -264,6 +275,10 @@ def verdict(compared: agreement.Agreement, scale: str, on_stand_in: bool = False
     if scale != REPRODUCTION:
         return f"not tested at {scale} scale"
     return ON_STAND_IN if on_stand_in else compared.verdict
+
+
+def _is_measured(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def spec_hash(run: PlannedRun) -> str:

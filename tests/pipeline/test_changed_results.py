@@ -137,3 +137,48 @@ def test_a_change_between_two_looks_is_seen_and_files_are_hashed_once(
     for ask in (results.summary_of, results.history_of, results.timing_of):
         with pytest.raises(DataError, match=r"history\.csv is changed"):
             ask(run, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        (
+            "summary.json",
+            '{"test_accuracy": 0.5}',
+            "[0.5]",
+            r"summary\.json: final: expected numbers by name",
+        ),
+        (
+            "summary.json",
+            '{"test_accuracy": 0.5}',
+            '{"test_accuracy": "high"}',
+            "final: expected numbers by name",
+        ),
+        (
+            "summary.json",
+            '{"test_accuracy": 0.5}',
+            '{"test_accuracy": true}',
+            "final: expected numbers by name",
+        ),
+        ("history.csv", "1,0.5", "1,high", r"history\.csv: test_accuracy: expected numbers"),
+        (
+            "history.csv",
+            "round,test_accuracy,train_loss\n0,0.1,2.0\n1,0.5,1.0\n",
+            "",
+            r"history\.csv: no table",
+        ),
+        ("history.csv", "1,0.5,1.0", '1,0.5,1.0,7,8\n"', r"history\.csv: no table"),
+    ],
+)
+def test_wrong_types_below_a_right_seal_are_one_line(
+    made: Catalogue, tmp_path: Path, name: str, old: str, new: str, said: str
+) -> None:
+    run = made.needed(PAPER, "fig2")[0]
+    finish(run, tmp_path)
+    path = tmp_path / run.folder / name
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    seal(path.parent, run.spec)
+    with pytest.raises(DataError, match=said) as refused:
+        results.history_of(run, tmp_path)
+    assert "\n" not in str(refused.value)
