@@ -14,7 +14,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.files import canonical_json, sha256_text
-from fedcore.base.options import Options, left_out, shown, validate
+from fedcore.base.options import Options, omit_default, shown, validate
 from fedcore.base.registry import Plugin, find
 
 SECTIONS = {"data": "data", "partition": "partition", "model": "model", "algorithm": "algorithm"}
@@ -112,8 +112,8 @@ class Evaluation(Options):
     divergence: bool = False
     metrics: tuple[Literal["f1", "auc"], ...] = ()
     validation: bool = False
-    precision: Literal["fp32", "bf16"] = left_out("fp32")
-    observe: dict[str, dict[str, Any]] = left_out({})
+    precision: Literal["fp32", "bf16"] = omit_default("fp32")
+    observe: dict[str, dict[str, Any]] = omit_default({})
 
 
 class Spec(Options):

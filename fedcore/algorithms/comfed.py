@@ -13,7 +13,7 @@ from fedcore.algorithms.fednova import FedNovaOptions
 from fedcore.algorithms.fednova import aggregate as nova_aggregate
 from fedcore.algorithms.fednova import objective as nova_objective
 from fedcore.algorithms.fedopt import COLOURS, AdaptiveOptions, adaptive, local_update
-from fedcore.base.options import left_out
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Line, Plugin
 from fedcore.parts import Recipe, UpdateRule
 from fedcore.parts.aggregate import averaging
@@ -36,7 +36,7 @@ class ScafOptions(AlgorithmOptions):
 
     option: Literal[1, 2] = 1
     averaging: Averaging = "nk"
-    divisor: Divisor = left_out("steps")
+    divisor: Divisor = omit_default("steps")
 
 
 @dataclass(frozen=True)

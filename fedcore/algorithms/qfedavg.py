@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveFloat
 
 from fedcore.algorithms import AlgorithmOptions, recipe
-from fedcore.base.options import left_out
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Fair
@@ -22,7 +22,7 @@ class QFedAvgOptions(AlgorithmOptions):
 
     q: Annotated[float, Field(ge=0)] = 1.0
     weights: Literal["uniform", "nk"] = "uniform"
-    lipschitz: PositiveFloat | None = left_out(None)
+    lipschitz: PositiveFloat | None = omit_default(None)
 
 
 def build(options: QFedAvgOptions, spec: Spec) -> Recipe:

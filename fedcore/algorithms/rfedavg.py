@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fedcore.algorithms import AlgorithmOptions, recipe
-from fedcore.base.options import left_out
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import PlainMean
@@ -29,8 +29,8 @@ class RFedAvgOptions(AlgorithmOptions):
     noise_sigma: Annotated[float, Field(ge=0)] = 0.0
     clip: Annotated[float, Field(gt=0)] = 1.0
     delta_start: Literal["model", "zero"] = "model"
-    delta_precision: Literal["fp32", "bf16"] = left_out("fp32")
-    deltas_of: Literal["all", "cohort"] = left_out("all")
+    delta_precision: Literal["fp32", "bf16"] = omit_default("fp32")
+    deltas_of: Literal["all", "cohort"] = omit_default("all")
 
 
 class PairwiseOptions(RFedAvgOptions):

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import PositiveFloat
 
 from fedcore.algorithms import AlgorithmOptions, recipe
-from fedcore.base.options import left_out
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import PlainMean, averaging
@@ -28,7 +28,7 @@ class ScaffoldOptions(AlgorithmOptions):
     option: Literal[1, 2] = 1
     server_lr: PositiveFloat = 1.0
     averaging: Averaging = "uniform"
-    divisor: Divisor = left_out("steps")
+    divisor: Divisor = omit_default("steps")
 
 
 def build(options: ScaffoldOptions, spec: Spec) -> Recipe:

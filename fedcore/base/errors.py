@@ -62,7 +62,7 @@ class DamagedCheckpoint(CheckpointError):
     """A checkpoint is damaged, or not as it was written."""
 
 
-def told(error: BaseException) -> str | None:
+def fault_message(error: BaseException) -> str | None:
     """Return a fault of the machine as one line; None for any other error, which is a defect."""
     if out_of_memory(error):
         return f"out of memory ({_first_line(error)}); give it more, then {AGAIN}"

@@ -111,7 +111,7 @@ def _wrong(written: Any, held: Any, place: Place) -> Iterator[tuple[LiteralStrin
             yield from _wrong(own, value, (*place, index))
 
 
-def left_out(default: Any) -> Any:
+def omit_default(default: Any) -> Any:
     """Return a field that is not written while it holds its default.
 
     So a key that is added leaves the specifications, and their hashes, of runs without it as they were.

@@ -12,7 +12,7 @@ from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Options, nearest
 from fedcore.base.registry import PACKAGES, Plugin, plugins
-from fedcore.parts import Part, Recipe, cargo, roles
+from fedcore.parts import Part, Recipe, payload, roles
 
 KINDS = {
     "algorithms": "algorithm",
@@ -71,8 +71,8 @@ def algorithm_sections(plugin: Plugin) -> Iterator[str]:
     yield from options_sections(plugin)
     model = ["the model"] if recipe.schedule.federated else []
     yield "\nEach round, for every client of the cohort"
-    yield f"  down: {'; '.join([*model, *cargo(recipe, 'down')]) or 'nothing'}"
-    yield f"  up:   {'; '.join([*model, *cargo(recipe, 'up')]) or 'nothing'}"
+    yield f"  down: {'; '.join([*model, *payload(recipe, 'down')]) or 'nothing'}"
+    yield f"  up:   {'; '.join([*model, *payload(recipe, 'up')]) or 'nothing'}"
     if plugin.released:
         yield "\nvariant: released"
         yield f"  {plugin.released}"

@@ -44,7 +44,7 @@ def main() -> None:
         say(f"error: {error}", error=True)
         sys.exit(2)
     except Exception as error:
-        said = errors.told(error)
+        said = errors.fault_message(error)
         if said is None:
             raise
         say(f"error: {said}", error=True)

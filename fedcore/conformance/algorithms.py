@@ -21,7 +21,7 @@ from fedcore.engines import Upload
 from fedcore.execution.results import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
-from fedcore.parts import Part, Plan, State, cargo
+from fedcore.parts import Part, Plan, State, payload
 from fedcore.parts import Run as Known
 from fedcore.spec import parse
 
@@ -194,7 +194,7 @@ def _distance(found: Result, expected: Result) -> float:
 
 
 @dataclass(frozen=True)
-class Watch(Part):
+class TrafficObserver(Part):
     """Sees what parts say of the traffic, and what clients send besides models."""
 
     counted: dict[str, int] = field(default_factory=lambda: {"down": 0, "up": 0})
@@ -218,7 +218,7 @@ class Watch(Part):
 
 def _counts(spec: dict[str, Any]) -> str:
     made, _, _ = prepare(parse(spec), CPU)
-    watch = Watch()
+    watch = TrafficObserver()
     made = replace(made, recipe=replace(made.recipe, observers=(watch,)))
     state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
     for _ in simulate(made, state):
@@ -226,13 +226,13 @@ def _counts(spec: dict[str, Any]) -> str:
     if watch.wrong:
         return watch.wrong[0]
     for way in ("down", "up"):
-        named = cargo(made.recipe, way)
+        named = payload(made.recipe, way)
         if watch.counted[way] and not named:
             return (
-                f"traffic counts {watch.counted[way]:,} bytes {way} besides models, but cargo names nothing"
+                f"traffic counts {watch.counted[way]:,} bytes {way} besides models, but payload names nothing"
             )
         if named and not watch.counted[way]:
-            return f"cargo says that {', '.join(named)} travels {way}, but traffic counts no bytes for it"
+            return f"payload says that {', '.join(named)} travels {way}, but traffic counts no bytes for it"
     total = sum(row["bytes_up"] for row in state.history)
     return "" if total == state.bytes_up else f"rounds count {total:,} bytes up, the run {state.bytes_up:,}"
 

@@ -83,7 +83,7 @@ def execute(
             say(f"error: {out}: {error}", error=True)
         except Exception as error:
             failed += 1
-            said = errors.told(error)
+            said = errors.fault_message(error)
             say(f"error: {out}: {said or ''}", error=True)
             say(*("" if said else traceback.format_exc()).splitlines(), error=True)
             if errors.device_lost(error):

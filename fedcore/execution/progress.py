@@ -71,7 +71,7 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
         try:
             yield note
         except Exception as error:
-            said = plain(errors.told(error) or f"{type(error).__name__}: {error}")
+            said = plain(errors.fault_message(error) or f"{type(error).__name__}: {error}")
             with suppress(OSError):
                 record(state="failed", error=said, log=_log(), command=repeat())
             raise

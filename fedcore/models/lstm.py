@@ -10,7 +10,7 @@ from pydantic import PositiveInt
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.base.options import left_out
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layer, uniform
 
@@ -28,7 +28,7 @@ class LstmOptions(ModelOptions):
     hidden: PositiveInt = 256
     layers: PositiveInt = 2
     embedding: PositiveInt = 8
-    dense: PositiveInt | None = left_out(None)
+    dense: PositiveInt | None = omit_default(None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt, model_validator
 
 from fedcore.base.errors import SpecError
-from fedcore.base.options import Clients, left_out
+from fedcore.base.options import Clients, omit_default
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
 from fedcore.partitions import PartitionOptions, Rows
@@ -29,7 +29,7 @@ class Options(PartitionOptions):
     """
 
     clients: Clients | None = None
-    users: PositiveInt | None = left_out(None)
+    users: PositiveInt | None = omit_default(None)
     min_rows: PositiveInt = 1
     shuffled: bool = False
 

@@ -99,7 +99,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Cargo:
+class Payload:
     """What a part adds to a round's messages, in words; models travel anyway.
 
     ``down``: from the server to the clients; ``up``: back.
@@ -135,9 +135,9 @@ class Part:
         """Return the bytes that this part adds to the round's traffic."""
         return Traffic()
 
-    def cargo(self) -> Cargo:
+    def payload(self) -> Payload:
         """Say in words what ``traffic`` counts."""
-        return Cargo()
+        return Payload()
 
     def columns(self, state: State) -> dict[str, float]:
         """Return this part's own columns of history.csv."""
@@ -248,6 +248,6 @@ def roles(recipe: Recipe) -> Iterator[tuple[str, Part]]:
     yield "server optimizer", recipe.server
 
 
-def cargo(recipe: Recipe, way: str) -> list[str]:
+def payload(recipe: Recipe, way: str) -> list[str]:
     """Return what is sent one way (``down`` or ``up``) besides models."""
-    return [item for part in recipe.parts() for item in getattr(part.cargo(), way)]
+    return [item for part in recipe.parts() for item in getattr(part.payload(), way)]

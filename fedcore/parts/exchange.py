@@ -12,7 +12,7 @@ from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Upload
 from fedcore.engines.forward import features
 from fedcore.models import start
-from fedcore.parts import Cargo, Exchange, Plan, Run, State, Traffic
+from fedcore.parts import Exchange, Payload, Plan, Run, State, Traffic
 from fedcore.parts.discrepancy import Discrepancy, mmd
 
 SHARED = "delta_of"
@@ -35,10 +35,10 @@ class Deltas(Exchange):
     precision: Literal["fp32", "bf16"] = "fp32"
     label: str = "mean features"
 
-    def cargo(self) -> Cargo:
+    def payload(self) -> Payload:
         """Name the mean feature vectors."""
         down = {"local": f"mean features delta_j of {self._sharing()}", "global": "the others' mean feature"}
-        return Cargo(down=(down[self.when],), up=("mean feature delta_k",))
+        return Payload(down=(down[self.when],), up=("mean feature delta_k",))
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """The vectors of all that share theirs, or their mean, down, and one vector up."""
@@ -127,11 +127,11 @@ class FeatureMeans(Deltas):
         if self.when == "global":
             state.values["next_holders"] = list(plan.cohort)
 
-    def cargo(self) -> Cargo:
+    def payload(self) -> Payload:
         """Mean feature vectors; with ``when="global"`` the new model travels down a second time."""
-        cargo = super().cargo()
+        payload = super().payload()
         again = ("the new model, for the second synchronisation",) if self.when == "global" else ()
-        return Cargo(down=(*cargo.down, *again), up=cargo.up)
+        return Payload(down=(*payload.down, *again), up=payload.up)
 
     def _sharing(self) -> str:
         return super()._sharing() if self.cohort_only else "all N clients"
@@ -242,11 +242,11 @@ class Densities(Exchange):
         size = len(plan.cohort) * run.problem.bytes_per_number
         return Traffic(down=size * down, up=size * rows * width)
 
-    def cargo(self) -> Cargo:
+    def payload(self) -> Payload:
         """Name everything that is sent besides models."""
         if self.density == "mean":
-            return Cargo(down=("mean feature of all clients",), up=("mean feature",))
-        return Cargo(down=("densities of all clients and their weights",), up=("density parameters",))
+            return Payload(down=("mean feature of all clients",), up=("mean feature",))
+        return Payload(down=("densities of all clients and their weights",), up=("density parameters",))
 
     def _distance(self, run: Run, state: State, round: int) -> float:
         total = 0.0

@@ -13,7 +13,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Upload
 from fedcore.engines.sample_gradients import batch_norms, squared_norms
-from fedcore.parts import Cargo, Plan, Run, Selection, State, Traffic
+from fedcore.parts import Payload, Plan, Run, Selection, State, Traffic
 
 FLOOR = 1e-12
 
@@ -168,9 +168,9 @@ class Importance(Assignments):
         """One number up with each model; the models themselves are counted with the jobs."""
         return Traffic(up=len(plan.starts) * self.redistributions * run.problem.bytes_per_number)
 
-    def cargo(self) -> Cargo:
+    def payload(self) -> Payload:
         """Name everything that is sent besides models."""
-        return Cargo(up=("importance score",))
+        return Payload(up=("importance score",))
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the largest score and the share of all scores that it has."""

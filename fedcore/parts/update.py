@@ -9,7 +9,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Direction, Job, Upload
 from fedcore.engines.forward import full_gradient
-from fedcore.parts import Cargo, Plan, Run, State, Traffic, UpdateRule
+from fedcore.parts import Payload, Plan, Run, State, Traffic, UpdateRule
 from fedcore.parts.accumulation import norm
 from fedcore.parts.aggregate import Weights, weighted_sum
 from fedcore.parts.steps import learning_rate, number_of_steps
@@ -67,9 +67,9 @@ class ControlVariates(UpdateRule):
         for upload in uploads:
             state.clients["control"][upload.client] = upload.extras["control"]
 
-    def cargo(self) -> Cargo:
+    def payload(self) -> Payload:
         """The server's control down, the client's up."""
-        return Cargo(down=("control variate c",), up=("change of the control variate c_k",))
+        return Payload(down=("control variate c",), up=("change of the control variate c_k",))
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """c down and the change of c_k up, for each client of the cohort."""
@@ -129,9 +129,9 @@ class Deviations(UpdateRule):
             store[upload.client] = moved + store[upload.client] if upload.client in store else moved
         state.values["next_holders"] = list(plan.cohort)
 
-    def cargo(self) -> Cargo:
+    def payload(self) -> Payload:
         """The new model, down."""
-        return Cargo(down=("the new model, at the end of the round",))
+        return Payload(down=("the new model, at the end of the round",))
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """The new model, to each client of the cohort."""
@@ -177,10 +177,10 @@ class Mimicry(UpdateRule):
         moved = state.server["momentum"] * self.beta
         state.server["momentum"] = moved.add_(state.server["gradient"], alpha=1 - self.beta)
 
-    def cargo(self) -> Cargo:
+    def payload(self) -> Payload:
         """Momentum and mean gradient down, each client's gradient up."""
         down = ("server momentum s",) if self.lite else ("server momentum s", "the cohort's mean gradient c")
-        return Cargo(down=down, up=("full gradient at the server's model",))
+        return Payload(down=down, up=("full gradient at the server's model",))
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """s, and c unless lite, down; a gradient up, for each client of the cohort."""
@@ -203,9 +203,9 @@ class EmbeddedMomentum(UpdateRule):
         steps = number_of_steps(run, job.client)
         return Direction(offset=None if m is None else m * (self.beta_local / steps))
 
-    def cargo(self) -> Cargo:
+    def payload(self) -> Payload:
         """The momentum, down."""
-        return Cargo(down=("server momentum m",))
+        return Payload(down=("server momentum m",))
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """m to each client of the cohort."""
@@ -255,10 +255,10 @@ class BlendedMomentum(UpdateRule):
         """Let the inner rule renew its memory."""
         self.rule.after(run, state, plan, uploads, before)
 
-    def cargo(self) -> Cargo:
-        """The inner rule's cargo, and the momentum down."""
-        inner = self.rule.cargo()
-        return Cargo(down=(*inner.down, "server momentum m"), up=inner.up)
+    def payload(self) -> Payload:
+        """The inner rule's payload, and the momentum down."""
+        inner = self.rule.payload()
+        return Payload(down=(*inner.down, "server momentum m"), up=inner.up)
 
     def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
         """The inner rule's traffic, and m to each client of the cohort."""

@@ -21,7 +21,7 @@ from fedcore.base.options import nearest
 from fedcore.base.registry import plugins
 from fedcore.spec import parse
 from pipeline.catalogue import codehash
-from pipeline.catalogue.params import Scaled, overlay
+from pipeline.catalogue.params import ScaledParams, overlay
 from pipeline.catalogue.specification import place_of, specification
 from pipeline.catalogue.targets import RESULTS, Needs, Paper, PartitionJob, PlannedRun, Query, Sources, Target
 
@@ -37,7 +37,7 @@ class Catalogue:
         SpecError: the parameters are of a paper that is not among ``papers``.
     """
 
-    def __init__(self, params: Scaled, papers: Mapping[str, Paper]) -> None:
+    def __init__(self, params: ScaledParams, papers: Mapping[str, Paper]) -> None:
         self.params = params
         for name in params.papers:
             if name not in papers:

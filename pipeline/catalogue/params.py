@@ -15,7 +15,7 @@ from pipeline.catalogue.schema import CommonParams, PaperParams, Params, ScalePa
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScaledParams:
     """Parameters with one scale's reductions applied.
 
     Attributes:
@@ -47,7 +47,7 @@ def configuration(params: Path) -> dict[str, Any]:
     return config
 
 
-def load(config: Mapping[str, Any]) -> Scaled:
+def load(config: Mapping[str, Any]) -> ScaledParams:
     """Validate the configuration, with the rows of plug-in files, and apply its scale.
 
     Raises:
@@ -67,7 +67,7 @@ def load(config: Mapping[str, Any]) -> Scaled:
         CommonParams, overlay(params.common.model_dump(exclude_unset=True), scale.common), f"{where}.common"
     )
     papers = {name: _reduced(config["papers"][name], scale, where, name) for name in params.papers}
-    return Scaled(
+    return ScaledParams(
         scale=params.scale,
         primary=params.primary_paper,
         mirror=params.data.mirror,

@@ -22,9 +22,9 @@ from pipeline.reports.results import (
     lost,
     made,
     notes_of,
-    one_kind,
     origin_of,
     refuse_changed,
+    require_one_scale,
 )
 
 BAND = "Line and band: mean and ± one sample standard deviation"
@@ -179,7 +179,7 @@ def tidy(
     """
     asked = [(cell, run) for cell, found in cells.items() for run in found]
     runs = [(cell, run) for cell, run in asked if not finished or made(run, root)]
-    one_kind([run for _, run in runs])
+    require_one_scale([run for _, run in runs])
     long = pd.concat([_history(cell, run, figure, root) for cell, run in runs], ignore_index=True)
     grouped = long.groupby(KEYS, sort=False)
     lines = grouped["value"].agg(mean="mean", std="std", n="count").reset_index()

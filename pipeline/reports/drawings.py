@@ -20,9 +20,9 @@ from pipeline.reports.results import (
     has_diverged,
     lost,
     notes_of,
-    one_kind,
     origin_of,
     refuse_changed,
+    require_one_scale,
 )
 
 
@@ -85,7 +85,7 @@ class Drawing(Target):
 
     def build(self, found: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from."""
-        one_kind(found.runs)
+        require_one_scale(found.runs)
         refuse_changed(found.runs, found.root)
         partitions = self.needs == "partitions"
         gone = {} if partitions else lost(found.cells, lambda run: has_diverged(run, found.root))

@@ -133,7 +133,7 @@ def history_of(run: PlannedRun, root: Path) -> pd.DataFrame:
     return history
 
 
-def kept_of(run: PlannedRun, root: Path, name: str) -> Path | None:
+def observer_file(run: PlannedRun, root: Path, name: str) -> Path | None:
     """Return the path of a file that an observer kept of a run; None if the run diverged.
 
     Raises:
@@ -206,7 +206,7 @@ def _read(path: Path) -> Summary | None:
         raise DataError(f"{path}: not valid JSON ({error}); delete the folder and build it again") from None
 
 
-def one_kind(runs: Sequence[PlannedRun]) -> None:
+def require_one_scale(runs: Sequence[PlannedRun]) -> None:
     """Refuse to put runs of several scales or variants side by side.
 
     Raises:
@@ -233,7 +233,7 @@ def published_cells(path: Path, target: str) -> dict[tuple[str, str], Published]
     }
 
 
-def pair_of(run: PlannedRun) -> str:
+def pair_key(run: PlannedRun) -> str:
     """Return what two runs share that can be compared: partition (and fold) and seed."""
     return "/".join(Path(run.partition).parts[-2:])
 

@@ -30,11 +30,11 @@ from pipeline.reports.results import (
     causes,
     final_of,
     notes_of,
-    one_kind,
     origin_of,
-    pair_of,
+    pair_key,
     published_cells,
     refuse_changed,
+    require_one_scale,
     short_hash,
     statistics_of,
     summary_of,
@@ -196,7 +196,7 @@ def tidy(
     Raises:
         DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
     """
-    one_kind([run for runs in cells.values() for run in runs])
+    require_one_scale([run for runs in cells.values() for run in runs])
     known = {} if published is None else published_cells(published, table.beside or target)
     before = {} if earlier is None else earlier_cells(earlier)
     lines = [
@@ -231,7 +231,7 @@ def _line(
     notes = [notes_of(run, root) for run in found]
     asked = list(map(short_hash, runs)) if before.specs else []
     if before.specs and {*before.specs} <= {*asked}:
-        samples = together(before.samples, samples, [pair_of(run) for run in runs])
+        samples = together(before.samples, samples, [pair_key(run) for run in runs])
         specs = [spec for spec in dict.fromkeys(asked) if spec in {*specs, *before.specs}]
         notes = [before.notes, *(note for note in notes if note != before.notes)]
     values = list(samples.values())
@@ -270,7 +270,7 @@ def _samples(numbers: Sequence[tuple[PlannedRun, float]]) -> dict[str, float]:
     """Return runs' numbers by pair, as the table states them; runs with one pair get different keys."""
     samples: dict[str, float] = {}
     for run, value in numbers:
-        pair = pair_of(run)
+        pair = pair_key(run)
         same = sum(key.partition("#")[0] == pair for key in samples)
         samples[f"{pair}#{same}" if same else pair] = value
     return significance.parsed(significance.written(samples))

@@ -13,7 +13,7 @@ from fedcore.base.lazy import jinja2
 from fedcore.execution.machine import commit
 from pipeline.reports import captions, style
 from pipeline.site import fidelity_page, paper_page, partitions, run_page
-from pipeline.site.survey import MEANING, Evidence, Shown, Survey
+from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
 from pipeline.site.words import accuracy, heading, read_object
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -83,7 +83,7 @@ def _overview(found: Survey) -> dict[str, Any]:
     }
 
 
-def _card(shown: Shown) -> dict[str, Any]:
+def _card(shown: TargetStatus) -> dict[str, Any]:
     algorithms = sorted({run.algorithm for run in shown.runs})
     datasets = sorted({run.dataset for run in shown.runs})
     title, published = shown.about.title, shown.about.published

@@ -16,7 +16,7 @@ from pipeline.reports.results import lost
 from pipeline.reports.style import Labels, labels
 from pipeline.reports.tables import Table
 from pipeline.site import charts, tables
-from pipeline.site.survey import MEANING, Evidence, Shown, Survey
+from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
 from pipeline.site.words import accuracy, heading, number
 
 SHORT = 12
@@ -46,7 +46,7 @@ def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dic
     return blocks, data
 
 
-def _block(shown: Shown, found: Survey, root: Path) -> dict[str, Any]:
+def _block(shown: TargetStatus, found: Survey, root: Path) -> dict[str, Any]:
     gone = lost(shown.cells, found.diverged)
     block: dict[str, Any] = {
         "name": shown.name,
@@ -90,14 +90,14 @@ def _block(shown: Shown, found: Survey, root: Path) -> dict[str, Any]:
     return block
 
 
-def _unknown(shown: Shown) -> str:
+def _unknown(shown: TargetStatus) -> str:
     """Return the rows of a report that params.yaml doesn't ask for any more, in print."""
     if shown.frame is None or "row" not in shown.frame or not shown.cells:
         return ""
     return ", ".join(map(style.label, sorted({*shown.frame["row"]} - {row for row, _ in shown.cells})))
 
 
-def _standing(shown: Shown) -> str:
+def _standing(shown: TargetStatus) -> str:
     needed = len(shown.runs)
     told = [MEANING[shown.state] if needed else "built" if shown.files else "not built"]
     told.append(f"{shown.finished} of {needed} {shown.about.needs} finished" if needed else "it needs no run")
@@ -122,7 +122,7 @@ def _about(line: tables.Line) -> str:
     return "; ".join(parts)
 
 
-def _matrix(shown: Shown) -> dict[str, Any]:
+def _matrix(shown: TargetStatus) -> dict[str, Any]:
     """Return a button for each cell of a figure that has runs, as rows and columns."""
     rows, columns = _labels(shown)
     places = {cell: place for place, cell in enumerate(shown.cells)}
@@ -137,11 +137,11 @@ def _matrix(shown: Shown) -> dict[str, Any]:
     return {"columns": [columns[column] for column in used], "matrix": matrix}
 
 
-def _labels(shown: Shown) -> Labels:
+def _labels(shown: TargetStatus) -> Labels:
     return labels(shown.sources())
 
 
-def _cells(shown: Shown, places: Mapping[str, int]) -> list[dict[str, Any]]:
+def _cells(shown: TargetStatus, places: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the runs of each cell, in the cells' order."""
     rows, columns = _labels(shown)
     lines: dict[tuple[str, str], Any] = {}
@@ -163,7 +163,7 @@ def _cells(shown: Shown, places: Mapping[str, int]) -> list[dict[str, Any]]:
     ]
 
 
-def _measured(line: tables.Line, shown: Shown) -> list[list[str]]:
+def _measured(line: tables.Line, shown: TargetStatus) -> list[list[str]]:
     unit = shown.about.unit
     facts = [
         ["mean", number(line["mean"], unit) or "–"],

@@ -65,7 +65,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Shown:
+class TargetStatus:
     """A target as it stands.
 
     Attributes:
@@ -132,7 +132,7 @@ class Survey:
     """
 
     scale: str
-    targets: tuple[Shown, ...]
+    targets: tuple[TargetStatus, ...]
     evidence: Mapping[str, Evidence]
 
     @property
@@ -216,7 +216,7 @@ def _shown(
     files: Mapping[str, Path],
     known: dict[str, Mapping[str, object]],
     root: Path,
-) -> Shown:
+) -> TargetStatus:
     about = home.target(paper, target)
     cells = home.cells(paper, target)
     runs = {run.folder: run for runs in cells.values() for run in runs}
@@ -230,7 +230,7 @@ def _shown(
     state = _state(frame, cells, finished, len(runs))
     provenance = root / "reports" / paper / f"{target}.{PROVENANCE}"
     changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
-    return Shown(paper, target, about, home, frame, files, cells, finished, changed, state)
+    return TargetStatus(paper, target, about, home, frame, files, cells, finished, changed, state)
 
 
 def _facts(run: PlannedRun, root: Path) -> Mapping[str, object]:

@@ -12,7 +12,7 @@ from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.listings import Listing
 from pipeline.reports.tables import Table, arrange
-from pipeline.site.survey import Shown
+from pipeline.site.survey import TargetStatus
 
 FAR = 5
 MARKS = {-2: "▼▼", -1: "▼", 0: "≈", 1: "▲", 2: "▲▲"}
@@ -73,7 +73,7 @@ class View:
         return self.grid.caption
 
 
-def view(shown: Shown, table: Table, frame: pd.DataFrame) -> View:
+def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> View:
     """Lay out a table that was built.
 
     Raises:
@@ -114,7 +114,7 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     return Distance(level if found.difference > 0 else -level, text)
 
 
-def words(shown: Shown, listing: Listing, frame: pd.DataFrame) -> Grid:
+def words(shown: TargetStatus, listing: Listing, frame: pd.DataFrame) -> Grid:
     """Lay out a table of words that was built; a cell that the csv lacks is empty."""
     texts = {(line["row"], line["column"]): str(line["value"]) for line in frame.to_dict("records")}
     return listing.grid(shown.sources(), texts)

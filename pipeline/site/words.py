@@ -9,14 +9,14 @@ from typing import Any
 
 from fedcore.base import files
 from pipeline.fidelity.board import split_reading
-from pipeline.site.survey import Shown
+from pipeline.site.survey import TargetStatus
 
 MOST = 40
 SCORES = ("accuracy", "f1", "auc")
 PREFIXES = "kMGTP"
 
 
-def heading(shown: Shown) -> str:
+def heading(shown: TargetStatus) -> str:
     """Return a target's name in its paper, and which reading it is where that is not the text's."""
     reading = split_reading(shown.name)[1].replace("_", " ")
     return f"{shown.about.published} ({reading})" if reading else shown.about.published

@@ -32,7 +32,7 @@ from pipeline.papers import build_catalogue
 from pipeline.workflow import dvc
 from pipeline.workflow.adopt import Decision, apply, inspect, unrecorded
 from pipeline.workflow.estimate import Cost, duration
-from pipeline.workflow.jobs import RUN_FILES, Order, cost_of
+from pipeline.workflow.jobs import RUN_FILES, JobSpec, cost_of
 
 WHAT_NOW = """fedcore status shows what failed, and why. The same command continues from the checkpoints.
 A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
@@ -285,17 +285,17 @@ class Workflow:
         return [f"{run.folder}/history.csv" for run in runs]
 
     @asked
-    def report(self, wildcards: Any) -> Order:
+    def report(self, wildcards: Any) -> JobSpec:
         """Return the order for a report: a function of its runs and its code, as a hash."""
         paper, target = wildcards.paper, self._target(wildcards)
         path = Path("logs", "reports", paper, f"{target}.params.yaml")
-        return Order.of(self.catalogue.plan(paper, target), path, self.merged, self.real())
+        return JobSpec.of(self.catalogue.plan(paper, target), path, self.merged, self.real())
 
     @asked
-    def site(self, wildcards: Any) -> Order:
+    def site(self, wildcards: Any) -> JobSpec:
         """Return the order for the site."""
         del wildcards
-        return Order.of("site", Path("logs", "reports", "site.params.yaml"), self.merged, self.real())
+        return JobSpec.of("site", Path("logs", "reports", "site.params.yaml"), self.merged, self.real())
 
     @cached_property
     def merged(self) -> str:
@@ -335,7 +335,7 @@ class Workflow:
         ]
 
     @asked
-    def division(self, wildcards: Any) -> Order:
+    def division(self, wildcards: Any) -> JobSpec:
         """Return the specification that a partition is made by."""
         division = self._division(wildcards)
         return self._order(division.spec, division.folder.replace("/partitions/", "/", 1), "partitions")
@@ -362,13 +362,13 @@ class Workflow:
         return [f"data/fetched/{found['name']}-{found['edition']}.done"] if found else []
 
     @asked
-    def order(self, wildcards: Any) -> Order:
+    def order(self, wildcards: Any) -> JobSpec:
         """Return the order for one run."""
         run = self._run(wildcards)
         return self._order([run.order()], run.folder, "train")
 
     @asked
-    def orders(self, wildcards: Any) -> Order:
+    def orders(self, wildcards: Any) -> JobSpec:
         """Return the orders for all seeds of a setting and algorithm."""
         runs = self._group(wildcards)
         return self._order([run.order() for run in runs], runs[0].group, "train")
@@ -400,10 +400,10 @@ class Workflow:
             self._costs[job] = cost_of(runs)
         return self._costs[job]
 
-    def _order(self, told: Any, folder: str, rule: str) -> Order:
+    def _order(self, told: Any, folder: str, rule: str) -> JobSpec:
         text = canonical_json(told)
         path = Path("logs", rule, f"{Path(folder).relative_to(RESULTS)}.order.json")
-        return Order.of(text, path, text, self.real())
+        return JobSpec.of(text, path, text, self.real())
 
     def _needed(self, wildcards: Any) -> list[PlannedRun]:
         return self.catalogue.needed(wildcards.paper, self._target(wildcards))

@@ -14,7 +14,7 @@ from pipeline.workflow.estimate import Cost, estimate
 RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
 
 
-class Order(str):
+class JobSpec(str):
     """What a job is a function of, and a file that tells its command what to do.
 
     The file is written when a job's command names it, which Snakemake asks for only of jobs that it is about
@@ -31,7 +31,7 @@ class Order(str):
     real: bool
 
     @classmethod
-    def of(cls, value: str, path: Path, text: str, real: bool) -> Order:
+    def of(cls, value: str, path: Path, text: str, real: bool) -> JobSpec:
         """Return an order for a job that is a function of ``value``."""
         order = cls(value)
         order.path, order.text, order.real = path, text, real

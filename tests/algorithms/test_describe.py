@@ -103,7 +103,7 @@ def test_messages_in_words_agree_with_bytes(name: str, spec: dict[str, Any]) -> 
     for _ in simulate(run, state):
         pass
     for part, down, up in heard:
-        words = part.cargo()
+        words = part.payload()
         assert bool(words.down) == bool(down), part
         assert bool(words.up) == bool(up), part
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from fedcore.parts.aggregate import WeightedMean
 from fedcore.engines import Batch, BoundTerm
-from fedcore.parts import Cargo, Exchange, Term, Traffic
+from fedcore.parts import Payload, Exchange, Term, Traffic
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 
@@ -64,8 +64,8 @@ class Letter(Exchange):
     def uploaded(self, run, state, job, upload):
         {uploaded}
 
-    def cargo(self):
-        return Cargo({cargo})
+    def payload(self):
+        return Payload({payload})
 
     def traffic(self, run, state, plan):
         return Traffic({traffic})
@@ -77,7 +77,7 @@ def build(options, spec):
 
 PLUGIN = Plugin("mine", Options, build, "mine", "a test")
 '''
-SOUND = {"change": "return mean", "gradient": "0.2", "uploaded": "pass", "cargo": "", "traffic": ""}
+SOUND = {"change": "return mean", "gradient": "0.2", "uploaded": "pass", "payload": "", "traffic": ""}
 RUNS = "it runs and its numbers are finite"
 LEARNS = "loss falls on similar clients"
 SAME = "the same specification gives the same bytes"
@@ -109,15 +109,15 @@ BROKEN: dict[str, tuple[dict[str, str], str, str]] = {
     ),
     "a wrong gradient": ({"gradient": "0.1"}, ANALYTIC, "feature_gradient must be the gradient"),
     "extras that nobody counts": (
-        {"uploaded": "upload.extras['letter'] = upload.model", "cargo": "up=('a letter',)"},
+        {"uploaded": "upload.extras['letter'] = upload.model", "payload": "up=('a letter',)"},
         COUNTED,
         "clients send 'letter' besides the model, but traffic counts no bytes up",
     ),
-    "cargo that nobody counts": ({"cargo": "down=('a letter',)"}, COUNTED, "a letter travels down, but"),
+    "payload that nobody counts": ({"payload": "down=('a letter',)"}, COUNTED, "a letter travels down, but"),
     "bytes that nobody names": (
         {"traffic": "up=8"},
         COUNTED,
-        "bytes up besides models, but cargo names nothing",
+        "bytes up besides models, but payload names nothing",
     ),
     "negative bytes": ({"traffic": "down=-8"}, COUNTED, "expected whole numbers from 0"),
 }

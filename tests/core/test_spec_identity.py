@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fedcore.base.errors import SpecError
-from fedcore.base.options import Options, left_out
+from fedcore.base.options import Options, omit_default
 from fedcore.spec import load, parse
 
 Values = dict[str, Any]
@@ -111,7 +111,7 @@ def test_another_value_is_another_specification(change: tuple[str, Any]) -> None
 def test_what_stands_at_a_default_that_is_left_out_is_not_in_the_resolved_values() -> None:
     class Own(Options):
         kept: int = 1
-        added: dict[str, int] = left_out({})
+        added: dict[str, int] = omit_default({})
 
     assert Own().model_dump() == Own(added={}).model_dump() == {"kept": 1}
     assert Own(added={"a": 1}).model_dump() == {"kept": 1, "added": {"a": 1}}

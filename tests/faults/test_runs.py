@@ -409,7 +409,7 @@ def test_a_device_that_fails_ends_the_batch_in_words(
 
 def test_defects_are_no_faults_of_the_machine() -> None:
     for error in (ValueError("CUDA error"), KeyError("x"), OSError(errno.ENOENT, "gone"), RuntimeError("x")):
-        assert errors.told(error) is None
+        assert errors.fault_message(error) is None
     assert errors.out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
     assert not errors.device_lost(RuntimeError("CUDA error: out of memory"))
 

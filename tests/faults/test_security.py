@@ -24,7 +24,7 @@ from fedcore.data.download.fetch import obtain_file
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.workflow import Workflow
-from pipeline.workflow.jobs import Order
+from pipeline.workflow.jobs import JobSpec
 
 ROOT = Path(__file__).parents[2]
 Record = Callable[[str, int], None]
@@ -286,6 +286,6 @@ def test_declared_addresses_and_names_are_plain(record_property: Record) -> None
 
 def test_an_order_is_data_and_no_command(tmp_path: Path) -> None:
     text = json.dumps([{"out": "$(touch hacked)"}])
-    order = Order.of(text, tmp_path / "order.json", text, real=True)
+    order = JobSpec.of(text, tmp_path / "order.json", text, real=True)
     assert order.file == tmp_path / "order.json"
     assert json.loads(order.path.read_text()) == [{"out": "$(touch hacked)"}]

@@ -208,11 +208,11 @@ def test_what_was_published_is_read_by_target(tmp_path: Path) -> None:
 
 
 def test_runs_of_two_kinds_are_not_put_side_by_side() -> None:
-    results.one_kind([run("a", 0), run("b", 1)])
+    results.require_one_scale([run("a", 0), run("b", 1)])
     with pytest.raises(DataError, match="one table can't mix scales: demo, paper"):
-        results.one_kind([run("a", 0), run("a", 0, "demo")])
+        results.require_one_scale([run("a", 0), run("a", 0, "demo")])
     with pytest.raises(DataError, match="one table can't mix variants: paper, released"):
-        results.one_kind([run("a", 0), run("a", 0, variant="released")])
+        results.require_one_scale([run("a", 0), run("a", 0, variant="released")])
 
 
 def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
@@ -233,11 +233,11 @@ def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
     assert statistics["c_score"] == 1.5
     assert results.statistics_of(absent, tmp_path) is None
     assert results.history_of(done, tmp_path)["test_accuracy"].tolist() == [0.5]
-    assert results.kept_of(done, tmp_path, "history.csv") == folder / "history.csv"
-    assert results.kept_of(lost, tmp_path, "path.npz") is None
+    assert results.observer_file(done, tmp_path, "history.csv") == folder / "history.csv"
+    assert results.observer_file(lost, tmp_path, "path.npz") is None
     for name, one in (("path.npz", done), ("history.csv", absent)):
         with pytest.raises(DataError, match=f"{name}: missing, but a report needs it"):
-            results.kept_of(one, tmp_path, name)
+            results.observer_file(one, tmp_path, name)
     with pytest.raises(DataError, match=r"history\.csv: missing, but a report needs it"):
         results.history_of(absent, tmp_path)
     write_json(folder / "timing.json", sealed({"seconds": 3}))
@@ -245,7 +245,7 @@ def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
     assert results.timing_of(absent, tmp_path) is None
     cells = {("a", "x"): [done, lost, absent], ("b", "x"): [done]}
     assert results.lost(cells, lambda one: one.seed == 1) == {("a", "x"): (1, 3)}
-    assert results.pair_of(done) == "p-0/seed0"
+    assert results.pair_key(done) == "p-0/seed0"
 
 
 def test_a_run_without_a_history_is_no_report(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pipeline.papers.fedavgr.search import SEARCHES
 from pipeline.papers.fedavgr.tables import DATASETS, TABLES
 from pipeline.reports import figures, ranks, spread, style
 from pipeline.reports.drawings import Drawing, Found, Picture
-from pipeline.reports.results import kept_of
+from pipeline.reports.results import observer_file
 
 METHOD = "fedavgr"
 SHOWN = (0.0, 0.3, 0.6, 1.0)
@@ -75,7 +75,7 @@ def features_of(run: PlannedRun, root: Path) -> dict[int, tuple[NDArray[np.float
     Raises:
         DataError: the run has no features.
     """
-    path = kept_of(run, root, "mixture.npz")
+    path = observer_file(run, root, "mixture.npz")
     if path is None:
         return {}
     with np.load(path, allow_pickle=False) as stored:

@@ -14,7 +14,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
 from pipeline.reports import figures
 from pipeline.reports.drawings import Drawing, Found, Picture
-from pipeline.reports.results import kept_of
+from pipeline.reports.results import observer_file
 from pipeline.reports.spread import line
 from pipeline.reports.style import Look
 
@@ -48,7 +48,7 @@ def points_of(run: PlannedRun, root: Path) -> Points | None:
     Raises:
         DataError: the run has no features.
     """
-    path = kept_of(run, root, "features.npz")
+    path = observer_file(run, root, "features.npz")
     if path is None:
         return None
     with np.load(path, allow_pickle=False) as stored:

@@ -33,7 +33,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Drawing, Found, Picture
-from pipeline.reports.results import kept_of
+from pipeline.reports.results import observer_file
 from pipeline.reports.spread import line
 from pipeline.reports.style import Look
 
@@ -155,7 +155,7 @@ def path_of(run: PlannedRun, root: Path) -> tuple[NDArray[np.int64], NDArray[np.
     Raises:
         DataError: the run has no path.
     """
-    path = kept_of(run, root, "path.npz")
+    path = observer_file(run, root, "path.npz")
     if path is None:
         return None
     with np.load(path, allow_pickle=False) as stored:
