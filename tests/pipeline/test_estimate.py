@@ -19,7 +19,18 @@ from fedcore.base.files import canonical_json
 from fedcore.base.registry import plugins
 from fedcore.spec import parse
 from pipeline.papers import build_catalogue, catalogue_of
-from pipeline.workflow.estimate import BASE_MB, LONGEST_MINUTES, Cost, duration, estimate, network_of, size_of
+from pipeline.workflow.estimate import (
+    BASE_MB,
+    LONGEST_MINUTES,
+    SECONDS,
+    UNKNOWN,
+    Cost,
+    Network,
+    duration,
+    estimate,
+    network_of,
+    size_of,
+)
 
 PARAMS = yaml.safe_load((HOME / "params.yaml").read_text())
 BASE: dict[str, Any] = {
@@ -53,6 +64,108 @@ def guess(**sections: Any) -> Cost:
 )
 def test_more_work_takes_longer(section: str, key: str, less: Any, more: Any) -> None:
     assert guess(**{section: {key: less}}).seconds < guess(**{section: {key: more}}).seconds
+
+
+# 70,000 rows of MNIST, of which 56,000 are for training: 2,800 for each of 20 clients, 28 batches of 100.
+# Five clients a round for 10 rounds are 50 jobs of 56 steps. Two tests on 14,000 rows; one on 56,000.
+SMALL: dict[str, Any] = {
+    "data": {"name": "mnist", "edition": "full"},
+    "partition": {"name": "iid", "clients": 20},
+    "model": {"name": "logistic"},
+    "algorithm": {"name": "fedavg"},
+    "training": {"rounds": 10, "local_epochs": 2, "batch_size": 100, "lr": 0.1},
+    "participation": {"fraction": 0.25},
+    "evaluation": {"every": 5, "train_every": 10},
+}
+WEIGHTS, PARAMETERS = 7840, 7850
+WORK = {
+    "step": 2800,
+    "dense": 6 * 100 * 2800 * WEIGHTS,
+    "sent": 50 * PARAMETERS,
+    "measured": 2 * (2 * 14_000 + 56_000) * WEIGHTS,
+    "measurement": 3,
+    "round": 10,
+}
+
+
+def steps(number: float, batch: int = 100) -> dict[str, float]:
+    """Return the work of so many gradient steps."""
+    return {"step": number, "dense": 6 * batch * number * WEIGHTS}
+
+
+@pytest.mark.parametrize(
+    ("changed", "work"),
+    [
+        ({}, {}),
+        ({"training": {"local_epochs": None, "local_steps": 7}}, steps(350)),
+        ({"training": {"local_epochs": None, "local_steps": [1, 2] * 10}}, steps(75)),
+        ({"training": {"batch_size": "full"}}, steps(100, 2800)),
+        ({"training": {"batch_size": 5000}}, steps(100, 2800)),
+        ({"participation": {"fraction": 0.01}}, steps(560) | {"sent": 10 * PARAMETERS}),
+        ({"algorithm": {"name": "moon"}}, steps(3 * 2800)),
+        ({"algorithm": {"name": "fedasync"}}, steps(560) | {"sent": 10 * PARAMETERS}),
+        ({"algorithm": {"name": "centralised"}}, steps(11_200) | {"sent": 10 * PARAMETERS}),
+        (
+            {"algorithm": {"name": "radfed", "redistributions": 3}},
+            steps(8400) | {"sent": 150 * PARAMETERS, "round": 30},
+        ),
+        ({"algorithm": {"name": "fedavgr"}}, {"density": 2800}),
+        ({"algorithm": {"name": "fedavgr", "beta": 0}}, {"density": 2800}),
+        ({"algorithm": {"name": "fedavgr", "beta": 0, "gamma": 0}}, {}),
+        ({"algorithm": {"name": "fedomw", "steps_p": 7}}, {"server": 70}),
+        ({"algorithm": {"name": "fedomw", "steps_p": 0}}, {}),
+        ({"algorithm": {"name": "fedomw", "epochs_p": 2, "batch_p": 10}}, {"server": 10 * 2 * 1400}),
+        ({"algorithm": {"name": "fedomw", "epochs_p": 2}}, {"server": 10 * 2 * 875}),
+        ({"evaluation": {"divergence": True}}, steps(5600) | {"sent": 100 * PARAMETERS}),
+        ({"evaluation": {"train_every": None}}, {"measured": 4 * 70_000 * WEIGHTS, "measurement": 4}),
+        ({"evaluation": {"train_every": 0}}, {"measured": 4 * 14_000 * WEIGHTS, "measurement": 2}),
+        (
+            {"evaluation": {"observe": {"features": {}, "path": {"every": 1}}}},
+            {"measured": 2 * (84_000 + 12 * 70_000) * WEIGHTS, "measurement": 15},
+        ),
+    ],
+)  # fmt: skip
+def test_the_work_of_a_run_is_counted(changed: dict[str, Any], work: dict[str, float]) -> None:
+    spec = parse({**SMALL, **{name: {**SMALL[name], **own} for name, own in changed.items()}}).resolved()
+    expected = sum(SECONDS[name] * amount for name, amount in (WORK | work).items())
+    assert estimate(spec).seconds == pytest.approx(expected, rel=1e-12)
+
+
+def test_convolutions_count_apart_from_other_weights() -> None:
+    spec = parse({**SMALL, "model": {"name": "cnn"}}).resolved()
+    dense, shared = 3136 * 512 + 512 * 10, 28**2 * 32 * 25 + 14**2 * 64 * 32 * 25
+    work = WORK | {
+        "dense": 6 * 100 * 2800 * dense,
+        "shared": 6 * 100 * 2800 * shared,
+        "sent": 50 * 1_663_370,
+        "measured": 2 * 84_000 * (dense + shared),
+    }
+    cost = estimate(spec)
+    assert cost.seconds == pytest.approx(sum(SECONDS[name] * amount for name, amount in work.items()))
+    assert cost.step_operations == 6 * 100 * (dense + shared)
+
+
+@pytest.mark.parametrize(
+    ("changed", "bytes_each", "models"),
+    [
+        ({}, 4, 20),
+        ({"dtype": "float64"}, 8, 20),
+        ({"algorithm": {"name": "scaffold"}}, 4, 50),
+        ({"algorithm": {"name": "fedasync"}}, 4, 12),
+    ],
+)
+def test_memory_holds_the_rows_and_two_models_a_client(
+    changed: dict[str, Any], bytes_each: int, models: int
+) -> None:
+    numbers = 3 * 70_000 * 784 + models * PARAMETERS
+    expected = BASE_MB + 1.2 * bytes_each * numbers / 2**20
+    assert expected <= estimate(parse({**SMALL, **changed}).resolved()).memory_mb < expected + 1
+
+
+def test_steps_are_small_below_a_thousand_million_operations() -> None:
+    assert estimate(parse(SMALL).resolved()).step_operations == 6 * 100 * WEIGHTS
+    assert Cost(1.0, 1, 0.999e9).small
+    assert not Cost(1.0, 1, 1e9).small
 
 
 def test_a_round_costs_the_same_as_another() -> None:
@@ -93,6 +206,29 @@ def test_a_batch_takes_the_sum_of_the_times_and_the_largest_memory() -> None:
 def test_parameters_are_those_of_the_models(data: str, model: dict[str, Any], parameters: int) -> None:
     size = size_of(canonical_json({"name": data, "edition": "full"}))
     assert network_of(canonical_json(model), size).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "network"),
+    [
+        ("mnist", {"name": "mlp"}, Network(199_210, 784 * 200 + 200 * 200 + 200 * 10, 0.0, 784)),
+        ("mnist", {"name": "rff_linear", "features": 900}, Network(9000, 9000, 0.0, 900)),
+        ("usps", {"name": "rff_linear", "features": 200}, Network(2000, 2000, 0.0, 256)),
+        ("cifar10", {"name": "cnn"}, Network(2_156_490, 4096 * 512 + 5120, 2400 * 1024 + 51_200 * 256, 3072)),
+        ("cifar10", {"name": "mobilenetv2_head", "resize": 96}, Network(898_890, 12_800, 879_040 * 9, 3072)),
+        ("shakespeare", {"name": "lstm"}, Network(822_570, 256 * 90, 80 * 1024 * (264 + 512), 80)),
+        ("sent140", {"name": "lstm"}, Network(842_242, 256 * 2, 25 * 1024 * (306 + 512), 25)),
+        ("shakespeare", {"name": "cnn"}, Network(10**6, 1e6, 0.0, 80)),
+    ],
+)  # fmt: skip
+def test_what_counts_of_a_model(data: str, model: dict[str, Any], network: Network) -> None:
+    """Worked out by hand: a convolution counts at each pixel, and a recurrent weight at each token."""
+    size = size_of(canonical_json({"name": data, "edition": "full"}))
+    assert network_of(canonical_json(model), size) == network
+
+
+def test_data_with_a_wrong_key_count_as_unknown() -> None:
+    assert size_of(canonical_json({"name": "mnist", "edtion": "full"})) == UNKNOWN
 
 
 @pytest.mark.parametrize("name", sorted({*plugins("data")} - {"npz"}))
@@ -158,8 +294,8 @@ def test_guesses_are_near_the_seconds_of_the_kept_runs() -> None:
 
 
 def test_times_are_said_in_a_unit_that_suits_them() -> None:
-    said = [duration(seconds) for seconds in (0.2, 59.0, 600.0, 53_640.0)]
-    assert said == ["1 s", "59 s", "10 minutes", "14.9 hours"]
+    said = [duration(seconds) for seconds in (0.2, 59.0, 60.0, 600.0, 5399.0, 5400.0, 53_640.0)]
+    assert said == ["1 s", "59 s", "1 minutes", "10 minutes", "90 minutes", "1.5 hours", "14.9 hours"]
 
 
 @pytest.mark.parametrize("scale", list(PARAMS["scales"]))
