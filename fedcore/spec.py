@@ -6,19 +6,32 @@ no devices, no cores. Two specifications that mean the same have the same hash.
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    InstanceOf,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PlainSerializer,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
-from fedcore.base.files import canonical_json, sha256_text
+from fedcore.base.files import digest
 from fedcore.base.options import Options, omit_default, shown, validate
-from fedcore.base.registry import Plugin, find
+from fedcore.base.registry import Choice, chosen, find
 
-SECTIONS = {"data": "data", "partition": "partition", "model": "model", "algorithm": "algorithm"}
 REPLAYED = ("assignments", "events")
+Precision = Literal["fp32", "bf16"]
 
 
 class LrSchedule(Options):
@@ -33,23 +46,32 @@ class LrSchedule(Options):
     offset: PositiveFloat = 1.0
 
 
-class Training(Options):
+class Training(Options, use_attribute_docstrings=True):
     """Local training of a client in one round.
 
-    Exactly one of ``local_epochs`` (passes over the client's data) and ``local_steps`` (gradient steps;
-    one number, or one per client) counts; one epoch is the default.
+    Exactly one of ``local_epochs`` and ``local_steps`` counts; one epoch is the default.
     """
 
     rounds: PositiveInt
+    """Communication rounds."""
     local_epochs: PositiveInt | None = None
+    """Passes over a client's data in a round, in place of `local_steps`."""
     local_steps: PositiveInt | tuple[PositiveInt, ...] | None = None
-    batch_size: Annotated[int, Field(ge=1)] | Literal["full"]
+    """Gradient steps of a client in a round (E); one number, or one per client."""
+    batch_size: PositiveInt | Literal["full"]
+    """Rows per gradient step, or `full`."""
     lr: PositiveFloat
+    """Local learning rate."""
     optimizer: Literal["sgd", "momentum", "rmsprop"] = "sgd"
+    """Local optimizer; plain SGD unless set."""
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Local momentum."""
     weight_decay: NonNegativeFloat = 0.0
+    """Local L2 weight decay."""
     lr_schedule: LrSchedule = LrSchedule(name="constant")
+    """How the local rate changes over rounds."""
     drop_last: bool = False
+    """Leave out a client's last incomplete batch."""
 
     @model_validator(mode="before")
     @classmethod
@@ -80,9 +102,9 @@ class Participation(Options):
     """
 
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    cohorts: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] | None = None
-    assignments: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] | None = None
-    events: tuple[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]], ...] | None = None
+    cohorts: tuple[tuple[NonNegativeInt, ...], ...] | None = None
+    assignments: tuple[tuple[NonNegativeInt, ...], ...] | None = None
+    events: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] | None = None
 
     @model_validator(mode="after")
     def _not_empty(self) -> Participation:
@@ -93,58 +115,85 @@ class Participation(Options):
         return self
 
 
-class Evaluation(Options):
-    """When the global model is measured: at regular rounds, and always after the last.
+def _observers(given: Any) -> dict[str, Choice]:
+    """Return the observers that are named with their options; no value at all stands for no options."""
+    if not isinstance(given, dict):
+        raise SpecError(
+            f"evaluation.observe: expected observers' names with their options, got {shown(given)}"
+        )
+    return {name: _observer(name, {} if own is None else own) for name, own in given.items()}
 
-    ``train_every`` is the same for the loss on all training data, which costs most; 0 leaves it out.
-    ``clients`` adds the test accuracy of each client's share to ``clients.csv`` at the end. ``divergence``
-    adds how far models drift apart, and from centralised training, to ``divergence.csv`` (training twice).
-    ``metrics`` adds columns ``test_f1`` and ``test_auc``; ``validation`` measures validation rows too,
-    in columns ``validation_loss``, ``validation_accuracy`` and so on. ``observe`` names observers with their
-    options, which keep more of a run in files of their own; `fedcore list observers` shows them.
-    ``precision: bf16`` computes features in bfloat16 when the model is measured; the output layer, losses and
-    means stay in the model's own type.
-    """
+
+def _observer(name: object, given: Any) -> Choice:
+    plugin = find("observer", name, "evaluation.observe")
+    return Choice(plugin, validate(plugin.options, given, f"evaluation.observe.{name}"))
+
+
+def _written(observers: dict[str, Choice]) -> dict[str, Any]:
+    return {name: own.values() for name, own in observers.items()}
+
+
+Observers = Annotated[
+    dict[str, InstanceOf[Choice]],
+    BeforeValidator(_observers),
+    PlainSerializer(_written),
+    WithJsonSchema({"type": "object"}),
+]
+
+
+class Evaluation(Options, use_attribute_docstrings=True):
+    """When and how the global model is measured: at regular rounds, and always after the last."""
 
     every: PositiveInt = 1
-    train_every: Annotated[int, Field(ge=0)] | None = None
+    """Rounds between two measurements on the test data."""
+    train_every: NonNegativeInt | None = None
+    """Rounds between two measurements of the loss on all training data, which costs most; 0: never."""
     clients: bool = False
+    """Also write each client's test accuracy at the end, to `clients.csv`."""
     divergence: bool = False
+    """Also write how far models drift apart, and from centralised training, to `divergence.csv`."""
     metrics: tuple[Literal["f1", "auc"], ...] = ()
+    """Further columns: `test_f1` and `test_auc`."""
     validation: bool = False
-    precision: Literal["fp32", "bf16"] = omit_default("fp32")
-    observe: dict[str, dict[str, Any]] = omit_default({})
+    """Measure validation rows too, in columns `validation_loss`, `validation_accuracy` and so on."""
+    precision: Precision = omit_default("fp32")
+    """Arithmetic of features when the model is measured; output layer, losses and means keep `dtype`."""
+    observe: Observers = omit_default({})
+    """Observers with their options, which keep more of a run in files; see `fedcore list observers`."""
+
+
+def _section(given: Any, info: ValidationInfo) -> Choice:
+    return chosen(str(info.field_name), given)
+
+
+Section = Annotated[
+    InstanceOf[Choice],
+    BeforeValidator(_section),
+    PlainSerializer(Choice.resolved),
+    WithJsonSchema({"type": "object"}),
+]
 
 
 class Spec(Options):
-    """One run. ``data``, ``partition``, ``model`` and ``algorithm`` hold the plug-in's validated options."""
+    """One run. ``data``, ``partition``, ``model`` and ``algorithm`` hold a plug-in's name and its options."""
 
-    data: dict[str, Any]
-    partition: dict[str, Any]
-    model: dict[str, Any]
-    algorithm: dict[str, Any]
+    data: Section
+    partition: Section
+    model: Section
+    algorithm: Section
     training: Training
     participation: Participation = Participation()
     evaluation: Evaluation = Evaluation()
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: NonNegativeInt = 0
     dtype: Literal["float32", "float64"] = "float32"
     engine: Literal["auto", "autograd", "analytic", "stacked"] = "auto"
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     variant: Literal["paper", "released"] = "paper"
 
-    def plugin(self, section: str) -> tuple[Plugin, Any]:
-        """Return the plug-in of a section and its options object."""
-        values = dict(getattr(self, section))
-        found = find(SECTIONS[section], values.pop("name", None), f"{section}.name")
-        return found, validate(found.options, values, section)
-
-    def observers(self) -> list[tuple[Plugin, Any]]:
-        """Return the observers' plug-ins with their options objects, by name."""
-        where = "evaluation.observe"
-        found = (
-            (find("observer", name, where), own) for name, own in sorted(self.evaluation.observe.items())
-        )
-        return [(plugin, validate(plugin.options, own, f"{where}.{plugin.name}")) for plugin, own in found]
+    @cached_property
+    def recipe(self) -> Any:
+        """The algorithm's ``fedcore.parts.Recipe`` for this run."""
+        return self.algorithm.build(self)
 
     def resolved(self) -> dict[str, Any]:
         """Return plain values with every default filled in."""
@@ -152,28 +201,19 @@ class Spec(Options):
 
     def sha256(self) -> str:
         """Return the hash of the resolved specification."""
-        return sha256_text(canonical_json(self.resolved()))
+        return digest(self.resolved())
 
 
 def parse(values: Any) -> Spec:
-    """Validate a specification given as plain values (what YAML or JSON loads).
+    """Validate a specification given as plain values (what YAML or JSON loads), and build its recipe.
 
     Raises:
         SpecError: one line naming the key, what was found and what was expected.
     """
     if not isinstance(values, dict):
         raise SpecError(f"specification: expected keys and values, got {type(values).__name__}")
-    values = {"partition": {"name": "given"}} | _replayed(values)
-    if not SECTIONS.keys() <= values.keys():
-        validate(Spec, values, "")  # says which is missing, or unknown
-    for section, kind in SECTIONS.items():
-        values[section] = _resolve(section, kind, values[section])
-    if isinstance(values.get("evaluation"), dict) and "observe" in values["evaluation"]:
-        observe = _observed(values["evaluation"]["observe"])
-        values["evaluation"] = {**values["evaluation"], "observe": observe}
-    spec = validate(Spec, values, "")
-    algorithm, options = spec.plugin("algorithm")
-    algorithm.build(options, spec)
+    spec = validate(Spec, {"partition": {"name": "given"}} | _replayed(values), "")
+    spec.recipe  # noqa: B018 - an algorithm refuses what it can't do
     return spec
 
 
@@ -192,37 +232,12 @@ def load(path: Path) -> Spec:
 
 def _replayed(values: dict[str, Any]) -> dict[str, Any]:
     """Move a replayed trace written beside the algorithm's keys to ``participation``."""
-    values = dict(values)
     algorithm = values.get("algorithm")
-    if isinstance(algorithm, dict) and any(key in algorithm for key in REPLAYED):
-        algorithm = dict(algorithm)
-        participation = dict(values.get("participation") or {})
-        for key in REPLAYED:
-            if key in algorithm:
-                participation[key] = algorithm.pop(key)
-        values |= {"algorithm": algorithm, "participation": participation}
-    return values
-
-
-def _resolve(section: str, kind: str, given: Any) -> dict[str, Any]:
-    """Fill a plug-in section's defaults in and check its keys."""
-    if not isinstance(given, dict) or "name" not in given:
-        raise SpecError(f"{section}: expected keys and values with a 'name', got {shown(given)}")
-    options = dict(given)
-    plugin = find(kind, options.pop("name"), f"{section}.name")
-    checked = validate(plugin.options, options, section)
-    return {"name": plugin.name, **checked.model_dump(mode="json", by_alias=True)}
-
-
-def _observed(given: Any) -> dict[str, Any]:
-    """Fill the observers' defaults in and check their keys; no value at all stands for no options."""
-    if not isinstance(given, dict):
-        raise SpecError(
-            f"evaluation.observe: expected observers' names with their options, got {shown(given)}"
-        )
-    found = {}
-    for name, own in given.items():
-        plugin = find("observer", name, "evaluation.observe")
-        checked = validate(plugin.options, {} if own is None else own, f"evaluation.observe.{name}")
-        found[plugin.name] = checked.model_dump(mode="json", by_alias=True)
-    return found
+    if not isinstance(algorithm, dict) or algorithm.keys().isdisjoint(REPLAYED):
+        return values
+    traces = {key: own for key, own in algorithm.items() if key in REPLAYED}
+    kept = {key: own for key, own in algorithm.items() if key not in REPLAYED}
+    participation = values.get("participation") or {}
+    if isinstance(participation, dict):
+        participation = participation | traces
+    return values | {"algorithm": kept, "participation": participation}

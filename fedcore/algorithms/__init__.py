@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedcore.base.errors import SpecError
-from fedcore.base.options import Options, validate
-from fedcore.base.registry import plugins
+from fedcore.base.options import Options
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import WeightedMean
 from fedcore.parts.schedule import Synchronous
 from fedcore.parts.select import Uniform
 from fedcore.parts.server import ServerSgd
-from fedcore.spec import Spec
+from fedcore.spec import parse
 
 ROUNDS = (100, 1)
 
@@ -39,20 +38,18 @@ def example(name: str, given: Mapping[str, Any] | None = None, variant: str = "p
     Raises:
         SpecError: the algorithm has no such keys, or can't be built with them.
     """
-    plugin = plugins("algorithm")[name]
-    options = validate(plugin.options, dict(given or {}), "algorithm")
     refused: SpecError | None = None
     for rounds in ROUNDS:
-        given_spec = {
-            "data": {"name": "npz"},
+        spec = {
+            "data": {"name": "npz", "path": "."},
             "partition": {"name": "given", "validation": 0.2},
             "model": {"name": "rff_linear", "learnable": True},
-            "algorithm": {"name": name, **options.model_dump(mode="json", by_alias=True)},
+            "algorithm": {**(given or {}), "name": name},
             "training": {"rounds": rounds, "batch_size": 32, "lr": 0.1},
             "variant": variant,
         }
         try:
-            recipe: Recipe = plugin.build(options, validate(Spec, given_spec, ""))
+            recipe: Recipe = parse(spec).recipe
         except SpecError as error:
             refused = error
         else:

@@ -43,7 +43,7 @@ def require_one_round(spec: Spec) -> None:
     """
     if spec.training.rounds != 1:
         raise SpecError(
-            f"training.rounds: got {spec.training.rounds}, but '{spec.algorithm['name']}' averages once; "
+            f"training.rounds: got {spec.training.rounds}, but '{spec.algorithm.name}' averages once; "
             "expected 1 (its local training is as long as local_epochs or local_steps say)"
         )
 

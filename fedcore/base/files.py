@@ -163,6 +163,11 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def digest(value: Any) -> str:
+    """Return the SHA-256 of a value's canonical JSON, in hex."""
+    return sha256_text(canonical_json(value))
+
+
 def sha256_text(text: str) -> str:
     """Return the SHA-256 of a text, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -21,8 +21,9 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Literal
 
 from fedcore.base.errors import SpecError
-from fedcore.base.options import Options, nearest, shown
+from fedcore.base.options import Options, nearest, shown, validate
 
+VARIABLE = "FEDCORE_PLUGINS"
 PACKAGES: Mapping[str, str] = MappingProxyType(
     {
         "algorithm": "fedcore.algorithms",
@@ -41,8 +42,6 @@ FOLDERS: Mapping[str, str] = MappingProxyType(
         "observer": "observers",
     }
 )
-
-
 Line = Literal["-", "--", "-.", ":", ""]
 
 
@@ -78,11 +77,37 @@ class Plugin:
     line: Line = "-"
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A plug-in that a specification asks for, with its validated options."""
+
+    plugin: Plugin
+    options: Any
+
+    @property
+    def name(self) -> str:
+        """The plug-in's name."""
+        return self.plugin.name
+
+    def build(self, *given: Any) -> Any:
+        """Build it; what it is given depends on the kind."""
+        return self.plugin.build(self.options, *given)
+
+    def values(self) -> dict[str, Any]:
+        """Return the options as plain values, with every default filled in."""
+        plain: dict[str, Any] = self.options.model_dump(mode="json", by_alias=True)
+        return plain
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the section of a specification that asks for it."""
+        return {"name": self.name, **self.values()}
+
+
 @cache
 def plugins(kind: str) -> Mapping[str, Plugin]:
     """Return all plug-ins of a kind, such as ``algorithm`` (see ``PACKAGES``), by name."""
     found: dict[str, Plugin] = {}
-    for module in (*_packaged(PACKAGES[kind]), *_contributed(FOLDERS[kind])):
+    for module in (*_packaged(PACKAGES[kind]), *_contributed(kind)):
         declared = (*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)]))
         for plugin in declared:
             if plugin.name in found:
@@ -104,17 +129,35 @@ def find(kind: str, name: object, where: str | None = None) -> Plugin:
     return known[name]
 
 
+def chosen(kind: str, section: Any) -> Choice:
+    """Return what a section of a specification asks for: its ``name``, and options as its other keys.
+
+    Raises:
+        SpecError: one line naming the key: no name, no such plug-in, or wrong options.
+    """
+    if not isinstance(section, Mapping) or "name" not in section:
+        raise SpecError(f"{kind}: expected keys and values with a 'name', got {shown(section)}")
+    plugin = find(kind, section["name"])
+    options = {key: value for key, value in section.items() if key != "name"}
+    return Choice(plugin, validate(plugin.options, options, kind))
+
+
 def _packaged(name: str) -> Iterator[ModuleType]:
     package = importlib.import_module(name)
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
         yield importlib.import_module(f"{name}.{info.name}")
 
 
-def _contributed(folder: str) -> Iterator[ModuleType]:
+def folders(kind: str) -> list[Path]:
+    """Return the user's folders of plug-ins of a kind, which ``FEDCORE_PLUGINS`` names."""
+    roots = os.environ.get(VARIABLE, "").split(os.pathsep)
+    return [Path(root, FOLDERS[kind]) for root in roots if root]
+
+
+def _contributed(kind: str) -> Iterator[ModuleType]:
     """Import the user's own plug-in files as ``fedcore_plugins.<folder>.<file>``."""
-    for root in filter(None, os.environ.get("FEDCORE_PLUGINS", "").split(os.pathsep)):
-        for path in sorted((Path(root) / folder).glob("*.py")):
-            yield imported(f"fedcore_plugins.{folder}.{path.stem}", path)
+    for path in (path for folder in folders(kind) for path in sorted(folder.glob("*.py"))):
+        yield imported(f"fedcore_plugins.{FOLDERS[kind]}.{path.stem}", path)
 
 
 def imported(name: str, path: Path) -> ModuleType:

@@ -31,11 +31,10 @@ def partition(
     Example: fedcore partition examples/fedavg.yaml --out out/partition
     """
     checked = load(spec)
-    plugin, options = checked.plugin("partition")
-    loader, data_options = checked.plugin("data")
-    dataset = loader.build(data_options, Source(root, mirror))
-    made = partitioning.make(plugin, options, dataset, checked.seed)
-    origin = partitioning.identity(checked.partition, checked.data, checked.seed, dataset.sha256())
+    data, own = checked.data, checked.partition
+    dataset = data.build(Source(root, mirror))
+    made = partitioning.make(own.plugin, own.options, dataset, checked.seed)
+    origin = partitioning.identity(own.resolved(), data.resolved(), checked.seed, dataset.sha256())
     described = statistics(made, dataset.train.y, dataset.classes)
     partitioning.save(made, out / "partition.npz", origin)
     digest = {"partition.npz_sha256": sha256_file(out / "partition.npz")} | ({"code": code} if code else {})

@@ -31,7 +31,7 @@ BACKWARD: dict[type, Callable[[Any, Any, Any, Any, dense.Scratch], Gradient]] = 
 def unsupported(spec: Spec, problem: Problem) -> str | None:
     """Return why no gradient of a run is derived by hand, or None if it is."""
     if type(problem.model) not in BACKWARD:
-        return f"the model '{spec.model['name']}'"
+        return f"the model '{spec.model.name}'"
     return f"precision {spec.precision}" if spec.precision != "fp32" else None
 
 

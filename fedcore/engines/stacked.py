@@ -40,7 +40,7 @@ def unsupported(spec: Spec, problem: Problem) -> str | None:
             p = problem.model.trainable.views(stack)
             _forward(problem, p, test.x[:1].expand(2, 1, *test.x.shape[1:]), test.y[:1].expand(2, 1))
     except RuntimeError:
-        return f"the model '{spec.model['name']}'"
+        return f"the model '{spec.model.name}'"
     return None
 
 

@@ -17,10 +17,10 @@ from typing import Any
 from fedcore import models
 from fedcore.base import core_yaml
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError
-from fedcore.base.files import canonical_json, read_object, sha256_text, stamps
+from fedcore.base.files import canonical_json, digest, read_object, stamps
 from fedcore.base.lazy import torch
-from fedcore.base.options import differences, shown, validate
-from fedcore.base.registry import find
+from fedcore.base.options import differences, shown
+from fedcore.base.registry import chosen
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Source
 from fedcore.data.standardise import standardise_by_client
@@ -135,30 +135,26 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     """
     device = usable_device(settings.device)
     streams = Streams(spec.seed)
-    dataset, data_hash = load_data(canonical_json(spec.data), settings.source)
+    dataset, data_hash = load_data(canonical_json(spec.data.resolved()), settings.source)
     partition = _partition(spec, settings, dataset, data_hash)
     _refuse_pooled(spec, partition)
     dataset = _standardised(dataset, partition)
-    model_plugin, model_options = spec.plugin("model")
-    scaling = str(spec.data.get("scaling", ""))
-    shape = replace(problems.shape_of(dataset), source=settings.source, scaling=scaling)
-    model = model_plugin.build(model_options, shape)
-    start, buffers = models.start(model, model_options.init, streams.get("model"), _dtype(spec))
+    scaling = getattr(spec.data.options, "scaling", "")
+    model = spec.model.build(replace(problems.shape_of(dataset), source=settings.source, scaling=scaling))
+    start, buffers = models.start(model, spec.model.options.init, streams.get("model"), _dtype(spec))
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
     problem = fixed.mapped(problems.make(dataset, partition, model, start, buffers, device))
-    algorithm, options = spec.plugin("algorithm")
-    recipe = algorithm.build(options, spec)
     metrics.check(spec, problem)
     divergence = (Divergence(),) if spec.evaluation.divergence else ()
-    asked = (plugin.build(own, spec) for plugin, own in spec.observers())
-    recipe = replace(recipe, observers=(*divergence, *asked))
+    asked = (own.build(spec) for _, own in sorted(spec.evaluation.observe.items()))
+    recipe = replace(spec.recipe, observers=(*divergence, *asked))
     engine = choose.choose(spec, problem)
     made = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
     identity = {
         "provenance": dict(settings.provenance or {}),
         "spec": spec.resolved(),
         "data_sha256": data_hash,
-        "partition_sha256": sha256_text(canonical_json([rows.tolist() for rows in partition.clients])),
+        "partition_sha256": digest([rows.tolist() for rows in partition.clients]),
     }
     notes = {"data_state": dataset.state, "data_note": dataset.note, "partition_note": partition.note}
     if note := getattr(model, "note", ""):
@@ -178,9 +174,7 @@ def load_data(section: str, source: Source) -> tuple[Dataset, str]:
 
 @lru_cache(maxsize=2)
 def _loaded(section: str, source: Source, files: Hashable) -> tuple[Dataset, str]:
-    values = json.loads(section)
-    plugin = find("data", values.pop("name"), "data.name")
-    dataset: Dataset = plugin.build(validate(plugin.options, values, "data"), source)
+    dataset: Dataset = chosen("data", json.loads(section)).build(source)
     return dataset, dataset.sha256()
 
 
@@ -221,10 +215,9 @@ def _first_state(made: Run, folder: Path | None, identity: dict[str, Any], setti
 
 
 def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str) -> Partition:
-    plugin, options = spec.plugin("partition")
-    expected = partitioning.identity(spec.partition, spec.data, spec.seed, data_hash)
     if settings.partition is None:
-        return partitioning.make(plugin, options, dataset, spec.seed)
+        return partitioning.make(spec.partition.plugin, spec.partition.options, dataset, spec.seed)
+    expected = partitioning.identity(spec.partition.resolved(), spec.data.resolved(), spec.seed, data_hash)
     partition, found = partitioning.load(settings.partition)
     partitioning.refuse_other(settings.partition, found, expected)
     partitioning.check(partition, len(dataset.train), str(settings.partition))
@@ -233,7 +226,7 @@ def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str)
 
 def _refuse_pooled(spec: Spec, partition: Partition) -> None:
     """Refuse training rows that hold the test rows too, unless whole clients are held out for testing."""
-    if spec.data.get("pool") and partition.test is None:
+    if getattr(spec.data.options, "pool", False) and partition.test is None:
         raise SpecError("data.pool: true makes test rows training rows; give partition.fold")
 
 

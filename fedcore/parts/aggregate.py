@@ -335,7 +335,7 @@ def _shares(run: Run, state: State) -> Tensor:
 
 
 def _check(run: Run) -> None:
-    name = run.spec.algorithm["name"]
+    name = run.spec.algorithm.name
     if run.problem.validation is None:
         raise SpecError(
             f"partition.validation: '{name}' learns its mixture on the server's validation rows, and there "
@@ -343,5 +343,5 @@ def _check(run: Run) -> None:
         )
     if not isinstance(run.problem.model, Classifier):
         raise SpecError(
-            f"model.name: '{name}' mixes class scores, which model '{run.spec.model['name']}' does not have"
+            f"model.name: '{name}' mixes class scores, which model '{run.spec.model.name}' does not have"
         )

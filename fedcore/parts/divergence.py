@@ -31,7 +31,7 @@ class Divergence(Part):
             SpecError: the algorithm lets no client train, so that no models could drift apart.
         """
         if not run.recipe.schedule.federated:
-            name = run.spec.algorithm["name"]
+            name = run.spec.algorithm.name
             raise SpecError(f"evaluation.divergence: true, but '{name}' has no clients' models to compare")
         state.server["centralised"] = state.model.clone()
         state.values["divergence"], state.values["inner"] = [], {"stage": 0, "clients": []}

@@ -181,7 +181,7 @@ class BatchMeans(Deltas):
         if kept is not None:
             return kept
         rng = run.streams.get("own start", client=client)
-        drawn, _ = start(run.problem.model, run.spec.model["init"], rng, state.model.dtype)
+        drawn, _ = start(run.problem.model, run.spec.model.options.init, rng, state.model.dtype)
         return drawn.to(state.model.device)
 
 

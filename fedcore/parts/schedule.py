@@ -30,7 +30,7 @@ class Synchronous(Schedule):
     def start(self, run: Run, state: State) -> None:
         """Refuse asynchronous events."""
         if run.spec.participation.events is not None:
-            name = run.spec.algorithm["name"]
+            name = run.spec.algorithm.name
             raise SpecError(f"participation.events: '{name}' is synchronous; give cohorts")
 
     def plan(self, run: Run, state: State) -> Plan:

@@ -50,7 +50,7 @@ class Uniform(Selection):
     def start(self, run: Run, state: State) -> None:
         """Check cohorts that are given; who trains which model is no business of this sampling."""
         if run.spec.participation.assignments is not None:
-            name = run.spec.algorithm["name"]
+            name = run.spec.algorithm.name
             raise SpecError(f"participation.assignments: '{name}' redistributes no models; give cohorts")
         for given in run.spec.participation.cohorts or ():
             check_clients(run, given, "cohorts")

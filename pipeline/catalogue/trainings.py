@@ -8,8 +8,7 @@ from math import floor
 from typing import Any
 
 from fedcore.base.errors import SpecError
-from fedcore.base.options import validate
-from fedcore.base.registry import find
+from fedcore.base.registry import chosen
 from fedcore.partitions import even
 from fedcore.spec import parse
 
@@ -41,8 +40,7 @@ def worth(values: Mapping[str, Any]) -> Fraction:
         SpecError: that takes the number of clients, which only the data's files tell.
     """
     spec = parse({**values, "partition": {"name": "given"}})
-    plugin, options = spec.plugin("algorithm")
-    trainings = plugin.build(options, spec).schedule.trainings
+    trainings = spec.recipe.schedule.trainings
     proportional = trainings(2) == 2 * trainings(1)
     cohort = 1 if proportional else cohort_size(values)
     return Fraction(trainings(cohort), cohort)
@@ -61,9 +59,8 @@ def training_clients(spec: Mapping[str, Any]) -> int:
     """Return how many clients train: all, or those that a fold leaves (the first fold by default)."""
     clients, fold = spec["partition"].get("clients"), spec["partition"].get("fold")
     if clients is None:
-        options = dict(spec["data"])
-        data = find("data", options.pop("name"), "data.name")
-        clients = data.clients and data.clients(validate(data.options, options, "data"))
+        data = chosen("data", spec["data"])
+        clients = data.plugin.clients and data.plugin.clients(data.options)
     if clients is None:
         raise SpecError(f"data: only the files tell how many clients '{spec['data']['name']}' names")
     if fold is None:

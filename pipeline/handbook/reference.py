@@ -82,7 +82,7 @@ def specification_page() -> str:
             "",
             inspect.cleandoc(model.__doc__ or ""),
         ]
-        found += ["", "| key | default | values |", "|:--|:--|:--|", *_rows(model, where), ""]
+        found += ["", "| key | default | values | meaning |", "|:--|:--|:--|:--|", *_rows(model, where), ""]
     return "\n".join(found)
 
 
@@ -101,4 +101,5 @@ def _rows(model: type[BaseModel], where: str) -> Iterator[str]:
     for key, schema in made["properties"].items():
         default = "required" if key in made.get("required", ()) else f"`{written(schema)}`"
         values = allowed(schema).replace("|", "\\|")
-        yield f"| `{where}{'.' if where else ''}{key}` | {default} | {values} |"
+        name = f"{where}.{key}".strip(".")
+        yield f"| `{name}` | {default} | {values} | {schema.get('description', '')} |"

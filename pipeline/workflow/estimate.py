@@ -19,8 +19,7 @@ import numpy as np
 
 from fedcore.base.errors import FedcoreError
 from fedcore.base.files import canonical_json
-from fedcore.base.options import validate
-from fedcore.base.registry import find
+from fedcore.base.registry import chosen
 from fedcore.data import Size
 from fedcore.models import Shape
 
@@ -152,12 +151,9 @@ def size_of(data: str) -> Size:
 
     A plug-in that doesn't say counts as 10,000 rows of 100 numbers.
     """
-    section: dict[str, Any] = json.loads(data)
-    plugin = find("data", section.pop("name"))
-    if plugin.size is None:
-        return UNKNOWN
+    asked = chosen("data", json.loads(data))
     try:
-        found: Size = plugin.size(validate(plugin.options, section, "data"))
+        found: Size = asked.plugin.size(asked.options) if asked.plugin.size else UNKNOWN
     except (FedcoreError, OSError):
         return UNKNOWN
     return found
@@ -170,17 +166,14 @@ def network_of(model: str, size: Size) -> Network:
     A model that doesn't fit what is known of the data counts as a million parameters.
     """
     section: dict[str, Any] = json.loads(model)
-    plugin = find("model", section.pop("name"))
-    if "weights" in plugin.options.model_fields:
-        section["weights"] = "random"
+    asked = chosen("model", section | ({"weights": "random"} if "weights" in section else {}))
     vectors = None if size.vectors is None else np.broadcast_to(np.float32(0), size.vectors)
-    options = validate(plugin.options, section, "model")
     try:
-        made = plugin.build(options, Shape(size.inputs, size.classes, size.vocabulary, vectors))
+        made = asked.build(Shape(size.inputs, size.classes, size.vocabulary, vectors))
     except FedcoreError:
         return Network(10**6, 1e6, 0.0, prod(size.inputs))
     dense = shared = 0.0
-    resized = getattr(options, "resize", 0)
+    resized = getattr(asked.options, "resize", 0)
     pixels = (resized / 32) ** 2 if resized else prod(size.inputs[1:])
     for name, shape in made.trainable.shapes.items():
         if len(shape) == 4:

@@ -157,10 +157,10 @@ def test_observers_are_named_with_their_options_filled_in() -> None:
     assert bare.sha256() == hashed(("evaluation.observe", {"path": {}}))
     assert bare.sha256() == parse(bare.resolved()).sha256()
     both = parse(written(("evaluation.observe", {"risk": {}, "path": {}})))
-    assert [plugin.name for plugin, _ in both.observers()] == ["path", "risk"]
+    assert list(both.evaluation.observe) == ["risk", "path"]
     assert both.sha256() == hashed(("evaluation.observe", {"path": {}, "risk": {}}))
-    assert bare.plugin("algorithm")[0].name == "fedprox"
-    assert bare.plugin("algorithm")[1].mu == 0.5
+    assert bare.algorithm.name == "fedprox"
+    assert bare.algorithm.options.mu == 0.5
 
 
 @pytest.mark.parametrize(

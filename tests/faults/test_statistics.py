@@ -126,8 +126,8 @@ def partitions(section: str) -> list[tuple[str, Partition]]:
     found = []
     for folder, division in catalogue("demo").divisions.items():
         if canonical_json(division.spec["data"]) == section and folder.endswith("seed0"):
-            plugin, options = parse(dict(division.spec)).plugin("partition")
-            found.append((folder, partitioning.make(plugin, options, dataset, 0)))
+            own = parse(dict(division.spec)).partition
+            found.append((folder, partitioning.make(own.plugin, own.options, dataset, 0)))
     return found
 
 

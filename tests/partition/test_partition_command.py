@@ -41,7 +41,7 @@ def test_writes_partition_statistics_and_figure(spec: dict[str, Any], tmp_path: 
     made, origin = load(out / "partition.npz")
     checked = load_spec(tmp_path / "spec.yaml")
     assert [len(rows) for rows in made.clients] == [40, 60, 80, 100, 120]
-    assert origin == identity(checked.partition, checked.data, 3, origin["data_sha256"])
+    assert origin == identity(checked.partition.resolved(), checked.data.resolved(), 3, origin["data_sha256"])
     stats = json.loads((out / "stats.json").read_text())
     assert stats["sizes"] == {"min": 40, "max": 120, "mean": 80, "std": pytest.approx(800**0.5), "total": 400}
     assert stats["c_score"] == pytest.approx(1.50333333333)

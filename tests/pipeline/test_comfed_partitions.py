@@ -48,12 +48,10 @@ def test_a_target_and_its_other_reading_differ_in_the_partition_alone(made: Cata
 @pytest.mark.parametrize("scale", ["demo", "quick"])
 def test_every_client_has_ten_rows_at_reduced_scales_too(scale: str) -> None:
     run = catalogue("comfed", scale).needed("comfed", "table4")[0]
-    spec = parse({**run.spec, "data": {**run.spec["data"], "edition": "demo"}})
-    spec = spec.model_copy(update={"partition": {**spec.partition, "clients": 10}})
+    own = parse({**run.spec, "partition": {**run.spec["partition"], "clients": 10}}).partition
     dataset, _ = load_data('{"edition":"demo","name":"cifar10"}', Source(HOME / "data"))
-    plugin, options = spec.plugin("partition")
     for seed in (0, 1, 2):
-        sizes = [len(rows) for rows in make(plugin, options, dataset, seed).clients]
+        sizes = [len(rows) for rows in make(own.plugin, own.options, dataset, seed).clients]
         assert min(sizes) >= 10
         assert sum(sizes) == len(dataset.train)
 

@@ -179,7 +179,9 @@ def test_algorithms_that_keep_a_state_a_client_need_memory_for_it() -> None:
     kept = estimate(parse({**BASE, **{n: {**BASE.get(n, {}), **v} for n, v in sparse.items()}} | {
         "algorithm": {"name": "scaffold"}
     }).resolved())  # fmt: skip
-    model = network_of(canonical_json(parse(BASE).model), size_of(canonical_json(BASE["data"]))).parameters
+    model = network_of(
+        canonical_json(parse(BASE).model.resolved()), size_of(canonical_json(BASE["data"]))
+    ).parameters
     assert kept.memory_mb - plain.memory_mb >= 400 * model * 4 / 2**20
 
 

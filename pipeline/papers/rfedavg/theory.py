@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import Axes, pd
-from fedcore.base.options import validate
-from fedcore.base.registry import find
+from fedcore.base.registry import chosen
 from fedcore.data import Source
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
@@ -117,9 +116,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 
 def clients_of(run: PlannedRun) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
     """Return each client's rows with 1 appended [n_k, d] and labels [n_k], generated as for the run."""
-    values = dict(run.spec["data"])
-    plugin = find("data", values.pop("name"))
-    train = plugin.build(validate(plugin.options, values, "data"), Source()).train
+    train = chosen("data", run.spec["data"]).build(Source()).train
     rows = np.c_[train.x.astype(np.float64), np.ones(len(train.y))]
     return [(rows[train.groups == k], train.y[train.groups == k]) for k in np.unique(train.groups)]
 
