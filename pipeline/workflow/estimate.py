@@ -151,8 +151,8 @@ def size_of(data: str) -> Size:
 
     A plug-in that doesn't say counts as 10,000 rows of 100 numbers.
     """
-    asked = chosen("data", json.loads(data))
     try:
+        asked = chosen("data", json.loads(data))
         found: Size = asked.plugin.size(asked.options) if asked.plugin.size else UNKNOWN
     except (FedcoreError, OSError):
         return UNKNOWN
@@ -165,15 +165,16 @@ def network_of(model: str, size: Size) -> Network:
 
     A model that doesn't fit what is known of the data counts as a million parameters.
     """
-    section: dict[str, Any] = json.loads(model)
-    asked = chosen("model", section | ({"weights": "random"} if "weights" in section else {}))
+    asked = chosen("model", json.loads(model))
+    random = {"weights": "random"} if hasattr(asked.options, "weights") else {}
+    options = asked.options.model_copy(update=random)
     vectors = None if size.vectors is None else np.broadcast_to(np.float32(0), size.vectors)
     try:
-        made = asked.build(Shape(size.inputs, size.classes, size.vocabulary, vectors))
+        made = asked.plugin.build(options, Shape(size.inputs, size.classes, size.vocabulary, vectors))
     except FedcoreError:
         return Network(10**6, 1e6, 0.0, prod(size.inputs))
     dense = shared = 0.0
-    resized = getattr(asked.options, "resize", 0)
+    resized = getattr(options, "resize", 0)
     pixels = (resized / 32) ** 2 if resized else prod(size.inputs[1:])
     for name, shape in made.trainable.shapes.items():
         if len(shape) == 4:
