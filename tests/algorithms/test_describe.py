@@ -108,6 +108,33 @@ def test_messages_in_words_agree_with_bytes(name: str, spec: dict[str, Any]) -> 
         assert bool(words.up) == bool(up), part
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "down", "up"),
+    [
+        ({"name": "fedavg"}, [], []),
+        ({"name": "rfedavg"}, ["mean features delta_j of all N clients"], ["mean feature delta_k"]),
+        (
+            {"name": "rfedavg", "deltas_of": "cohort"},
+            ["mean features delta_j of the round's clients"],
+            ["mean feature delta_k"],
+        ),
+        (
+            {"name": "rfedavg_plus"},
+            ["the others' mean feature", "the new model, for the second synchronisation"],
+            ["mean feature delta_k"],
+        ),
+        ({"name": "fedavgr"}, ["densities of all clients and their weights"], ["density parameters"]),
+        ({"name": "fedavgr", "density": "mean"}, ["mean feature of all clients"], ["mean feature"]),
+    ],
+)
+def test_what_travels_besides_models_in_words(
+    algorithm: dict[str, Any], down: list[str], up: list[str], spec: dict[str, Any]
+) -> None:
+    words = [part.payload() for part in parse({**spec, "algorithm": algorithm}).recipe.parts()]
+    assert [said for own in words for said in own.down] == down
+    assert [said for own in words for said in own.up] == up
+
+
 def listen(run: Run) -> list[Any]:
     """Note each part's traffic as it is counted."""
     heard = []

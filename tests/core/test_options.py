@@ -6,10 +6,19 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import Field, ValidationError, model_validator
 
 from fedcore.base.errors import SpecError
-from fedcore.base.options import Options, differences, keys_of, nearest, omit_default, shown, validate
+from fedcore.base.options import (
+    Options,
+    describe,
+    differences,
+    keys_of,
+    nearest,
+    omit_default,
+    shown,
+    validate,
+)
 
 
 class Inner(Options):
@@ -147,6 +156,30 @@ def test_a_missing_key_and_the_number_of_other_problems() -> None:
     assert refusal({"given": 1}, Needed, "") == "asked: missing, but required"
 
 
+def test_a_place_needs_no_name() -> None:
+    with pytest.raises(ValidationError) as refused:
+        Needed.model_validate({"given": "X"})
+    assert describe(refused.value, Needed).startswith("given: got 'X', expected a valid integer")
+    assert refusal({"given": 1}, Needed, "X") == "X.asked: missing, but required"
+
+
+def test_what_a_check_of_the_whole_says_is_all_that_is_said() -> None:
+    class Checked(Options):
+        low: int = 0
+        high: int = 1
+
+        @model_validator(mode="after")
+        def _ordered(self) -> Checked:
+            if self.low < 0:
+                raise AssertionError("low is below 0")
+            if self.low > self.high:
+                raise ValueError("low is above high")
+            return self
+
+    assert refusal({"low": 2}, Checked) == "here: low is above high"
+    assert refusal({"low": -1}, Checked) == "here: Assertion failed, low is below 0"
+
+
 def test_an_options_class_without_keys_knows_none() -> None:
     assert refusal({"zzz": 1}, Options) == "here.zzz: unknown key; known keys: none"
 
@@ -177,7 +210,7 @@ def test_a_default_is_not_written_and_any_other_value_is() -> None:
         (1, 2, [("", 1, 2)]),
         ({}, {}, []),
         ({"a": 1}, 5, [("", {"a": 1}, 5)]),
-        ({"a": 1}, {"a": 2}, [("a", 1, 2)]),
+        ({"X": 1}, {"X": 2}, [("X", 1, 2)]),
         ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, [("a.c", 2, 3)]),
         ({"a": 1, "new": 2}, {"gone": 0, "a": 3}, [("gone", None, 0), ("a", 1, 3), ("new", 2, None)]),
     ],
@@ -188,7 +221,14 @@ def test_differences_name_the_keys_with_what_each_side_has(found: Any, expected:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("sed", " (did you mean 'seed'?)"), ("speeds", " (did you mean 'seed'?)"), ("zzz", ""), (7, "")],
+    [
+        ("sed", " (did you mean 'seed'?)"),
+        ("speeds", " (did you mean 'seed'?)"),
+        ("set", " (did you mean 'seed'?)"),  # 4 of 7 letters are in both
+        ("sets", ""),  # 4 of 8
+        ("zzz", ""),
+        (7, ""),
+    ],
 )
 def test_a_near_miss_is_hinted_at(name: Any, hint: str) -> None:
     assert nearest(name, iter(["lr", "seed", "speech"][:2])) == hint
@@ -203,8 +243,8 @@ def test_a_near_miss_is_hinted_at(name: Any, hint: str) -> None:
         ("x" * 199, "'" + "x" * 199 + "..."),
         (b"x" * 300, "b'" + "x" * 198 + "..."),
         (list(range(100)), str(list(range(100)))[:200] + "..."),
-        (10**240, str(10**240)[:200] + "..."),
-        (10**300, "an integer of some 300 digits"),
+        (2**799, str(2**799)[:200] + "..."),
+        (2**800, "an integer of some 241 digits"),
         ([-(10**300)], "[an integer of some 300 digits]"),
         (True, "True"),
     ],

@@ -159,6 +159,8 @@ def test_observers_are_named_with_their_options_filled_in() -> None:
     both = parse(written(("evaluation.observe", {"risk": {}, "path": {}})))
     assert list(both.evaluation.observe) == ["risk", "path"]
     assert both.sha256() == hashed(("evaluation.observe", {"path": {}, "risk": {}}))
+    mixture = written(("evaluation.observe", {"mixture": {"rounds": [0, 2]}}))
+    assert parse(mixture).resolved()["evaluation"]["observe"] == {"mixture": {"rows": 50, "rounds": [0, 2]}}
     assert bare.algorithm.name == "fedprox"
     assert bare.algorithm.options.mu == 0.5
 
@@ -173,7 +175,7 @@ def test_observers_are_named_with_their_options_filled_in() -> None:
         ({key: SMALL[key] for key in ("data", "model", "training")}, "algorithm: missing, but required"),
         (
             written(("evaluation.observe", ["path"])),
-            "evaluation.observe: expected observers' names with their",
+            "evaluation.observe: expected observers' names with their options, got ['path']",
         ),
         (written(("evaluation.observe", {"paths": {}})), "evaluation.observe: no observer named 'paths'"),
         (written(("evaluation.observe", {"path": {"x": 1}})), "evaluation.observe.path.x: unknown key"),

@@ -28,6 +28,7 @@ from fedcore.base.files import (
     write_json,
     write_text,
 )
+from fedcore.execution import integrity
 from fedcore.execution.integrity import changed, check, code_of, finished, sealed, unsealed
 
 SAID = {"spec_sha256": "", "code": "a" * 16}
@@ -297,12 +298,26 @@ def test_partitions_and_what_is_wrong_with_them(tmp_path: Path) -> None:
 def test_runs_are_found_by_any_of_their_marks(tmp_path: Path) -> None:
     whole = finish(tmp_path / "a" / "whole")
     bare, begun = tmp_path / "b" / "bare", tmp_path / "c" / "begun"
-    for folder, mark in ((bare, "summary.json"), (begun, "checkpoint.npz"), (tmp_path / "d", "history.csv")):
+    stated = tmp_path / "b" / "stated"
+    marks = ((bare, "summary.json"), (stated, "provenance.json"), (begun, "checkpoint.npz"))
+    for folder, mark in (*marks, (tmp_path / "d", "history.csv")):
         folder.mkdir(parents=True)
         (folder / mark).touch()
     found = check(tmp_path)
-    assert (found.runs, found.unfinished, found.partitions) == ((whole, bare), (begun,), ())
-    assert [str(problem) for problem in found.problems] == [f"{bare}: provenance.json is missing"]
+    assert (found.runs, found.unfinished, found.partitions) == ((whole, bare, stated), (begun,), ())
+    missing, damaged = map(str, found.problems)
+    assert missing == f"{bare}: provenance.json is missing"
+    assert damaged.startswith(f"{stated}: provenance.json is changed or damaged (")
+
+
+def test_an_error_without_words_is_said_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = finish(tmp_path / "run")
+
+    def refused(path: Path) -> str:
+        raise PermissionError
+
+    monkeypatch.setattr(integrity, "sha256_file", refused)
+    assert changed(folder) == "spec.yaml can't be read (PermissionError)"
 
 
 def test_only_runs_beside_each_other_are_compared_by_code(tmp_path: Path) -> None:

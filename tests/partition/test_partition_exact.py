@@ -13,9 +13,19 @@ from partition_toys import rows_of, split_data, toy_data
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import sha256_file
+from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
-from fedcore.data import Partition, Rows
-from fedcore.partitions import cut, draw_dirichlet, even, floor_share, integers, rows_of_classes
+from fedcore.data import Dataset, Partition, Rows
+from fedcore.partitions import (
+    PartitionOptions,
+    cut,
+    draw_dirichlet,
+    even,
+    floor_share,
+    integers,
+    rows_of_classes,
+)
+from fedcore.partitions.build import make
 from fedcore.partitions.dirichlet import (
     by_class,
     by_class_min,
@@ -26,7 +36,7 @@ from fedcore.partitions.dirichlet import (
     fedomw,
 )
 from fedcore.partitions.iid import iid
-from fedcore.partitions.natural import by_group
+from fedcore.partitions.natural import by_group, natural
 from fedcore.partitions.power_law import power_law
 from fedcore.partitions.similarity import similarity
 from fedcore.partitions.stats import c_score, entropies, label_counts, of_data, pairwise_distances, statistics
@@ -326,6 +336,39 @@ def test_by_client_divides_each_label_in_proportion_to_the_clients_shares() -> N
         assert any(column.sum() < 0.9 for column in shares.T)
 
 
+def test_by_class_cuts_each_class_at_the_cumulated_dirichlet_shares() -> None:
+    """A Gamma(a) variate is a Gamma(a + 1) one times U^(1/a); their shares of the sum are Dirichlet(a)."""
+    draws, held = np.random.default_rng(3), [[], [], []]  # type: ignore[var-annotated]
+    for label in (0, 1, 3):
+        own = np.flatnonzero(label == LABELS)
+        draws.shuffle(own)
+        weights = draws.standard_gamma(1.5, 3) * (1 - draws.random(3)) ** 2
+        first, second = (len(own) * np.cumsum(weights / weights.sum())[:2]).astype(int)
+        for client, rows in enumerate((own[:first], own[first:second], own[second:])):
+            held[client] += rows.tolist()
+    assert lists(by_class(LABELS, 3, 0.5, np.random.default_rng(3))) == held
+
+
+def test_shares_a_hair_below_a_whole_row_lose_it_in_legacy_scripts_alone() -> None:
+    """.29 * 100 is 28.999999999999996 in binary."""
+
+    class Fixed(np.random.RandomState):
+        def dirichlet(self, alpha: Any, size: Any = None) -> Any:
+            return np.array([0.29, 0.71])
+
+    assert [len(rows) for rows in by_class(np.zeros(100, int), 2, 1.0, Fixed(0))] == [28, 72]
+
+
+@pytest.mark.parametrize("convention", [by_label, by_client])
+def test_rows_of_a_single_class_are_dealt_out_whole(convention: Any) -> None:
+    drawn = convention(np.zeros(6, int), 2, 1.0, np.random.default_rng(0))
+    assert sorted(chain(*lists(drawn))) == list(range(6))
+
+
+def test_no_rows_have_no_classes() -> None:
+    assert rows_of_classes(np.zeros(0, int), np.random.default_rng(0)) == []
+
+
 def test_by_client_deals_a_label_that_nobody_draws_to_all_alike() -> None:
     labels = np.repeat(np.arange(4), 10_000)
     counts = label_counts(tuple(by_client(labels, 2, 1e-6, np.random.default_rng(0))), labels, 4)
@@ -356,6 +399,34 @@ def test_each_client_holds_out_rows_of_its_own_stream() -> None:
     ]
     drawn = iid(60, 7, Streams(4).get("partition"))
     assert lists(split_data(data, "iid", 4, clients=7).clients) == [sorted(rows) for rows in lists(drawn)]
+    pool = split_data(data, "iid", 4, clients=7, validation=0.25, validation_from="pool")
+    kept = np.setdiff1d(np.arange(60), taken)
+    drawn = iid(45, 7, Streams(4).get("partition"))
+    assert lists(pool.clients) == [sorted(kept[rows].tolist()) for rows in drawn]
+
+
+def test_a_plug_in_behind_a_pool_sees_the_other_rows_and_may_keep_some_of_them_for_a_test() -> None:
+    data = toy_data(np.arange(8), np.arange(8) % 2)
+    seen: list[np.ndarray] = []
+
+    def build(options: PartitionOptions, rest: Dataset, rng: np.random.Generator) -> Partition:
+        seen.extend((rest.train.x[:, 0], rest.train.y, rest.train.groups))  # type: ignore[arg-type]
+        return Partition(clients=(np.arange(1, 4),), test=np.array([0, 4, 5]), note="mine")
+
+    options = PartitionOptions(validation=0.25, validation_from="pool")
+    made = make(Plugin("mine", PartitionOptions, build, "", ""), options, data, 3)
+    taken = sorted(Streams(3).get("partition/validation").permutation(8)[:2].tolist())
+    kept = [row for row in range(8) if row not in taken]
+    assert made.validation.tolist() == taken
+    assert made.test is not None
+    assert (lists(made.clients), made.test.tolist()) == ([kept[1:4]], [kept[row] for row in (0, 4, 5)])
+    assert [own.tolist() for own in seen] == [kept, kept, [row % 2 for row in kept]]
+
+    def broken(options: PartitionOptions, rest: Dataset, rng: np.random.Generator) -> Partition:
+        return Partition(clients=(np.arange(5),), note="mine")
+
+    with pytest.raises(SpecError, match="partition 'mine': row 5 is neither held nor dropped"):
+        make(Plugin("mine", PartitionOptions, broken, "", ""), options, data, 3)
 
 
 @pytest.mark.parametrize("text", ["[[0, -1], [1]]", "[[0, 1.5]]", '[["0"]]', "[[0], 1]", "[[0], [true]]"])
@@ -387,8 +458,11 @@ def test_natural_clients_with_enough_rows_in_the_order_of_their_ids() -> None:
     assert [len(rows) for rows in split_data(data, "natural", min_rows=2).clients] == [2, 2, 4]
     with pytest.raises(SpecError, match=r"partition\.min_rows: no natural client has 5 rows"):
         split_data(data, "natural", min_rows=5)
-    with pytest.raises(SpecError, match=r"got 2, expected at most 1 \(natural clients with 3 or more rows\)"):
+    said = r"partition\.clients: got 2, expected at most 1 \(natural clients with 3 or more rows\)"
+    with pytest.raises(SpecError, match=said):
         split_data(data, "natural", clients=2, min_rows=3)
+    with pytest.raises(SpecError, match=said):
+        natural(GROUPS, 4, 2, 3, np.random.default_rng(0))
     assert lists(split_data(data, "natural", clients=3).clients) == lists(every.clients)
 
 

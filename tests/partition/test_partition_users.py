@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from partition_toys import split_data, toy_data
 
@@ -26,6 +26,7 @@ def test_six_users_become_three_clients_by_hand() -> None:
         assert rows.tolist() == [10 * first, 10 * first + 1, 10 * second, 10 * second + 1]
 
 
+@settings(deadline=None)
 @given(clients=st.integers(1, 40), more=st.integers(0, 39), seed=st.integers(0, 5), shuffled=st.booleans())
 def test_users_are_dealt_out_whole_and_evenly(clients: int, more: int, seed: int, shuffled: bool) -> None:
     users = min(40, clients + more)
@@ -44,6 +45,13 @@ def test_users_are_dealt_out_whole_and_evenly(clients: int, more: int, seed: int
         assert set(np.concatenate(alone.clients)) == set(held), (
             "the users are those of a split without groups"
         )
+
+
+def test_the_note_says_how_many_users_became_how_many_clients() -> None:
+    made = split_data(DATA, "natural", users=6, clients=3)
+    assert made.note == "6 natural clients grouped into 3; 102 rows of clients left out"
+    mixed = split_data(DATA, "natural", users=6, clients=3, shuffled=True)
+    assert mixed.note.startswith("6 natural clients grouped into 3, rows shuffled between them; 102 rows")
 
 
 def test_as_many_users_as_clients_is_the_split_without_groups() -> None:
