@@ -7,6 +7,7 @@ specification and writes its history, summary and timing.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedcore.base import __version__ as __version__
@@ -17,16 +18,32 @@ if sys.platform == "win32":
     )
 
 if TYPE_CHECKING:
+    from fedcore.base.registry import register
+    from fedcore.data import Source
     from fedcore.execution.results import Result
-    from fedcore.execution.runner import run
+    from fedcore.execution.runner import Settings, run
+    from fedcore.models.module import from_module
+    from fedcore.spec import Spec
 
-__all__ = ["Result", "run"]
+__all__ = ["Result", "Settings", "Source", "Spec", "from_module", "register", "run"]
+_HOMES = {
+    "fedcore.base.registry": ("register",),
+    "fedcore.data": ("Source",),
+    "fedcore.execution.results": ("Result",),
+    "fedcore.execution.runner": ("Settings", "run"),
+    "fedcore.models.module": ("from_module",),
+    "fedcore.spec": ("Spec",),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Load the runner (and torch) only when it is asked for, so that reading specs stays quick."""
-    if name in __all__:
-        from fedcore.execution import runner
-
-        return getattr(runner, name)
+    """Import a name's module when the name is first asked for, so that ``import fedcore`` is quick."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
     raise AttributeError(f"module 'fedcore' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return [*__all__, "__version__"]

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     import seaborn.objects
     import sklearn.manifold
     import torch
+    import torchvision.models
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from torch import Tensor
@@ -70,7 +71,9 @@ else:
     Axes = Figure = Tensor = Any
     functional = Lazy("torch.nn.functional")
     pd = Lazy("pandas")
-    torch, scipy, matplotlib, cvxpy = map(Lazy, ("torch", "scipy", "matplotlib", "cvxpy"))
+    torch, torchvision, scipy, matplotlib, cvxpy = map(
+        Lazy, ("torch", "torchvision", "scipy", "matplotlib", "cvxpy")
+    )
     sklearn, pyarrow, requests, pooch = map(Lazy, ("sklearn", "pyarrow", "requests", "pooch"))
     seaborn = Lazy("seaborn")
     filelock, jinja2, PIL, plotly = map(Lazy, ("filelock", "jinja2", "PIL", "plotly"))
@@ -94,4 +97,5 @@ __all__ = [
     "seaborn",
     "sklearn",
     "torch",
+    "torchvision",
 ]

@@ -103,10 +103,31 @@ class Choice:
         return {"name": self.name, **self.values()}
 
 
+_REGISTERED: dict[str, dict[str, Plugin]] = {kind: {} for kind in PACKAGES}
+
+
+def register(kind: str, plugin: Plugin) -> None:
+    """Make a plug-in known to this process alone, in place of one that was registered under its name.
+
+    Args:
+        kind: a key of ``PACKAGES``, such as ``model``.
+        plugin: the plug-in; a file that ``FEDCORE_PLUGINS`` finds serves other processes too.
+
+    Raises:
+        SpecError: there is no such kind, or a file declares the name.
+    """
+    if kind not in PACKAGES:
+        raise SpecError(f"kind: got {shown(kind)}, expected one of {', '.join(PACKAGES)}")
+    if plugin.name in plugins(kind) and plugin.name not in _REGISTERED[kind]:
+        raise SpecError(f"{kind} '{plugin.name}': a file declares this name, expected another")
+    _REGISTERED[kind][plugin.name] = plugin
+    plugins.cache_clear()
+
+
 @cache
 def plugins(kind: str) -> Mapping[str, Plugin]:
     """Return all plug-ins of a kind, such as ``algorithm`` (see ``PACKAGES``), by name."""
-    found: dict[str, Plugin] = {}
+    found = dict(_REGISTERED[kind])
     for module in (*_packaged(PACKAGES[kind]), *_contributed(kind)):
         declared = (*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)]))
         for plugin in declared:

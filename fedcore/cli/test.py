@@ -1,4 +1,4 @@
-"""``fedcore test``: whether a contributed algorithm, data set or partition does what all of them must."""
+"""``fedcore test``: whether a contributed plug-in does what all of them must."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedcore.base.core_yaml import parsed
 from fedcore.base.errors import SpecError, say
 from fedcore.base.registry import Plugin
 from fedcore.cli.options import Mirror, Root
-from fedcore.conformance import Check, algorithms, data, findings, partitions
+from fedcore.conformance import Check, algorithms, data, findings, models, partitions
 from fedcore.conformance.plugin import register
 from fedcore.data import Source
 
@@ -27,11 +27,11 @@ def prove(
     root: Root = Path("data"),
     mirror: Mirror = None,
 ) -> None:
-    """Check what every algorithm, data set or partition must do, and say in plain words what fails.
+    """Check what every algorithm, data set, partition or model must do, and say in plain words what fails.
 
     An algorithm: equal bytes again, exact resume, engines that agree, traffic that is counted. A data set:
-    the same arrays again, what it declares. A partition: every row once, the same again. The exit code is 1
-    if something fails.
+    the same arrays again, what it declares. A partition: every row once, the same again. A model: gradients,
+    precision, rows that do not depend on one another. The exit code is 1 if something fails.
 
     Example: fedcore test plugins/algorithms/fedclip.py --set length=0.5
     """
@@ -57,6 +57,8 @@ def _checks(
         return algorithms.checks(plugin, options, folder)
     if kind == "partition":
         return partitions.checks(plugin, options)
+    if kind == "model":
+        return models.checks(plugin, options)
     return data.checks(plugin, options, source, file)
 
 

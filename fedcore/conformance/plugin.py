@@ -10,10 +10,11 @@ from types import ModuleType
 from fedcore.algorithms import AlgorithmOptions
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import FOLDERS, PACKAGES, Plugin, imported, plugins
+from fedcore.models import ModelOptions
 from fedcore.partitions import PartitionOptions
 
 VARIABLE = "FEDCORE_PLUGINS"
-TESTED = ("algorithm", "data", "partition")
+TESTED = ("algorithm", "data", "partition", "model")
 
 
 def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
@@ -67,14 +68,16 @@ def _declared(module: ModuleType, path: Path) -> list[Plugin]:
 
 
 def _kind(path: Path, plugin: Plugin) -> str:
-    """Tell an algorithm, a partition and a data set by their options, other kinds by their folder."""
+    """Tell an algorithm, a partition and a model by their options, other kinds by their folder."""
     if issubclass(plugin.options, AlgorithmOptions):
         return "algorithm"
     if issubclass(plugin.options, PartitionOptions):
         return "partition"
+    if issubclass(plugin.options, ModelOptions):
+        return "model"
     kind = next((kind for kind, name in FOLDERS.items() if path.parent.name == name), "data")
     if kind not in TESTED:
-        raise SpecError(f"{path}: a {kind}; expected an algorithm, a data set or a partition")
+        raise SpecError(f"{path}: a {kind}; expected an algorithm, a data set, a partition or a model")
     return kind
 
 

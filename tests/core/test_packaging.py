@@ -115,7 +115,7 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     (site / "sitecustomize.py").write_text(
         "import sys\n"
-        "for name in ('pipeline', 'snakemake', 'dvc', 'plotly', 'sklearn', 'torchvision'):\n"
+        "for name in ('pipeline', 'snakemake', 'dvc', 'plotly', 'sklearn'):\n"
         "    sys.modules[name] = None\n"
     )
     told = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

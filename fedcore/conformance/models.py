@@ -1,0 +1,162 @@
+"""What any model must do: be functions of its parameters and rows, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, torch
+from fedcore.base.options import validate
+from fedcore.base.registry import Plugin
+from fedcore.conformance import Check, Skipped
+from fedcore.models import Model, ModelOptions, Shape, start
+
+ROWS, DIRECTIONS = 4, 5
+STEP, TOLERANCE = 1e-6, 1e-4
+SHAPES = (
+    Shape((3, 32, 32), 4),
+    Shape((1, 28, 28), 4),
+    Shape((12,), 4),
+    Shape((12,), 4, vocabulary=30),
+    Shape((2,), 1),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model with start parameters ``w`` [d], its fixed arrays, and rows ``x`` with labels ``y``."""
+
+    model: Model
+    w: Tensor
+    buffers: Mapping[str, Tensor]
+    x: Tensor
+    y: Tensor
+
+    def losses(self, w: Tensor, rows: slice = slice(None)) -> Tensor:
+        """Return the losses of some rows at parameters ``w``."""
+        p = {**self.model.trainable.views(w), **self.buffers}
+        return self.model.losses(self.model.scores(p, self.model.features(p, self.x[rows])), self.y[rows])
+
+
+def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Check]]:
+    """Yield the requirements of a model, each with its check.
+
+    Args:
+        plugin: the model.
+        options: values of its options, where a default is missing or another is wanted.
+
+    Raises:
+        SpecError: the options are wrong, or the model takes none of the inputs that are tried.
+    """
+    checked = validate(plugin.options, dict(options), "model")
+    assert isinstance(checked, ModelOptions)
+    shape = _accepted(plugin, checked)
+    trial = partial(_trial, plugin, checked, shape)
+    yield "its start is drawn from the generator alone", partial(_draws, trial)
+    yield "features and an output layer give the scores", lambda: _head(trial(), shape.classes)
+    yield "the same rows have the same losses again", lambda: _again(trial())
+    yield "the loss of a row depends on no other row", lambda: _apart(trial())
+    yield "gradients are those of finite differences", lambda: _gradient(trial())
+    yield "single and double precision agree", lambda: _precision(trial(), trial(dtype=torch.float32))
+    yield "models can be stacked for a GPU", lambda: _stacks(trial())
+
+
+def _accepted(plugin: Plugin, options: ModelOptions) -> Shape:
+    refused: SpecError | None = None
+    for shape in SHAPES:
+        try:
+            plugin.build(options, shape)
+        except SpecError as error:
+            refused = refused or error
+        else:
+            return shape
+    raise refused or SpecError(f"model '{plugin.name}' takes no inputs")
+
+
+def _trial(plugin: Plugin, options: ModelOptions, shape: Shape, seed: int = 0, dtype: Any = None) -> Trial:
+    model = plugin.build(options, shape)
+    dtype = dtype or torch.float64
+    w, buffers = start(model, options.init, np.random.default_rng(seed), dtype)
+    rng = np.random.default_rng(1)
+    tokens = shape.vocabulary is not None
+    x = (
+        rng.integers(shape.vocabulary or 1, size=(ROWS, *shape.inputs))
+        if tokens
+        else rng.standard_normal((ROWS, *shape.inputs))
+    )
+    y = torch.as_tensor(rng.integers(shape.classes, size=ROWS))
+    return Trial(model, w, buffers, torch.as_tensor(x, dtype=torch.int64 if tokens else dtype), y)
+
+
+def _draws(trial: partial[Trial]) -> str | Skipped:
+    starts = []
+    for seed, disturbed in ((0, 1), (0, 2), (1, 2)):
+        np.random.seed(disturbed)
+        torch.manual_seed(disturbed)
+        starts.append(trial(seed=seed).w)
+    if not torch.equal(starts[0], starts[1]):
+        return "one seed gave two starts; draw only from the generator that initial receives"
+    return Skipped("two seeds give one start: nothing is drawn") if torch.equal(starts[1], starts[2]) else ""
+
+
+def _head(trial: Trial, classes: int) -> str:
+    p = {**trial.model.trainable.views(trial.w), **trial.buffers}
+    scores = trial.model.scores(p, trial.model.features(p, trial.x))
+    if scores.shape != (ROWS, classes):
+        return f"scores have shape {list(scores.shape)}, expected {[ROWS, classes]}: rows, classes"
+    shape = trial.model.trainable.shapes.get(trial.model.head, ())
+    if shape[:1] != (classes,):
+        return (
+            f"head '{trial.model.head}' has shape {list(shape)}, expected [{classes}, ...]: classes, features"
+        )
+    return ""
+
+
+def _again(trial: Trial) -> str:
+    one, other = trial.losses(trial.w), trial.losses(trial.w)
+    return "" if torch.equal(one, other) else "two calls gave two losses; the model keeps or draws something"
+
+
+def _apart(trial: Trial) -> str:
+    together = trial.losses(trial.w)
+    alone = torch.cat([trial.losses(trial.w, slice(i, i + 1)) for i in range(ROWS)])
+    if torch.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE):
+        return ""
+    return "a row alone has another loss than among others; batch normalisation does that"
+
+
+def _gradient(trial: Trial) -> str:
+    w = trial.w.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(trial.losses(w).mean(), w)
+    rng = np.random.default_rng(2)
+    wrong = []
+    with torch.no_grad():
+        for _ in range(DIRECTIONS):
+            way = torch.as_tensor(rng.standard_normal(len(trial.w)), dtype=trial.w.dtype)
+            way /= way.norm()
+            up, down = (trial.losses(trial.w + sign * STEP * way).mean() for sign in (1, -1))
+            wrong.append(float(abs((up - down) / (2 * STEP) - way @ gradient) / gradient.norm()))
+    if sorted(wrong)[DIRECTIONS // 2] <= TOLERANCE:
+        return ""
+    return f"along {DIRECTIONS} random directions the slope differs by up to {max(wrong):.1e} of the gradient"
+
+
+def _precision(double: Trial, single: Trial) -> str:
+    apart = float((double.losses(double.w) - single.losses(single.w)).abs().max())
+    scale = float(double.losses(double.w).abs().max())
+    return "" if apart <= TOLERANCE * max(scale, 1.0) else f"losses are {apart:.1e} apart"
+
+
+def _stacks(trial: Trial) -> str | Skipped:
+    stack = trial.w.expand(2, -1).contiguous()
+    try:
+        losses = torch.vmap(trial.losses)(stack)
+    except RuntimeError as error:
+        return Skipped(f"torch.vmap refuses the model ({str(error).splitlines()[0]})")
+    same = torch.allclose(losses[0], trial.losses(trial.w), rtol=TOLERANCE, atol=TOLERANCE)
+    return "" if same else "a stacked model has other losses than the model alone"

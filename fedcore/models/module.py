@@ -1,0 +1,223 @@
+"""Any ``torch.nn.Module`` as a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveInt
+
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.base.options import omit_default
+from fedcore.base.registry import Plugin
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape
+
+ROWS, TOLERANCE = 4, 1e-5
+
+
+class ModuleOptions(ModelOptions):
+    """Keys of every model that is made of a module.
+
+    ``norm``: what to do with batch normalisation. Its running statistics are no parameters, so averaging says
+    nothing of them: ``refuse``; ``group``: GroupNorm with ``groups`` groups in its place (Hsieh et al., ICML
+    2020); ``frozen``: the statistics stay as they start, in training too. ``dropout``: ``refuse`` or ``off``;
+    which units fall out is drawn outside the seeds of a run.
+    """
+
+    norm: Literal["refuse", "group", "frozen"] = "refuse"
+    groups: PositiveInt = omit_default(2)
+    dropout: Literal["refuse", "off"] = "refuse"
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleModel(Classifier):
+    """A module whose parameters are given by name at each call.
+
+    Parameters that require no gradient, and buffers, stay as they start.
+
+    Attributes:
+        module: the whole, for names and shapes.
+        trunk: the module with an identity in its output layer's place: it returns features.
+        head: name of the output layer's weight.
+        draw: makes the module anew, with random parameters.
+    """
+
+    module: torch.nn.Module
+    trunk: torch.nn.Module
+    head: str
+    draw: Callable[[], torch.nn.Module]
+
+    @cached_property
+    def trainable(self) -> Layout:
+        """Names and shapes of the parameters that require gradients, as ``named_parameters`` has them."""
+        named = self.module.named_parameters()
+        return Layout({name: tuple(value.shape) for name, value in named if value.requires_grad})
+
+    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+        """Make the module anew; PyTorch's own draws start from one number of ``rng``."""
+        module = _drawn(self.draw, int(rng.integers(2**63)))
+        return {
+            name: value.detach().numpy()
+            for name, value in _named(module).items()
+            if value.is_floating_point()
+        }
+
+    def features(self, p: Parameters, x: Tensor) -> Tensor:
+        """Return what feeds the output layer [batch, features]."""
+        given = {name: p[name] for name in self._names}
+        fixed = {name: value.to(x.device) for name, value in self._whole_numbers.items()}
+        phi: Tensor = torch.func.functional_call(self.trunk, {**given, **fixed}, (x,))
+        return phi
+
+    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
+        """Apply the output layer [batch, classes]."""
+        bias = self.head.removesuffix("weight") + "bias"
+        return functional.linear(phi, p[self.head], p.get(bias))
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [name for name, value in _named(self.trunk).items() if value.is_floating_point()]
+
+    @cached_property
+    def _whole_numbers(self) -> dict[str, Tensor]:
+        return {name: value for name, value in _named(self.trunk).items() if not value.is_floating_point()}
+
+
+def from_module(
+    name: str,
+    make: Callable[[Any, Shape], torch.nn.Module],
+    *,
+    options: type[ModuleOptions] = ModuleOptions,
+    head: str = "",
+    summary: str = "a torch.nn.Module",
+    source: str = "own",
+) -> Plugin:
+    """Return the plug-in of a model that is a ``torch.nn.Module``.
+
+    Args:
+        name: what a specification writes.
+        make: makes the module from options and the data's shape, as random as PyTorch makes it. It maps rows
+            [batch, ...] to scores [batch, classes] by a linear layer at its end.
+        options: class of its options.
+        head: name of that layer, such as ``fc``; the last linear layer unless given.
+        summary: one sentence for ``fedcore list``.
+        source: where it is defined.
+    """
+
+    def build(options: ModuleOptions, shape: Shape) -> ModuleModel:
+        return _model(name, lambda: _prepared(name, make(options, shape), options), head, shape)
+
+    return Plugin(name, options, build, summary, source)
+
+
+def _model(name: str, draw: Callable[[], torch.nn.Module], head: str, shape: Shape) -> ModuleModel:
+    """Make a model, and try it on a few random rows.
+
+    Raises:
+        SpecError: the module does not take the data, has no linear output layer, or computes in another way
+            while it is trained.
+    """
+    module = _drawn(draw)
+    linear = [path for path, part in module.named_modules() if isinstance(part, torch.nn.Linear)]
+    layer = head or (linear[-1] if linear else "")
+    if layer not in linear:
+        named = f"'{head}'" if head else "at its end"
+        raise SpecError(f"model '{name}': found no linear layer {named}, expected one that gives the scores")
+    trunk = deepcopy(module) if layer else torch.nn.Identity()
+    if layer:
+        _replace(trunk, layer, torch.nn.Identity())
+    model = ModuleModel(module, trunk, f"{layer}.weight".lstrip("."), draw)
+    _try(name, module, model, shape)
+    return model
+
+
+def _drawn(draw: Callable[[], torch.nn.Module], seed: int = 0) -> torch.nn.Module:
+    """Make a module in evaluation mode; PyTorch draws from ``seed``, and later from where it was before."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return draw().eval()
+
+
+def _prepared(name: str, module: torch.nn.Module, options: ModuleOptions) -> torch.nn.Module:
+    """Follow the options on batch normalisation and dropout."""
+    for path, part in [*module.named_modules()]:
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+            if options.norm == "refuse":
+                kind = type(part).__name__
+                raise SpecError(f"model.norm: '{name}' holds {kind} '{path}', expected norm: group or frozen")
+            if options.norm == "group":
+                _replace(module, path, _grouped(path, part.num_features, options.groups))
+        elif getattr(part, "p", 0) and "drop" in type(part).__name__.lower():
+            if options.dropout == "refuse":
+                raise SpecError(
+                    f"model.dropout: '{name}' holds {type(part).__name__} '{path}', expected dropout: off"
+                )
+            _replace(module, path, torch.nn.Identity())
+    return module
+
+
+def _grouped(path: str, channels: int, groups: int) -> torch.nn.GroupNorm:
+    if channels % groups:
+        raise SpecError(
+            f"model.groups: got {groups}, expected a divisor of the {channels} channels of '{path}'"
+        )
+    return torch.nn.GroupNorm(groups, channels)
+
+
+def _replace(module: torch.nn.Module, path: str, part: torch.nn.Module) -> None:
+    parent, _, last = path.rpartition(".")
+    setattr(module.get_submodule(parent), last, part)
+
+
+def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -> None:
+    rng = np.random.default_rng(0)
+    if shape.vocabulary is None:
+        x = torch.as_tensor(rng.standard_normal((ROWS, *shape.inputs)), dtype=torch.float32)
+    else:
+        x = torch.as_tensor(rng.integers(shape.vocabulary, size=(ROWS, *shape.inputs)))
+    try:
+        with torch.no_grad():
+            whole = module(x)
+            apart = model.scores(dict(module.named_parameters()), model.features(_named(module), x))
+            trained = _in_training(deepcopy(module))
+            with torch.random.fork_rng(devices=[]):
+                training = trained(x)
+    except Exception as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise SpecError(f"model '{name}' does not take inputs {list(shape.inputs)}: {reason[0]}") from error
+    if not isinstance(whole, torch.Tensor) or whole.shape != (ROWS, shape.classes):
+        got = list(whole.shape) if isinstance(whole, torch.Tensor) else type(whole).__name__
+        raise SpecError(
+            f"model '{name}' returns {got}, expected scores [{ROWS}, {shape.classes}] of {ROWS} rows"
+        )
+    if not _equal(whole, apart):
+        raise SpecError(
+            f"model '{name}': its output is not that of the layer {model.head}, expected head=..."
+        )
+    before = _named(module)
+    if not _equal(whole, training) or any(
+        not torch.equal(value, before[key]) for key, value in trained.named_buffers()
+    ):
+        raise SpecError(f"model '{name}' computes in another way in training mode, expected the same in both")
+
+
+def _in_training(module: torch.nn.Module) -> torch.nn.Module:
+    """Set the training mode, but of batch normalisation that was left in place: its statistics are frozen."""
+    for part in module.train().modules():
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+            part.eval()
+    return module
+
+
+def _named(module: torch.nn.Module) -> Mapping[str, Tensor]:
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def _equal(a: Tensor, b: object) -> bool:
+    return isinstance(b, torch.Tensor) and torch.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE)
