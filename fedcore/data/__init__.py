@@ -64,6 +64,17 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
+    def take(self, chosen: NDArray[np.integer] | NDArray[np.bool_]) -> Rows:
+        """Return the rows of these indices, or those that a mask marks."""
+        return Rows(self.x[chosen], self.y[chosen], None if self.groups is None else self.groups[chosen])
+
+    def joined(self, other: Rows) -> Rows:
+        """Return these rows and then the other's: what a split by client starts from (RADFed, IV-C)."""
+        groups = None
+        if self.groups is not None and other.groups is not None:
+            groups = np.concatenate([self.groups, other.groups])
+        return Rows(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]), groups)
+
 
 @dataclass(frozen=True)
 class Dataset:

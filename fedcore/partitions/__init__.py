@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from pydantic import Field, PositiveInt, model_validator
 from fedcore.base.options import Options
 
 Rows = NDArray[np.int64]
+Random = np.random.Generator | np.random.RandomState
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Concentration = Annotated[float, Field(ge=1e-6)]
 
@@ -62,15 +64,19 @@ class PartitionOptions(Options):
 
 def rows_of_classes(labels: NDArray[np.integer], rng: np.random.Generator) -> list[Rows]:
     """Return the rows of each class 0..max(labels) in random order."""
-    order = by_label(labels, rng)
-    counts = np.bincount(labels) if len(labels) else np.zeros(0, np.int64)
-    return cut(order, counts)
+    return cut(by_label(labels, rng), np.bincount(labels))
 
 
 def by_label(labels: NDArray[np.integer], rng: np.random.Generator) -> Rows:
     """Return all rows sorted by label, rows of one label in random order."""
     shuffled = rng.permutation(len(labels))
     return shuffled[np.argsort(labels[shuffled], kind="stable")].astype(np.int64)
+
+
+def deal_classes(classes: Sequence[Rows], counts: Iterable[NDArray[np.integer]], clients: int) -> list[Rows]:
+    """Deal each class's rows out in order, ``counts[c][k]`` of class c to client k, and join by client."""
+    pieces = [cut(rows, count) for rows, count in zip(classes, counts, strict=True)]
+    return [np.concatenate([np.empty(0, np.int64), *(own[k] for own in pieces)]) for k in range(clients)]
 
 
 def cut(rows: Rows, counts: NDArray[np.integer]) -> list[Rows]:
@@ -101,17 +107,14 @@ def integers(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
     return counts  # type: ignore[no-any-return]
 
 
-def draw_dirichlet(alpha: float, rows: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def draw_dirichlet(alpha: float, rows: int, size: int, rng: Random) -> NDArray[np.float64]:
     """Draw ``rows`` symmetric Dirichlet vectors of length ``size``.
 
     Gamma variates are drawn as logarithms (Gamma(a) = Gamma(a + 1) U^(1/a)), so that tiny ``alpha``
-    gives vectors with one entry near 1 instead of 0/0.
+    gives vectors with one entry near 1 instead of 0/0. numpy's legacy generator draws as scripts for it do.
     """
+    if isinstance(rng, np.random.RandomState):
+        return rng.dirichlet(np.full(size, alpha), rows)
     log = np.log(rng.standard_gamma(alpha + 1, (rows, size))) + np.log1p(-rng.random((rows, size))) / alpha
     weights = np.exp(log - log.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
-
-
-def gathered(pieces: list[list[Rows]]) -> list[Rows]:
-    """Join each client's pieces."""
-    return [np.concatenate(own) if own else np.empty(0, np.int64) for own in pieces]

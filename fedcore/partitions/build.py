@@ -12,8 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
-from fedcore.data import Rows as DataRows
-from fedcore.partitions import Fold, PartitionOptions, Rows, even, floor_share
+from fedcore.partitions import Fold, PartitionOptions, Rows, cut, even, floor_share
 from fedcore.partitions.file import identity, load, refuse_other, save
 
 __all__ = ["check", "fold_sets", "identity", "load", "make", "refuse_other", "save"]
@@ -59,23 +58,23 @@ def check(partition: Partition, rows: int, where: str) -> None:
     Raises:
         SpecError: a row is out of range, held twice, or missing; the line names who holds it.
     """
-    clients = [(f"client {client}", own) for client, own in enumerate(partition.clients)]
+    clients = [(f"client {client}", held) for client, held in enumerate(partition.clients)]
     times = _times([*clients, *_others(partition)], rows, where)
     if (times == 0).any():
         row = int(np.argmin(times))
         raise SpecError(f"{where}: row {row} is neither held nor dropped, expected each of {rows} rows once")
-    apart = [(f"held-out client {client}", own) for client, own in enumerate(partition.held_out)]
-    served = np.isin(np.arange(rows), _joined(own for name, own in _others(partition) if name != "dropped"))
+    apart = [(f"held-out client {client}", held) for client, held in enumerate(partition.held_out)]
+    served = np.isin(np.arange(rows), _joined(held for name, held in _others(partition) if name != "dropped"))
     if (lost := (_times(apart, rows, where) > 0) & ~served).any():
         row = int(np.argmax(lost))
-        who = next(name for name, own in apart if row in own)
+        who = next(name for name, held in apart if row in held)
         raise SpecError(f"{where}: {who}: row {row} is neither a validation nor a test row")
 
 
 def _times(parts: list[tuple[str, Rows]], rows: int, where: str) -> NDArray[np.int64]:
     """Return how often each of ``rows`` rows is held, [rows], 0 or 1; refuse any other."""
-    held = _joined(own for _, own in parts)
-    owner = np.repeat(np.arange(len(parts)), np.array([len(own) for _, own in parts], np.int64))
+    held = _joined(part for _, part in parts)
+    owner = np.repeat(np.arange(len(parts)), np.array([len(part) for _, part in parts], np.int64))
     outside = (held < 0) | (held >= rows)
     if outside.any():
         place = int(np.argmax(outside))
@@ -107,10 +106,10 @@ def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows,
         raise SpecError(
             f"partition.fold.of: got {fold.of}, expected at most {clients} (the number of clients)"
         )
-    sets = np.split(rng.permutation(clients), np.cumsum(even(clients, fold.of))[:-1])
-    held_out = fold.index, (fold.index + fold.rotation) % fold.of
-    train = np.concatenate([own for i, own in enumerate(sets) if i not in held_out])
-    return np.sort(train), np.sort(sets[held_out[1]]), np.sort(sets[held_out[0]])
+    sets = cut(rng.permutation(clients), even(clients, fold.of))
+    test, validation = fold.index, (fold.index + fold.rotation) % fold.of
+    train = np.concatenate([ids for i, ids in enumerate(sets) if i not in {test, validation}])
+    return np.sort(train), np.sort(sets[validation]), np.sort(sets[test])
 
 
 def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:
@@ -119,14 +118,8 @@ def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, str
     order = streams.get("partition/validation").permutation(total)
     taken, kept = np.split(order, [floor_share(options.validation, total)])
     kept = np.sort(kept)
-    groups = dataset.train.groups
-    rest = replace(
-        dataset,
-        train=DataRows(
-            dataset.train.x[kept], dataset.train.y[kept], None if groups is None else groups[kept]
-        ),
-        client_features={key: column[kept] for key, column in dataset.client_features.items()},
-    )
+    features = {key: column[kept] for key, column in dataset.client_features.items()}
+    rest = replace(dataset, train=dataset.train.take(kept), client_features=features)
     inner = plugin.build(options, rest, streams.get("partition"))
     check(inner, len(kept), f"partition '{plugin.name}'")
     return Partition(
@@ -151,18 +144,18 @@ def _hold_out(partition: Partition, share: float, streams: Streams) -> Partition
 
 def _by_client(partition: Partition, fold: Fold, streams: Streams) -> Partition:
     train, validation, test = fold_sets(len(partition.clients), fold, streams.get("partition/fold"))
-    own = partition.clients
+    clients = partition.clients
     note = (
         f"{partition.note}; fold {fold.index} of {fold.of}: {len(train)} training, "
         f"{len(validation)} validation and {len(test)} test clients"
     )
     return Partition(
-        clients=tuple(own[i] for i in train),
-        validation=_joined([partition.validation, *(own[i] for i in validation)]),
-        test=_joined([*([] if partition.test is None else [partition.test]), *(own[i] for i in test)]),
+        clients=tuple(clients[i] for i in train),
+        validation=_joined([partition.validation, *(clients[i] for i in validation)]),
+        test=_joined([*([] if partition.test is None else [partition.test]), *(clients[i] for i in test)]),
         dropped=partition.dropped,
         note=note,
-        held_out=tuple(own[i] for i in np.sort([*validation, *test])),
+        held_out=tuple(clients[i] for i in np.sort([*validation, *test])),
     )
 
 

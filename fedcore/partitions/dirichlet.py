@@ -15,16 +15,15 @@ from fedcore.data import Dataset, Partition
 from fedcore.partitions import (
     Concentration,
     PartitionOptions,
+    Random,
     Rows,
-    cut,
+    deal_classes,
     draw_dirichlet,
     even,
-    gathered,
     integers,
     rows_of_classes,
 )
 
-Random = np.random.Generator | np.random.RandomState
 Convention = Literal["by_class", "by_class_min", "by_label", "by_client_sizes", "by_client", "fedomw"]
 
 OWN_KEYS = {
@@ -61,26 +60,22 @@ def by_class(
 
     Source: Hsu, Qi and Brown 2019; NIID-Bench (Li et al. 2022), which is capped.
     """
-    pieces: list[list[Rows]] = [[] for _ in range(clients)]
-    held = np.zeros(clients, dtype=np.int64)
+    classes = [np.flatnonzero(labels == label).astype(np.int64) for label in np.unique(labels)]
+    counts = np.zeros((len(classes), clients), dtype=np.int64)
     slack = 1e-9 if isinstance(rng, np.random.Generator) else 0.0
-    for label in np.unique(labels):
-        own = np.flatnonzero(labels == label).astype(np.int64)
-        rng.shuffle(own)
-        weights = _proportions(clients, alpha, rng)
+    for rows, count in zip(classes, counts, strict=True):
+        rng.shuffle(rows)
+        weights = draw_dirichlet(alpha, 1, clients, rng)[0]
         if capped:
-            weights = weights * (held < len(labels) / clients)
+            weights = weights * (counts.sum(axis=0) < len(labels) / clients)
         if floor:
-            weights = weights + 1 / len(own)
+            weights = weights + 1 / len(rows)
         if weights.sum() == 0:
             weights = np.ones(clients)
-        ends = (np.cumsum(weights / weights.sum()) * len(own) + slack).astype(np.int64)
-        ends[-1] = len(own)
-        counts = np.diff(ends, prepend=0)
-        held += counts
-        for client, rows in enumerate(cut(own, counts)):
-            pieces[client].append(rows)
-    return gathered(pieces)
+        ends = (np.cumsum(weights / weights.sum()) * len(rows) + slack).astype(np.int64)
+        ends[-1] = len(rows)
+        count[:] = np.diff(ends, prepend=0)
+    return deal_classes(classes, counts, clients)
 
 
 def by_class_min(
@@ -155,12 +150,10 @@ def by_client(
     Source: a second reading of ComFed, section V.
     """
     proportions = draw_dirichlet(alpha, clients, _classes(labels), rng)
-    pieces: list[list[Rows]] = [[] for _ in range(clients)]
-    for own, column in zip(rows_of_classes(labels, rng), proportions.T, strict=True):
-        weights = column if column.sum() > 0 else np.ones(clients)
-        for client, rows in enumerate(cut(own, rng.multinomial(len(own), weights / weights.sum()))):
-            pieces[client].append(rows)
-    return gathered(pieces)
+    classes = rows_of_classes(labels, rng)
+    weights = [column if column.sum() > 0 else np.ones(clients) for column in proportions.T]
+    counts = [rng.multinomial(len(rows), w / w.sum()) for rows, w in zip(classes, weights, strict=True)]
+    return deal_classes(classes, counts, clients)
 
 
 def fedomw(
@@ -216,7 +209,7 @@ def deal(
         rng: for the draws.
     """
     classes = rows_of_classes(labels, rng)
-    left = np.array([len(own) for own in classes], dtype=np.int64)
+    left = np.array([len(rows) for rows in classes], dtype=np.int64)
     counts = np.zeros((len(sizes), len(classes)), dtype=np.int64)
     for client in rng.permutation(len(sizes)):
         need = int(sizes[client])
@@ -228,14 +221,7 @@ def deal(
             counts[client] += taken
             left -= taken
             need -= int(taken.sum())
-    columns = [cut(own, column) for own, column in zip(classes, counts.T, strict=True)]
-    return gathered([[column[client] for column in columns] for client in range(len(sizes))])
-
-
-def _proportions(size: int, alpha: float, rng: Random) -> NDArray[np.float64]:
-    if isinstance(rng, np.random.Generator):
-        return draw_dirichlet(alpha, 1, size, rng)[0]  # type: ignore[no-any-return]
-    return rng.dirichlet(np.full(size, alpha))
+    return deal_classes(classes, counts.T, len(sizes))
 
 
 def _classes(labels: NDArray[np.integer]) -> int:
@@ -282,33 +268,26 @@ class Options(PartitionOptions):
 
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Split the training rows by the convention asked for."""
-    labels, clients, alpha = dataset.train.y, options.clients, options.alpha
+    target = (dataset.train.y, options.clients, options.alpha, rng)
     least, retries = 10 if options.min_rows is None else options.min_rows, options.retries
     match options.convention:
         case "by_class":
-            drawn = by_class(labels, clients, alpha, rng)
+            drawn = by_class(*target)
         case "by_class_min":
-            drawn = by_class_min(
-                labels, clients, alpha, rng, min_rows=least, retries=retries, capped=options.capped
-            )
+            drawn = by_class_min(*target, min_rows=least, retries=retries, capped=options.capped)
         case "by_label":
-            drawn = by_label(labels, clients, alpha, rng)
+            drawn = by_label(*target)
         case "by_client_sizes":
-            drawn = by_client_sizes(labels, clients, alpha, rng, size_alpha=options.size_alpha or 1.0)
+            drawn = by_client_sizes(*target, size_alpha=options.size_alpha or 1.0)
         case "by_client":
-            drawn = by_client(labels, clients, alpha, rng)
+            drawn = by_client(*target)
         case "fedomw":
+            seed = options.legacy_seed
             drawn = fedomw(
-                labels,
-                clients,
-                alpha,
-                rng,
-                shuffled=options.shuffled,
-                legacy_seed=options.legacy_seed,
-                min_rows=least,
-                retries=retries,
+                *target, min_rows=least, retries=retries, shuffled=options.shuffled, legacy_seed=seed
             )
-    note = f"Dirichlet({alpha:g}) {options.convention}" + (", labels shuffled" if options.shuffled else "")
+    note = f"Dirichlet({options.alpha:g}) {options.convention}"
+    note += ", labels shuffled" if options.shuffled else ""
     return Partition(clients=tuple(drawn), note=note)
 
 

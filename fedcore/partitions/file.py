@@ -17,7 +17,7 @@ from fedcore.base.files import atomic, canonical_json, is_file, read_json, sha25
 from fedcore.base.options import differences, shown
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions
+from fedcore.partitions import PartitionOptions, Rows, cut
 
 FORMAT = 1
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -33,19 +33,8 @@ def save(partition: Partition, path: Path, identity: dict[str, Any]) -> None:
         path: the file, replaced atomically.
         identity: plain JSON values, see ``identity``.
     """
-    arrays: dict[str, NDArray[Any]] = {
-        "format": np.array(FORMAT, dtype="<i8"),
-        **_packed("", partition.clients),
-        **_packed("held_out_", partition.held_out),
-        "validation": partition.validation.astype("<i8"),
-        "dropped": partition.dropped.astype("<i8"),
-        "note": np.frombuffer(partition.note.encode(), dtype=np.uint8),
-        "identity": np.frombuffer(canonical_json(identity).encode(), dtype=np.uint8),
-    }
-    if partition.test is not None:
-        arrays["test"] = partition.test.astype("<i8")
     with atomic(path) as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
+        for name, array in _packed(partition, identity).items():
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, array, allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", EPOCH), buffer.getvalue())
@@ -59,68 +48,59 @@ def load(path: Path) -> tuple[Partition, dict[str, Any]]:
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in archive.files}
+            arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise DataError(f"{path}: no such partition file") from None
     except Exception as error:
         raise DataError(f"{path}: damaged, or not a partition file ({type(error).__name__})") from None
-    missing = {
-        "format",
-        "sizes",
-        "rows",
-        "held_out_sizes",
-        "held_out_rows",
-        "validation",
-        "dropped",
-        "note",
-        "identity",
-    } - set(found)
-    if missing:
+    if missing := set(_packed(Partition(()), {})) - set(arrays):
         raise DataError(f"{path}: not a partition file ('{min(missing)}' is missing)")
-    if (version := found["format"].tolist()) != FORMAT:
+    if (version := arrays["format"].tolist()) != FORMAT:
         raise DataError(f"{path}: partition format {shown(version)}, expected {FORMAT}")
     try:
-        note, origin = found["note"].tobytes().decode(), json.loads(found["identity"].tobytes())
+        note, origin = arrays["note"].tobytes().decode(), json.loads(arrays["identity"].tobytes())
     except (ValueError, RecursionError):
         raise DataError(f"{path}: damaged ('note' or 'identity' is no text)") from None
     if not isinstance(origin, dict):
         raise DataError(f"{path}: 'identity' is {shown(origin)}, expected keys and values")
     partition = Partition(
-        clients=_unpacked(path, found, "", "client"),
-        validation=_rows(path, found, "validation"),
-        test=_rows(path, found, "test") if "test" in found else None,
-        dropped=_rows(path, found, "dropped"),
+        clients=_unpacked(path, arrays, "", "client"),
+        validation=_rows(path, arrays, "validation"),
+        test=_rows(path, arrays, "test") if "test" in arrays else None,
+        dropped=_rows(path, arrays, "dropped"),
         note=note,
-        held_out=_unpacked(path, found, "held_out_", "held-out client"),
+        held_out=_unpacked(path, arrays, "held_out_", "held-out client"),
     )
     return partition, origin
 
 
-def _packed(prefix: str, clients: tuple[NDArray[np.int64], ...]) -> dict[str, NDArray[Any]]:
-    return {
-        f"{prefix}sizes": np.array([len(rows) for rows in clients], dtype="<i8"),
-        f"{prefix}rows": np.concatenate([np.empty(0), *clients]).astype("<i8"),
-    }
+def _packed(partition: Partition, identity: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file, by name and in order; ``test`` only where the partition has test rows."""
+    arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT, dtype="<i8")}
+    for prefix, clients in (("", partition.clients), ("held_out_", partition.held_out)):
+        arrays[f"{prefix}sizes"] = np.array([len(rows) for rows in clients], dtype="<i8")
+        arrays[f"{prefix}rows"] = np.concatenate([np.empty(0), *clients]).astype("<i8")
+    arrays["validation"] = partition.validation.astype("<i8")
+    arrays["dropped"] = partition.dropped.astype("<i8")
+    arrays["note"] = np.frombuffer(partition.note.encode(), dtype=np.uint8)
+    arrays["identity"] = np.frombuffer(canonical_json(identity).encode(), dtype=np.uint8)
+    return arrays if partition.test is None else {**arrays, "test": partition.test.astype("<i8")}
 
 
-def _unpacked(
-    path: Path, found: dict[str, NDArray[Any]], prefix: str, who: str
-) -> tuple[NDArray[np.int64], ...]:
-    sizes = _rows(path, found, f"{prefix}sizes")
+def _unpacked(path: Path, arrays: dict[str, NDArray[Any]], prefix: str, who: str) -> tuple[Rows, ...]:
+    sizes = _rows(path, arrays, f"{prefix}sizes")
     if (sizes < 0).any():
         client = int(np.argmax(sizes < 0))
         raise DataError(f"{path}: {who} {client}: size {sizes[client]}, expected 0 or more")
-    rows = _rows(path, found, f"{prefix}rows", who, sizes)
+    rows = _rows(path, arrays, f"{prefix}rows", who, sizes)
     if (total := sum(sizes.tolist())) != len(rows):
         raise DataError(f"{path}: damaged ({len(rows)} rows, expected {total})")
-    return tuple(np.split(rows, np.cumsum(sizes)[:-1])) if len(sizes) else ()
+    return tuple(cut(rows, sizes))
 
 
-def _rows(
-    path: Path, found: dict[str, NDArray[Any]], name: str, who: str = "", sizes: Any = ()
-) -> NDArray[np.int64]:
+def _rows(path: Path, arrays: dict[str, NDArray[Any]], name: str, who: str = "", sizes: Any = ()) -> Rows:
     """Return a list of whole numbers; any other value is refused, with the client that has it, if any."""
-    array = found[name]
+    array = arrays[name]
     if array.ndim == 1 and array.dtype.kind in "iu":
         return array.astype(np.int64)
     numbers = array.ravel() if array.dtype.kind == "f" else np.zeros(0)
@@ -136,22 +116,17 @@ def identity(partition: dict[str, Any], data: dict[str, Any], seed: int, data_sh
 
     A partition with a seed of its own has the same identity in runs of any seed.
     """
-    own = partition.get("seed")
-    return {
-        "partition": partition,
-        "data": data,
-        "seed": seed if own is None else own,
-        "data_sha256": data_sha256,
-    }
+    drawn_with = seed if partition.get("seed") is None else partition["seed"]
+    return {"partition": partition, "data": data, "seed": drawn_with, "data_sha256": data_sha256}
 
 
-def refuse_other(path: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
+def refuse_other(path: Path, origin: dict[str, Any], expected: dict[str, Any]) -> None:
     """Refuse a partition file that was made from something else.
 
     Raises:
         SpecError: names the first part that differs.
     """
-    if first := next(iter(differences(found, expected)), None):
+    if first := next(iter(differences(origin, expected)), None):
         key, there, here = first
         raise SpecError(
             f"{path}: made for another specification: {key} is {shown(there)}, expected {shown(here)}"
@@ -211,9 +186,8 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     path = Path(options.path)
     if not is_file(path):
         raise DataError(f"partition.path: no such file: {shown(options.path)}")
-    found = sha256_file(path)
-    if options.sha256 != found:
-        raise SpecError(f"partition.sha256: got {options.sha256}, but {path} has {found}")
+    if options.sha256 != (sha256 := sha256_file(path)):
+        raise SpecError(f"partition.sha256: got {options.sha256}, but {path} has {sha256}")
     if path.suffix == ".npz":
         return load(path)[0]
     try:

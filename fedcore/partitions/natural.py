@@ -1,4 +1,4 @@
-"""Natural clients: the users, writers, roles or hospitals that the data name."""
+"""Natural clients: the users, writers, roles or hospitals that the data name; all, some or regrouped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients, omit_default
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Rows
+from fedcore.partitions import PartitionOptions, Rows, cut
 from fedcore.partitions.iid import iid
 
 
@@ -50,9 +50,7 @@ class Options(PartitionOptions):
 
 def by_group(groups: NDArray[np.int64], count: int) -> list[Rows]:
     """Return the rows of each group 0..count-1, in row order; a group without rows gives an empty array."""
-    order = np.argsort(groups, kind="stable").astype(np.int64)
-    sizes = np.bincount(groups, minlength=count)
-    return np.split(order, np.cumsum(sizes)[:-1])
+    return cut(np.argsort(groups, kind="stable").astype(np.int64), np.bincount(groups, minlength=count))
 
 
 def natural(
@@ -79,18 +77,15 @@ def natural(
     Raises:
         SpecError: fewer eligible clients than asked for.
     """
-    rows = by_group(groups, count)
-    eligible = [own for own in rows if len(own) >= min_rows]
+    eligible = [rows for rows in by_group(groups, count) if len(rows) >= min_rows]
     if clients is None:
-        chosen = list(range(len(eligible)))
-    elif clients > len(eligible):
+        return eligible
+    if clients > len(eligible):
         raise SpecError(
             f"partition.{key}: got {clients}, expected at most {len(eligible)} "
             f"(natural clients with {min_rows} or more rows)"
         )
-    else:
-        chosen = sorted(rng.choice(len(eligible), clients, replace=False).tolist())
-    return [eligible[i] for i in chosen]
+    return [eligible[i] for i in sorted(rng.choice(len(eligible), clients, replace=False))]
 
 
 def grouped(users: list[Rows], clients: int, rng: np.random.Generator) -> list[Rows]:
@@ -98,7 +93,7 @@ def grouped(users: list[Rows], clients: int, rng: np.random.Generator) -> list[R
 
     Source: rFedAvg, section VI-A: 500 users of Sent140, 20 clients in the cross-silo setting.
     """
-    return [np.concatenate([users[i] for i in own]) for own in iid(len(users), clients, rng)]
+    return [np.concatenate([users[i] for i in members]) for members in iid(len(users), clients, rng)]
 
 
 def groups_of(dataset: Dataset, name: str) -> tuple[NDArray[np.int64], int]:
@@ -129,17 +124,32 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     held = np.concatenate(clients)
     if options.shuffled:
         clients = [held[rows] for rows in iid(len(held), len(clients), rng)]
+        note += ", rows shuffled between them"
     dropped = np.setdiff1d(np.arange(len(groups)), held)
-    note += ", rows shuffled between them" if options.shuffled else ""
     if len(dropped):
         note += f"; {len(dropped)} rows of clients left out"
     return Partition(clients=tuple(clients), dropped=dropped, note=note)
 
 
-PLUGIN = Plugin(
-    name="natural",
-    options=Options,
-    build=build,
-    summary="By user, writer, role or hospital, as the data name them; all or a sample.",
-    source="rFedAvg, section VI-A; RADFed, section IV-B",
+def build_given(options: PartitionOptions, dataset: Dataset, rng: np.random.Generator) -> Partition:
+    """Return the groups of the data as clients; a group without rows stays as an empty client."""
+    groups, count = groups_of(dataset, "given")
+    return Partition(clients=tuple(by_group(groups, count)), note=f"{count} clients as given")
+
+
+PLUGINS = (
+    Plugin(
+        name="natural",
+        options=Options,
+        build=build,
+        summary="By user, writer, role or hospital, as the data name them; all or a sample.",
+        source="rFedAvg, section VI-A; RADFed, section IV-B",
+    ),
+    Plugin(
+        name="given",
+        options=PartitionOptions,
+        build=build_given,
+        summary="The clients that come with the data, all of them, in the order of their ids.",
+        source="the data set",
+    ),
 )

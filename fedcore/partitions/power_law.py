@@ -12,7 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Rows, cut, gathered, integers, rows_of_classes
+from fedcore.partitions import PartitionOptions, Rows, deal_classes, integers, rows_of_classes
 
 
 class Options(PartitionOptions):
@@ -47,7 +47,7 @@ def power_law(
         SpecError: the clients together have fewer labels than there are.
     """
     classes = rows_of_classes(labels, rng)
-    present = [own for own in classes if len(own)]
+    present = [rows for rows in classes if len(rows)]
     width = len(present) if labels_per_client is None else min(labels_per_client, len(present))
     if clients + width - 1 < len(present):
         raise SpecError(
@@ -56,12 +56,9 @@ def power_law(
         )
     weights = rng.pareto(exponent - 1, clients) + 1
     number = rng.permutation(clients)
-    pieces: list[list[Rows]] = [[] for _ in range(clients)]
-    for index, own in enumerate(present):
-        has = (index - number) % len(present) < width
-        for client, rows in enumerate(cut(own, integers(weights * has, len(own)))):
-            pieces[client].append(rows)
-    return gathered(pieces)
+    holders = ((label - number) % len(present) < width for label in range(len(present)))
+    counts = [integers(weights * has, len(rows)) for has, rows in zip(holders, present, strict=True)]
+    return deal_classes(present, counts, clients)
 
 
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:

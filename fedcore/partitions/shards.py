@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Rows, by_label, cut, even, gathered
+from fedcore.partitions import PartitionOptions, Rows, by_label, cut, even
 
 
 class Options(PartitionOptions):
@@ -29,7 +29,7 @@ def shards(labels: NDArray[np.integer], clients: int, each: int, rng: np.random.
     count = clients * each
     pieces = cut(by_label(labels, rng), even(len(labels), count))
     dealt = rng.permutation(count).reshape(clients, each)
-    return gathered([[pieces[shard] for shard in own] for own in dealt])
+    return [np.concatenate([pieces[shard] for shard in chosen]) for chosen in dealt]
 
 
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:

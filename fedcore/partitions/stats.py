@@ -90,14 +90,14 @@ def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) 
     """
     counts = label_counts(partition.clients, labels, classes)
     sizes = counts.sum(axis=1)
-    distances = pairwise_distances(counts)
+    of_all: list[float] = entropies(counts.sum(axis=0, keepdims=True)).tolist()
     return {
         "clients": len(sizes),
         "empty_clients": np.flatnonzero(sizes == 0).tolist(),
         "sizes": {**_summary(sizes), "total": int(sizes.sum())},
         "c_score": c_score(counts),
-        "label_entropy": {**_summary(entropies(counts)), "all": float(_entropy_of_all(counts))},
-        "label_distance": _summary(distances),
+        "label_entropy": {**_summary(entropies(counts)), "all": next(iter(of_all), 0.0)},
+        "label_distance": _summary(pairwise_distances(counts)),
         "label_counts": counts.tolist() if counts.size <= MOST_LISTED else None,
         "validation_rows": len(partition.validation),
         "test_rows": None if partition.test is None else len(partition.test),
@@ -108,11 +108,6 @@ def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) 
 
 def _ratios(counts: NDArray[np.integer]) -> NDArray[np.float64]:
     return counts / counts.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
-
-
-def _entropy_of_all(counts: NDArray[np.integer]) -> float:
-    found = entropies(counts.sum(axis=0, keepdims=True))
-    return float(found[0]) if len(found) else 0.0
 
 
 def _summary(values: NDArray[Any]) -> dict[str, float | None]:

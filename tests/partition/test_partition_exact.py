@@ -354,7 +354,7 @@ def test_shares_a_hair_below_a_whole_row_lose_it_in_legacy_scripts_alone() -> No
 
     class Fixed(np.random.RandomState):
         def dirichlet(self, alpha: Any, size: Any = None) -> Any:
-            return np.array([0.29, 0.71])
+            return np.tile([0.29, 0.71], (size, 1))
 
     assert [len(rows) for rows in by_class(np.zeros(100, int), 2, 1.0, Fixed(0))] == [28, 72]
 

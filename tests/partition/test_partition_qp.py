@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from partition_toys import covers_once, oracle, split_data, toy_data
 
-from fedcore.partitions.qp import (
+from fedcore.partitions.allocation import (
     Problem,
     Search,
     balance,

@@ -11,22 +11,19 @@ import pytest
 from partition_toys import split_data, toy_data
 
 from fedcore.base.errors import SpecError
-from fedcore.partitions import draw_dirichlet, integers, qp
-from fedcore.partitions.qp import (
-    Options,
+from fedcore.partitions import allocation, draw_dirichlet, integers, qp
+from fedcore.partitions.allocation import (
     Problem,
     Search,
     allocate,
     balance,
     class_problem,
-    deal_out,
-    draw_targets,
-    feature_columns,
     move,
     randomise,
     round_exactly,
     solve,
 )
+from fedcore.partitions.qp import Options, deal_out, draw_targets, feature_columns
 from fedcore.partitions.stats import label_counts
 
 
@@ -46,7 +43,7 @@ def plain_walk(problem: Problem, start: np.ndarray, search: Search, rng: np.rand
         best, least, done = state, np.inf, 0
         inside = False
         while done < steps and not inside:
-            block = min(qp.BLOCK, steps - done)
+            block = min(allocation.BLOCK, steps - done)
             done += block
             rows = rng.integers(len(state), size=(2, block))
             columns = rng.integers(state.shape[1], size=(2, block))
@@ -75,7 +72,7 @@ def plain_walk(problem: Problem, start: np.ndarray, search: Search, rng: np.rand
 def test_the_walk_is_algorithm_3(
     reading: Any, xi: float, stop: Any, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(qp, "BLOCK", block)
+    monkeypatch.setattr(allocation, "BLOCK", block)
     problem = two_dimensions()
     start = solve(problem)
     for search in (Search(60, 90, xi, reading, stop), Search(0, 90, xi, reading, stop)):
@@ -187,6 +184,7 @@ def test_a_draw_that_is_just_large_enough_is_taken(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(qp, "draw_dirichlet", lambda *_: next(given))
     sizes, _ = draw_targets(options(clients=2, min_size=5.0), 20, [1], np.random.default_rng(0))
     assert sizes.tolist() == [5, 15]
+    monkeypatch.undo()
     with pytest.raises(SpecError, match=r"partition\.min_size: got 11, but none of 1000 draws"):
         draw_targets(options(clients=2, min_size=11.0, legacy_seed=0), 20, [1], np.random.default_rng(0))
 

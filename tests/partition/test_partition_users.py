@@ -10,7 +10,7 @@ from partition_toys import split_data, toy_data
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import validate
-from fedcore.partitions.natural import PLUGIN, grouped
+from fedcore.partitions.natural import PLUGINS, grouped
 
 USERS = np.repeat(np.arange(40), 3)
 DATA = toy_data(np.arange(120) % 2, USERS)
@@ -55,8 +55,8 @@ def test_the_note_says_how_many_users_became_how_many_clients() -> None:
 
 
 def test_as_many_users_as_clients_is_the_split_without_groups() -> None:
-    plain = validate(PLUGIN.options, {"clients": 7}, "partition")
-    same = validate(PLUGIN.options, {"clients": 7, "users": 7}, "partition")
+    plain = validate(PLUGINS[0].options, {"clients": 7}, "partition")
+    same = validate(PLUGINS[0].options, {"clients": 7, "users": 7}, "partition")
     assert same.model_dump() == plain.model_dump()
     assert "users" not in same.model_dump()
 

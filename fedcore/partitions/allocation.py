@@ -1,0 +1,268 @@
+"""RADFed's partition problem: the quadratic programs (1) and (2), Algorithm 3, and exact rounding.
+
+An allocation is a matrix [clients, configurations] of row counts. A configuration is a class (eq. 1) or an
+observed combination of a class and categorical features (eq. 2). ``categories`` [configurations,
+dimensions] numbers each configuration's class and features; eq. (1) is the case of one dimension in which
+configuration k is class k. ``targets`` holds one matrix [clients, categories] a dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import cvxpy as cp
+from fedcore.base.lazy import scipy
+
+Matrix = NDArray[np.float64]
+Counts = NDArray[np.int64]
+StepReading = Literal["relative", "samples", "fraction"]
+BLOCK = 20_000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Sizes to meet exactly and distributions to come close to.
+
+    Attributes:
+        sizes: rows of each client, [clients].
+        counts: rows of each configuration, [configurations]; adds up to the same total.
+        categories: [configurations, dimensions].
+        targets: for each dimension, wanted rows of each category on each client, [clients, categories].
+    """
+
+    sizes: Counts
+    counts: Counts
+    categories: Counts
+    targets: tuple[Matrix, ...]
+
+    def indicators(self) -> list[Matrix]:
+        """Return, for each dimension, which configuration has which category [configurations, categories]."""
+        pairs = zip(self.categories.T, self.targets, strict=True)
+        return [np.eye(target.shape[1])[column] for column, target in pairs]
+
+    def marginals(self, allocation: Matrix) -> list[Matrix]:
+        """Return, for each dimension, the rows of each category on each client."""
+        return [allocation @ indicator for indicator in self.indicators()]
+
+    def loss(self, allocation: Matrix) -> float:
+        """Return the objective of eq. (1) or (2): squared distances of all marginals to their targets."""
+        pairs = zip(self.marginals(allocation), self.targets, strict=True)
+        return float(sum(((marginal - target) ** 2).sum() for marginal, target in pairs))
+
+
+@dataclass(frozen=True)
+class Search:
+    """Algorithm 3's options.
+
+    Attributes:
+        burn_in: P, random moves before the search.
+        steps: Q, random moves of the search.
+        xi: bound of a move's size.
+        reading: what ``xi`` bounds: ``relative``, the fraction of the smaller of the two entries;
+            ``samples``, a number of rows; ``fraction``, a fraction of all rows.
+        stop: the burn-in ends as soon as the root of the loss lies within these multiples of the root of
+            the loss it started from; None runs all of it.
+    """
+
+    burn_in: int = 100_000
+    steps: int = 500_000
+    xi: float = 0.002
+    reading: StepReading = "relative"
+    stop: tuple[float, float] | None = (1.1, 1.2)
+
+
+def allocate(problem: Problem, search: Search, rng: np.random.Generator) -> Counts:
+    """Solve, randomise and round: a whole number of rows of each configuration for each client.
+
+    Row and column sums equal ``problem.sizes`` and ``problem.counts``.
+
+    Source: RADFed, eq. (1), (2) and Algorithm 3.
+    """
+    allocation = solve(problem)
+    if search.burn_in or search.steps:
+        allocation = randomise(problem, allocation, search, rng)
+    return round_exactly(allocation, problem.sizes, problem.counts)
+
+
+def class_problem(sizes: Counts, counts: Counts, proportions: Matrix) -> Problem:
+    """Return eq. (1): rows of class k on client t near ``proportions[t, k] * sizes[t]``."""
+    return Problem(sizes, counts, np.arange(len(counts))[:, None], (proportions * sizes[:, None],))
+
+
+def solve(problem: Problem) -> Matrix:
+    """Return a minimiser of eq. (1) or (2), [clients, configurations], non-negative, sums met to 1e-9.
+
+    Raises:
+        SpecError: the solver did not reach an optimum.
+    """
+    clients, configurations = len(problem.sizes), len(problem.counts)
+    scale = max(problem.sizes.sum() / clients, 1.0)
+    x = cp.Variable((clients, configurations), nonneg=True)
+    wanted = np.hstack(problem.targets) / scale
+    each_its_own = np.array_equal(problem.categories, np.arange(configurations)[:, None])
+    if each_its_own and wanted.shape == x.shape:
+        residual = x - wanted
+    else:
+        residual = x @ scipy.sparse.csr_array(np.hstack(problem.indicators())) - wanted
+    sums = [cp.sum(x, axis=1) == problem.sizes / scale, cp.sum(x, axis=0) == problem.counts / scale]
+    task = cp.Problem(cp.Minimize(cp.sum_squares(residual)), sums)
+    try:
+        task.solve(solver=cp.CLARABEL)
+    except cp.SolverError as error:
+        raise SpecError(f"partition: the quadratic program's solver failed ({error})") from None
+    if x.value is None:
+        raise SpecError(f"partition: the quadratic program has no solution ({task.status})")
+    return balance(np.maximum(x.value, 0.0) * scale, problem.sizes, problem.counts)
+
+
+def balance(allocation: Matrix, sizes: Counts, counts: Counts) -> Matrix:
+    """Scale rows and columns in turn until their sums are met, which a solver does to its tolerance only."""
+    total = max(float(sizes.sum()), 1.0)
+    for _ in range(200):
+        allocation = allocation * _ratio(sizes, allocation.sum(axis=1))[:, None]
+        allocation = allocation * _ratio(counts, allocation.sum(axis=0))[None, :]
+        if np.abs(allocation.sum(axis=1) - sizes).max(initial=0.0) <= 1e-12 * total:
+            break
+    return allocation
+
+
+def move(allocation: Matrix, first: tuple[int, int], second: tuple[int, int], size: float) -> Matrix:
+    """Shift ``size`` rows round the rectangle that two entries span; row and column sums stay.
+
+    Both entries lose ``size``, the other two corners gain it. RADFed, Algorithm 3.
+    """
+    (i, j), (k, m) = first, second
+    moved = allocation.copy()
+    for row, column, sign in ((i, j, -1), (k, m, -1), (i, m, 1), (k, j, 1)):
+        moved[row, column] += sign * size
+    return moved
+
+
+def randomise(problem: Problem, allocation: Matrix, search: Search, rng: np.random.Generator) -> Matrix:
+    """Return a random near-optimal allocation with the same row and column sums (RADFed, Algorithm 3).
+
+    Args:
+        problem: whose loss decides.
+        allocation: where to start, usually the optimum.
+        search: numbers of moves and their size.
+        rng: for the moves.
+    """
+    walk = _Walk(problem, allocation, search)
+    low, high = (bound * bound * walk.loss for bound in search.stop or (math.inf, -math.inf))
+    walk.run(search.burn_in, rng, window=(low, high))
+    return walk.run(search.steps, rng, keep_best=True)
+
+
+class _Walk:
+    """A random walk over allocations, with residuals and loss kept up to date move by move."""
+
+    def __init__(self, problem: Problem, allocation: Matrix, search: Search) -> None:
+        marginals = problem.marginals(allocation)
+        offsets = np.cumsum([0, *(target.shape[1] for target in problem.targets[:-1])])
+        self.allocation: list[list[float]] = allocation.tolist()
+        self.residuals: list[list[float]] = (np.hstack(marginals) - np.hstack(problem.targets)).tolist()
+        self.columns: list[list[int]] = (problem.categories + offsets).tolist()
+        self.loss = problem.loss(allocation)
+        self.limit = {
+            "relative": math.inf,
+            "samples": search.xi,
+            "fraction": search.xi * float(problem.sizes.sum()),
+        }[search.reading]
+        self.factor = search.xi if search.reading == "relative" else 1.0
+
+    def run(
+        self,
+        steps: int,
+        rng: np.random.Generator,
+        *,
+        window: tuple[float, ...] | None = None,
+        keep_best: bool = False,
+    ) -> Matrix:
+        """Make ``steps`` moves, fewer if the loss enters ``window``; return the best or last allocation."""
+        allocation, residuals, columns = self.allocation, self.residuals, self.columns
+        limit, factor, loss = self.limit, self.factor, self.loss
+        low, high = (math.inf, -math.inf) if window is None else window
+        least = math.inf if keep_best else -math.inf
+        best = allocation
+        done = 0
+        while done < steps:
+            block = min(BLOCK, steps - done)
+            done += block
+            rows = rng.integers(len(allocation), size=(2, block)).tolist()
+            picks = rng.integers(len(columns), size=(2, block)).tolist()
+            for i, k, j, m, share in zip(*rows, *picks, rng.random(block).tolist(), strict=True):
+                own, other = allocation[i], allocation[k]
+                bound = own[j]
+                if other[m] < bound:
+                    bound = other[m]
+                if bound > limit:
+                    bound = limit
+                if bound > 0.0 and i != k and j != m:
+                    size = share * factor * bound
+                    own[j] -= size
+                    other[m] -= size
+                    own[m] += size
+                    other[j] += size
+                    gap, rest = residuals[i], residuals[k]
+                    for a, b in zip(columns[j], columns[m], strict=True):
+                        if a != b:
+                            loss += 2.0 * size * (2.0 * size - gap[a] + gap[b] + rest[a] - rest[b])
+                            gap[a] -= size
+                            gap[b] += size
+                            rest[a] += size
+                            rest[b] -= size
+                if loss < least:
+                    least = loss
+                    best = [row[:] for row in allocation]
+                if low < loss < high:
+                    done = steps
+                    break
+        self.loss = loss
+        return np.array(best)
+
+
+def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
+    """Round entries up or down so that row sums are ``sizes`` and column sums ``counts``.
+
+    Which entries go up is the solution of a transportation problem that minimises the sum of changes; its
+    vertices are integer, so sums are met exactly.
+
+    Args:
+        allocation: [clients, configurations], with these sums up to floating-point error.
+        sizes: row sums.
+        counts: column sums.
+    """
+    floor = np.floor(allocation + 1e-9)
+    part = allocation - floor
+    rows, columns = np.nonzero(part > 1e-9)
+    result = floor.astype(np.int64)
+    if len(rows):
+        entries = np.arange(len(rows))
+        ones = np.ones(len(rows))
+        per_row = scipy.sparse.csr_array((ones, (rows, entries)), shape=(len(sizes), len(rows)))
+        per_column = scipy.sparse.csr_array((ones, (columns, entries)), shape=(len(counts), len(rows)))
+        missing = np.concatenate([sizes - result.sum(axis=1), counts - result.sum(axis=0)])
+        cost = 1.0 - 2.0 * part[rows, columns]
+        solved = scipy.optimize.linprog(
+            cost,
+            A_eq=scipy.sparse.vstack([per_row, per_column]),
+            b_eq=missing,
+            bounds=(0, 1),
+            method="highs-ds",
+        )
+        if solved.x is None:
+            raise SpecError(f"partition: the allocation can't be rounded ({solved.message})")
+        result[rows, columns] += np.rint(solved.x).astype(np.int64)
+    if (result.sum(axis=1) != sizes).any() or (result.sum(axis=0) != counts).any() or (result < 0).any():
+        raise SpecError("partition: the allocation's sums are not those it should be rounded to")
+    return result
+
+
+def _ratio(wanted: Counts, found: Matrix) -> Matrix:
+    return np.divide(wanted, found, out=np.ones(len(found)), where=found > 0)
