@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedcore.base.files import atomic, sha256_file, write_json
 from fedcore.base.rng import Streams
 from fedcore.data import Source
-from fedcore.data.datasets import cifar10, covertype, eicu, femnist, libsvm, mnist, shakespeare
+from fedcore.data.datasets import covertype, eicu, femnist, images, libsvm, shakespeare
 from fedcore.data.download import Declaration
 
 MOST_BYTES, MOST_IN_ALL = 3 << 20, 10 << 20
@@ -54,11 +54,10 @@ def draw(labels: NDArray[Any], total: int, purpose: str) -> NDArray[np.int64]:
     )
 
 
-def images(source: Source) -> Iterator[Made]:
+def image_sets(source: Source) -> Iterator[Made]:
     """MNIST 2,000 + 1,000 and CIFAR-10 600 + 300 images."""
-    for module, train, test in ((mnist, 2000, 1000), (cifar10, 600, 300)):
-        name = module.DECLARATION.name
-        x, y, test_x, test_y = module.pixels("full", source)
+    for name, train, test in (("mnist", 2000, 1000), ("cifar10", 600, 300)):
+        x, y, test_x, test_y = images.pixels(name, "full", source)
         some, others = draw(y, train, f"{name}/train"), draw(test_y, test, f"{name}/test")
         arrays: dict[str, NDArray[Any]] = {
             "train_x": x[some],
@@ -66,22 +65,22 @@ def images(source: Source) -> Iterator[Made]:
             "test_x": test_x[others],
             "test_y": test_y[others].astype(np.uint8),
         }
-        yield Made(f"{name}/{name}.npz", arrays, module.DECLARATION, {"train": train, "test": test})
+        yield Made(f"{name}/{name}.npz", arrays, images.DECLARATIONS[name], {"train": train, "test": test})
 
 
 def libsvm_sets(source: Source) -> Iterator[Made]:
     """The LIBSVM sets, whole where they are small; rebuilt files where that is what the mirror has."""
     for declaration in libsvm.DECLARATIONS:
         edition = "rebuilt" if "rebuilt" in declaration.editions else "full"
-        data = libsvm.raw(declaration, edition, source)
+        x, y, test_x, test_y = libsvm.raw(declaration, edition, source)
         rows = dict(declaration.edition("demo").counts)
-        some = draw(data.train_y, rows["train"], f"{declaration.name}/train")
-        others = draw(data.test_y, rows["test"], f"{declaration.name}/test")
+        some = draw(y, rows["train"], f"{declaration.name}/train")
+        others = draw(test_y, rows["test"], f"{declaration.name}/test")
         arrays: dict[str, NDArray[Any]] = {
-            "train_x": data.train_x[some].astype(np.float32),
-            "train_y": data.train_y[some].astype(np.int8),
-            "test_x": data.test_x[others].astype(np.float32),
-            "test_y": data.test_y[others].astype(np.int8),
+            "train_x": x[some].astype(np.float32),
+            "train_y": y[some].astype(np.int8),
+            "test_x": test_x[others].astype(np.float32),
+            "test_y": test_y[others].astype(np.int8),
         }
         yield Made(f"libsvm/{declaration.name}.npz", arrays, declaration, rows)
 
@@ -143,7 +142,7 @@ def intensive_care(source: Source) -> Iterator[Made]:
 
 
 PARTS: tuple[Callable[[Source], Iterator[Made]], ...] = (
-    images,
+    image_sets,
     libsvm_sets,
     writers,
     forest,

@@ -145,6 +145,14 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
+def read_or_empty(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds; an empty one where it can't be read or is none."""
+    try:
+        return read_object(path)
+    except (OSError, ValueError):
+        return {}
+
+
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in pairs:

@@ -13,6 +13,7 @@ from fedcore.base.errors import DataError, say
 from fedcore.cli.options import Mirror, Root
 from fedcore.data import Source
 from fedcore.data.download import Edition, fetch, inventory
+from fedcore.data.download.transfer import Policy
 
 app = typer.Typer(
     help="Data sets: what there is, where it comes from, and whether it is intact.",
@@ -76,7 +77,7 @@ def fetch_(
     if not wanted.files:
         say(f"{name} ({edition}): nothing to fetch; {wanted.how or 'it ships with the code'}")
         return
-    for path in fetch.obtain(known, edition, source, progress=sys.stderr.isatty()).values():
+    for path in fetch.obtain(known, edition, source, Policy(progress=sys.stderr.isatty())).values():
         say(f"{path}: {path.stat().st_size:,} bytes, verified")
 
 

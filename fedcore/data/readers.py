@@ -13,8 +13,9 @@ import tarfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,21 +24,9 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError, MissingPackage, reason
 from fedcore.base.lazy import pd, pyarrow
 
-UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    SyntaxError,
-    KeyError,
-    TypeError,
-    NotImplementedError,
-    MemoryError,
-    RuntimeError,
-    tokenize.TokenError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+UNREADABLE: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, SyntaxError, KeyError, TypeError)
+UNREADABLE += (MemoryError, RuntimeError, tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error)
+USES = ("train_x", "train_y", "test_x", "test_y")
 PIXELS = 3 * 32 * 32
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
 DIRECTION = re.compile(r"\[[^\]]*\]?")
@@ -55,10 +44,9 @@ def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise DataError(f"{path}: expected an npz archive with {', '.join(names)}, found one bare array")
         with loaded as archive:
-            missing = [name for name in names if name not in archive.files]
-            if missing:
-                found = ", ".join(archive.files) or "nothing"
-                raise DataError(f"{path}: array '{missing[0]}' is missing; found: {found}")
+            if missing := [name for name in names if name not in archive.files]:
+                present = ", ".join(archive.files) or "nothing"
+                raise DataError(f"{path}: array '{missing[0]}' is missing; found: {present}")
             return tuple(archive[name] for name in names)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
@@ -73,12 +61,12 @@ def whole(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
         DataError: one is no whole number, or too large for int64.
     """
     with np.errstate(invalid="ignore"):
-        made = values.astype(np.int64)
-    bad = np.argwhere((made != values) | ((made < 0) != (values < 0)))
+        integers = values.astype(np.int64)
+    bad = np.argwhere((integers != values) | ((integers < 0) != (values < 0)))
     if len(bad):
-        found = values[tuple(bad[0])]
-        raise DataError(f"{path}: {found} in row {bad[0][0]}, expected whole numbers from -2^63 to 2^63 - 1")
-    return made
+        wrong = values[tuple(bad[0])]
+        raise DataError(f"{path}: {wrong} in row {bad[0][0]}, expected whole numbers from -2^63 to 2^63 - 1")
+    return integers
 
 
 def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.float64]:
@@ -119,10 +107,7 @@ def read_table(
         if frame.shape[1] != len(names):
             raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(names)}")
         frame.columns = list(names)
-    missing = [name for name in needed if name not in frame.columns]
-    if missing:
-        raise DataError(f"{path}: column '{missing[0]}' is missing")
-    return frame
+    return _with_columns(path, frame, needed)
 
 
 def _read(path: Path, **how: Any) -> pd.DataFrame:
@@ -130,6 +115,12 @@ def _read(path: Path, **how: Any) -> pd.DataFrame:
         return pd.read_csv(path, low_memory=False, **how)  # type: ignore[no-any-return]
     except (ValueError, OSError, EOFError, OverflowError, pd.errors.ParserError) as error:
         raise DataError(f"{path}: not a readable csv table ({reason(error)})") from None
+
+
+def _with_columns(path: Path, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
+    if missing := [name for name in needed if name not in frame.columns]:
+        raise DataError(f"{path}: column '{missing[0]}' is missing")
+    return frame
 
 
 def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
@@ -142,10 +133,7 @@ def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
         frame = pd.read_parquet(path)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, pyarrow.ArrowException) as error:
         raise DataError(f"{path}: not a readable parquet table ({reason(error)})") from None
-    missing = [name for name in needed if name not in frame.columns]
-    if missing:
-        raise DataError(f"{path}: column '{missing[0]}' is missing")
-    return frame
+    return _with_columns(path, frame, needed)
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
@@ -164,30 +152,29 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Refuses every global but the ones numpy arrays are pickled with."""
-
-    ALLOWED = frozenset({("_reconstruct", "multiarray"), ("ndarray", "numpy"), ("dtype", "numpy")})
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("_codecs", "encode"):
-            return _latin1
-        if module.split(".")[0] != "numpy" or (name, module.rsplit(".", 1)[-1]) not in self.ALLOWED:
-            raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
-        if name == "_reconstruct":
-            return _reconstruct
-        return {"ndarray": np.ndarray, "dtype": np.dtype}[name]
-
-
-def _latin1(text: str, encoding: str) -> bytes:
-    """Replace what Python 3 writes for bytes in the old protocols."""
-    return text.encode("latin1")
-
-
 def _reconstruct(subtype: type, shape: tuple[int, ...], dtype: bytes) -> NDArray[Any]:
     if subtype is not np.ndarray:
         raise pickle.UnpicklingError(f"{subtype} is not allowed")
     return np.ndarray.__new__(np.ndarray, shape, dtype.decode() if isinstance(dtype, bytes) else dtype)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Refuses every global but the ones numpy arrays are pickled with."""
+
+    ALLOWED: Mapping[tuple[str, str], Any] = MappingProxyType(
+        {
+            ("numpy", "ndarray"): np.ndarray,
+            ("numpy", "dtype"): np.dtype,
+            ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+            ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+            ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # bytes in old protocols
+        }
+    )
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self.ALLOWED:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
+        return self.ALLOWED[module, name]
 
 
 def read_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -224,8 +211,7 @@ def read_libsvm(path: Path, features: int) -> tuple[NDArray[np.float64], NDArray
         raise DataError(f"{path}: not LIBSVM text (bytes outside ASCII)") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    numbered = [(number, line.split()) for number, line in enumerate(lines, 1)]
-    rows = [(number, tokens) for number, tokens in numbered if tokens]
+    rows = [(number, tokens) for number, line in enumerate(lines, 1) if (tokens := line.split())]
     if not rows:
         raise DataError(f"{path}: no rows")
     x = np.zeros((len(rows), features))
@@ -260,21 +246,19 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
     Raises:
         DataError: a file is no JSON or not laid out like this, or x and y differ in length.
     """
-    found: dict[str, tuple[list[Any], list[Any]]] = {}
+    samples: dict[str, tuple[list[Any], list[Any]]] = {}
     for path in paths:
         try:
             values = json.loads(path.read_bytes())
-            users, data = values["users"], values["user_data"]
-            for user in users:
-                x, y = data[user]["x"], data[user]["y"]
+            for user in values["users"]:
+                x, y = (values["user_data"][user][name] for name in "xy")
                 if not isinstance(x, list) or not isinstance(y, list) or len(x) != len(y):
                     raise DataError(f"{path}: user {user!r} has no lists x and y of one length")
-                known = found.setdefault(str(user), ([], []))
-                known[0].extend(x)
-                known[1].extend(y)
+                for known, more in zip(samples.setdefault(str(user), ([], [])), (x, y), strict=True):
+                    known.extend(more)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(f"{path}: not LEAF json ({type(error).__name__}: {reason(error)})") from None
-    return found
+    return samples
 
 
 def read_role_files(path: Path) -> dict[str, str]:
@@ -315,7 +299,7 @@ def read_moby(paths: Iterable[Path]) -> dict[str, str]:
         for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
             title = next((line.strip() for line in reversed(lines[:start]) if line.strip()), "PLAY")
             _speeches(title, lines[start:end], roles)
-    return {name: "\n".join(said) for name, said in sorted(roles.items())}
+    return {name: "\n".join(speeches) for name, speeches in sorted(roles.items())}
 
 
 def read_tff(path: Path) -> dict[str, str]:
@@ -345,10 +329,10 @@ def _speeches(title: str, lines: list[str], roles: dict[str, list[str]]) -> None
     started = False
     for line in lines:
         started = started or line.startswith("ACT I")
-        found = SPEAKER.match(line) if started else None
-        if found and not found[1].startswith(NO_SPEAKERS):
-            speaker = roles.setdefault(f"{title}: {found[1].strip()}", [])
-            text = found[2]
+        match = SPEAKER.match(line) if started else None
+        if match and not match[1].startswith(NO_SPEAKERS):
+            speaker = roles.setdefault(f"{title}: {match[1].strip()}", [])
+            text = match[2]
         elif line.startswith("\t") and speaker is not None:
             text = line
         else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ def standardise(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[Any
         train: [n, ...] rows whose statistics count.
         others: further rows of the same shape, transformed with the same statistics.
     """
-    mean, scale = _statistics(train)
+    scale = train.std(axis=0, dtype=np.float64)
+    flat = train.min(axis=0) == train.max(axis=0)
+    mean = np.where(flat, train[0], train.mean(axis=0, dtype=np.float64))
+    scale = np.where(flat | (scale == 0), 1.0, scale)
     return tuple(_apply(x, mean, scale) for x in (train, *others))
 
 
@@ -49,12 +53,15 @@ def minmax(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[Any], ..
     return tuple(_apply(x, low, np.where(span > 0, span, 1.0)) for x in (train, *others))
 
 
-def _statistics(x: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    mean = x.mean(axis=0, dtype=np.float64)
-    scale = x.std(axis=0, dtype=np.float64)
-    flat = x.min(axis=0) == x.max(axis=0)
-    return np.where(flat, x[0], mean), np.where(flat | (scale == 0), 1.0, scale)
-
-
 def _apply(x: NDArray[Any], shift: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[Any]:
     return ((x - shift) / scale).astype(x.dtype)
+
+
+def _as_shipped(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    return (train, *others)
+
+
+SCALINGS: Mapping[str, Callable[..., tuple[NDArray[Any], ...]]] = MappingProxyType(
+    {"as_shipped": _as_shipped, "by_client": _as_shipped, "minmax": minmax, "standard": standardise}
+)
+"""How arrays are scaled by the first, the training rows; ``by_client`` waits for who knows the clients."""

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fedcore.base.files import canonical_json
 from fedcore.base.registry import find
-from fedcore.data.download.facts import written
+from fedcore.data.download import written
 
 HOME = Path(__file__).parents[2]
 OURS = ("fedcore", "pipeline")

@@ -13,8 +13,7 @@ import pytest
 from test_every_algorithm import NAMES, specification
 
 from fedcore.base.registry import find
-from fedcore.data.download import inventory
-from fedcore.data.download.facts import written
+from fedcore.data.download import inventory, written
 from fedcore.execution.runner import run
 from pipeline.catalogue import codehash
 
@@ -167,7 +166,7 @@ def test_declared_facts_count_but_for_words_that_describe(home: Home, facts: str
 
 
 def test_a_runs_hash_has_the_checksums_of_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"mnist": "fedcore.data.datasets.mnist", "letter": "fedcore.data.datasets.libsvm"}
+    names = {"mnist": "fedcore.data.datasets.images", "letter": "fedcore.data.datasets.libsvm"}
     own = {name: codehash._facts(module) for name, module in names.items()}
     for name, text in own.items():
         entry = inventory.entry(name).declaration

@@ -13,7 +13,7 @@ from fedcore.base.errors import DataError
 from fedcore.base.registry import find, plugins
 from fedcore.cli.data import app
 from fedcore.data import Source
-from fedcore.data.datasets import libsvm, mnist
+from fedcore.data.datasets import images, libsvm
 from fedcore.data.download import inventory
 
 DATA = Path(__file__).parents[2] / "data"
@@ -45,7 +45,7 @@ def test_every_edition_that_a_specification_can_name_is_declared_and_the_other_w
 
 def test_info_prints_checksums_addresses_and_how_to_get_what_cannot_be_downloaded() -> None:
     text = call("info", "mnist").stdout
-    assert mnist.DECLARATION.edition("full").files[0].sha256 in text
+    assert images.DECLARATIONS["mnist"].edition("full").files[0].sha256 in text
     assert "https://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz" in text
     assert "CC BY-SA 3.0" in text
     assert "PhysioNet with credentials" in call("info", "eicu").stdout
@@ -63,10 +63,12 @@ def test_the_environment_may_name_the_mirror(tmp_path: Path, monkeypatch: pytest
 def test_fetch_fills_the_cache_from_a_mirror_and_verify_counts_it(tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     mirror.mkdir()
-    data = libsvm.raw(inventory.entry("vehicle").declaration, "demo", Source(DATA))
+    train_x, train_y, test_x, test_y = libsvm.raw(
+        inventory.entry("vehicle").declaration, "demo", Source(DATA)
+    )
     rows = [
         " ".join([str(label), *(f"{i}:{v:g}" for i, v in enumerate(row, 1) if v)])
-        for x, y in ((data.train_x, data.train_y), (data.test_x, data.test_y))
+        for x, y in ((train_x, train_y), (test_x, test_y))
         for row, label in zip(x, y, strict=True)
     ]
     (mirror / "vehicle.scale.xz").write_bytes(lzma.compress("\n".join(rows).encode()))

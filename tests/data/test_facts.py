@@ -9,8 +9,7 @@ import pytest
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.data import datasets
-from fedcore.data.download import Declaration, Edition, File, Form
-from fedcore.data.download.facts import declared
+from fedcore.data.download import Declaration, Edition, File, Form, declared
 
 FILES = sorted(Path(datasets.__path__[0]).glob("*.yaml"))
 TOY = """

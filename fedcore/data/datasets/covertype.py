@@ -12,14 +12,13 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.download import Entry, cache, fetch
-from fedcore.data.download.facts import declared
+from fedcore.data.download import Entry, cache, declared, fetch
 from fedcore.data.readers import read_npz, read_numbers
-from fedcore.data.standardise import minmax, standardise
+from fedcore.data.standardise import SCALINGS
 
 QUANTITATIVE, WILDERNESS, SOIL = 10, 4, 40
 FEATURES = QUANTITATIVE + WILDERNESS + SOIL
-SHARES = (43, 57)
+SHARES = {1: 43, 2: 57}  # of the two classes, in percent
 TEST_SHARE = 0.2
 DECLARATION = declared(__file__)["covertype"]
 
@@ -69,11 +68,9 @@ def counts(edition: str, source: Source) -> dict[str, int]:
 
 def binary_rows(classes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the rows of RADFed's two-class form: the first ones of classes 1 and 2, 43 : 57."""
-    of = [np.flatnonzero(classes == label) for label in (1, 2)]
-    total = min(len(rows) * 100 // share for rows, share in zip(of, SHARES, strict=True)) // 1000 * 1000
-    return np.sort(
-        np.concatenate([rows[: total * share // 100] for rows, share in zip(of, SHARES, strict=True)])
-    )
+    pairs = [(np.flatnonzero(classes == label), share) for label, share in SHARES.items()]
+    total = min(len(rows) * 100 // share for rows, share in pairs) // 1000 * 1000
+    return np.sort(np.concatenate([rows[: total * share // 100] for rows, share in pairs]))
 
 
 def build(options: CovertypeOptions, source: Source) -> Dataset:
@@ -82,21 +79,23 @@ def build(options: CovertypeOptions, source: Source) -> Dataset:
     Raises:
         DataError: files are missing or damaged.
     """
-    rows = table(options.edition, source)
+    rows, classes = table(options.edition, source), 7
+    edition = DECLARATION.edition(options.edition)
+    note = edition.note
     if options.task == "binary":
-        rows = rows[binary_rows(rows[:, -1])]
+        rows, classes = rows[binary_rows(rows[:, -1])], 2
+        note += f", classes 1 and 2 ({len(rows):,} rows)"
     x, y = rows[:, :-1].astype(np.float64), rows[:, -1] - 1
     held = Streams(0).get("covertype/test").permutation(len(y)) < round(TEST_SHARE * len(y))
     kept = np.ones(len(y), np.bool_) if options.pool else ~held
-    x = _scaled(x, kept, options.scaling)[:, (x != x[0]).any(axis=0)].astype(np.float32)
-    train, test = Rows(x[kept], y[kept]), Rows(x[held], y[held])
-    edition = DECLARATION.edition(options.edition)
-    note = f"{edition.note}, classes 1 and 2 ({len(y):,} rows)" if options.task == "binary" else edition.note
+    numbers = SCALINGS[options.scaling](x[kept, :QUANTITATIVE], x[:, :QUANTITATIVE])[1]
+    varies = (x != x[0]).any(axis=0)
+    every = Rows(np.hstack([numbers, x[:, QUANTITATIVE:]])[:, varies].astype(np.float32), y)
     return Dataset(
         "covertype",
-        train,
-        test,
-        2 if options.task == "binary" else 7,
+        every.take(kept),
+        every.take(held),
+        classes,
         edition.state,
         note,
         standardise_by_client=options.scaling == "by_client",
@@ -105,15 +104,6 @@ def build(options: CovertypeOptions, source: Source) -> Dataset:
             "soil": rows[kept, QUANTITATIVE + WILDERNESS : FEATURES].argmax(axis=1),
         },
     )
-
-
-def _scaled(x: NDArray[np.float64], train: NDArray[np.bool_], scaling: str) -> NDArray[np.float64]:
-    """Scale the quantitative columns by the training rows; the 0/1 columns stay."""
-    if scaling in {"as_shipped", "by_client"}:
-        return x
-    transform = standardise if scaling == "standard" else minmax
-    numbers = transform(x[train, :QUANTITATIVE], x[:, :QUANTITATIVE])[1]
-    return np.hstack([numbers, x[:, QUANTITATIVE:]])
 
 
 PLUGIN = Plugin(

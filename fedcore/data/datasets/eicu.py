@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,12 +15,10 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.datasets import eicu_tables
-from fedcore.data.datasets.eicu_tables import Stays
-from fedcore.data.download import Entry, cache, fetch
-from fedcore.data.download.facts import declared
+from fedcore.data.datasets.eicu_tables import Stays, credentialed, first_day, with_hospitals
+from fedcore.data.download import Entry, cache, declared, fetch
 from fedcore.data.readers import read_npz
-from fedcore.data.standardise import minmax, standardise
+from fedcore.data.standardise import SCALINGS
 
 RULES = {"full": (100, 0.2)}
 TEST_SHARE = 0.2
@@ -51,20 +51,16 @@ def stays(edition: str, source: Source) -> Stays:
     if edition.startswith("demo"):
         path = fetch.demo_file(source, f"eicu/{edition}.npz")
         x, died, place, names = read_npz(path, "x", "died", "place", "names")
-        return Stays(x, died.astype(np.int64), place.astype(np.int64), tuple(map(str, names)))
-    paths = fetch.obtain(DECLARATION, edition, source)
-    reader = {
-        "full": eicu_tables.credentialed,
-        "cohort": eicu_tables.first_day,
-        "hospitals": eicu_tables.with_hospitals,
-    }[edition]
+    else:
+        paths = fetch.obtain(DECLARATION, edition, source)
+        arrays = cache.derived(source, f"eicu-{edition}-1", paths, lambda: _parse(edition, paths))
+        x, died, place, names = (arrays[name] for name in ("x", "died", "place", "names"))
+    return Stays(x, died.astype(np.int64), place.astype(np.int64), tuple(map(str, names)))
 
-    def make() -> dict[str, NDArray[Any]]:
-        found = reader(paths)
-        return {"x": found.x, "died": found.died, "place": found.place, "names": np.array(found.names, str)}
 
-    kept = cache.derived(source, f"eicu-{edition}-1", paths, make)
-    return Stays(kept["x"], kept["died"], kept["place"], tuple(map(str, kept["names"])))
+def _parse(edition: str, paths: Mapping[str, Path]) -> dict[str, NDArray[Any]]:
+    found = {"full": credentialed, "cohort": first_day, "hospitals": with_hospitals}[edition](paths)
+    return {**vars(found), "names": np.array(found.names, str)}
 
 
 def size(options: EicuOptions) -> Size:
@@ -75,9 +71,9 @@ def size(options: EicuOptions) -> Size:
 
 def counts(edition: str, source: Source) -> dict[str, int]:
     """Return the numbers of stays, deaths and, where they are known, hospitals."""
-    found = stays(edition, source)
-    hospitals = {"hospitals": len(found.names)} if found.names else {}
-    return {"stays": len(found.died), "deaths": int(found.died.sum())} | hospitals
+    known = stays(edition, source)
+    hospitals = {"hospitals": len(known.names)} if known.names else {}
+    return {"stays": len(known.died), "deaths": int(known.died.sum())} | hospitals
 
 
 def eligible(
@@ -95,29 +91,29 @@ def build(options: EicuOptions, source: Source) -> Dataset:
     Raises:
         DataError: files or terms are missing, or no hospital meets the rules.
     """
-    found = stays(options.edition, source)
-    place, names = found.place, found.names
+    known = stays(options.edition, source)
+    place, names = known.place, known.names
     if not names:
         place = place // options.block
         names = tuple(f"block{block}" for block in range(place[-1] + 1))
     admissions, mortality = RULES.get(options.edition, (0, 1.0))
     admissions = admissions if options.min_admissions is None else options.min_admissions
     mortality = mortality if options.max_mortality is None else options.max_mortality
-    kept = eligible(found.died, place, admissions, mortality)
+    kept = eligible(known.died, place, admissions, mortality)
     if not len(kept):
         raise DataError(
             f"eicu: no hospital has more than {admissions} stays and {mortality:.0%} deaths or fewer"
         )
     rows = np.flatnonzero(np.isin(place, kept))
-    x, y, groups = found.x[rows].astype(np.float64), found.died[rows], np.searchsorted(kept, place[rows])
-    held = Streams(0).get("eicu/test").permutation(len(y)) < round(TEST_SHARE * len(y))
-    train = np.ones(len(y), np.bool_) if options.pool else ~held
-    x = scaled(x, train, options.scaling).astype(np.float32)
+    held = Streams(0).get("eicu/test").permutation(len(rows)) < round(TEST_SHARE * len(rows))
+    train = np.ones(len(rows), np.bool_) if options.pool else ~held
+    x = scaled(known.x[rows].astype(np.float64), train, options.scaling).astype(np.float32)
+    every = Rows(x, known.died[rows], np.searchsorted(kept, place[rows]))
     edition = DECLARATION.edition(options.edition)
     return Dataset(
         "eicu",
-        Rows(x[train], y[train], groups[train]),
-        Rows(x[held], y[held], groups[held]),
+        every.take(train),
+        every.take(held),
         2,
         edition.state,
         edition.note,
@@ -132,9 +128,7 @@ def scaled(x: NDArray[np.float64], train: NDArray[np.bool_], scaling: str) -> ND
     count = known[train].sum(axis=0)
     mean = np.where(known[train], x[train], 0.0).sum(axis=0) / np.maximum(count, 1)
     filled = np.where(known, x, mean)
-    if scaling in {"as_shipped", "by_client"}:
-        return filled
-    return (standardise if scaling == "standard" else minmax)(filled[train], filled)[1]
+    return SCALINGS[scaling](filled[train], filled)[1]
 
 
 def clients(options: EicuOptions) -> int | None:

@@ -16,95 +16,17 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
+from fedcore.data.download import declared
 from fedcore.data.readers import read_parquet, read_table, whole
 
 ID = "patientunitstayid"
-PHYSIOLOGY = [
-    "intubated",
-    "vent",
-    "dialysis",
-    "eyes",
-    "motor",
-    "verbal",
-    "meds",
-    "urine",
-    "wbc",
-    "temperature",
-    "respiratoryrate",
-    "sodium",
-    "heartrate",
-    "meanbp",
-    "ph",
-    "hematocrit",
-    "creatinine",
-    "albumin",
-    "pao2",
-    "pco2",
-    "bun",
-    "glucose",
-    "bilirubin",
-    "fio2",
-]
-HISTORY = [
-    "age",
-    "gender",
-    "thrombolytics",
-    "aids",
-    "hepaticfailure",
-    "lymphoma",
-    "metastaticcancer",
-    "leukemia",
-    "immunosuppression",
-    "cirrhosis",
-    "electivesurgery",
-    "readmit",
-    "ima",
-    "midur",
-    "ventday1",
-    "oobventday1",
-    "oobintubday1",
-    "diabetes",
-    "visitnumber",
-]
-FIRST_DAY = [
-    "temp",
-    "map",
-    "hr",
-    "resp",
-    "o2sat",
-    "fio2",
-    "po2",
-    "pco2",
-    "ph",
-    "na",
-    "k",
-    "glu",
-    "crea",
-    "bun",
-    "alb",
-    "bili",
-    "wbc",
-    "hgb",
-    "plt",
-    "lact",
-]
-LABS: Mapping[str, str] = {
-    "sodium": "sodium",
-    "potassium": "potassium",
-    "glucose": "glucose",
-    "creatinine": "creatinine",
-    "BUN": "bun",
-    "albumin": "albumin",
-    "total bilirubin": "bilirubin",
-    "WBC x 1000": "wbc",
-    "Hct": "hematocrit",
-    "platelets x 1000": "platelets",
-    "pH": "ph",
-    "paO2": "pao2",
-    "paCO2": "pco2",
-    "FiO2": "fio2",
-    "lactate": "lactate",
+VARIABLES = {
+    file.name: list(file.variables)
+    for edition in declared(str(Path(__file__).with_name("eicu.py")))["eicu"].editions.values()
+    for file in edition.files
 }
+PHYSIOLOGY, HISTORY = VARIABLES["apacheApsVar.csv"], VARIABLES["apachePredVar.csv"]
+FIRST_DAY, LABS = VARIABLES["yaib_mortality24_dyn.parquet"], VARIABLES["pyhealth_lab.csv"]
 DAY = 24 * 60
 
 
@@ -169,18 +91,17 @@ def with_hospitals(paths: Mapping[str, Path]) -> Stays:
     patient = patient[patient.hospitaldischargestatus.isin(("Alive", "Expired"))].sort_values(ID)
     lab = lab[lab.labname.isin(LABS) & lab.labresultoffset.between(-DAY // 4, DAY)]
     low, high = (
-        lab.groupby([ID, "labname"]).labresult.agg(how).unstack().reindex(columns=list(LABS))
+        lab.groupby([ID, "labname"]).labresult.agg(how).unstack().reindex(columns=LABS)
         for how in ("min", "max")
     )
     gcs = exam.physicalexampath.str.extract(r"GCS/(Eyes|Motor|Verbal) Score/(\d)$")
     scores = exam.assign(part=gcs[0], score=gcs[1].astype(float)).dropna(subset=["part"])
     worst = scores.groupby([ID, "part"]).score.min().unstack().reindex(columns=["Eyes", "Motor", "Verbal"])
     operated = dx[dx.admitdxpath.str.contains(r"\|Operative", regex=True)][ID].unique()
-    own = patient.set_index(ID)
-    age = own.age.astype(str).str.replace("> 89", "90", regex=False)
-    features = own[[]].assign(
-        age=age, male=(own.gender == "Male").astype(float), operated=own.index.isin(operated).astype(float)
-    )
+    known = patient.set_index(ID)
+    age = known.age.astype(str).str.replace("> 89", "90", regex=False)
+    male, operated = known.gender == "Male", known.index.isin(operated)
+    features = known[[]].assign(age=age, male=male.astype(float), operated=operated.astype(float))
     features = features.join(low.add_suffix("_low")).join(high.add_suffix("_high")).join(worst)
     return _stays(patient, _numbers(features, features.columns), "hospitalid")
 

@@ -13,12 +13,12 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import Scaling, scale_pixels
-from fedcore.data.download import Entry, cache, fetch
-from fedcore.data.download.facts import declared
+from fedcore.data.download import Entry, cache, declared, fetch
 from fedcore.data.readers import read_leaf, read_npz
 
 MEAN, STD = (0.9611606,), (0.1655615,)
 CLASSES = 62
+USES = ("train", "test")
 WRITERS = "femnist/writers.npz"
 DECLARATION = declared(__file__)["femnist"]
 
@@ -36,53 +36,44 @@ def pixels(edition: str, source: Source) -> dict[str, NDArray[Any]]:
     names = ("train_x", "train_y", "train_writer", "test_x", "test_y", "test_writer", "names")
     if edition == "demo":
         return dict(zip(names, read_npz(fetch.demo_file(source, WRITERS), *names), strict=True))
-    paths = _leaf_folder(source) if edition == "full" else fetch.obtain(DECLARATION, edition, source)
-    return cache.derived(source, f"femnist-{edition}-1", paths, lambda: _parse(paths))
+    if edition == "full":
+        folder = source.root / "fetched" / "femnist" / "leaf"
+        paths = {f"{use}/{path.name}": path for use in USES for path in sorted((folder / use).glob("*.json"))}
+        if {path.parent.name for path in paths.values()} != set(USES):
+            raise DataError(f"{folder}: no train and test json files; {DECLARATION.edition('full').how}")
+    else:
+        paths = fetch.obtain(DECLARATION, edition, source)
+    files = {use: [path for path in paths.values() if path.parent.name == use] for use in USES}
+    return cache.derived(source, f"femnist-{edition}-1", paths, lambda: _parse(files))
 
 
-def _leaf_folder(source: Source) -> dict[str, Path]:
-    folder = source.root / "fetched" / "femnist" / "leaf"
-    found = {f"{use}/{path.name}": path for use in ("train", "test") for path in _jsons(folder / use)}
-    if not {name.split("/")[0] for name in found} == {"train", "test"}:
-        raise DataError(f"{folder}: no train and test json files; {DECLARATION.edition('full').how}")
-    return found
-
-
-def _jsons(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.json"))
-
-
-def _parse(paths: dict[str, Path]) -> dict[str, NDArray[Any]]:
-    parts = {
-        use: read_leaf(path for path in paths.values() if path.parent.name == use)
-        for use in ("train", "test")
-    }
-    names = sorted(parts["train"]) + sorted(parts["test"].keys() - parts["train"].keys())
+def _parse(files: dict[str, list[Path]]) -> dict[str, NDArray[Any]]:
+    train, test = (read_leaf(files[use]) for use in USES)
+    names = sorted(train) + sorted(test.keys() - train.keys())
     arrays: dict[str, NDArray[Any]] = {"names": np.array(names)}
-    for use, users in parts.items():
-        own = [name for name in names if name in users]
-        where = next((path for path in paths.values() if path.parent.name == use), Path(use))
-        arrays[f"{use}_x"] = _images(where, [image for name in own for image in users[name][0]])
-        arrays[f"{use}_y"] = _labels(where, [label for name in own for label in users[name][1]])
-        counts = [len(users[name][1]) for name in own]
-        arrays[f"{use}_writer"] = np.repeat([names.index(name) for name in own], counts)
+    for use, users in zip(USES, (train, test), strict=True):
+        writers = [index for index, name in enumerate(names) if name in users]
+        samples = [users[names[index]] for index in writers]
+        arrays[f"{use}_x"] = _images(files[use][0].parent, [image for x, _ in samples for image in x])
+        arrays[f"{use}_y"] = _labels(files[use][0].parent, [label for _, y in samples for label in y])
+        arrays[f"{use}_writer"] = np.repeat(writers, [len(y) for _, y in samples])
     return arrays
 
 
-def _images(path: Path, values: list[Any]) -> NDArray[np.uint8]:
+def _images(folder: Path, values: list[Any]) -> NDArray[np.uint8]:
     try:
         x = np.array(values, np.float32).reshape(-1, 28, 28)
     except (ValueError, TypeError):
-        raise DataError(f"{path.parent}: an image does not have 784 numbers") from None
+        raise DataError(f"{folder}: an image does not have 784 numbers") from None
     if not (np.isfinite(x).all() and x.min(initial=0) >= 0 and x.max(initial=0) <= 1):
-        raise DataError(f"{path.parent}: pixels outside [0, 1]")
+        raise DataError(f"{folder}: pixels outside [0, 1]")
     return np.rint(x * 255).astype(np.uint8)
 
 
-def _labels(path: Path, values: list[Any]) -> NDArray[np.uint8]:
+def _labels(folder: Path, values: list[Any]) -> NDArray[np.uint8]:
     y = np.array(values)
     if y.dtype.kind != "i" or not 0 <= y.min(initial=0) <= y.max(initial=0) < CLASSES:
-        raise DataError(f"{path.parent}: labels must be integers from 0 to {CLASSES - 1}")
+        raise DataError(f"{folder}: labels must be integers from 0 to {CLASSES - 1}")
     return y.astype(np.uint8)
 
 
@@ -95,9 +86,8 @@ def size(options: FemnistOptions) -> Size:
 def counts(edition: str, source: Source) -> dict[str, int]:
     """Return the numbers of images and of writers with training and with test images."""
     data = pixels(edition, source)
-    uses = ("train", "test")
-    images = {use: len(data[f"{use}_y"]) for use in uses}
-    return images | {f"{use}_writers": len(np.unique(data[f"{use}_writer"])) for use in uses}
+    images = {use: len(data[f"{use}_y"]) for use in USES}
+    return images | {f"{use}_writers": len(np.unique(data[f"{use}_writer"])) for use in USES}
 
 
 def build(options: FemnistOptions, source: Source) -> Dataset:
@@ -108,18 +98,17 @@ def build(options: FemnistOptions, source: Source) -> Dataset:
     """
     data = pixels(options.edition, source)
     edition = DECLARATION.edition(options.edition)
-    names = [str(name) for name in data["names"]]
-    writers = 1 + int(data["train_writer"].max())
+    names = tuple(map(str, data["names"]))
+    seen = len(names) if options.unseen_writers else 1 + int(data["train_writer"].max())
 
-    def rows(use: str, keep: NDArray[np.bool_]) -> Rows:
-        x = scale_pixels(data[f"{use}_x"][keep][:, None], options.scaling, MEAN, STD)
-        return Rows(x, data[f"{use}_y"][keep].astype(np.int64), data[f"{use}_writer"][keep].astype(np.int64))
+    def rows(use: str) -> Rows:
+        keep = data[f"{use}_writer"] < seen
+        x, y, writer = (data[f"{use}_{part}"][keep] for part in ("x", "y", "writer"))
+        x = scale_pixels(x[:, None], options.scaling, MEAN, STD)
+        return Rows(x, y.astype(np.int64), writer.astype(np.int64))
 
-    known = data["test_writer"] < writers
-    test = rows("test", known | options.unseen_writers)
-    train = rows("train", np.ones(len(data["train_y"]), np.bool_))
-    seen = names if options.unseen_writers else names[:writers]
-    return Dataset("femnist", train, test, CLASSES, edition.state, edition.note, group_names=tuple(seen))
+    train, test = rows("train"), rows("test")
+    return Dataset("femnist", train, test, CLASSES, edition.state, edition.note, group_names=names[:seen])
 
 
 PLUGIN = Plugin(

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
 from fedcore.data import Source
-from fedcore.data.download import Entry, cache, fetch
-from fedcore.data.download.facts import declared
+from fedcore.data.download import Entry, cache, declared, fetch
 
 WIDTH = 50
 DECLARATION = declared(__file__)["glove"]
@@ -41,12 +40,12 @@ def _parse(path: Path) -> dict[str, NDArray[Any]]:
             words.append(word)
             numbers.append(values)
     try:
-        found = np.array(numbers, np.float32)
+        vectors = np.array(numbers, np.float32)
     except ValueError:
-        found = np.empty(0, np.float32)
-    if found.shape != (len(words), WIDTH) or not np.isfinite(found).all():
+        vectors = np.empty(0, np.float32)
+    if vectors.shape != (len(words), WIDTH) or not np.isfinite(vectors).all():
         raise DataError(f"{path}: expected a word and {WIDTH} numbers a line")
-    return {"words": np.frombuffer("\n".join(words).encode(), np.uint8), "vectors": found}
+    return {"words": np.frombuffer("\n".join(words).encode(), np.uint8), "vectors": vectors}
 
 
 ENTRY = Entry(DECLARATION, counts)

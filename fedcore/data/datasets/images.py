@@ -1,17 +1,44 @@
-"""Scaling of pixels, shared by the image sets."""
+"""MNIST and CIFAR-10, sets of small images; and how pixels are scaled.
+
+Digits are 28 x 28 grey, things 32 x 32 in colour, ten kinds of each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.data import Rows
+from fedcore.base.errors import DataError
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
+from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data.download import Declaration, Entry, declared, fetch
+from fedcore.data.readers import USES, read_batch, read_idx, read_npz
 
 Scaling = Literal["raw", "unit", "symmetric", "standard"]
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+DECLARATIONS = declared(__file__)
+CHANNELS = {  # mean and deviation of each, over the training images
+    "mnist": ((0.1306604762738429,), (0.30810780717887876,)),
+    "cifar10": ((0.49139968, 0.48215841, 0.44653091), (0.24703223, 0.24348513, 0.26158784)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+
+
+class ImageOptions(Options):
+    """``scaling``: see ``scale_pixels``; ``pool``: train rows are all rows, for a split by client."""
+
+    edition: Literal["full", "demo"] = "full"
+    scaling: Scaling = "standard"
+    pool: bool = False
+
+
+class Cifar10Options(ImageOptions):
+    """``scaling: imagenet`` is ``standard`` with ImageNet's means and deviations."""
+
+    scaling: Scaling | Literal["imagenet"] = "standard"  # type: ignore[assignment]
 
 
 def scale_pixels(
@@ -36,9 +63,72 @@ def scale_pixels(
     return out
 
 
-def pooled(train: Rows, test: Rows) -> Rows:
-    """Return all rows, training rows first: what a split by client starts from (RADFed, IV-C)."""
-    groups = None
-    if train.groups is not None and test.groups is not None:
-        groups = np.concatenate([train.groups, test.groups])
-    return Rows(np.concatenate([train.x, test.x]), np.concatenate([train.y, test.y]), groups)
+def pixels(name: str, edition: str, source: Source) -> tuple[NDArray[Any], ...]:
+    """Return train images, train labels, test images and test labels as they are in the files.
+
+    Raises:
+        DataError: files are missing or damaged, or images and labels do not belong together.
+    """
+    if edition == "demo":
+        return read_npz(fetch.demo_file(source, f"{name}/{name}.npz"), *USES)
+    paths = list(fetch.obtain(DECLARATIONS[name], edition, source).values())
+    if name == "cifar10":
+        train_x, train_y = (np.concatenate(parts) for parts in zip(*map(read_batch, paths[:-1]), strict=True))
+        return train_x, train_y, *read_batch(paths[-1])
+    arrays = tuple(map(read_idx, paths))
+    for images, labels in (arrays[:2], arrays[2:]):
+        if images.shape[1:] != (28, 28) or labels.shape != images.shape[:1] or labels.max() > 9:
+            raise DataError(f"{name}: images and labels do not belong together")
+    return arrays
+
+
+def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dataset:
+    """Load a set: x float32 [n, channels, height, width]; raises as ``pixels`` does."""
+    name, edition = declaration.name, declaration.edition(options.edition)
+    train_x, train_y, test_x, test_y = pixels(name, options.edition, source)
+    imagenet = str(options.scaling) == "imagenet"
+    mean, std = CHANNELS["imagenet" if imagenet else name]
+
+    def rows(images: NDArray[np.uint8], labels: NDArray[np.integer]) -> Rows:
+        images = images.reshape(len(images), len(mean), *images.shape[-2:])
+        x = scale_pixels(images, "standard" if imagenet else options.scaling, mean, std)
+        return Rows(x, labels.astype(np.int64))
+
+    train, test = rows(train_x, train_y), rows(test_x, test_y)
+    train = train.joined(test) if options.pool else train
+    return Dataset(name, train, test, declaration.classes, edition.state, edition.note)
+
+
+def _plugin(
+    name: str, options: type[ImageOptions], shape: tuple[int, int, int], summary: str, source: str
+) -> Plugin:
+    declaration = DECLARATIONS[name]
+
+    def build(options: ImageOptions, source: Source) -> Dataset:
+        return load(declaration, options, source)
+
+    def size(options: ImageOptions) -> Size:
+        return Size(sum(declaration.editions[options.edition].counts.values()), shape, declaration.classes)
+
+    return Plugin(name, options, build, summary, source, size=size)
+
+
+def _entry(declaration: Declaration) -> Entry:
+    def counts(edition: str, source: Source) -> dict[str, int]:
+        _, train, _, test = pixels(declaration.name, edition, source)
+        return {"train": len(train), "test": len(test)}
+
+    return Entry(declaration, counts)
+
+
+PLUGINS = (
+    _plugin(
+        "mnist",
+        ImageOptions,
+        (1, 28, 28),
+        "28 x 28 images of handwritten digits, 10 classes",
+        "LeCun et al. 1998",
+    ),
+    _plugin("cifar10", Cifar10Options, (3, 32, 32), "32 x 32 colour images, 10 classes", "Krizhevsky 2009"),
+)
+ENTRIES = tuple(map(_entry, DECLARATIONS.values()))

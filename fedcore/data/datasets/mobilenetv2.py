@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import torch
 from fedcore.data import Source
-from fedcore.data.download import Entry, fetch
-from fedcore.data.download.facts import declared
+from fedcore.data.download import Entry, declared, fetch
 from fedcore.data.readers import read_npz
 
 DECLARATION = declared(__file__)["mobilenetv2"]
@@ -33,21 +30,17 @@ def weights(edition: str, source: Source) -> dict[str, NDArray[np.float32]]:
         with np.load(path, allow_pickle=False) as archive:
             names = archive.files
         return dict(zip(names, read_npz(path, *names), strict=True))
-    return _from_torch(path)
-
-
-def counts(edition: str, source: Source) -> dict[str, int]:
-    """Return the number of arrays and of numbers in them."""
-    found = weights(edition, source)
-    return {"arrays": len(found), "numbers": sum(array.size for array in found.values())}
-
-
-def _from_torch(path: Path) -> dict[str, NDArray[np.float32]]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
         return {name: tensor.numpy() for name, tensor in state.items()}
     except Exception as error:
         raise DataError(f"{path}: not a torch state_dict ({type(error).__name__})") from None
+
+
+def counts(edition: str, source: Source) -> dict[str, int]:
+    """Return the number of arrays and of numbers in them."""
+    arrays = weights(edition, source)
+    return {"arrays": len(arrays), "numbers": sum(array.size for array in arrays.values())}
 
 
 ENTRY = Entry(DECLARATION, counts)

@@ -65,21 +65,21 @@ def build(options: NpzOptions, source: Source) -> Dataset:
         raise DataError(f"{folder}/clients: no client files (<id>.npz with x and y)")
     clients = [read_rows(file) for file in files]
     model = clients[0][0]
-    for k, file in enumerate(files):
-        _check_like(file, clients[k][0], files[0], model)
+    for file, (x, _) in zip(files, clients, strict=True):
+        _check_like(file, x, files[0], model)
     groups = np.repeat(np.arange(len(files)), [len(y) for _, y in clients])
     if not len(groups):
         raise DataError(f"{folder}/clients: every client is empty")
-    x, y = _joined(clients)
+    train = Rows(*_joined(clients), groups)
     test = _read_like(folder / "test.npz", files[0], model)
     optional = folder / "validation.npz"
     validation = _read_like(optional, files[0], model) if optional.is_file() else None
-    for part in (Rows(x, y), test, *([validation] if validation else [])):
+    parts = [train, test, *([validation] if validation else [])]
+    for part in parts:
         _check_tokens(folder, part.x, options.vocabulary)
-    classes = 1 + int(max(part.max() for part in (y, test.y, *([validation.y] if validation else []))))
+    classes = 1 + int(max(part.y.max() for part in parts))
     note = f"{len(files)} clients of {folder.name}"
     names = tuple(file.stem for file in files)
-    train = Rows(x, y, groups)
     return Dataset("npz", train, test, classes, "real", note, validation, names, options.vocabulary)
 
 

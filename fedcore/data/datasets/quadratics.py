@@ -32,17 +32,10 @@ def build(options: QuadraticsOptions, source: Source) -> Dataset:
     """Make one row per client: x = [curvature, centre] in float64, y = 0; test rows are the same rows."""
     x = np.array([options.curvatures, options.centres], dtype=np.float64).T.copy()
     clients = np.arange(len(x))
-    zeros = np.zeros(len(x), np.int64)
-    names = tuple(str(client) for client in clients)
-    return Dataset(
-        "quadratics",
-        Rows(x, zeros, clients),
-        Rows(x.copy(), zeros.copy(), clients.copy()),
-        classes=1,
-        state="synthetic",
-        note=f"{len(x)} scalar quadratics",
-        group_names=names,
-    )
+    rows = Rows(x, np.zeros(len(x), np.int64), clients)
+    names = tuple(map(str, clients))
+    note = f"{len(x)} scalar quadratics"
+    return Dataset("quadratics", rows, rows.take(clients), 1, "synthetic", note, group_names=names)
 
 
 PLUGIN = Plugin(

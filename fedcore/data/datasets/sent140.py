@@ -17,8 +17,7 @@ from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets import glove, sent140_demo
-from fedcore.data.download import Entry, cache, fetch
-from fedcore.data.download.facts import declared
+from fedcore.data.download import Entry, cache, declared, fetch
 from fedcore.data.readers import read_leaf, read_table
 
 WORD = re.compile(r"[\w']+|[.,!?;]")
@@ -85,8 +84,8 @@ def size(options: Sent140Options) -> Size:
 def counts(edition: str, source: Source) -> dict[str, int]:
     """Return the numbers of messages (without neutral ones) and of users."""
     if edition == "demo":
-        made = build(Sent140Options(edition="demo"), source)
-        return {"messages": len(made.train) + len(made.test), "users": len(made.group_names)}
+        demo = build(Sent140Options(edition="demo"), source)
+        return {"messages": len(demo.train) + len(demo.test), "users": len(demo.group_names)}
     _, labels, users = messages(edition, source)
     return {"messages": len(labels), "users": len(set(users))}
 
@@ -99,8 +98,8 @@ def tokens(texts: Sequence[str], words: Sequence[str], length: int) -> NDArray[n
     index = {word: place for place, word in enumerate(words, UNKNOWN + 1)}
     out = np.zeros((len(texts), length), np.int32)
     for row, text in enumerate(texts):
-        found = [index.get(word, UNKNOWN) for word in WORD.findall(text.lower())[:length]]
-        out[row, : len(found)] = found
+        indices = [index.get(word, UNKNOWN) for word in WORD.findall(text.lower())[:length]]
+        out[row, : len(indices)] = indices
     return out
 
 
@@ -120,8 +119,8 @@ def build(options: Sent140Options, source: Source) -> Dataset:
     """
     edition = DECLARATION.edition(options.edition)
     if options.edition == "demo":
-        made = sent140_demo.generate(options.users, options.messages, options.length, options.seed)
-        train, test, users, vectors = made.train, made.test, len(made.users), made.embeddings
+        users = options.users
+        train, test, vectors = sent140_demo.generate(users, options.messages, options.length, options.seed)
     else:
         words, rows = glove.vectors(options.vectors, source)
         train, test, users = _split(_indexed(options, words, source), options)
@@ -167,11 +166,8 @@ def _split(data: dict[str, NDArray[Any]], options: Sent140Options) -> tuple[Rows
     number[np.sort(order[:cut])] = np.arange(cut)
     number[np.sort(order[cut:])] = np.arange(cut, len(order))
     groups = number[users]
-
-    def rows(keep: NDArray[np.bool_]) -> Rows:
-        return Rows(x[keep], y[keep], groups[keep])
-
-    return rows((groups >= 0) & (groups < cut)), rows(groups >= cut), len(order)
+    every = Rows(x, y, groups)
+    return every.take((groups >= 0) & (groups < cut)), every.take(groups >= cut), len(order)
 
 
 PLUGIN = Plugin(

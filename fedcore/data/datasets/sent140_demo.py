@@ -7,8 +7,6 @@ users differ as people do, and a user never seen in training uses words that oth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,18 +21,10 @@ KNOWN = (30, 80)
 SHORTEST = 5
 
 
-@dataclass(frozen=True)
-class Generated:
-    """Train and test rows of different users, user names, and word vectors [vocabulary, 50]."""
+def generate(users: int, messages: int, length: int, seed: int) -> tuple[Rows, Rows, NDArray[np.float32]]:
+    """Make training and test rows of different users, and word vectors [vocabulary, 50].
 
-    train: Rows
-    test: Rows
-    users: tuple[str, ...]
-    embeddings: NDArray[np.float32]
-
-
-def generate(users: int, messages: int, length: int, seed: int) -> Generated:
-    """Make sequences of word indices; 0 pads, 1 stands for an unknown word.
+    Rows are sequences of word indices; 0 pads, 1 stands for an unknown word.
 
     Args:
         users: number of users; every fifth is a test user.
@@ -45,20 +35,12 @@ def generate(users: int, messages: int, length: int, seed: int) -> Generated:
     streams = Streams(seed)
     parts = [_user(streams, user, messages, length) for user in range(users)]
     groups = np.repeat(np.arange(users), [len(y) for _, y in parts])
-    x = np.concatenate([x for x, _ in parts])
-    y = np.concatenate([y for _, y in parts])
+    every = Rows(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), groups)
     held_out = groups % 5 == 4
-
-    def rows(mask: NDArray[np.bool_]) -> Rows:
-        return Rows(x[mask], y[mask], groups[mask])
-
-    vectors = (
-        streams.get("sent140-demo/vectors").standard_normal((VOCABULARY, WIDTH)).astype(np.float32) * 0.4
-    )
+    normal = streams.get("sent140-demo/vectors").standard_normal((VOCABULARY, WIDTH))
+    vectors = normal.astype(np.float32) * 0.4
     vectors[0] = 0.0
-    return Generated(
-        rows(~held_out), rows(held_out), tuple(f"user{user:03d}" for user in range(users)), vectors
-    )
+    return every.take(~held_out), every.take(held_out), vectors
 
 
 def _user(
@@ -66,19 +48,15 @@ def _user(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Make one user's messages [n, length] and labels [n]."""
     rng = streams.get("sent140-demo/user", client=user)
-    topics = np.stack(
-        [FIRST_WORD + c * TOPIC_WORDS + rng.permutation(TOPIC_WORDS)[: KNOWN[0]] for c in (0, 1)]
-    )
+    words = [FIRST_WORD + c * TOPIC_WORDS + rng.permutation(TOPIC_WORDS)[: KNOWN[0]] for c in (0, 1)]
+    topics = np.stack(words)
     neutral = FIRST_WORD + 2 * TOPIC_WORDS + rng.permutation(NEUTRAL_WORDS)[: KNOWN[1]]
     count = 1 + int(rng.geometric(1 / max(1, messages - 1)))
     y = (rng.random(count) < rng.beta(2.0, 2.0)).astype(np.int64)
     shape = (count, length)
     kind = np.searchsorted(np.cumsum(SHARES), rng.random(shape))
     topic = np.where(kind == 0, y[:, None], 1 - y[:, None])
-    x = np.where(
-        kind == 2,
-        neutral[rng.integers(0, KNOWN[1], shape)],
-        topics[topic, rng.integers(0, KNOWN[0], shape)],
-    )
+    of_none = neutral[rng.integers(0, KNOWN[1], shape)]
+    x = np.where(kind == 2, of_none, topics[topic, rng.integers(0, KNOWN[0], shape)])
     sizes = rng.integers(min(SHORTEST, length), length + 1, count)
     return np.where(np.arange(length) < sizes[:, None], x, 0), y

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -16,9 +14,7 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.datasets.images import pooled
-from fedcore.data.download import Entry, fetch
-from fedcore.data.download.facts import declared
+from fedcore.data.download import Entry, declared, fetch
 from fedcore.data.readers import read_leaf, read_moby, read_npz, read_role_files, read_tff
 
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
@@ -57,31 +53,28 @@ def texts(edition: str, source: Source) -> dict[str, NDArray[np.uint8]]:
     """Return what each role says, as indices of the alphabet."""
     if edition == "demo":
         path = fetch.demo_file(source, "shakespeare/roles.npz")
-        names, ends, said = read_npz(path, "names", "ends", "symbols")
-        return dict(zip(map(str, names), np.split(said, ends[:-1]), strict=True))
-    readers: Mapping[str, Callable[[list[Path]], dict[str, str]]] = {
-        "full": lambda paths: read_role_files(paths[0]),
-        "moby": read_moby,
-        "tff": _both_parts,
-    }
+        names, ends, spoken = read_npz(path, "names", "ends", "symbols")
+        return dict(zip(map(str, names), np.split(spoken, ends[:-1]), strict=True))
     paths = list(fetch.obtain(DECLARATION, edition, source).values())
-    return {name: encode(text) for name, text in readers[edition](paths).items()}
-
-
-def _both_parts(paths: list[Path]) -> dict[str, str]:
-    train, test = (read_tff(path) for path in paths)
-    return {name: "\n".join(part[name] for part in (train, test) if name in part) for name in train | test}
+    if edition == "tff":
+        train, test = map(read_tff, paths)
+        roles = {
+            name: "\n".join(part[name] for part in (train, test) if name in part) for name in train | test
+        }
+    else:
+        roles = read_moby(paths) if edition == "moby" else read_role_files(paths[0])
+    return {name: encode(text) for name, text in roles.items()}
 
 
 def ready_made(source: Source) -> dict[str, list[Samples]]:
     """Return the training and test samples of LEAF's own sample by role."""
-    found: dict[str, list[Samples]] = {}
+    roles: dict[str, list[Samples]] = {}
     for path in fetch.obtain(DECLARATION, "leaf", source).values():
         for name, (x, y) in read_leaf([path]).items():
             if {len(text) for text in x} - {LENGTH} or {len(symbol) for symbol in y} - {1}:
                 raise DataError(f"{path}: expected {LENGTH} characters and the next one")
-            found.setdefault(name, []).append((symbols("".join(x)).reshape(-1, LENGTH), symbols("".join(y))))
-    return found
+            roles.setdefault(name, []).append((symbols("".join(x)).reshape(-1, LENGTH), symbols("".join(y))))
+    return roles
 
 
 def counts(edition: str, source: Source) -> dict[str, int]:
@@ -90,9 +83,9 @@ def counts(edition: str, source: Source) -> dict[str, int]:
         train, test = zip(*ready_made(source).values(), strict=True)
         samples = {"train": sum(len(y) for _, y in train), "test": sum(len(y) for _, y in test)}
         return {"roles": len(train)} | samples
-    found = texts(edition, source)
-    plays = {"plays": len({name.split(": ")[0] for name in found})} if edition == "moby" else {}
-    return {"roles": len(found)} | plays
+    roles = texts(edition, source)
+    plays = {"plays": len({name.split(": ")[0] for name in roles})} if edition == "moby" else {}
+    return {"roles": len(roles)} | plays
 
 
 def encode(text: str) -> NDArray[np.uint8]:
@@ -108,11 +101,11 @@ def symbols(text: str) -> NDArray[np.uint8]:
     return np.where(codes < 256, known[np.minimum(codes, 255)], LAST).astype(np.uint8)
 
 
-def windows(said: NDArray[np.uint8], length: int, stride: int) -> Samples:
+def windows(text: NDArray[np.uint8], length: int, stride: int) -> Samples:
     """Return every ``stride``-th window x [n, length] and the symbol after it y [n]; n may be 0."""
-    if len(said) <= length:
+    if len(text) <= length:
         return np.empty((0, length), np.uint8), np.empty(0, np.uint8)
-    view = np.lib.stride_tricks.sliding_window_view(said, length + 1)[::stride]
+    view = np.lib.stride_tricks.sliding_window_view(text, length + 1)[::stride]
     return view[:, :length], view[:, length]
 
 
@@ -131,21 +124,20 @@ def build(options: ShakespeareOptions, source: Source) -> Dataset:
         DataError: files are missing or damaged, or no role is long enough.
     """
     if options.edition == "leaf":
-        found = ready_made(source)
+        roles = ready_made(source)
     else:
-        said = texts(options.edition, source)
-        found = {
+        roles = {
             name: split(windows(text, options.length, options.stride), options)
-            for name, text in said.items()
+            for name, text in texts(options.edition, source).items()
             if len(text) > options.length
         }
-    if not found:
+    if not roles:
         raise DataError(f"shakespeare: no role says more than {options.length} characters")
-    order = Streams(options.seed).get("shakespeare/roles").permutation(len(found))
-    names = [list(found)[index] for index in sorted(order[: options.roles])]
-    train, test = (_rows([found[name][use] for name in names]) for use in (0, 1))
+    order = Streams(options.seed).get("shakespeare/roles").permutation(len(roles))
+    names = [list(roles)[index] for index in sorted(order[: options.roles])]
+    train, test = (_rows([roles[name][use] for name in names]) for use in (0, 1))
     if options.pool and options.edition == "leaf":
-        train = pooled(train, test)
+        train = train.joined(test)
     edition = DECLARATION.edition(options.edition)
     return Dataset(
         "shakespeare",

@@ -71,20 +71,15 @@ def build(options: SyntheticOptions, source: Source) -> Dataset:
     """Make the data: x float32 [n, dimension], one group a client, the last rows of a client for testing."""
     streams = Streams(options.seed)
     counts = sizes(options, streams)
-    made = [client(options, streams, k, int(size)) for k, size in enumerate(counts)]
-    held = np.maximum(1, np.floor(counts * options.test_share).astype(np.int64))
-
-    def rows(parts: list[tuple[NDArray[np.float32], NDArray[np.int64]]]) -> Rows:
-        groups = np.repeat(np.arange(len(parts)), [len(y) for _, y in parts])
-        return Rows(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), groups)
-
-    train = rows([(x[:-cut], y[:-cut]) for (x, y), cut in zip(made, held, strict=True)])
-    test = rows([(x[-cut:], y[-cut:]) for (x, y), cut in zip(made, held, strict=True)])
+    x, y = zip(*(client(options, streams, k, int(size)) for k, size in enumerate(counts)), strict=True)
+    every = Rows(np.concatenate(x), np.concatenate(y), np.repeat(np.arange(len(counts)), counts))
+    tested = np.maximum(1, np.floor(counts * options.test_share).astype(np.int64))
+    held = np.concatenate([np.arange(size) >= size - cut for size, cut in zip(counts, tested, strict=True)])
     kind = "iid" if options.iid else f"{options.u:g}, {options.v:g}"
     return Dataset(
         "synthetic",
-        train,
-        test,
+        every.take(~held),
+        every.take(held),
         options.classes,
         "synthetic",
         f"synthetic({kind}), {options.clients} clients",

@@ -1,15 +1,23 @@
 """What a data set says about itself: its editions, their files, checksums, licence and how to get them.
 
-Pure facts as frozen values. ``fedcore data`` prints them, ``fedcore.data.download.fetch`` acts on them.
+Pure facts, read from the YAML file beside the module that loads the data: ``mnist.yaml`` stands beside
+``mnist.py`` and maps names of data sets to the fields of ``Declaration``. ``fedcore data`` prints them,
+``fedcore.data.download.fetch`` acts on them.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from fedcore.base.errors import DataError
-from fedcore.base.options import nearest
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.options import describe, nearest
 from fedcore.data import Source, State
 
 
@@ -41,6 +49,7 @@ class File:
         rows_sha256: for text: of its words, with single spaces, one line per row, without blank lines.
             Accepts copies of the same rows that differ in spaces or line ends.
         rows: lines of text; checked where there is no checksum to go by.
+        variables: of a table: the columns, or names of measurements, that are taken from it.
         forms: known ways it is handed out; a mirror may also hold it plain or compressed otherwise.
     """
 
@@ -50,6 +59,7 @@ class File:
     rows_sha256: str = ""
     forms: tuple[Form, ...] = ()
     rows: int = 0
+    variables: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -138,3 +148,32 @@ class Entry:
 
     declaration: Declaration
     counts: Callable[[str, Source], dict[str, int]]
+
+
+DECLARATIONS = TypeAdapter(dict[str, Declaration], config=ConfigDict(extra="forbid"))
+
+
+def declared(module: str) -> Mapping[str, Declaration]:
+    """Return the data sets that the YAML file beside a module declares, by name.
+
+    Args:
+        module: the module's file, ``__file__``.
+
+    Raises:
+        SpecError: one line that names the file and the key: it can't be read, or a key is missing, unknown
+            or has a wrong value.
+    """
+    path = Path(module).with_suffix(".yaml")
+    try:
+        return DECLARATIONS.validate_python(written(path))
+    except ValidationError as error:
+        raise SpecError(f"{path}: {describe(error, dict[str, Declaration])}") from None
+
+
+@functools.cache
+def written(path: Path) -> Any:
+    """Return what a file of facts says, each set with its name."""
+    facts = core_yaml.read(path, "file of facts", quick=True)
+    if not isinstance(facts, dict):
+        raise SpecError(f"{path}: expected names of data sets, each with its facts")
+    return {name: {"name": name, **its} if isinstance(its, dict) else its for name, its in facts.items()}

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import atomic, read_object, sha256_file, sha256_text, write_json
+from fedcore.base.files import atomic, read_or_empty, sha256_file, sha256_text, write_json
 from fedcore.data import Source
 from fedcore.data.download import File
 from fedcore.data.download.unpack import DAMAGE, opened, rows_sha256
@@ -42,19 +42,19 @@ def holds(file: File, source: Source) -> bool:
     path = place(file, source)
     if not path.is_file():
         return False
-    recorded = _recorded(path)
+    recorded = read_or_empty(_marker(path))
     if recorded == _facts(path, file, recorded.get("sha256", "")):
         return True
-    found = sha256_file(path)
-    if not right(file, found, path) and not (not file.sha256 and found == recorded.get("sha256")):
+    sha256 = sha256_file(path)
+    if not right(file, sha256, path) and not (not file.sha256 and sha256 == recorded.get("sha256")):
         return False
-    mark(file, path, found)
+    mark(file, path, sha256)
     return True
 
 
-def right(file: File, found: str, stored: Path, member: str = "") -> bool:
-    """Say whether the content of ``stored`` is the file's by its SHA-256 ``found``, or (text) by its rows."""
-    if not file.sha256 or found == file.sha256:
+def right(file: File, sha256: str, stored: Path, member: str = "") -> bool:
+    """Say whether the content of ``stored`` is the file's by its ``sha256``, or (text) by its rows."""
+    if not file.sha256 or sha256 == file.sha256:
         return bool(file.sha256)
     if not file.rows_sha256:
         return False
@@ -62,27 +62,20 @@ def right(file: File, found: str, stored: Path, member: str = "") -> bool:
         return rows_sha256(lines) == file.rows_sha256
 
 
-def mark(file: File, path: Path, found: str) -> None:
-    """Record that ``path`` was verified and has the SHA-256 ``found``."""
-    write_json(_marker(path), _facts(path, file, found))
+def mark(file: File, path: Path, sha256: str) -> None:
+    """Record that ``path`` was verified and has this SHA-256."""
+    write_json(_marker(path), _facts(path, file, sha256))
 
 
-def _facts(path: Path, file: File, found: str) -> dict[str, object]:
+def _facts(path: Path, file: File, sha256: str) -> dict[str, object]:
     stat = path.stat()
     return {
         "bytes": stat.st_size,
         "mtime_ns": stat.st_mtime_ns,
-        "sha256": found,
+        "sha256": sha256,
         "expected": file.sha256,
         "expected_rows": file.rows_sha256,
     }
-
-
-def _recorded(path: Path) -> dict[str, str]:
-    try:
-        return read_object(_marker(path))
-    except (OSError, ValueError):
-        return {}
 
 
 def _marker(path: Path) -> Path:
@@ -100,8 +93,8 @@ def derived(
         files: the verified files that ``make`` reads.
         make: reads them.
     """
-    found = "".join(_recorded(path).get("sha256") or sha256_file(path) for path in files.values())
-    path = inside(source.root / "fetched" / "derived", f"{name}-{sha256_text(found)[:16]}.npz")
+    sha256s = (read_or_empty(_marker(path)).get("sha256") or sha256_file(path) for path in files.values())
+    path = inside(source.root / "fetched" / "derived", f"{name}-{sha256_text(''.join(sha256s))[:16]}.npz")
     if path.is_file():
         with contextlib.suppress(*DAMAGE, ValueError, KeyError), np.load(path, allow_pickle=False) as kept:
             return {key: kept[key] for key in kept.files}

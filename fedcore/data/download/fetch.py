@@ -14,10 +14,10 @@ from urllib.parse import quote, urlsplit
 
 from fedcore.base.errors import DataError, reason
 from fedcore.base.files import atomic, read_object, sha256_file, write_json
-from fedcore.base.lazy import filelock
+from fedcore.base.lazy import filelock, pooch
 from fedcore.data import Source
 from fedcore.data.download import Declaration, File, Form, cache
-from fedcore.data.download.transfer import NotThere, Policy, Unreachable, download
+from fedcore.data.download.transfer import PATIENT, NotThere, Policy, Unreachable, download
 from fedcore.data.download.unpack import DAMAGE, SUFFIXES, opened
 
 SLACK = 1.1
@@ -29,11 +29,7 @@ class OtherEdition(DataError):
 
 
 def obtain(
-    declaration: Declaration,
-    edition: str,
-    source: Source,
-    policy: Policy | None = None,
-    progress: bool = False,
+    declaration: Declaration, edition: str, source: Source, policy: Policy = PATIENT
 ) -> dict[str, Path]:
     """Return the plain, verified files of an edition by their names, fetching what is not in the cache.
 
@@ -43,27 +39,22 @@ def obtain(
             downloaded under terms that were not accepted.
     """
     files = declaration.edition(edition).files
-    found = {file.name: obtain_file(declaration, edition, file, source, policy, progress) for file in files}
+    paths = {file.name: obtain_file(declaration, edition, file, source, policy) for file in files}
     for file in files:
         for form in file.forms:
             if form.member:
-                _downloaded(found[file.name], form).unlink(missing_ok=True)
-    return found
+                _downloaded(paths[file.name], form).unlink(missing_ok=True)
+    return paths
 
 
 def obtain_file(
-    declaration: Declaration,
-    edition: str,
-    file: File,
-    source: Source,
-    policy: Policy | None = None,
-    progress: bool = False,
+    declaration: Declaration, edition: str, file: File, source: Source, policy: Policy = PATIENT
 ) -> Path:
     """Return one file of an edition, plain and verified; raises as ``obtain`` does."""
     path = cache.place(file, source)
     if cache.holds(file, source):
         return path
-    request = _Request(declaration, edition, source, policy, progress)
+    request = _Request(declaration, edition, source, policy)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(path.with_name(f".{path.name}.lock")):
@@ -84,7 +75,7 @@ def demo_file(source: Source, relative: str) -> Path:
     path = cache.inside(folder, relative)
     try:
         listed = read_object(folder / "MANIFEST.json")["files"]
-        checksums = {str(name): str(own["sha256"]) for name, own in listed.items()}
+        checksums = {str(name): str(facts["sha256"]) for name, facts in listed.items()}
     except FileNotFoundError:
         raise DataError(
             f"{folder}: no demo data there (MANIFEST.json is missing); name the data folder by --root"
@@ -119,8 +110,7 @@ class _Request:
     declaration: Declaration
     edition: str
     source: Source
-    policy: Policy | None
-    progress: bool
+    policy: Policy
 
 
 def _accepted(declaration: Declaration, source: Source) -> Path:
@@ -140,32 +130,30 @@ def _open_terms(request: _Request) -> str:
 
 def _fill(request: _Request, file: File, path: Path) -> None:
     """Bring one file into the cache from the first place that has it, verified."""
-    problems = ["the cached copy is damaged"] if path.is_file() else []
-    terms = "" if request.source.offline else _open_terms(request)
-    problems += [terms] if terms else []
-    other: OtherEdition | None = None
-    lost: set[str] = set()
-    for place, form in _places(file, replace(request.source, offline=request.source.offline or bool(terms))):
+    problems = [DataError("the cached copy is damaged")] if path.is_file() else []
+    source = request.source
+    if not source.offline and (terms := _open_terms(request)):
+        problems.append(DataError(terms))
+        source = replace(source, offline=True)
+    unreachable: set[str] = set()
+    for place, form in _places(file, source):
         host = urlsplit(place).netloc
-        if host and host in lost:
+        if host and host in unreachable:
             continue
         try:
             stored = _stored(request, place, form, path)
-            found = _unpack(request, stored, form, file, path)
+            cache.mark(file, path, _unpack(request, stored, form, file, path))
+            return
         except NotThere as error:
             if form is not None and place in form.urls:
-                problems.append(str(error))
-            continue
+                problems.append(error)
         except DataError as error:
-            other = error if isinstance(error, OtherEdition) else other
-            lost |= {host} if isinstance(error, Unreachable) else set()
-            problems.append(str(error))
-            continue
+            unreachable |= {host} if isinstance(error, Unreachable) else set()
+            problems.append(error)
         finally:
             if _is_url(place) and not (form and form.member):
                 _downloaded(path, form).unlink(missing_ok=True)
-        cache.mark(file, path, found)
-        return
+    other = any(isinstance(problem, OtherEdition) for problem in problems)
     raise (OtherEdition if other else DataError)(_advice(request, file, problems))
 
 
@@ -186,14 +174,13 @@ def _places(file: File, source: Source) -> Iterator[tuple[str, Form | None]]:
 def _candidates(file: File) -> list[tuple[str, Form | None]]:
     """List the names under which a mirror may hold a file: known forms first, then compressed or plain."""
     folder = file.path.rpartition("/")[0]
-    found: dict[str, Form | None] = {}
-    for form in file.forms:
-        found[f"{folder}/{form.name}"] = form
-        found[form.name] = form
+    names: dict[str, Form | None] = {
+        name: form for form in file.forms for name in (f"{folder}/{form.name}", form.name)
+    }
     for base in (file.path, file.name):
         for suffix in SUFFIXES:
-            found.setdefault(base + suffix, None)
-    return list(found.items())
+            names.setdefault(base + suffix, None)
+    return list(names.items())
 
 
 def _is_url(place: str) -> bool:
@@ -219,10 +206,8 @@ def _stored(request: _Request, place: str, form: Form | None, path: Path) -> Pat
         return Path(place)
     target = _downloaded(path, form)
     if form is None or not form.member:
-        return download(place, target, policy=request.policy, progress=request.progress)
-    if not target.is_file():
-        download(place, target, form.digest, request.policy, request.progress)
-    return target
+        return download(place, target, policy=request.policy)
+    return target if target.is_file() else download(place, target, form.digest, request.policy)
 
 
 def _unpack(request: _Request, stored: Path, form: Form | None, file: File, path: Path) -> str:
@@ -251,23 +236,22 @@ def _form_checked(stored: Path, form: Form | None) -> bool:
     """Check a stored file's own checksum, if it has one; say whether it was checked."""
     if form is None or not form.digest:
         return False
-    kind, _, wanted = form.digest.partition(":")
-    with stored.open("rb") as handle:
-        found = hashlib.file_digest(handle, kind).hexdigest()
-    if not found.startswith(wanted):
-        raise DataError(f"{stored}: {kind} is {found}, expected {wanted}")
+    kind, _, expected = form.digest.partition(":")
+    digest = pooch.file_hash(str(stored), kind)
+    if not digest.startswith(expected):
+        raise DataError(f"{stored}: {kind} is {digest}, expected {expected}")
     return True
 
 
-def _check(request: _Request, file: File, stored: Path, member: str, found: str, checked: bool) -> None:
+def _check(request: _Request, file: File, stored: Path, member: str, sha256: str, checked: bool) -> None:
     """Refuse content that is not the file's; ``checked`` says that the stored form was verified already."""
-    if cache.right(file, found, stored, member):
+    if cache.right(file, sha256, stored, member):
         return
-    other = request.declaration.edition_of(found)
+    other = request.declaration.edition_of(sha256)
     if other is not None and other != request.edition:
         raise OtherEdition(f"{stored}: not upstream's file but the edition '{other}'")
     if file.sha256:
-        raise DataError(f"{stored}: sha256 of the content is {found}, expected {file.sha256}")
+        raise DataError(f"{stored}: sha256 of the content is {sha256}, expected {file.sha256}")
     if not checked and any(form.digest for form in file.forms):
         names = ", ".join(form.name for form in file.forms if form.digest)
         raise DataError(f"{stored}: can only be verified as {names}")
@@ -278,11 +262,11 @@ def _check(request: _Request, file: File, stored: Path, member: str, found: str,
             raise DataError(f"{stored}: {rows:,} rows, expected {file.rows:,}")
 
 
-def _advice(request: _Request, file: File, problems: list[str]) -> str:
+def _advice(request: _Request, file: File, problems: list[DataError]) -> str:
     """Say in one line why a file could not be had and what to do."""
     declaration, source = request.declaration, request.source
     nowhere = f"not found in the mirror {source.mirror}" if source.mirror else "not in the cache"
-    why = "; ".join(problems[:2]) or nowhere
+    why = "; ".join(map(str, problems[:2])) or nowhere
     todo = ["set data.mirror, or FEDCORE_MIRROR, to a folder or URL that holds it"]
     if any(form.urls for form in file.forms):
         todo.append("allow downloads" if source.offline else "try again with a network")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
-
-from tqdm import tqdm
+from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import sha256_text
@@ -19,12 +17,23 @@ NO_CONNECTION = "no connection (is there a network?)"
 
 @dataclass(frozen=True)
 class Policy:
-    """How patient a download is: seconds to connect and between bytes, attempts, first pause between them."""
+    """How a download is done.
+
+    Attributes:
+        connect, read: seconds to connect, and between bytes.
+        attempts: how often it is tried.
+        pause: seconds before the second attempt; the pause doubles with each.
+        progress: draw a progress bar on standard error.
+    """
 
     connect: float = 10.0
     read: float = 60.0
     attempts: int = 4
     pause: float = 1.0
+    progress: bool = False
+
+
+PATIENT = Policy()
 
 
 class NotThere(DataError):
@@ -35,9 +44,7 @@ class Unreachable(DataError):
     """No connection could be made: no network, no such host, or nobody listens."""
 
 
-def download(
-    url: str, target: Path, digest: str = "", policy: Policy | None = None, progress: bool = False
-) -> Path:
+def download(url: str, target: Path, digest: str = "", policy: Policy = PATIENT) -> Path:
     """Download ``url`` to ``target``, which appears only when complete and (with ``digest``) verified.
 
     A download that broke off goes on from the ``.part`` file beside it, where the server allows ranges.
@@ -45,9 +52,8 @@ def download(
     Args:
         url: http or https address.
         target: where the file goes; its folder is made.
-        digest: ``sha256:...`` or ``md5:...`` of the bytes, or empty.
+        digest: ``sha256:...`` or ``md5:...`` of the bytes (or their beginning), or empty.
         policy: patience.
-        progress: draw a progress bar on stderr.
 
     Raises:
         NotThere: 404 or 410.
@@ -55,80 +61,58 @@ def download(
         DataError: a stall, too short a file, another status, or the wrong checksum.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.unlink(missing_ok=True)
     part = target.with_name(f"{target.name}.{sha256_text(url)[:8]}.part")
-    downloader = _Resuming(part, policy or Policy(), progress)
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel("ERROR")
     try:
-        pooch.retrieve(url, digest or None, fname=target.name, path=target.parent, downloader=downloader)
-    except ValueError as error:
-        part.unlink(missing_ok=True)
-        if "hash" not in str(error):
-            raise DataError(f"{url}: {error}") from None
-        raise DataError(f"{url}: what was downloaded does not have the checksum {digest}") from None
+        _complete(url, part, policy)
     finally:
-        logger.setLevel(level)
-    return target
+        if part.exists() and not part.stat().st_size:
+            part.unlink()
+    kind, _, expected = digest.partition(":")
+    if digest and not pooch.file_hash(str(part), kind).startswith(expected):
+        part.unlink()
+        raise DataError(f"{url}: what was downloaded does not have the checksum {digest}")
+    return part.replace(target)
 
 
-class _Resuming:
-    """A pooch downloader that keeps the arrived bytes in ``part`` and continues from there."""
+def _complete(url: str, part: Path, policy: Policy) -> None:
+    """Fetch what is missing of ``part``, in as many attempts as the policy allows."""
+    problem = ""
+    for attempt in range(policy.attempts):
+        if attempt:
+            time.sleep(policy.pause * 2 ** (attempt - 1))
+        try:
+            return _go_on(url, part, policy)
+        except requests.RequestException as error:
+            problem = _reason(error)
+            if problem == NO_CONNECTION and attempt:
+                raise Unreachable(f"{url}: {problem}") from None
+    raise DataError(f"{url}: {problem} (tried {policy.attempts} times)")
 
-    def __init__(self, part: Path, policy: Policy, progress: bool) -> None:
-        self.part, self.policy, self.progress = part, policy, progress
 
-    def __call__(self, url: str, output_file: str | IO[bytes], _pooch: Any) -> None:
-        problem = ""
-        for attempt in range(self.policy.attempts):
-            if attempt:
-                time.sleep(self.policy.pause * 2 ** (attempt - 1))
-            try:
-                problem = self._go_on(url)
-            except requests.RequestException as error:
-                problem = _short(error)
-                if problem == NO_CONNECTION and attempt:
-                    raise Unreachable(f"{url}: {problem}") from None
-            if not problem:
-                self.part.replace(str(output_file))
-                return
-        raise DataError(f"{url}: {problem} (tried {self.policy.attempts} times)")
+def _go_on(url: str, part: Path, policy: Policy) -> None:
+    """Append the rest of the file to ``part``, or write it anew where the server sends all of it."""
+    with part.open("ab") as handle:
+        have = handle.tell()
 
-    def _go_on(self, url: str) -> str:
-        """Fetch what is missing; return the problem, or nothing when the file is complete."""
-        have = self.part.stat().st_size if self.part.exists() else 0
-        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-        limits = (self.policy.connect, self.policy.read)
-        with requests.get(url, stream=True, timeout=limits, headers=headers) as response:
-            status = response.status_code
+        def begin(response: Any, **_: object) -> None:
+            status, sent = response.status_code, response.headers.get("Content-Range", "")
             if status in {404, 410}:
                 raise NotThere(f"{url}: not there (HTTP {status})")
-            if status == 416:
-                self.part.unlink(missing_ok=True)
-                return "the server refused to resume"
-            if status not in {200, 206}:
-                return f"HTTP {status}"
-            resumed = status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-            length = int(response.headers.get("Content-Length") or 0)
-            got = self._store(response, "ab" if resumed else "wb", length)
-        return "" if not length or got == length else f"got {got:,} of {length:,} bytes"
+            if status in {200, 416} or (status == 206 and not sent.startswith(f"bytes {have}-")):
+                handle.truncate(0)
 
-    def _store(self, response: Any, mode: str, length: int) -> int:
-        got = 0
-        bar = tqdm(
-            total=length or None, unit="B", unit_scale=True, desc=self.part.stem, disable=not self.progress
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+        timeout = (policy.connect, policy.read)
+        fetch = pooch.HTTPDownloader(
+            policy.progress, CHUNK, timeout=timeout, headers=headers, hooks={"response": begin}
         )
-        with bar, self.part.open(mode) as handle:
-            for chunk in response.iter_content(CHUNK):
-                handle.write(chunk)
-                got += len(chunk)
-                bar.update(len(chunk))
-        return got
+        fetch(url, handle, None)
 
 
-def _short(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Say in a few words why a request failed."""
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"HTTP {error.response.status_code}"
     stalled = isinstance(error, requests.ReadTimeout) or "timed out" in str(error)
     if stalled and not isinstance(error, requests.ConnectTimeout):
         return "the server stalled"
