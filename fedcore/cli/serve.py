@@ -17,7 +17,7 @@ from fedcore.base.lazy import torch
 from fedcore.base.registry import PACKAGES, plugins
 from fedcore.cli.groups import command
 from fedcore.cli.main import COMMANDS, main
-from fedcore.execution.forkserver import DECLINED, VARIABLES, decisive, refuse_others
+from fedcore.execution.forkserver import DECLINED, VARIABLES, alive, decisive, refuse_others
 
 OWNER_SECONDS = 1.0
 
@@ -26,7 +26,7 @@ def serve(listening: socket.socket, owner: int, path: str) -> None:
     """Fork a child for each connection as long as the process ``owner`` lives."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system takes care of children that have ended
-    while _alive(owner):
+    while alive(owner):
         if select.select([listening], [], [], OWNER_SECONDS)[0]:
             connection, _ = listening.accept()
             with connection, contextlib.suppress(FedcoreError):
@@ -87,16 +87,6 @@ def _end_with(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         connection.recv(1)
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def preload() -> None:

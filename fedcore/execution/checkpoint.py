@@ -77,11 +77,11 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
             bytes_up=header["bytes"][1],
             history=[{key: _number(text) for key, text in row.items()} for row in header["history"]],
         )
-        found = header["identity"]
+        belongs = header["identity"]
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
-        raise DamagedCheckpoint(f"{path}: damaged checkpoint ({said})") from None
-    if first := next(iter(differences(found, identity)), None):
+        what = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
+        raise DamagedCheckpoint(f"{path}: damaged checkpoint ({what})") from None
+    if first := next(iter(differences(belongs, identity)), None):
         key, there, here = first
         raise CheckpointError(
             f"{path}: checkpoint of another run ({key}: checkpoint has {shown(there)}, the run has "

@@ -49,7 +49,8 @@ def share() -> None:
     fork is unsafe. In a job of Slurm the warm process is started at once: a step of the job, which ends with
     all that it started, then finds it there.
     """
-    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or _shared():
+    _, owner, here = _warm()
+    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or (here and alive(int(owner))):
         return
     import tempfile
 
@@ -68,9 +69,9 @@ def private(folder: str | os.PathLike[str]) -> None:
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
-        found = os.lstat(folder)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            what = f"{stat.filemode(found.st_mode)} of user {found.st_uid}"
+        there = os.lstat(folder)
+        if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o077:
+            what = f"{stat.filemode(there.st_mode)} of user {there.st_uid}"
             raise FedcoreError(
                 f"{folder}: got {what}, expected a folder that user {os.getuid()} alone may use; delete it"
             ) from None
@@ -88,16 +89,22 @@ def refuse_others(connection: socket.socket) -> None:
         raise FedcoreError(f"the process at the other end belongs to user {user}, expected {os.getuid()}")
 
 
-def _shared() -> bool:
-    """Whether a process above this one, that still lives, shares a warm process here."""
-    owner, _, where = os.environ.get(VARIABLE, "").partition("|")[2].partition("|")
-    if not owner or where != place():
-        return False
+def alive(process: int) -> bool:
+    """Whether a process of this machine, anyone's, still lives."""
     try:
-        os.kill(int(owner), 0)
-    except OSError:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
         return False
+    except PermissionError:
+        return True
     return True
+
+
+def _warm() -> tuple[str, str, bool]:
+    """Return the socket and the owner of the warm process that is named, and whether it serves here."""
+    path, _, rest = os.environ.get(VARIABLE, "").partition("|")
+    owner, _, where = rest.partition("|")
+    return path, owner, bool(owner) and where == place()
 
 
 def place() -> str:
@@ -111,9 +118,8 @@ def delegate(arguments: list[str]) -> int | None:
     Returns:
         Its exit code, or None if there is no warm process for this command.
     """
-    path, _, rest = os.environ.get(VARIABLE, "").partition("|")
-    owner, _, where = rest.partition("|")
-    if not owner or where != place() or sys.platform != "linux":
+    path, owner, here = _warm()
+    if not here or sys.platform != "linux":
         return None
     began, kills = time.time(), memory_kills()
     try:
@@ -128,7 +134,7 @@ def delegate(arguments: list[str]) -> int | None:
     if reply == DECLINED:
         return None
     if not reply:
-        _tell(arguments, began, memory_kills() > kills)
+        _report_kill(arguments, began, memory_kills() > kills)
     return int(reply or KILLED)
 
 
@@ -139,7 +145,7 @@ def memory_kills() -> int:
     return 0
 
 
-def _tell(arguments: list[str], began: float, memory: bool) -> None:
+def _report_kill(arguments: list[str], began: float, memory: bool) -> None:
     """Say that the process was killed, on standard error and in the folder of the run that it was at."""
     from fedcore.execution.progress import lost
 
@@ -155,10 +161,10 @@ def _tell(arguments: list[str], began: float, memory: bool) -> None:
 
 def begin() -> None:
     """Start the warm process before there is a command for it: for commands of one thread, as runs are."""
-    path, _, rest = os.environ[VARIABLE].partition("|")
+    path, owner, _ = _warm()
     with contextlib.suppress(OSError, FedcoreError):
         private(os.path.dirname(path))
-        _start(path, rest.partition("|")[0], **dict.fromkeys(THREADS, "1"))
+        _start(path, owner, **dict.fromkeys(THREADS, "1"))
 
 
 def decisive() -> dict[str, str | None]:

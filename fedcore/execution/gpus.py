@@ -62,15 +62,13 @@ def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
 
 
 def _wait(names: Sequence[str], slots: int, folder: Path, held: ExitStack) -> str:
-    told = False
-    while True:
-        name = _claim(names, slots, folder, held)
-        if name is not None:
-            return name
-        if not told:
-            print("waiting for a GPU", file=sys.stderr, flush=True)
-            told = True
+    name = _claim(names, slots, folder, held)
+    if name is None:
+        print("waiting for a GPU", file=sys.stderr, flush=True)
+    while name is None:
         time.sleep(WAIT_SECONDS)
+        name = _claim(names, slots, folder, held)
+    return name
 
 
 def _claim(names: Sequence[str], slots: int, folder: Path, held: ExitStack) -> str | None:
@@ -88,15 +86,15 @@ def _claim(names: Sequence[str], slots: int, folder: Path, held: ExitStack) -> s
 
 def _free(stem: Path, tried: ExitStack) -> list[IO[str]]:
     """Lock and return the slots of one GPU that nobody holds."""
-    found: list[IO[str]] = []
+    locks: list[IO[str]] = []
     for slot in range(SLOTS):
         lock = tried.enter_context(stem.with_name(f"{stem.name}.{slot}").open("w"))
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             continue
-        found.append(lock)
-    return found
+        locks.append(lock)
+    return locks
 
 
 def _file_name(gpu: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base import core_yaml
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, reason
 from fedcore.base.files import canonical_json, read_object, sha256_file, sha256_text
 
 SEAL = "sha256"
@@ -89,14 +89,14 @@ def check(root: Path) -> Report:
     problems: list[Problem] = []
     marks = below(root, PROVENANCE, SUMMARY, CHECKPOINT, PARTITION, STATISTICS)
     for folder in sorted({path.parent for path in marks}):
-        if (folder / PARTITION).exists() or (folder / STATISTICS).exists():
+        if _is_partition(folder):
             partitions.append(folder)
-            problems += [Problem(folder, what) for what in _all_changes(folder)]
         elif (folder / SUMMARY).exists() or (folder / PROVENANCE).exists():
             runs.append(folder)
-            problems += [Problem(folder, what) for what in _all_changes(folder)]
         else:
             unfinished.append(folder)
+            continue
+        problems += [Problem(folder, what) for what in _all_changes(folder)]
     problems += _mixed(runs)
     return Report(tuple(runs), tuple(partitions), tuple(unfinished), tuple(problems))
 
@@ -126,16 +126,19 @@ def file_changes(folder: Path, files: Mapping[str, str], by: str) -> Iterator[st
             elif sha256_file(folder / name) != was:
                 yield f"{name} is changed (its SHA-256 is not the one in {by})"
         except OSError as error:
-            yield f"{name} can't be read ({_first_line(error)})"
+            yield f"{name} can't be read ({reason(error)})"
 
 
 def _all_changes(folder: Path) -> Iterator[str]:
     """Describe a folder's problem; a folder that can't be checked completely hides no other."""
-    partition = (folder / PARTITION).exists() or (folder / STATISTICS).exists()
     try:
-        yield from _partition_changes(folder) if partition else _changes(folder)
+        yield from _partition_changes(folder) if _is_partition(folder) else _changes(folder)
     except Exception as error:
-        yield f"can't be checked further ({type(error).__name__}: {_first_line(error)})"
+        yield f"can't be checked further ({type(error).__name__}: {reason(error)})"
+
+
+def _is_partition(folder: Path) -> bool:
+    return (folder / PARTITION).exists() or (folder / STATISTICS).exists()
 
 
 def _changes(folder: Path) -> Iterator[str]:
@@ -146,7 +149,7 @@ def _changes(folder: Path) -> Iterator[str]:
         yield f"{PROVENANCE} is missing"
         return
     except (OSError, ValueError, KeyError, AttributeError) as error:
-        yield f"{PROVENANCE} is changed or damaged ({_first_line(error)})"
+        yield f"{PROVENANCE} is changed or damaged ({reason(error)})"
         return
     yield from file_changes(folder, files, PROVENANCE)
     yield from _inconsistent(folder, str(found.get("spec_sha256", "")))
@@ -174,7 +177,7 @@ def _partition_changes(folder: Path) -> Iterator[str]:
         statistics = unsealed(read_object(folder / STATISTICS))
         was = statistics[f"{PARTITION}_sha256"]
     except (OSError, ValueError, KeyError, AttributeError) as error:
-        yield f"{STATISTICS} is missing, changed or damaged ({_first_line(error)})"
+        yield f"{STATISTICS} is missing, changed or damaged ({reason(error)})"
         return
     yield from file_changes(folder, {PARTITION: was}, STATISTICS)
 
@@ -201,7 +204,3 @@ def below(root: Path, *names: str) -> Iterator[Path]:
     """Yield the files of these names below a folder, without those that were set aside."""
     for name in names:
         yield from (path for path in root.rglob(name) if SUPERSEDED not in path.relative_to(root).parts)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

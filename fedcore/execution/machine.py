@@ -29,9 +29,9 @@ def processor(cpuinfo: Path = CPUINFO) -> str:
     except OSError:
         block = ""
     pairs = (line.partition(":") for line in block.splitlines())
-    told = {key.strip(): value.strip() for key, _, value in pairs}
-    if all(told.get(key) for key in KEYS):
-        return " ".join(told[key] for key in KEYS)
+    facts = {key.strip(): value.strip() for key, _, value in pairs}
+    if all(facts.get(key) for key in KEYS):
+        return " ".join(facts[key] for key in KEYS)
     return platform.processor() or platform.machine()
 
 

@@ -21,18 +21,17 @@ def check(spec: Spec, problem: Problem) -> None:
         SpecError: the area under the ROC curve of other than two classes or of rows of one class alone, or
             validation without such rows.
     """
-    if "auc" in spec.evaluation.metrics and problem.classes != 2:
-        raise SpecError(f"evaluation.metrics: 'auc' needs two classes, the data have {problem.classes}")
-    if spec.evaluation.validation and problem.validation is None:
+    validation = problem.validation if spec.evaluation.validation else None
+    if spec.evaluation.validation and validation is None:
         raise SpecError(
             "evaluation.validation: there are no validation rows; give partition.fold or partition.validation"
         )
-    measured = {
-        "test": problem.test,
-        "validation": problem.validation if spec.evaluation.validation else None,
-    }
-    for name, block in measured.items():
-        if "auc" in spec.evaluation.metrics and block is not None and bool((block.y == block.y[0]).all()):
+    if "auc" not in spec.evaluation.metrics:
+        return
+    if problem.classes != 2:
+        raise SpecError(f"evaluation.metrics: 'auc' needs two classes, the data have {problem.classes}")
+    for name, block in (("test", problem.test), ("validation", validation)):
+        if block is not None and bool((block.y == block.y[0]).all()):
             raise SpecError(
                 f"evaluation.metrics: 'auc' needs rows of both classes, all {name} rows are of class "
                 f"{int(block.y[0])}"
@@ -147,15 +146,16 @@ def _clustered(run: Run, state: State, with_train: bool) -> dict[str, float]:
     for client in problem.active if with_train else ():
         loss_of_client = mean_loss(run, state.models[clusters[client]], problem.clients[client])
         train += problem.sizes[client] / total * loss_of_client
-    return _if_finite(_row(train, loss, accuracy), state.models, loss)
+    row = {"train_loss": train, "test_loss": loss, "test_accuracy": accuracy}
+    return _if_finite(row, state.models, loss)
 
 
 def _label_weights(problem: Problem, client: int) -> Tensor:
     """Return a weight for each test row [n]: the client's label distribution, spread over the test rows."""
     block = problem.clients[client]
     test = torch.bincount(problem.test.y, minlength=problem.classes).double().clamp(min=1)
-    own = torch.bincount(block.y, minlength=problem.classes).double()
-    weights = (own / test)[problem.test.y]
+    trained = torch.bincount(block.y, minlength=problem.classes).double()
+    weights = (trained / test)[problem.test.y]
     return weights / weights.sum()
 
 
@@ -179,7 +179,3 @@ def _if_finite(measured: dict[str, float], models: Tensor, loss: float) -> dict[
     Outputs that are NaN would count as class 0, and give an accuracy that means nothing.
     """
     return measured if isfinite(loss) and finite(models) else dict.fromkeys(measured, nan)
-
-
-def _row(train_loss: float, test_loss: float, test_accuracy: float) -> dict[str, float]:
-    return {"train_loss": train_loss, "test_loss": test_loss, "test_accuracy": test_accuracy}

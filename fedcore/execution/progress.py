@@ -41,15 +41,8 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
         rounds: how many there will be.
         quiet: show nothing.
     """
-    began = time.time()
-    state: dict[str, Any] = {
-        "state": "running",
-        "round": 0,
-        "rounds": rounds,
-        "accuracy": None,
-        "began": began,
-    }
-    state |= {"process": os.getpid(), "machine": socket.gethostname()}
+    state: dict[str, Any] = {"state": "running", "round": 0, "rounds": rounds, "accuracy": None}
+    state |= {"began": time.time(), "process": os.getpid(), "machine": socket.gethostname()}
     written = -RECORD_SECONDS
 
     def record(**changes: Any) -> None:
@@ -71,9 +64,9 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
         try:
             yield note
         except Exception as error:
-            said = plain(errors.fault_message(error) or f"{type(error).__name__}: {error}")
+            message = plain(errors.fault_message(error) or f"{type(error).__name__}: {error}")
             with suppress(OSError):
-                record(state="failed", error=said, log=_log(), command=repeat())
+                record(**_failure(message))
             raise
         (out / RECORD).unlink(missing_ok=True)
 
@@ -90,8 +83,11 @@ def lost(folders: Iterable[Path], began: float, error: str) -> None:
         with suppress(OSError, ValueError, KeyError, TypeError):
             state = read_object(folder / RECORD)
             if state["state"] == "running" and state["began"] >= began:
-                changes = {"state": "failed", "error": error, "log": _log(), "command": repeat()}
-                write_json(folder / RECORD, state | changes)
+                write_json(folder / RECORD, state | _failure(error))
+
+
+def _failure(error: str) -> dict[str, str | None]:
+    return {"state": "failed", "error": error, "log": _log(), "command": repeat()}
 
 
 def repeat() -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from fedcore.execution.machine import commit, processor
 from fedcore.execution.simulation import diverged
 from fedcore.parts import Run, State
 from fedcore.spec import Spec
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def summarise(made: Run, state: State, identity: dict[str, Any], notes: dict[str
     return {
         "status": "completed" if ended else "diverged",
         "final": _measured(last) if ended else None,
-        "best": {"round": best["round"], "test_accuracy": _or_none(best["test_accuracy"])},
+        "best": {"round": best["round"], "test_accuracy": _finite(best["test_accuracy"], None)},
         "rounds": state.round,
         "parameters": problem.start.numel(),
         "bytes_down": state.bytes_down,
@@ -90,17 +92,18 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
             np.savez(handle, **result.parameters)  # type: ignore[arg-type]
     write_text(folder / "spec.yaml", core_yaml.written(spec.resolved()))
     tables = {"history": result.history, "clients": result.clients, **result.tables}
-    written = [f"{name}.csv" for name, rows in tables.items() if rows]
-    for name in written:
-        write_text(folder / name, rows_csv(tables[name.removesuffix(".csv")]))
-    for name, arrays in result.arrays.items():
-        with atomic(folder / f"{name}.npz") as handle:
-            np.savez_compressed(handle, **arrays)  # type: ignore[arg-type]
-        written.append(f"{name}.npz")
+    tables = {f"{name}.csv": rows for name, rows in tables.items() if rows}
+    arrays = {f"{name}.npz": its for name, its in result.arrays.items()}
+    for name, rows in tables.items():
+        write_text(folder / name, rows_csv(rows))
+    for name, its in arrays.items():
+        with atomic(folder / name) as handle:
+            np.savez_compressed(handle, **its)  # type: ignore[arg-type]
     write_json(folder / "timing.json", sealed(result.timing))
     write_json(folder / "summary.json", result.summary)
     model = ("model.npz",) if save_model else ()
-    files = {name: sha256_file(folder / name) for name in ("spec.yaml", *written, "summary.json", *model)}
+    written = ("spec.yaml", *tables, *arrays, "summary.json", *model)
+    files = {name: sha256_file(folder / name) for name in written}
     for name in _listed(folder) - set(files):
         (folder / name).unlink(missing_ok=True)
     write_json(
@@ -126,7 +129,7 @@ def rows_csv(rows: list[dict[str, float]]) -> str:
     columns = list(rows[0])
     writer.writerow(columns)
     for row in rows:
-        writer.writerow(["" if _is_nan(row[key]) else row[key] for key in columns])
+        writer.writerow(["" if math.isnan(row[key]) else row[key] for key in columns])
     return text.getvalue()
 
 
@@ -152,16 +155,8 @@ def timing_of(made: Run, began: float, rounds: list[float]) -> dict[str, Any]:
 
 
 def _measured(row: Mapping[str, float]) -> dict[str, float | None]:
-    return {key: _or_none(row[key]) for key in row if key.startswith(metrics.MEASURED)}
+    return {key: _finite(row[key], None) for key in row if key.startswith(metrics.MEASURED)}
 
 
-def _finite(value: float, other: float) -> float:
+def _finite(value: float, other: T) -> float | T:
     return value if math.isfinite(value) else other
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _is_nan(value: float) -> bool:
-    return isinstance(value, float) and math.isnan(value)

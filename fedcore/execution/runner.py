@@ -120,7 +120,7 @@ def run(
         summary = summarise(made, state, identity, notes)
         parts = list(made.recipe.parts())
         tables = {name: rows for part in parts for name, rows in part.tables(state).items()}
-        arrays = {name: own for part in parts for name, own in part.arrays(state).items()}
+        arrays = {name: its for part in parts for name, its in part.arrays(state).items()}
         result = Result(state.history, summary, parameters(made, state), clients, tables, arrays, timing)
     if folder:
         write(folder, spec, result, settings.save_model, settings.provenance or {})
@@ -141,7 +141,9 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     dataset = _standardised(dataset, partition)
     scaling = getattr(spec.data.options, "scaling", "")
     model = spec.model.build(replace(problems.shape_of(dataset), source=settings.source, scaling=scaling))
-    start, buffers = models.start(model, spec.model.options.init, streams.get("model"), _dtype(spec))
+    start, buffers = models.start(
+        model, spec.model.options.init, streams.get("model"), getattr(torch, spec.dtype)
+    )
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
     problem = fixed.mapped(problems.make(dataset, partition, model, start, buffers, device))
     metrics.check(spec, problem)
@@ -186,11 +188,11 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
         states = read_object(folder / PROVENANCE).get("spec_sha256")
         if states == spec.sha256():
             return
-        found = core_yaml.read(folder / SPEC)
+        finished = core_yaml.read(folder / SPEC)
     except (OSError, ValueError, SpecError):
         what = "that can't be read"
     else:
-        first, *more = differences(found, spec.resolved()) or [("seal", states, spec.sha256())]
+        first, *more = differences(finished, spec.resolved()) or [("seal", states, spec.sha256())]
         what = f"of another specification: {first[0]} is {shown(first[1])} there, {shown(first[2])} here"
         what += f" (and {len(more)} more)" if more else ""
     raise SpecError(f"{folder}: holds a result {what}; take another folder, or --force to replace it")
@@ -202,14 +204,13 @@ def _first_state(made: Run, folder: Path | None, identity: dict[str, Any], setti
     A damaged one is left alone too, and standard error says so.
     """
     start = made.problem.start
-    found = None if folder is None else folder / CHECKPOINT
-    if found and settings.resume and found.exists():
+    if folder and settings.resume and (folder / CHECKPOINT).exists():
         try:
-            return checkpoint.load(found, identity, start.device)
+            return checkpoint.load(folder / CHECKPOINT, identity, start.device)
         except DamagedCheckpoint as error:
             print(f"{error}; starting anew", file=sys.stderr)
         except CheckpointError:
-            if checkpoint.made_by(found) == identity["provenance"]:
+            if checkpoint.made_by(folder / CHECKPOINT) == identity["provenance"]:
                 raise
     return State(round=0, models=start.clone().unsqueeze(0))
 
@@ -218,8 +219,8 @@ def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str)
     if settings.partition is None:
         return partitioning.make(spec.partition.plugin, spec.partition.options, dataset, spec.seed)
     expected = partitioning.identity(spec.partition.resolved(), spec.data.resolved(), spec.seed, data_hash)
-    partition, found = partitioning.load(settings.partition)
-    partitioning.refuse_other(settings.partition, found, expected)
+    partition, origin = partitioning.load(settings.partition)
+    partitioning.refuse_other(settings.partition, origin, expected)
     partitioning.check(partition, len(dataset.train), str(settings.partition))
     return partition
 
@@ -240,7 +241,3 @@ def _standardised(dataset: Dataset, partition: Partition) -> Dataset:
         )
     x = standardise_by_client(dataset.train.x, [*partition.clients, *partition.held_out])
     return replace(dataset, train=replace(dataset.train, x=x))
-
-
-def _dtype(spec: Spec) -> torch.dtype:
-    return torch.float64 if spec.dtype == "float64" else torch.float32

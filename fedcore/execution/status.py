@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections import Counter
@@ -10,14 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from fedcore.base.files import read_object
+from fedcore.base.files import read_or_empty
+from fedcore.execution.forkserver import alive
 from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SUMMARY, TIMING, below
 from fedcore.execution.progress import RECORD
 
 State = Literal["done", "diverged", "running", "waiting", "failed", "interrupted", "stale"]
-STATES: tuple[State, ...] = ("done", "diverged", "running", "waiting", "failed", "interrupted", "stale")
+STATES: tuple[State, ...] = get_args(State)
 FINISHED = ("done", "diverged")
 MEMORY = "out of memory"
 SILENT_SECONDS = 300.0
@@ -75,16 +75,16 @@ def survey(results: Path, planned: Mapping[str, Mapping[str, str]] | None = None
 
 def cause(folder: Path) -> str:
     """Say in a few words why a run has no result: ``out of memory``, ``failed``; empty if it did not fail."""
-    found = _status(folder, {})
-    if found.state != "failed":
+    status = _status(folder, {})
+    if status.state != "failed":
         return ""
-    return MEMORY if found.error.startswith(MEMORY) else "failed"
+    return MEMORY if status.error.startswith(MEMORY) else "failed"
 
 
 def counts(statuses: Iterable[Status]) -> dict[State, int]:
     """Return how many runs there are in each state; only states that occur."""
-    found = Counter(status.state for status in statuses)
-    return {state: found[state] for state in STATES if found[state]}
+    numbers = Counter(status.state for status in statuses)
+    return {state: numbers[state] for state in STATES if numbers[state]}
 
 
 def seconds_left(statuses: Iterable[Status]) -> float | None:
@@ -94,23 +94,24 @@ def seconds_left(statuses: Iterable[Status]) -> float | None:
     """
     everything = list(statuses)
     running = [status for status in everything if status.state == "running"]
+    ahead = [(status.seconds, status.left) for status in running if status.left is not None]
     known = [status.seconds for status in everything if status.state in FINISHED and status.seconds]
-    ahead = [status.left for status in running if status.left is not None]
-    known += [s.seconds + left for s in running if (left := s.left) is not None]
+    known += [seconds + left for seconds, left in ahead]
     to_begin = len(running) - len(ahead)
     to_begin += sum(status.state in {"waiting", "interrupted", "stale"} for status in everything)
     if not running or not known:
         return None
-    return (sum(ahead) + to_begin * sum(known) / len(known)) / len(running)
+    return (sum(left for _, left in ahead) + to_begin * sum(known) / len(known)) / len(running)
 
 
 def _status(folder: Path, expected: Mapping[str, str]) -> Status:
-    record = _json(folder / RECORD)
+    record = read_or_empty(folder / RECORD)
     numbers = all(_number(record.get(key)) is not None for key in NUMBERS)
     if numbers and all(isinstance(record.get(key), str) for key in TEXTS):
         return _unfinished(folder, record)
-    stamp = _stamp(folder / PROVENANCE)
-    if stamp is None:
+    try:
+        stamp = (folder / PROVENANCE).stat().st_mtime_ns
+    except OSError:
         return Status(folder, "interrupted" if (folder / CHECKPOINT).exists() else "waiting")
     provenance, summary, timing = _finished(folder, stamp)
     final = summary.get("final")
@@ -125,7 +126,7 @@ def _status(folder: Path, expected: Mapping[str, str]) -> Status:
 def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
     state: State = "failed"
     if record["state"] == "running":
-        state = "running" if _alive(record) else "interrupted"
+        state = "running" if _goes_on(record) else "interrupted"
     return Status(
         folder,
         state,
@@ -139,37 +140,17 @@ def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
     )
 
 
-def _alive(record: Mapping[str, Any]) -> bool:
+def _goes_on(record: Mapping[str, Any]) -> bool:
     """Whether the process of a record goes on; of another machine's, whether it was heard of lately."""
     if record["machine"] != socket.gethostname():
         return time.time() - float(record["updated"]) < SILENT_SECONDS
-    try:
-        os.kill(int(record["process"]), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
+    return alive(int(record["process"]))
 
 
 @cache
-def _finished(folder: Path, stamp: int) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _finished(folder: Path, stamp: int) -> tuple[dict[str, Any], ...]:
     """Read a finished run's files; again only if its provenance has another time."""
-    return _json(folder / PROVENANCE), _json(folder / SUMMARY), _json(folder / TIMING)
-
-
-def _stamp(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        return read_object(path)
-    except (OSError, ValueError):
-        return {}
+    return tuple(read_or_empty(folder / name) for name in (PROVENANCE, SUMMARY, TIMING))
 
 
 def _number(value: object) -> float | None:
