@@ -8,12 +8,9 @@ import json
 import math
 import pickle
 import re
-import struct
 import tarfile
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,10 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, MissingPackage, reason
-from fedcore.base.lazy import pd, pyarrow
+from fedcore.base.lazy import pd
 
-UNREADABLE: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, SyntaxError, KeyError, TypeError)
-UNREADABLE += (MemoryError, RuntimeError, tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error)
 USES = ("train_x", "train_y", "test_x", "test_y")
 PIXELS = 3 * 32 * 32
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
@@ -39,7 +34,7 @@ def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
     Raises:
         DataError: the file is missing, damaged, holds objects, or lacks one of the arrays.
     """
-    try:
+    with _reading(path, "a readable npz archive"):
         loaded = np.load(path, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise DataError(f"{path}: expected an npz archive with {', '.join(names)}, found one bare array")
@@ -48,10 +43,19 @@ def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
                 present = ", ".join(archive.files) or "nothing"
                 raise DataError(f"{path}: array '{missing[0]}' is missing; found: {present}")
             return tuple(archive[name] for name in names)
+
+
+@contextmanager
+def _reading(path: Path, what: str) -> Iterator[None]:
+    """Make one line of whatever a library raises on bytes that are not ``what``."""
+    try:
+        yield
+    except DataError:
+        raise
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
-    except UNREADABLE as error:
-        raise DataError(f"{path}: not a readable npz archive ({reason(error)})") from None
+    except Exception as error:
+        raise DataError(f"{path}: not {what} ({type(error).__name__}: {reason(error)})") from None
 
 
 def whole(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
@@ -111,10 +115,8 @@ def read_table(
 
 
 def _read(path: Path, **how: Any) -> pd.DataFrame:
-    try:
+    with _reading(path, "a readable csv table"):
         return pd.read_csv(path, low_memory=False, **how)  # type: ignore[no-any-return]
-    except (ValueError, OSError, EOFError, OverflowError, pd.errors.ParserError) as error:
-        raise DataError(f"{path}: not a readable csv table ({reason(error)})") from None
 
 
 def _with_columns(path: Path, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
@@ -129,10 +131,8 @@ def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
     Raises:
         DataError: no parquet file, or a needed column is missing.
     """
-    try:
+    with _reading(path, "a readable parquet table"):
         frame = pd.read_parquet(path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path}: not a readable parquet table ({reason(error)})") from None
     return _with_columns(path, frame, needed)
 
 
@@ -183,13 +183,9 @@ def read_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     Raises:
         DataError: no pickle of that kind, or shapes and labels that CIFAR-10 does not have.
     """
-    try:
+    with _reading(path, "a CIFAR-10 python batch"):
         values = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
         x, y = np.asarray(values[b"data"]), np.asarray(values[b"labels"])
-    except Exception as error:
-        raise DataError(
-            f"{path}: not a CIFAR-10 python batch ({type(error).__name__}: {reason(error)})"
-        ) from None
     if x.dtype != np.uint8 or x.ndim != 2 or x.shape[1] != PIXELS or y.shape != x.shape[:1]:
         raise DataError(
             f"{path}: expected uint8 images [n, {PIXELS}] and n labels, got {x.dtype}{list(x.shape)}"
@@ -248,7 +244,7 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
     """
     samples: dict[str, tuple[list[Any], list[Any]]] = {}
     for path in paths:
-        try:
+        with _reading(path, "LEAF json"):
             values = json.loads(path.read_bytes())
             for user in values["users"]:
                 x, y = (values["user_data"][user][name] for name in "xy")
@@ -256,8 +252,6 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
                     raise DataError(f"{path}: user {user!r} has no lists x and y of one length")
                 for known, more in zip(samples.setdefault(str(user), ([], [])), (x, y), strict=True):
                     known.extend(more)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataError(f"{path}: not LEAF json ({type(error).__name__}: {reason(error)})") from None
     return samples
 
 
@@ -268,14 +262,11 @@ def read_role_files(path: Path) -> dict[str, str]:
         DataError: not a readable tar, a member is no ASCII or UTF-8 text, or there is none.
     """
     roles: dict[str, str] = {}
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                content = archive.extractfile(member) if member.isfile() else None
-                if content is not None and member.name.endswith(".txt"):
-                    roles[member.name.rsplit("/", 1)[-1].removesuffix(".txt")] = content.read().decode()
-    except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError, ValueError) as error:
-        raise DataError(f"{path}: not a tar of role texts ({reason(error)})") from None
+    with _reading(path, "a tar of role texts"), tarfile.open(path) as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is not None and member.name.endswith(".txt"):
+                roles[member.name.rsplit("/", 1)[-1].removesuffix(".txt")] = content.read().decode()
     if not roles:
         raise DataError(f"{path}: no role texts")
     return dict(sorted(roles.items()))
@@ -312,15 +303,12 @@ def read_tff(path: Path) -> dict[str, str]:
         h5py = importlib.import_module("h5py")
     except ImportError:
         raise MissingPackage(f"{path}: needs the package h5py; install it or take another edition") from None
-    try:
-        with h5py.File(path) as archive:
-            examples = archive["examples"]
-            return {
-                name: "\n".join(snippet.decode() for snippet in examples[name]["snippets"])
-                for name in sorted(examples)
-            }
-    except (OSError, KeyError, ValueError, AttributeError) as error:
-        raise DataError(f"{path}: not TensorFlow Federated's Shakespeare ({reason(error)})") from None
+    with _reading(path, "TensorFlow Federated's Shakespeare"), h5py.File(path) as archive:
+        examples = archive["examples"]
+        return {
+            name: "\n".join(snippet.decode() for snippet in examples[name]["snippets"])
+            for name in sorted(examples)
+        }
 
 
 def _speeches(title: str, lines: list[str], roles: dict[str, list[str]]) -> None:

@@ -42,14 +42,14 @@ class Finding:
 def entries() -> Mapping[str, Entry]:
     """Return every declared data set by name, model data and the user's own plug-ins included."""
     plugins("data")
-    found: dict[str, Entry] = {}
-    for name in sorted(sys.modules):
-        if not name.startswith(PACKAGES):
-            continue
-        module = sys.modules[name]
-        declared = (*getattr(module, "ENTRIES", ()), *filter(None, [getattr(module, "ENTRY", None)]))
-        found |= {entry.declaration.name: entry for entry in declared}
-    return MappingProxyType(dict(sorted(found.items())))
+    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith(PACKAGES)]
+    declared = [
+        entry
+        for module in modules
+        for entry in (*getattr(module, "ENTRIES", ()), getattr(module, "ENTRY", None))
+    ]
+    by_name = {entry.declaration.name: entry for entry in declared if entry}
+    return MappingProxyType(dict(sorted(by_name.items())))
 
 
 def entry(name: str) -> Entry:
@@ -65,49 +65,44 @@ def entry(name: str) -> Entry:
     return known[name]
 
 
-def verify(found: Entry, source: Source) -> Iterator[Finding]:
+def verify(data: Entry, source: Source) -> Iterator[Finding]:
     """Check every edition that is here: checksums of all files, then what loading counts. Never downloads."""
     local = replace(source, offline=True)
-    for name, edition in found.declaration.editions.items():
-        yield _verify(found, name, edition, local)
+    for name, edition in data.declaration.editions.items():
+        yield _verify(data, name, edition, local)
 
 
 def unclaimed(mirror: str) -> list[str]:
     """Return the files of a mirror folder that no declaration knows, by path below it."""
     folder = Path(mirror.removeprefix("file://")).expanduser()
-    claimed = {fetch.mirrored(file, mirror) for file in _all_files()}
+    editions = [edition for data in entries().values() for edition in data.declaration.editions.values()]
+    claimed = {fetch.mirrored(file, mirror) for one in editions for file in (*one.files, *one.extras)}
     return sorted(
         str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path not in claimed
     )
 
 
-def _all_files() -> Iterator[File]:
-    for found in entries().values():
-        for edition in found.declaration.editions.values():
-            yield from (*edition.files, *edition.extras)
-
-
-def _verify(found: Entry, name: str, edition: Edition, source: Source) -> Finding:
-    blank = Finding(found.declaration.name, name, edition.state, "absent")
+def _verify(data: Entry, name: str, edition: Edition, source: Source) -> Finding:
+    blank = Finding(data.declaration.name, name, edition.state, "absent")
     missing = [file.name for file in edition.files if not _here(file, source)]
     if missing:
         part = f"{len(missing)} of {len(edition.files)} files missing: {missing[0]}"
         return replace(blank, note=part if len(missing) < len(edition.files) else "")
     try:
-        paths = fetch.obtain(found.declaration, name, source)
+        paths = fetch.obtain(data.declaration, name, source)
         extras = [file for file in edition.extras if _here(file, source)]
         for file in extras:
-            fetch.obtain_file(found.declaration, name, file, source)
+            fetch.obtain_file(data.declaration, name, file, source)
     except fetch.OtherEdition as error:
         return replace(blank, note=str(error))
     except DataError as error:
         return replace(blank, status="wrong", note=str(error))
-    return _counted(found, replace(blank, files=len(paths) + len(extras)), edition, source)
+    return _counted(data, replace(blank, files=len(paths) + len(extras)), edition, source)
 
 
-def _counted(found: Entry, verified: Finding, edition: Edition, source: Source) -> Finding:
+def _counted(data: Entry, verified: Finding, edition: Edition, source: Source) -> Finding:
     try:
-        counts = found.counts(verified.edition, source)
+        counts = data.counts(verified.edition, source)
     except MissingPackage as error:
         return replace(verified, status="ok", note=f"checksums only: {error}")
     except DataError as error:
