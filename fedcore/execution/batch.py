@@ -83,9 +83,9 @@ def execute(
             say(f"error: {out}: {error}", error=True)
         except Exception as error:
             failed += 1
-            said = errors.fault_message(error)
-            say(f"error: {out}: {said or ''}", error=True)
-            say(*("" if said else traceback.format_exc()).splitlines(), error=True)
+            message = errors.fault_message(error)
+            say(f"error: {out}: {message or ''}", error=True)
+            say(*("" if message else traceback.format_exc()).splitlines(), error=True)
             if errors.device_lost(error):
                 failed += len(items) - position - 1
                 break

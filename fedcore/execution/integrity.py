@@ -71,9 +71,9 @@ def unsealed(value: Mapping[str, Any]) -> dict[str, Any]:
 def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
     """Whether a folder holds a finished, unchanged result of the same provenance."""
     try:
-        found = unsealed(read_object(folder / PROVENANCE))
-        files = found.pop("files")
-        return found == expected and not any(file_changes(folder, files, PROVENANCE))
+        provenance = unsealed(read_object(folder / PROVENANCE))
+        files = provenance.pop("files")
+        return provenance == expected and not any(file_changes(folder, files, PROVENANCE))
     except (OSError, ValueError, KeyError, AttributeError):
         return False
 
@@ -143,8 +143,8 @@ def _is_partition(folder: Path) -> bool:
 
 def _changes(folder: Path) -> Iterator[str]:
     try:
-        found = unsealed(read_object(folder / PROVENANCE))
-        files: Mapping[str, str] = found["files"]
+        provenance = unsealed(read_object(folder / PROVENANCE))
+        files: Mapping[str, str] = provenance["files"]
     except FileNotFoundError:
         yield f"{PROVENANCE} is missing"
         return
@@ -152,7 +152,7 @@ def _changes(folder: Path) -> Iterator[str]:
         yield f"{PROVENANCE} is changed or damaged ({reason(error)})"
         return
     yield from file_changes(folder, files, PROVENANCE)
-    yield from _inconsistent(folder, str(found.get("spec_sha256", "")))
+    yield from _inconsistent(folder, str(provenance.get("spec_sha256", "")))
     for path in sorted(folder.iterdir()):
         if path.name not in {*files, PROVENANCE, TIMING, CHECKPOINT} and not path.name.startswith("."):
             yield f"{path.name} is not listed in {PROVENANCE}"
@@ -189,14 +189,14 @@ def _mixed(runs: list[Path]) -> list[Problem]:
         if code := code_of(folder):
             codes.setdefault(folder.parent, {}).setdefault(code, []).append(folder.name)
     return [
-        Problem(group, "mixed versions of the code: " + "; ".join(_versions(found)))
-        for group, found in codes.items()
-        if len(found) > 1
+        Problem(group, "mixed versions of the code: " + "; ".join(_versions(by_code)))
+        for group, by_code in codes.items()
+        if len(by_code) > 1
     ]
 
 
-def _versions(found: Mapping[str, list[str]]) -> Iterator[str]:
-    for code, names in found.items():
+def _versions(by_code: Mapping[str, list[str]]) -> Iterator[str]:
+    for code, names in by_code.items():
         yield f"{', '.join(names)} by {code[:12]}"
 
 

@@ -53,12 +53,12 @@ class Result:
     timing: dict[str, Any]
 
 
-def summarise(made: Run, state: State, identity: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
+def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
     """Return what summary.json holds: equal bytes for equal runs."""
     last = state.history[-1]
     ended = not diverged(state) and all(math.isfinite(last[key]) for key in ("test_loss", "test_accuracy"))
     best = max(state.history, key=lambda row: (_finite(row["test_accuracy"], -1.0), -row["round"]))
-    problem = made.problem
+    problem = run.problem
     return {
         "status": "completed" if ended else "diverged",
         "final": _measured(last) if ended else None,
@@ -67,22 +67,22 @@ def summarise(made: Run, state: State, identity: dict[str, Any], notes: dict[str
         "parameters": problem.start.numel(),
         "bytes_down": state.bytes_down,
         "bytes_up": state.bytes_up,
-        "spec_sha256": made.spec.sha256(),
+        "spec_sha256": run.spec.sha256(),
         "data_sha256": identity["data_sha256"],
         "partition_sha256": identity["partition_sha256"],
         "clients": len(problem.clients),
         "samples": len(problem.train),
         "test_samples": len(problem.test),
         "empty_clients": [client for client, size in enumerate(problem.sizes) if not size],
-        "variant": made.spec.variant,
+        "variant": run.spec.variant,
         **notes,
     }
 
 
-def parameters(made: Run, state: State) -> dict[str, NDArray[np.floating]]:
+def parameters(run: Run, state: State) -> dict[str, NDArray[np.floating]]:
     """Return the final model's arrays and buffers by name (of the first group, where there are several)."""
-    arrays = made.problem.model.trainable.arrays(state.model)
-    return arrays | {name: tensor.cpu().numpy() for name, tensor in made.problem.buffers.items()}
+    arrays = run.problem.model.trainable.arrays(state.model)
+    return arrays | {name: tensor.cpu().numpy() for name, tensor in run.problem.buffers.items()}
 
 
 def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance: Mapping[str, Any]) -> None:
@@ -133,14 +133,14 @@ def rows_csv(rows: list[dict[str, float]]) -> str:
     return text.getvalue()
 
 
-def timing_of(made: Run, began: float, rounds: list[float]) -> dict[str, Any]:
+def timing_of(run: Run, began: float, rounds: list[float]) -> dict[str, Any]:
     """Return what timing.json holds; a round's median leaves measuring out, and is null without a round."""
     return {
         "seconds": round(time.perf_counter() - began, 3),
         "median_round_seconds": round(statistics.median(rounds), 6) if rounds else None,
         "rounds_in_this_process": len(rounds),
-        "engine": made.engine.name,
-        "device": made.problem.start.device.type,
+        "engine": run.engine.name,
+        "device": run.problem.start.device.type,
         "threads": torch.get_num_threads(),
         "machine": platform.machine(),
         "processor": processor(),

@@ -102,26 +102,26 @@ def run(
             raise DataError(f"{folder}: cannot be a folder (something else is there)")
         if folder and not settings.force:
             _refuse_another_result(folder, spec)
-        made, identity, notes = prepare(spec, settings)
-        state = _first_state(made, folder, identity, settings)
+        prepared, identity, notes = prepare(spec, settings)
+        state = _first_state(prepared, folder, identity, settings)
         saved = time.perf_counter()
         rounds: list[float] = []
-        for _ in simulate(made, state, rounds):
+        for _ in simulate(prepared, state, rounds):
             if progress and state.history[-1]["round"] == state.round:
                 progress(state.round, spec.training.rounds, state.history[-1])
             alive()
             if folder and time.perf_counter() - saved >= settings.checkpoint_seconds:
                 checkpoint.save(folder / CHECKPOINT, state, identity)
                 saved = time.perf_counter()
-        timing = timing_of(made, began, rounds)
-        clients = by_client(made, state) if spec.evaluation.clients else []
+        timing = timing_of(prepared, began, rounds)
+        clients = by_client(prepared, state) if spec.evaluation.clients else []
         if unscored := sum(math.isnan(row["test_accuracy"]) for row in clients):
             notes["clients_without_score"] = unscored
-        summary = summarise(made, state, identity, notes)
-        parts = list(made.recipe.parts())
+        summary = summarise(prepared, state, identity, notes)
+        parts = list(prepared.recipe.parts())
         tables = {name: rows for part in parts for name, rows in part.tables(state).items()}
         arrays = {name: its for part in parts for name, its in part.arrays(state).items()}
-        result = Result(state.history, summary, parameters(made, state), clients, tables, arrays, timing)
+        result = Result(state.history, summary, parameters(prepared, state), clients, tables, arrays, timing)
     if folder:
         write(folder, spec, result, settings.save_model, settings.provenance or {})
     return result
@@ -151,7 +151,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     asked = (own.build(spec) for _, own in sorted(spec.evaluation.observe.items()))
     recipe = replace(spec.recipe, observers=(*divergence, *asked))
     engine = choose.choose(spec, problem)
-    made = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
+    prepared = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
     identity = {
         "provenance": dict(settings.provenance or {}),
         "spec": spec.resolved(),
@@ -161,7 +161,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     notes = {"data_state": dataset.state, "data_note": dataset.note, "partition_note": partition.note}
     if note := getattr(model, "note", ""):
         notes["model_note"] = note
-    return made, identity, notes
+    return prepared, identity, notes
 
 
 def load_data(section: str, source: Source) -> tuple[Dataset, str]:
@@ -198,12 +198,12 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
     raise SpecError(f"{folder}: holds a result {what}; take another folder, or --force to replace it")
 
 
-def _first_state(made: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:
+def _first_state(prepared: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:
     """Return the state to go on from; a checkpoint of other provenance, such as older code, is not used.
 
     A damaged one is left alone too, and standard error says so.
     """
-    start = made.problem.start
+    start = prepared.problem.start
     if folder and settings.resume and (folder / CHECKPOINT).exists():
         try:
             return checkpoint.load(folder / CHECKPOINT, identity, start.device)

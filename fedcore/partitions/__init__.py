@@ -76,7 +76,7 @@ def by_label(labels: NDArray[np.integer], rng: np.random.Generator) -> Rows:
 def deal_classes(classes: Sequence[Rows], counts: Iterable[NDArray[np.integer]], clients: int) -> list[Rows]:
     """Deal each class's rows out in order, ``counts[c][k]`` of class c to client k, and join by client."""
     pieces = [cut(rows, count) for rows, count in zip(classes, counts, strict=True)]
-    return [np.concatenate([np.empty(0, np.int64), *(own[k] for own in pieces)]) for k in range(clients)]
+    return [np.concatenate([np.empty(0, np.int64), *(piece[k] for piece in pieces)]) for k in range(clients)]
 
 
 def cut(rows: Rows, counts: NDArray[np.integer]) -> list[Rows]:

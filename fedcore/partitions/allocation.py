@@ -197,18 +197,18 @@ class _Walk:
             rows = rng.integers(len(allocation), size=(2, block)).tolist()
             picks = rng.integers(len(columns), size=(2, block)).tolist()
             for i, k, j, m, share in zip(*rows, *picks, rng.random(block).tolist(), strict=True):
-                own, other = allocation[i], allocation[k]
-                bound = own[j]
-                if other[m] < bound:
-                    bound = other[m]
+                first, second = allocation[i], allocation[k]
+                bound = first[j]
+                if second[m] < bound:
+                    bound = second[m]
                 if bound > limit:
                     bound = limit
                 if bound > 0.0 and i != k and j != m:
                     size = share * factor * bound
-                    own[j] -= size
-                    other[m] -= size
-                    own[m] += size
-                    other[j] += size
+                    first[j] -= size
+                    second[m] -= size
+                    first[m] += size
+                    second[j] += size
                     gap, rest = residuals[i], residuals[k]
                     for a, b in zip(columns[j], columns[m], strict=True):
                         if a != b:
@@ -264,5 +264,5 @@ def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
     return result
 
 
-def _ratio(wanted: Counts, found: Matrix) -> Matrix:
-    return np.divide(wanted, found, out=np.ones(len(found)), where=found > 0)
+def _ratio(wanted: Counts, sums: Matrix) -> Matrix:
+    return np.divide(wanted, sums, out=np.ones(len(sums)), where=sums > 0)

@@ -170,12 +170,8 @@ def fedomw(
     """Capped ``by_class_min`` with 1 / (rows of the class) added to each proportion.
 
     Args:
-        labels: class of each row, [n].
-        clients: how many.
-        alpha: concentration.
+        labels, clients, alpha, min_rows, retries: as there.
         rng: for the draws and the shuffling.
-        min_rows: least rows a client may have.
-        retries: how often to draw.
         shuffled: map the indices through a random permutation of the rows.
         legacy_seed: take the draws (not the permutation) from numpy's legacy generator with this seed.
 

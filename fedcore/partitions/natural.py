@@ -13,7 +13,7 @@ from fedcore.base.options import Clients, omit_default
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
 from fedcore.partitions import PartitionOptions, Rows, cut
-from fedcore.partitions.iid import iid
+from fedcore.partitions.similarity import iid
 
 
 class Options(PartitionOptions):

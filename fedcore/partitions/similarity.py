@@ -1,4 +1,4 @@
-"""Similarity: a share of the data is dealt out IID, the rest sorted by label."""
+"""Clients of equal size: all of the data dealt out IID, or a share of them and the rest sorted by label."""
 
 from __future__ import annotations
 
@@ -11,11 +11,24 @@ from fedcore.data import Dataset, Partition
 from fedcore.partitions import Fraction, PartitionOptions, Rows, by_label, cut, even
 
 
-class Options(PartitionOptions):
-    """``similarity`` is a fraction: 0 is sorted by label throughout, 0.1 the paper's 10%, 1 is IID."""
+class IidOptions(PartitionOptions):
+    """How many clients."""
 
     clients: Clients
+
+
+class Options(IidOptions):
+    """``similarity`` is a fraction: 0 is sorted by label throughout, 0.1 the paper's 10%, 1 is IID."""
+
     similarity: Fraction
+
+
+def iid(rows: int, clients: int, rng: np.random.Generator) -> list[Rows]:
+    """Shuffle ``rows`` rows and deal them out evenly; sizes differ by one at most.
+
+    Source: McMahan et al., "Communication-efficient learning", section 3.
+    """
+    return cut(rng.permutation(rows).astype(np.int64), even(rows, clients))
 
 
 def similarity(
@@ -37,16 +50,30 @@ def similarity(
     return [np.concatenate(pair) for pair in pairs]
 
 
+def build_iid(options: IidOptions, dataset: Dataset, rng: np.random.Generator) -> Partition:
+    """Deal the training rows out."""
+    return Partition(clients=tuple(iid(len(dataset.train), options.clients, rng)), note="IID, equal sizes")
+
+
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Split the training rows by label similarity."""
     clients = similarity(dataset.train.y, options.clients, options.similarity, rng)
     return Partition(clients=tuple(clients), note=f"similarity {options.similarity:.0%}, equal sizes")
 
 
-PLUGIN = Plugin(
-    name="similarity",
-    options=Options,
-    build=build,
-    summary="A share s dealt out IID, the rest sorted by label and dealt out evenly in order.",
-    source="rFedAvg, section VI-A",
+PLUGINS = (
+    Plugin(
+        name="iid",
+        options=IidOptions,
+        build=build_iid,
+        summary="Shuffled and dealt out evenly.",
+        source="McMahan et al. 2017, section 3",
+    ),
+    Plugin(
+        name="similarity",
+        options=Options,
+        build=build,
+        summary="A share s dealt out IID, the rest sorted by label and dealt out evenly in order.",
+        source="rFedAvg, section VI-A",
+    ),
 )

@@ -35,10 +35,9 @@ from fedcore.partitions.dirichlet import (
     deal,
     fedomw,
 )
-from fedcore.partitions.iid import iid
 from fedcore.partitions.natural import by_group, natural
 from fedcore.partitions.power_law import power_law
-from fedcore.partitions.similarity import similarity
+from fedcore.partitions.similarity import iid, similarity
 from fedcore.partitions.stats import c_score, entropies, label_counts, of_data, pairwise_distances, statistics
 
 LABELS = np.random.default_rng(5).permutation(np.repeat([0, 1, 3], [30, 50, 20]))
