@@ -13,7 +13,7 @@ from typing import Any
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError, reason
-from fedcore.base.files import canonical_json, read_object, sha256_file, sha256_text
+from fedcore.base.files import digest, read_object, sha256_file
 
 SEAL = "sha256"
 SPEC, SUMMARY, CHECKPOINT = "spec.yaml", "summary.json", "checkpoint.npz"
@@ -53,7 +53,7 @@ class Report:
 
 def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a JSON object with the hash of its own content."""
-    return {**value, SEAL: sha256_text(canonical_json(dict(value)))}
+    return {**value, SEAL: digest(dict(value))}
 
 
 def unsealed(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def unsealed(value: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: the content is not what was sealed.
     """
     content = {key: entry for key, entry in value.items() if key != SEAL}
-    if value.get(SEAL) != sha256_text(canonical_json(content)):
+    if value.get(SEAL) != digest(content):
         raise ValueError("its content is not what was written")
     return content
 
@@ -162,7 +162,7 @@ def _inconsistent(folder: Path, expected: str) -> Iterator[str]:
     """Compare the specification with the hashes that other files state, and check the seal of timing.json."""
     try:
         spec = core_yaml.parsed((folder / SPEC).read_bytes(), SPEC)
-        if sha256_text(canonical_json(spec)) != expected:
+        if digest(spec) != expected:
             yield f"{SPEC} is not the specification that {PROVENANCE} states"
     except (OSError, ValueError, TypeError, SpecError):
         yield f"{SPEC} is missing or damaged"

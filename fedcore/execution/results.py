@@ -21,7 +21,7 @@ from fedcore.base import __version__, core_yaml
 from fedcore.base.files import atomic, read_object, sha256_file, write_json, write_text
 from fedcore.base.lazy import torch
 from fedcore.execution import metrics
-from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, sealed, unsealed
+from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING, sealed, unsealed
 from fedcore.execution.machine import commit, processor
 from fedcore.execution.simulation import diverged
 from fedcore.parts import Run, State
@@ -90,7 +90,7 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
     if save_model:
         with atomic(folder / "model.npz") as handle:
             np.savez(handle, **result.parameters)  # type: ignore[arg-type]
-    write_text(folder / "spec.yaml", core_yaml.written(spec.resolved()))
+    write_text(folder / SPEC, core_yaml.written(spec.resolved()))
     tables = {"history": result.history, "clients": result.clients, **result.tables}
     tables = {f"{name}.csv": rows for name, rows in tables.items() if rows}
     arrays = {f"{name}.npz": its for name, its in result.arrays.items()}
@@ -99,16 +99,14 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
     for name, its in arrays.items():
         with atomic(folder / name) as handle:
             np.savez_compressed(handle, **its)  # type: ignore[arg-type]
-    write_json(folder / "timing.json", sealed(result.timing))
-    write_json(folder / "summary.json", result.summary)
+    write_json(folder / TIMING, sealed(result.timing))
+    write_json(folder / SUMMARY, result.summary)
     model = ("model.npz",) if save_model else ()
-    written = ("spec.yaml", *tables, *arrays, "summary.json", *model)
+    written = (SPEC, *tables, *arrays, SUMMARY, *model)
     files = {name: sha256_file(folder / name) for name in written}
     for name in _listed(folder) - set(files):
         (folder / name).unlink(missing_ok=True)
-    write_json(
-        folder / "provenance.json", sealed({**provenance, "spec_sha256": spec.sha256(), "files": files})
-    )
+    write_json(folder / PROVENANCE, sealed({**provenance, "spec_sha256": spec.sha256(), "files": files}))
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
@@ -129,7 +127,8 @@ def rows_csv(rows: list[dict[str, float]]) -> str:
     columns = list(rows[0])
     writer.writerow(columns)
     for row in rows:
-        writer.writerow(["" if math.isnan(row[key]) else row[key] for key in columns])
+        values = (row[key] for key in columns)
+        writer.writerow(["" if isinstance(value, float) and math.isnan(value) else value for value in values])
     return text.getvalue()
 
 
