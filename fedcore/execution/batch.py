@@ -11,23 +11,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from fedcore.base import errors
 from fedcore.base.errors import CheckpointError, FedcoreError, SpecError, say
 from fedcore.base.files import exclusive, read_json, write_text
-from fedcore.base.options import shown
+from fedcore.base.options import validate
 from fedcore.data import Source
 from fedcore.execution.integrity import CHECKPOINT, finished
 from fedcore.execution.progress import RECORD, repeat, tracked
 from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
 
-ITEM: dict[str, tuple[type, ...]] = {
-    "spec": (dict,),
-    "out": (str,),
-    "partition": (str, type(None)),
-    "provenance": (dict, type(None)),
-}
-WORDS: dict[type, str] = {dict: "an object", str: "a text"}
+
+class Item(BaseModel):
+    """A run of a batch: what and where, from which partition file, and what provenance.json keeps."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    spec: dict[str, Any]
+    out: str
+    partition: str | None = None
+    provenance: dict[str, Any] | None = None
 
 
 def orders(path: Path) -> list[dict[str, Any]]:
@@ -96,14 +101,9 @@ def execute(
 
 def _one(item: dict[str, Any], settings: Settings, quiet: bool) -> bool:
     """Do a run unless it is done already; returns whether it had to be done."""
-    if set(item) - set(ITEM) or "spec" not in item or "out" not in item:
-        raise FedcoreError(f"batch: expected keys {sorted(ITEM)}, got {shown(sorted(item))}")
-    for key, kinds in ITEM.items():
-        if not isinstance(item.get(key), kinds):
-            raise SpecError(f"batch: {key}: got {shown(item[key])}, expected {WORDS[kinds[0]]}")
-    out, spec = Path(item["out"]), parse(item["spec"])
-    provenance = item.get("provenance") or {}
-    partition = Path(item["partition"]) if item.get("partition") else None
+    asked = validate(Item, item, "batch")
+    out, spec, provenance = Path(asked.out), parse(asked.spec), asked.provenance or {}
+    partition = Path(asked.partition) if asked.partition else None
     settings = replace(settings, partition=partition, provenance=provenance, force=True)
     with exclusive(out):
         if finished(out, {**provenance, "spec_sha256": spec.sha256()}):
