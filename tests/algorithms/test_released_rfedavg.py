@@ -6,7 +6,7 @@ first's negative throughout; from W = b = 0 the first round's regulariser is 0, 
 
 from __future__ import annotations
 
-from math import exp, log
+from math import exp, isnan, log
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +143,36 @@ def test_a_lone_client_has_no_others(tmp_path: Path) -> None:
         spec = made(tmp_path, {"name": name, "lambda": 5.0}, 2, **alone)
         plain = made(tmp_path, {"name": "fedavg"}, 2, **alone)
         assert first_output(spec) == first_output(plain)
+
+
+def test_a_delta_is_the_mean_of_one_shuffled_batch_and_history_has_their_spread(tmp_path: Path) -> None:
+    (tmp_path / "clients").mkdir()
+    rng = np.random.default_rng(0)
+    for client in range(3):
+        np.savez(tmp_path / f"clients/{client}.npz", x=rng.normal(size=(5, 2)), y=np.arange(5) % 2)
+    np.savez(tmp_path / "test.npz", x=rng.normal(size=(2, 2)), y=np.array([0, 1]))
+    spec = {
+        "data": {"name": "npz", "path": str(tmp_path)},
+        "model": {"name": "linear_outputs"},
+        "algorithm": {"name": "rfedavg_plus", "lambda": 0.5},
+        "training": {"rounds": 2, "local_steps": 1, "batch_size": 2, "lr": 0.1},
+        "participation": {"cohorts": [[0, 1], [1, 2]]},
+        "dtype": "float64",
+        "variant": "released",
+    }
+    before: Any = None
+    for prepared, state in states(spec):
+        problem = prepared.problem
+        if state.round == 0:
+            assert isnan(state.history[0]["delta_spread"])
+        else:
+            cohort = spec["participation"]["cohorts"][state.round - 1]  # type: ignore[index]
+            expected = []
+            for client in cohort:
+                order = prepared.streams.get("delta batch", state.round - 1, client).permutation(5)
+                rows = problem.clients[client].x[torch.from_numpy(order[:2])]
+                expected.append(features(problem, before, rows).mean(dim=0))
+                assert torch.equal(state.server["delta"][client], expected[-1])
+            spread = float((expected[0] - expected[1]).norm()) / 2
+            assert state.history[-1]["delta_spread"] == pytest.approx(spread, rel=1e-12)
+        before = state.model.clone()

@@ -211,6 +211,17 @@ def test_clusters_are_found_and_trained_apart(spec: Values, tmp_path: Path) -> N
     assert state.history[-1]["test_accuracy"] == pytest.approx(sum(tested) / 2)
 
 
+def test_all_clients_train_in_the_round_that_clusters_and_the_cohort_in_others(spec: Values) -> None:
+    made, state = prepared(using(spec, {"name": "fl_hc", "cluster_round": 2, "threshold": 0.5}))
+    made.recipe.schedule.start(made, state)
+    cohorts = []
+    for round in range(4):
+        state.round = round
+        cohorts.append(made.recipe.schedule.plan(made, state).cohort)
+    assert [len(cohort) for cohort in cohorts] == [3, 3, 5, 3]
+    assert cohorts[2] == tuple(range(5))
+
+
 @pytest.mark.parametrize("metric", ["cosine", "euclidean", "manhattan"])
 def test_distances_of_updates(metric: Any) -> None:
     rows = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

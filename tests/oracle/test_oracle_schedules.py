@@ -270,3 +270,11 @@ def test_projection_onto_the_simplex() -> None:
     case = expected()["misc"]["project_simplex"]
     found = project_simplex(torch.tensor(case["v"], dtype=torch.float64))
     np.testing.assert_allclose(found, case["p"], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("point", "nearest"),
+    [([5.0, 0.0], [1.0, 0.0]), ([-3.0, -3.0], [0.5, 0.5]), ([0.25, 0.75], [0.25, 0.75]), ([7.0], [1.0])],
+)
+def test_points_far_from_the_simplex_and_on_it(point: list[float], nearest: list[float]) -> None:
+    assert project_simplex(torch.tensor(point, dtype=torch.float64)).tolist() == pytest.approx(nearest)

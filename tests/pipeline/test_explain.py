@@ -58,11 +58,15 @@ def test_facts_are_those_of_the_files(catalogue: Catalogue, tmp_path: Path) -> N
     }
     (folder / "summary.json").write_text(json.dumps(summary))
     times = {"seconds": 1.5, "finished": "2023-01-01T00:00:00Z", "device": "cpu", "commit": "abc"}
-    (folder / "timing.json").write_text(json.dumps(times))
+    (folder / "timing.json").write_text(json.dumps({**times, "peak_mb": 7}))
     made, missing = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path).runs
-    assert made.facts["spec"] == sha256_text(canonical_json(first.spec))
-    assert {**made.facts, **summary, **times} == made.facts
+    planned = {"seed": first.seed, "code": first.code, "partition": first.partition}
+    assert made.facts == {**planned, "spec": sha256_text(canonical_json(first.spec)), **summary, **times}
     assert missing.facts["status"] == "not run yet"
+    (folder / "timing.json").write_text(json.dumps({**times, "commit": "", "device": None}))
+    unsaid, _ = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path).runs
+    assert unsaid.facts == {k: v for k, v in made.facts.items() if k not in {"commit", "device"}}
+    (folder / "timing.json").write_text(json.dumps(times))
     assert (made.facts["seed"], missing.facts["seed"]) == (first.seed, second.seed)
     said = text(cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path))
     for part in (first.folder, second.folder, "abc", "2023-01-01T00:00:00Z", "not run yet"):
