@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fedcore.base.errors import DataError, say
-from fedcore.cli.options import Mirror, Root
+from fedcore.cli.options import Json, Mirror, Quiet, Root, columns, completing, say_json
 from fedcore.data import Source
 from fedcore.data.download import Edition, fetch, inventory
 from fedcore.data.download.transfer import Policy
@@ -21,24 +21,37 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Name = Annotated[str, typer.Argument(help="Name of the data set.")]
+NAME: Any = typer.Argument(help="Name of the data set.", autocompletion=completing(inventory.entries))
+Name = Annotated[str, NAME]
 SHOWN = 12
 
 
 @app.command("list")
-def list_() -> None:
-    """List every data set with its editions, papers and licence."""
-    rows = [("name", "editions", "papers", "licence")]
-    for name, entry in inventory.entries().items():
-        known = entry.declaration
-        rows.append((name, " ".join(known.editions), " ".join(known.papers), known.licence))
-    _table(rows)
+def list_(as_json: Json = False) -> None:
+    """List every data set with its editions, papers and licence.
+
+    Example: fedcore data list
+    """
+    head = ("name", "editions", "papers", "licence")
+    known = [entry.declaration for entry in inventory.entries().values()]
+    rows = [(own.name, [*own.editions], own.papers, own.licence) for own in known]
+    if as_json:
+        say_json([dict(zip(head, row, strict=True)) for row in rows])
+        return
+    texts = [(name, " ".join(own), " ".join(papers), licence) for name, own, papers, licence in rows]
+    say(*columns([head, *texts]).split("\n"))
 
 
 @app.command()
-def info(name: Name) -> None:
-    """Say everything that is declared about a data set."""
+def info(name: Name, as_json: Json = False) -> None:
+    """Say everything that is declared about a data set.
+
+    Example: fedcore data info mnist
+    """
     known = inventory.entry(name).declaration
+    if as_json:
+        say_json(asdict(known))
+        return
     say(f"{known.name}: {known.title}")
     facts = {
         "papers": ", ".join(known.papers),
@@ -64,6 +77,7 @@ def fetch_(
     accept_terms: Annotated[
         bool, typer.Option(help="Accept the conditions that the data come with.")
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Bring an edition's files into the cache, verified.
 
@@ -77,39 +91,48 @@ def fetch_(
     if not wanted.files:
         say(f"{name} ({edition}): nothing to fetch; {wanted.how or 'it ships with the code'}")
         return
-    for path in fetch.obtain(known, edition, source, Policy(progress=sys.stderr.isatty())).values():
+    policy = Policy(progress=sys.stderr.isatty() and not quiet)
+    for path in fetch.obtain(known, edition, source, policy).values():
         say(f"{path}: {path.stat().st_size:,} bytes, verified")
 
 
 @app.command()
 def verify(
-    name: Annotated[str | None, typer.Argument(help="Name of the data set.")] = None,
+    name: Annotated[str | None, NAME] = None,
     everything: Annotated[bool, typer.Option("--all", help="All data sets.")] = False,
     root: Root = Path("data"),
     mirror: Mirror = None,
+    as_json: Json = False,
 ) -> None:
     """Check what is here (demo files, cache, mirror): checksums of files, then what loading counts.
 
     Nothing is downloaded from upstream. The exit code is 1 if anything is wrong.
+
+    Example: fedcore data verify --all
     """
     if (name is None) != everything:
         raise DataError("data verify: expected the name of a data set, or --all")
     chosen = inventory.entries().values() if name is None else [inventory.entry(name)]
     source = Source(root, mirror)
     findings = [finding for entry in chosen for finding in inventory.verify(entry, source)]
-    rows = [("name", "edition", "state", "status", "files", "counts", "note")]
-    for found in findings:
-        counts = " ".join(f"{key}={value:,}" for key, value in found.counts.items())
-        head = (found.data, found.edition, found.state, found.status)
-        rows.append((*head, str(found.files or "-"), counts or "-", found.note))
-    _table(rows)
-    present = sum(found.status == "ok" for found in findings)
     wrong = sum(found.status == "wrong" for found in findings)
-    say(f"{present} editions here and right, {wrong} wrong, {len(findings) - present - wrong} absent")
-    if everything and mirror and not mirror.startswith("http"):
-        say(f"in the mirror but not declared: {', '.join(inventory.unclaimed(mirror)) or 'nothing'}")
+    if as_json:
+        say_json([asdict(found) for found in findings])
+    else:
+        head = ("name", "edition", "state", "status", "files", "counts", "note")
+        say(*columns([head, *map(_row, findings)]).split("\n"))
+        present = sum(found.status == "ok" for found in findings)
+        say(f"{present} editions here and right, {wrong} wrong, {len(findings) - present - wrong} absent")
+        if everything and mirror and not mirror.startswith("http"):
+            say(f"in the mirror but not declared: {', '.join(inventory.unclaimed(mirror)) or 'nothing'}")
     if wrong:
         raise typer.Exit(1)
+
+
+def _row(found: inventory.Finding) -> tuple[str, ...]:
+    counts = " ".join(f"{key}={value:,}" for key, value in found.counts.items())
+    head = (found.data, found.edition, found.state, found.status)
+    return (*head, str(found.files or "-"), counts or "-", found.note)
 
 
 def _describe(name: str, edition: Edition) -> None:
@@ -125,9 +148,3 @@ def _describe(name: str, edition: Edition) -> None:
             say(f"      as {form.name} " + " ".join(filter(None, parts)))
     if len(edition.files) > SHOWN:
         say(f"    and {len(edition.files) - SHOWN} more files")
-
-
-def _table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

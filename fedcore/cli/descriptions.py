@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Options, nearest
 from fedcore.base.registry import PACKAGES, Plugin, plugins
+from fedcore.cli.options import columns
 from fedcore.parts import Part, Recipe, payload, roles
 
 KINDS = {
@@ -30,13 +31,26 @@ def listing(kind: str) -> str:
     Raises:
         SpecError: there is no such kind.
     """
+    rows = [tuple(entry.values()) for entry in entries(kind)]
+    head = [("NAME", "PARTS (besides FedAvg's)", "WHAT IT DOES")] if kind == "algorithms" else []
+    return columns([*head, *rows])
+
+
+def entries(kind: str) -> list[dict[str, str]]:
+    """Return the name and the summary of each plug-in of one kind, and the parts of algorithms.
+
+    Raises:
+        SpecError: there is no such kind.
+    """
     if kind not in KINDS:
         raise SpecError(f"list: no kind {kind!r}{nearest(kind, KINDS)}; known: {', '.join(KINDS)}")
     known = plugins(KINDS[kind])
     if kind != "algorithms":
-        return columns([(name, plugin.summary) for name, plugin in known.items()])
-    rows = [(name, composition(example(name)), plugin.summary) for name, plugin in sorted(known.items())]
-    return columns([("NAME", "PARTS (besides FedAvg's)", "WHAT IT DOES"), *rows])
+        return [{"name": name, "summary": plugin.summary} for name, plugin in known.items()]
+    return [
+        {"name": name, "parts": composition(example(name)), "summary": plugin.summary}
+        for name, plugin in sorted(known.items())
+    ]
 
 
 def composition(recipe: Recipe) -> str:
@@ -47,18 +61,45 @@ def composition(recipe: Recipe) -> str:
 
 
 def describe(name: str) -> str:
-    """Return all there is to know about a plug-in, looked for among algorithms first.
+    """Return all there is to know about a plug-in as text."""
+    kind, plugin = named(name)
+    sections = algorithm_sections(plugin) if kind == "algorithm" else options_sections(plugin)
+    return "\n".join([f"{name} ({kind}): {plugin.summary}", f"Source: {plugin.source}", *sections])
+
+
+def facts(name: str) -> dict[str, Any]:
+    """Return what ``describe`` says as values: options as JSON schema, an algorithm's parts and messages."""
+    kind, plugin = named(name)
+    found = {"name": name, "kind": kind, "summary": plugin.summary, "source": plugin.source}
+    options = {"options": plugin.options.model_json_schema()["properties"], "released": plugin.released}
+    if kind != "algorithm":
+        return found | options
+    recipe = example(name)
+    parts = [{"role": role, "label": part.label, "values": values(part)} for role, part in roles(recipe)]
+    return found | options | {"parts": parts, **messages(recipe)}
+
+
+def messages(recipe: Recipe) -> dict[str, list[str]]:
+    """Return what goes down to a client of the cohort and up from it in each round, in words."""
+    model = ["the model"] if recipe.schedule.federated else []
+    return {way: [*model, *payload(recipe, way)] for way in ("down", "up")}
+
+
+def named(name: str) -> tuple[str, Plugin]:
+    """Return the kind of a plug-in and the plug-in, looked for among algorithms first.
 
     Raises:
         SpecError: nothing has that name; the nearest known one is suggested.
     """
     for kind in PACKAGES:
         if name in plugins(kind):
-            plugin = plugins(kind)[name]
-            sections = algorithm_sections(plugin) if kind == "algorithm" else options_sections(plugin)
-            return "\n".join([f"{name} ({kind}): {plugin.summary}", f"Source: {plugin.source}", *sections])
-    known = [name for kind in PACKAGES for name in plugins(kind)]
-    raise SpecError(f"describe: nothing is named {name!r}{nearest(name, known)}; see 'fedcore list'")
+            return kind, plugins(kind)[name]
+    raise SpecError(f"describe: nothing is named {name!r}{nearest(name, names())}; see 'fedcore list'")
+
+
+def names() -> list[str]:
+    """Return the names of all plug-ins."""
+    return [name for kind in PACKAGES for name in plugins(kind)]
 
 
 def algorithm_sections(plugin: Plugin) -> Iterator[str]:
@@ -69,10 +110,9 @@ def algorithm_sections(plugin: Plugin) -> Iterator[str]:
         yield f"  {role}: {shown(part)}"
         yield from indented(part_documentation(part), 6)
     yield from options_sections(plugin)
-    model = ["the model"] if recipe.schedule.federated else []
     yield "\nEach round, for every client of the cohort"
-    yield f"  down: {'; '.join([*model, *payload(recipe, 'down')]) or 'nothing'}"
-    yield f"  up:   {'; '.join([*model, *payload(recipe, 'up')]) or 'nothing'}"
+    for way, sent in messages(recipe).items():
+        yield f"  {way + ':':5} {'; '.join(sent) or 'nothing'}"
     if plugin.released:
         yield "\nvariant: released"
         yield f"  {plugin.released}"
@@ -168,13 +208,3 @@ def allowed(schema: Mapping[str, Any]) -> str:
 def indented(text: str, width: int) -> Iterator[str]:
     """Yield the lines of a text, moved to the right."""
     yield from (" " * width + line if line else "" for line in text.splitlines())
-
-
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as text in aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_padded(row, widths) for row in rows)
-
-
-def _padded(row: Iterable[str], widths: Iterable[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -3,57 +3,141 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from functools import cache
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from fedcore.base import __version__, errors
+from fedcore.base.errors import FedcoreError, say
+from fedcore.cli.options import extensions, not_installed
 
-def lazy_group(name: str, help: str, places: Mapping[str, str]) -> typer.Typer:
-    """Return a command line of commands that lie elsewhere.
+PANELS = ("Run", "Look", "Build", "Keep")
+Places = Mapping[str, Mapping[str, str]]
+
+
+class Commands(Mapping[str, Any]):
+    """Commands by name, each imported when it is asked for.
 
     Args:
-        name: what a user types.
-        help: what it is for.
-        places: by command, ``module:name`` of its function, or of the Typer application of a group.
+        own: by panel of the help, such as ``Run``, and by command: ``module:name`` of its function, or of the
+            Typer application of a group of commands.
+        entry_points: a group of entry points that name more such tables, read for what ``own`` lacks.
     """
 
-    class Group(TyperGroup):
-        """Loads a command when it is asked for; its own help reads the first words of their modules."""
+    def __init__(self, own: Places, entry_points: str) -> None:
+        self.own = _flat(own)
+        self.entry_points = entry_points
 
+    @cached_property
+    def places(self) -> Mapping[str, tuple[str, str]]:
+        """Every command's panel and place, in the order of the panels."""
+        contributed = [_flat(more) for more in extensions(self.entry_points)] if self.entry_points else []
+        found = {name: place for places in (*contributed, self.own) for name, place in places.items()}
+        ordered = [*self.own, *(name for name in found if name not in self.own)]
+        return {name: found[name] for name in sorted(ordered, key=lambda name: PANELS.index(found[name][0]))}
+
+    def __getitem__(self, name: str) -> Any:
+        return command(name, (self.own.get(name) or self.places[name])[1])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def summaries(self) -> dict[str, TyperCommand]:
+        """Return stand-ins with the first words of the commands' modules, which are not imported."""
+        return {
+            name: TyperCommand(name, help=_summary(place), rich_help_panel=panel)
+            for name, (panel, place) in self.places.items()
+        }
+
+
+class LazyGroup(TyperGroup):
+    """Shows and completes the names of commands without importing any of them."""
+
+    @contextmanager
+    def _summarised(self) -> Iterator[None]:
+        commands: Any = self.commands
+        self.commands = commands.summaries()
+        yield
+        self.commands = commands
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help, or print it where it has colours."""
+        with self._summarised():
+            return super().get_help(ctx)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the commands and options that begin with a word."""
+        with self._summarised():
+            return super().shell_complete(ctx, incomplete)
+
+
+def lazy_group(name: str, help: str, own: Places, entry_points: str = "") -> typer.Typer:
+    """Return a command line of commands that lie elsewhere; see ``Commands``.
+
+    Only one that others contribute to has a name of its own for the shell, and completion.
+    """
+
+    class Group(LazyGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
-            self.commands = {name: TyperCommand(name) for name in places}
-            self.brief = False
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if cmd_name not in places:
-                return None
-            if self.brief:
-                return TyperCommand(cmd_name, help=_summary(places[cmd_name]))
-            return command(cmd_name, places[cmd_name])
-
-        def get_help(self, ctx: Any) -> str:
-            self.brief = True
-            text = super().get_help(ctx)
-            self.brief = False
-            return text
+            self.commands: Any = Commands(own, entry_points)
 
     app = typer.Typer(
         name=name,
         cls=Group,
         help=help,
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=bool(entry_points),
         pretty_exceptions_enable=False,
     )
-    app.callback()(lambda: None)
+    app.callback()(_front)
     return app
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        say(f"fedcore {__version__}")
+        raise typer.Exit
+
+
+def _front(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+def execute(call: Callable[[], Any]) -> None:
+    """Run a command line; an error of the user's or a fault of the machine is one line and exit code 2."""
+    try:
+        call()
+    except FedcoreError as error:
+        said: str | None = str(error)
+    except ModuleNotFoundError as error:
+        said = not_installed(error)
+        if said is None:
+            raise
+    except Exception as error:
+        said = errors.fault_message(error)
+        if said is None:
+            raise
+    else:
+        return
+    say(f"error: {said}", error=True)
+    sys.exit(2)
 
 
 @cache
@@ -67,17 +151,25 @@ def command(name: str, place: str) -> Any:
     return typer.main.get_command(found)
 
 
-@cache
+def _flat(places: Places) -> dict[str, tuple[str, str]]:
+    return {name: (panel, place) for panel, own in places.items() for name, place in own.items()}
+
+
 def _summary(place: str) -> str:
     """Return what a command's module says it does, without importing it."""
     module, _, attribute = place.partition(":")
-    spec = find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
+    for node in _statements(module):
         if isinstance(node, ast.FunctionDef) and node.name == attribute:
             return ast.get_docstring(node) or ""
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == attribute:
             words = {key.arg: key.value for key in ast.walk(node) if isinstance(key, ast.keyword)}
             return str(ast.literal_eval(words["help"]))
     raise LookupError(f"{place}: no such command")
+
+
+@cache
+def _statements(module: str) -> list[ast.stmt]:
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body

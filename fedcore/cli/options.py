@@ -1,8 +1,10 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what other packages add to commands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,18 +12,70 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcore.base.errors import FedcoreError, say
+
 Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
 Mirror = Annotated[
     str | None,
     typer.Option(help="Folder or URL that holds upstream's data files.", envvar="FEDCORE_MIRROR"),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet/--no-quiet", "-q", help="No progress.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print JSON; its keys are in the documentation, under results.")
+]
+
+
+def say_json(value: Any) -> None:
+    """Print a value as JSON; paths are text, and a number that is not finite is null."""
+    print(json.dumps(_finite(value), indent=2, default=str, allow_nan=False), flush=True)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not abs(value) < float("inf") else value
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as text in aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+    return "\n".join("  ".join(row).rstrip() for row in padded)
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return names as a shell's completion asks for them; none where they can't be found."""
+
+    def complete(incomplete: str) -> list[str]:
+        with suppress(FedcoreError, ImportError, OSError):
+            return [name for name in names() if name.startswith(incomplete)]
+        return []
+
+    return complete
 
 
 def extensions(group: str) -> Iterator[Any]:
     """Yield what the entry points of a group name.
 
-    The papers' pipeline is there in a checkout and missing where the library was installed alone.
+    The papers' pipeline is there in a checkout and missing where the library was installed alone. One line
+    on standard error names a package that it needs and that is not installed.
     """
     for entry in entry_points(group=group):
         if find_spec(entry.module.partition(".")[0]) is not None:
-            yield entry.load()
+            try:
+                yield entry.load()
+            except ModuleNotFoundError as error:
+                said = not_installed(error)
+                if said is None:
+                    raise
+                say(f"without what {entry.name} adds: {said}", error=True)
+
+
+def not_installed(error: ModuleNotFoundError) -> str | None:
+    """Say in one line which package is not installed; None where a module of one that is there is missing."""
+    package = (error.name or "").partition(".")[0]
+    if not package or find_spec(package) is not None:
+        return None
+    return f"{package} is not installed; expected all packages: uv sync, or pip install 'fedrepro[pipeline]'"

@@ -9,7 +9,7 @@ import typer
 
 from fedcore.base.errors import say
 from fedcore.base.files import sha256_file, write_json
-from fedcore.cli.options import Mirror, Root
+from fedcore.cli.options import Mirror, Quiet, Root
 from fedcore.data import Source
 from fedcore.execution.integrity import sealed
 from fedcore.partitions import build as partitioning
@@ -25,6 +25,7 @@ def partition(
     mirror: Mirror = None,
     code: Annotated[str, typer.Option(help="Hash of the code, kept in stats.json.")] = "",
     figure: Annotated[bool, typer.Option(help="Draw partition.png and partition.svg.")] = True,
+    quiet: Quiet = False,
 ) -> None:
     """Split the data of a specification: partition.npz, stats.json, partition.png, partition.svg.
 
@@ -43,10 +44,11 @@ def partition(
         counts = label_counts(made.clients, dataset.train.y, dataset.classes)
         subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"
         write(draw(counts, made.note, subtitle), out / "partition")
-    sizes = described["sizes"]
-    say(
-        f"{described['clients']} clients of {sizes['min']} to {sizes['max']} rows, "
-        f"C-score {described['c_score']:.3f} -> {out}",
-        error=True,
-    )
+    if not quiet:
+        sizes = described["sizes"]
+        say(
+            f"{described['clients']} clients of {sizes['min']} to {sizes['max']} rows, "
+            f"C-score {described['c_score']:.3f} -> {out}",
+            error=True,
+        )
     warn_of_empty(len(described["empty_clients"]), described["clients"])

@@ -11,7 +11,7 @@ import typer
 
 from fedcore.base.errors import say
 from fedcore.base.files import exclusive
-from fedcore.cli.options import Mirror, Root
+from fedcore.cli.options import Mirror, Quiet, Root
 from fedcore.data import Source
 from fedcore.execution import runner
 from fedcore.execution.batch import execute, orders
@@ -47,7 +47,10 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the result of another specification.")
     ] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    quiet: Quiet = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print all measurements of each measured round.")
+    ] = False,
 ) -> None:
     """Do one run: a specification in, its history and summary out.
 
@@ -65,8 +68,8 @@ def run(
         force=force,
     )
     checked = load(spec)
-    with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet) as progress:
-        result = runner.run(checked, out, settings, progress)
+    with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet or verbose) as progress:
+        result = runner.run(checked, out, settings, _say_round if verbose else progress)
     if not quiet:
         say(f"{result.summary['status']}: {_headline(result.summary)} -> {out}", error=True)
         warn_of_empty(len(result.summary["empty_clients"]), result.summary["clients"])
@@ -85,13 +88,15 @@ def run_batch(
         Path | None, typer.Option(help="File for the seconds and the memory of each run.")
     ] = None,
     stall_after: Stall = 3600.0,
-    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Do several runs in one process; the same bytes as one by one, without the start-up of each.
 
     A run whose folder holds the finished result of the same specification and provenance is left as it
     is; another result there is replaced. A run that fails does not stop the others; the command then ends
     with exit code 2.
+
+    Example: fedcore run-batch orders.json
     """
     with nullcontext() if device == "cpu" else claimed(gpu_percent):
         failed = execute(
@@ -105,6 +110,11 @@ def run_batch(
         )
     if failed:
         raise typer.Exit(2)
+
+
+def _say_round(done: int, total: int, row: Mapping[str, float]) -> None:
+    values = ", ".join(f"{name} {value:.6g}" for name, value in row.items() if name != "round")
+    say(f"round {done}/{total}: {values}", error=True)
 
 
 def _headline(summary: Mapping[str, Any]) -> str:

@@ -95,7 +95,7 @@ def preload() -> None:
     for kind in PACKAGES:
         plugins(kind)
     for name in ("run-batch", "partition"):  # what the first reading of their options imports and keeps
-        command(name, COMMANDS[name]).make_context(name, ["-"], resilient_parsing=True)
+        command(name, COMMANDS["Run"][name]).make_context(name, ["-"], resilient_parsing=True)
 
 
 def begin() -> None:

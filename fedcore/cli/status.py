@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from fedcore.base.errors import plain, say
-from fedcore.cli.options import extensions
+from fedcore.cli.options import Json, extensions, say_json
 from fedcore.execution.status import FINISHED, Status, counts, seconds_left, survey
 
 PLANS = "fedcore.plan"
@@ -37,6 +38,7 @@ def status(
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until everything is finished.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    as_json: Json = False,
 ) -> None:
     """Say how many runs are done, running, failed, diverged, stale and still to come, and how long it takes.
 
@@ -50,8 +52,11 @@ def status(
     def look() -> list[Status]:
         return survey(results, planned)
 
-    found = _watched(look, every) if watch else look()
-    if not watch or not sys.stdout.isatty():
+    found = _watched(look, every, silent=as_json) if watch else look()
+    if as_json:
+        left = seconds_left(found)
+        say_json({"counts": counts(found), "seconds_left": left, "runs": [asdict(run) for run in found]})
+    elif not watch or not sys.stdout.isatty():
         say(*lines(found))
     if any(run.state == "failed" for run in found):
         raise typer.Exit(1)
@@ -132,10 +137,10 @@ def view(found: list[Status]) -> RenderableType:
     return Group(ProgressBar(total=max(1, len(found)), completed=ended), head, table, *more, *failed[:40])
 
 
-def _watched(look: Callable[[], list[Status]], every: float) -> list[Status]:
+def _watched(look: Callable[[], list[Status]], every: float, silent: bool) -> list[Status]:
     """Watch until nothing is running or left; return the last state."""
     found = look()
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and not silent:
         with Live(view(found), auto_refresh=False) as live:
             while not _over(found):
                 time.sleep(every)
@@ -144,7 +149,7 @@ def _watched(look: Callable[[], list[Status]], every: float) -> list[Status]:
         return found
     told = float("-inf")
     while not _over(found):
-        if time.monotonic() - told >= LINE_SECONDS:
+        if time.monotonic() - told >= LINE_SECONDS and not silent:
             say(summary(found))
             told = time.monotonic()
         time.sleep(every)

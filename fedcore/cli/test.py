@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from fedcore.base.core_yaml import parsed
 from fedcore.base.errors import SpecError, say
 from fedcore.base.registry import Plugin
-from fedcore.cli.options import Mirror, Root
+from fedcore.cli.options import Json, Mirror, Root, say_json
 from fedcore.conformance import Check, algorithms, data, findings, models, partitions
 from fedcore.conformance.plugin import register
 from fedcore.data import Source
@@ -26,6 +27,7 @@ def prove(
     ] = None,
     root: Root = Path("data"),
     mirror: Mirror = None,
+    as_json: Json = False,
 ) -> None:
     """Check what every algorithm, data set, partition or model must do, and say in plain words what fails.
 
@@ -36,16 +38,18 @@ def prove(
     Example: fedcore test plugins/algorithms/fedclip.py --set length=0.5
     """
     options = dict(map(_option, set_ or ()))
-    failed = 0
+    found: list[dict[str, str]] = []
     with tempfile.TemporaryDirectory() as name:
         kind, plugins = register(file, Path(name, "plugins"))
         for plugin in plugins:
-            say(f"{kind} '{plugin.name}'")
+            say(f"{kind} '{plugin.name}'", error=as_json)
             place = Path(name, plugin.name)
-            for found in findings(_checks(kind, plugin, options, place, Source(root, mirror), file)):
-                say(f"  {found}")
-                failed += bool(found.wrong)
-    if failed:
+            for finding in findings(_checks(kind, plugin, options, place, Source(root, mirror), file)):
+                say(f"  {finding}", error=as_json)
+                found.append({"plugin": plugin.name, "kind": kind, **asdict(finding)})
+    if as_json:
+        say_json(found)
+    if failed := sum(bool(finding["wrong"]) for finding in found):
         say(f"{failed} failed", error=True)
         raise typer.Exit(1)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedcore.base.errors import DataError, say
-from fedcore.cli.options import extensions
+from fedcore.cli.options import Json, extensions, say_json
 from fedcore.execution.integrity import check
 
 CHECKS = "fedcore.verify"
@@ -22,6 +23,7 @@ def verify(
         Path | None,
         typer.Option(help="Compare with this params.yaml too; the one in this folder unless given."),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Check results: changed or missing files, mixed versions of the code, runs that params.yaml lacks.
 
@@ -38,8 +40,12 @@ def verify(
     if params or beside.is_file():
         for compare in extensions(CHECKS):
             problems += compare(found, beside)
-    say(*problems)
-    counts = f"{len(found.runs)} runs, {len(found.partitions)} partitions, {len(found.unfinished)} unfinished"
-    say(f"{counts}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", error=True)
+    counts = {name: len(getattr(found, name)) for name in ("runs", "partitions", "unfinished")}
+    if as_json:
+        say_json({**counts, "problems": [asdict(problem) for problem in problems]})
+    else:
+        say(*problems)
+    parts = ", ".join(f"{number} {name}" for name, number in counts.items())
+    say(f"{parts}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", error=True)
     if problems:
         raise typer.Exit(1)

@@ -1,1 +1,30 @@
-"""The command line: `python -m pipeline`."""
+"""The commands that a checkout adds to ``fedcore``; ``python -m pipeline`` is their old name."""
+
+COMMANDS = {
+    "Look": {
+        "targets": "pipeline.cli.lookup:targets",
+        "explain": "pipeline.cli.lookup:explain",
+        "runs": "pipeline.cli.lookup:runs",
+        "chosen": "pipeline.cli.lookup:chosen",
+        "taxonomy": "pipeline.cli.lookup:taxonomy",
+    },
+    "Build": {
+        "build": "pipeline.cli.build:build",
+        "report": "pipeline.cli.reports:report",
+        "partial": "pipeline.cli.reports:partial",
+        "pdf": "pipeline.cli.reports:pdf",
+        "metrics": "pipeline.cli.reports:metrics",
+        "fidelity": "pipeline.cli.reports:fidelity",
+        "site": "pipeline.cli.reports:site",
+    },
+    "Keep": {
+        "reference": "pipeline.cli.keep:reference",
+        "adopt": "pipeline.cli.keep:adopt",
+        "prune": "pipeline.cli.keep:prune",
+        "audit": "pipeline.cli.audit:command",
+        "schema": "pipeline.cli.keep:schema",
+        "dvc": "pipeline.cli.keep:dvc",
+        "pictures": "pipeline.cli.keep:pictures",
+        "rulegraph": "pipeline.cli.rulegraph:rulegraph",
+    },
+}

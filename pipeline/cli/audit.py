@@ -1,4 +1,4 @@
-"""The pins of pyproject.toml against the public lists of known weaknesses, which pip-audit asks."""
+"""`fedcore audit`: the pins against the public lists of known weaknesses, which pip-audit asks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,41 @@ import tempfile
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from fedcore.base.errors import FedcoreError
+import typer
+
+from fedcore.base.errors import FedcoreError, say
+from fedcore.cli.options import Json, say_json
 
 ASKED = ("--strict", "--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json")
 MISSING = "No module named pip_audit"
-INSTALL = "pip-audit is not installed here; expected: uv run --group audit python -m pipeline audit"
+INSTALL = "pip-audit is not installed here; expected: uv run --group audit fedcore audit"
 
 
 class NotAudited(FedcoreError):
     """The check could not be made, so its result is unknown."""
+
+
+def command(
+    osv: Annotated[
+        str, typer.Option(help="Address of a service that answers as OSV does; pip-audit's own by default.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Compare all pins with the public list of known weaknesses; exit code 1 if there are any.
+
+    Example: uv run --group audit fedcore audit
+    """
+    service = ("--vulnerability-service", "osv", "--osv-url", osv) if osv else ()
+    asked, found = audit(Path("pyproject.toml"), service)
+    if as_json:
+        say_json({"pins": asked, "weaknesses": found})
+    else:
+        say(*found)
+    say(f"{asked} pins, {len(found) or 'no'} known weaknesses", error=True)
+    if found:
+        raise typer.Exit(1)
 
 
 def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]:

@@ -1,19 +1,116 @@
-"""Looks into the catalogue: what can be asked for, and what a cell was made of."""
+"""Commands that look into the catalogue: what can be asked for, and what a cell was made of."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fedcore.base.errors import SpecError
+import typer
+import yaml
+
+from fedcore.base.errors import SpecError, say
 from fedcore.base.options import nearest
+from fedcore.cli.options import Json, say_json
 from pipeline.catalogue import Catalogue
-from pipeline.fidelity.reference import kept_specs
+from pipeline.cli.names import PARAMS, Overlay, Report, Scale
+from pipeline.fidelity.reference import REFERENCE, kept_specs
 from pipeline.papers import catalogue_of
+from pipeline.papers.comfed.taxonomy import FORMATS, table
+from pipeline.reports.chosen import chosen as choice
 from pipeline.reports.results import facts, short_hash
 from pipeline.reports.style import labels
+
+
+def targets(as_json: Json = False) -> None:
+    """List the reports that can be asked for, with the number of runs that each needs.
+
+    Example: fedcore targets
+    """
+    catalogue = catalogue_of(PARAMS)
+    found = [*listing(catalogue)]
+    if as_json:
+        say_json(found)
+        return
+    say(f"scale {catalogue.params.scale}")
+    for own in found:
+        say(f"{own['report']:32} {own['runs']:5} runs  {own['published']}: {own['title']}")
+
+
+def explain(
+    report: Report,
+    row: Annotated[str, typer.Option(help="The row, by key or label: fedomw or FedOMW.")],
+    column: Annotated[str, typer.Option(help="The column, by key or label.")],
+    as_json: Json = False,
+) -> None:
+    """Show the runs of a cell: folders, seeds, hashes of spec, data and partition, commit, time.
+
+    Example: fedcore explain rfedavg/table1 --row fedprox --column mnist-sim0
+    """
+    found = cell_facts(catalogue_of(PARAMS), report, row, column)
+    if as_json:
+        say_json(asdict(found))
+    else:
+        say(*text(found).split("\n"))
+
+
+def runs(
+    report: Report,
+    row: Annotated[list[str] | None, typer.Option(help="Only these rows, by key or label.")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="Only these columns, by key or label.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Only these seeds.")] = None,
+    scale: Scale = None,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Only those that reports/reference/ lacks.")
+    ] = False,
+    overlay: Overlay = None,
+    as_json: Json = False,
+) -> None:
+    """List the result files that a report's cells need, for `snakemake $(fedcore runs ...)`.
+
+    Example: fedcore runs rfedavg/table1 --row fedprox --seed 1
+    """
+    catalogue = catalogue_of(PARAMS, scale, overlay)
+    kept = REFERENCE if missing else None
+    found = summaries(catalogue, report, row or (), column or (), seed or (), kept)
+    if as_json:
+        say_json(found)
+    else:
+        say(*found)
+
+
+def chosen(
+    report: Annotated[Path, typer.Argument(help="A search's csv: reports/fedavgr/search_fedavg.csv.")],
+    scale: Scale = None,
+    overlay: Overlay = None,
+    as_json: Json = False,
+) -> None:
+    """Print what a search chose, as a file for `--configfile` or to be copied into params.yaml.
+
+    Example: fedcore chosen reports/fedavgr/search_fedavg.csv
+    """
+    found = choice(catalogue_of(PARAMS, scale, overlay), report)
+    if as_json:
+        say_json(found)
+    else:
+        say(*yaml.safe_dump(found, sort_keys=False).splitlines())
+
+
+def taxonomy(
+    number: Annotated[int | None, typer.Argument(help="1, 2 or 3; all by default.")] = None,
+    format: Annotated[Literal["text", "csv", "latex"], typer.Option(help="How they are printed.")] = "text",
+    as_json: Json = False,
+) -> None:
+    """Print ComFed's Tables I to III, as they follow from the algorithms' parts.
+
+    Example: fedcore taxonomy 1 --format latex
+    """
+    found = [table(one) for one in ((1, 2, 3) if number is None else (number,))]
+    if as_json:
+        say_json([asdict(own) for own in found])
+    else:
+        say(*"\n\n".join(map(FORMATS[format], found)).split("\n"))
 
 
 def summaries(
@@ -55,16 +152,13 @@ def summaries(
     return [name for name in found if short_hash(catalogue.index[str(Path(name).parent)]) not in held]
 
 
-def listing(params: Path) -> str:
-    """Return a line for each report: its path, its title, how many runs it needs."""
-    catalogue = catalogue_of(params)
-    lines = [f"scale {catalogue.params.scale}"]
+def listing(catalogue: Catalogue) -> Iterator[dict[str, Any]]:
+    """Yield each report's path, the number of runs that it needs, what it is in the paper, and its title."""
     for name in catalogue.names():
         paper, target = name.split("/")
         about = catalogue.target(paper, target)
         runs = len(catalogue.needed(paper, target))
-        lines.append(f"reports/{name:24} {runs:5} runs  {about.published}: {about.title}")
-    return "\n".join(lines)
+        yield {"report": f"reports/{name}", "runs": runs, "published": about.published, "title": about.title}
 
 
 @dataclass(frozen=True)

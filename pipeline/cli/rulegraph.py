@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
-from fedcore.base.errors import FedcoreError
+from fedcore.base.errors import FedcoreError, say
 from fedcore.base.files import write_text
 
-COMMAND = (
-    "snakemake",
-    "--cores",
-    "1",
-    "--quiet",
-    "all",
-    "--rulegraph",
-    "--config",
-    "scale=quick",
-    "--",
-    "reports/all",
-)
+COMMAND = "snakemake --cores 1 --quiet all --rulegraph --config scale=quick -- reports/all"
 STYLE = """graph [bgcolor=white, margin=0.1];
 node [shape=box, style=rounded, fontname=sans, fontsize=11];
 edge [color="#777777"];"""
 
 
-def draw(path: Path) -> Path:
-    """Write the graph of rules as SVG.
+PICTURE = Path("docs/img/rulegraph.svg")
+
+
+def rulegraph() -> None:
+    """Draw docs/img/rulegraph.svg: the rules between the data and the site. Needs Graphviz.
+
+    Example: fedcore rulegraph
 
     Raises:
         FedcoreError: Graphviz is missing, or Snakemake fails.
     """
     if shutil.which("dot") is None:
         raise FedcoreError("dot: not found; install Graphviz to draw the graph of rules")
-    told = subprocess.run(COMMAND, capture_output=True, text=True, check=False)
+    told = subprocess.run(shlex.split(COMMAND), capture_output=True, text=True, check=False)
     if told.returncode:
         raise FedcoreError(f"snakemake --rulegraph: {told.stderr.strip().splitlines()[-1]}")
     graph = plain(told.stdout)
     for command in (["tred"], ["dot", "-Tsvg"]):
         graph = subprocess.run(command, input=graph, capture_output=True, text=True, check=True).stdout
-    write_text(path, graph)
-    return path
+    write_text(PICTURE, graph)
+    say(f"wrote {PICTURE}")
 
 
 def plain(graph: str) -> str:

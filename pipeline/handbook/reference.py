@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
 
 from pydantic import BaseModel
 from typer import Context
@@ -12,15 +14,18 @@ from typer.main import get_command
 
 from fedcore.base.registry import plugins
 from fedcore.cli.descriptions import KINDS, allowed, describe, written
-from fedcore.cli.main import app as fedcore
+from fedcore.cli.main import app
 from fedcore.spec import Evaluation, LrSchedule, Participation, Spec, Training
-from pipeline.cli.main import app as pipeline
 
 COMMANDS = """# The command line
 
 This page is for readers who look up a command or an option. It shows the text of `--help`. `fedcore` is the
-command of the library, and `python -m pipeline` manages the papers of this repository. An error of the user
-gives one line and exit code 2.
+one command: the library brings the commands that run and look, and a checkout adds those that build and keep
+the papers' reports. `python -m pipeline` is the old name of the latter; both work. An error of the user gives
+one line and exit code 2. `fedcore --install-completion` teaches your shell (bash, zsh or fish) to complete
+commands, options, reports, algorithms and data sets. With `--json`, commands print the
+[keys of this table](../results.md#what-commands-print-as-json). Nothing is coloured without a terminal or with
+`NO_COLOR`.
 """
 SPECIFICATION = """# A run's specification
 
@@ -57,11 +62,15 @@ SECTIONS: dict[str, type[BaseModel]] = {
 
 
 def commands_page() -> str:
-    """Return the page: every command with its arguments and options."""
+    """Return the page: every command with its arguments and options, in the groups of the help."""
+    group: Any = get_command(app)
     found = [COMMANDS]
-    for app, name in ((fedcore, "fedcore"), (pipeline, "python -m pipeline")):
-        command = get_command(app)
-        found.append(get_docs_for_click(obj=command, ctx=Context(command), indent=1, name=name))
+    for panel, places in groupby(group.commands.places.items(), key=lambda item: item[1][0]):
+        found.append(f"## {panel}\n")
+        for name, _ in places:
+            command = group.commands[name]
+            context = Context(command)
+            found.append(get_docs_for_click(obj=command, ctx=context, indent=2, name=f"fedcore {name}"))
     return "\n".join(found)
 
 

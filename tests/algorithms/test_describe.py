@@ -15,11 +15,11 @@ from fedcore.base.options import keys_of
 from fedcore.base.registry import plugins
 from fedcore.cli.descriptions import KINDS, changes, describe, listing
 from fedcore.cli.main import app
-from fedcore.cli.taxonomy import as_csv, latex, table
 from fedcore.execution.runner import Settings, prepare
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
 from fedcore.spec import parse
+from pipeline.papers.comfed.taxonomy import as_csv, latex, table
 
 TABLE_1 = {
     "FedAvg": ("log loss", "SGD", "averaging", "pseudo-SGD with learning rate 1"),
@@ -156,9 +156,9 @@ def test_on_the_command_line() -> None:
     everything = runner.invoke(app, ["list"]).output
     assert all(title.capitalize() in everything for title in KINDS)
     assert "control variate" in runner.invoke(app, ["describe", "scaffold"]).output
-    tables = runner.invoke(app, ["describe", "--taxonomy"]).output
+    tables = runner.invoke(app, ["taxonomy"]).output
     assert all(f"Table {number}" in tables for number in (1, 2, 3))
-    third = runner.invoke(app, ["describe", "--taxonomy", "3", "--format", "csv"]).output
+    third = runner.invoke(app, ["taxonomy", "3", "--format", "csv"]).output
     assert third.splitlines()[-1] == "Nova,FedNova,NovaAdam,NovaAdagrad,NovaYogi"
 
 
@@ -167,8 +167,8 @@ def test_on_the_command_line() -> None:
     [
         (["list", "algorithm"], "did you mean 'algorithms'?"),
         (["describe", "scafold"], "did you mean 'scaffold'?"),
-        (["describe", "--taxonomy", "4"], "expected 1, 2 or 3"),
-        (["describe", "--taxonomy", "one"], "expected 1, 2 or 3"),
+        (["taxonomy", "4"], "expected 1, 2 or 3"),
+        (["describe", "--taxonomy", "4", "--format", "csv"], "fedcore taxonomy 4 --format csv"),
         (["describe"], "expected a name"),
     ],
 )

@@ -33,8 +33,8 @@ from typer.main import get_command
 
 from fedcore.cli.main import app as fedcore
 from fedcore.execution.forkserver import VARIABLE, place
+from pipeline.__main__ import app as pipeline
 from pipeline.catalogue.params import overlay
-from pipeline.cli.main import app as pipeline
 
 ROOT = Path(__file__).parents[2]
 PARTS = (

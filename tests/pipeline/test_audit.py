@@ -16,8 +16,8 @@ from project import HOME
 from typer.testing import CliRunner
 
 from fedcore.base.errors import FedcoreError
+from pipeline.__main__ import app
 from pipeline.cli import audit
-from pipeline.cli.main import app
 
 STUB = """
 import json, sys

@@ -12,9 +12,9 @@ from project import parameters
 from typer.testing import CliRunner
 
 from fedcore.base.errors import DataError, SpecError
+from pipeline.__main__ import app
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
-from pipeline.cli.main import app
 from pipeline.papers import build_catalogue
 from pipeline.reports.chosen import chosen
 from pipeline.reports.tables import Table

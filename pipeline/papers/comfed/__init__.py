@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from fedcore.cli.taxonomy import table
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Paper
 from pipeline.papers.comfed.calibration import TARGETS as CALIBRATION
 from pipeline.papers.comfed.checkpoints import DATASETS, TARGETS
+from pipeline.papers.comfed.taxonomy import table
 from pipeline.reports.listings import Entry, Listing
 
 TITLES = {

@@ -1,0 +1,50 @@
+"""`fedcore build`: reports, as users type their names, by Snakemake."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcore.base.errors import SpecError, say
+from fedcore.cli.options import Quiet
+from pipeline.cli.names import PARAMS, Reports, Scale, path_of
+from pipeline.papers import catalogue_of
+
+
+def build(
+    targets: Reports,
+    cores: Annotated[int | None, typer.Option(min=1, help="Jobs at once; one per core by default.")] = None,
+    scale: Scale = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only list what would be done.")] = False,
+    quiet: Quiet = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print the command of each job too.")
+    ] = False,
+) -> None:
+    """Build reports with Snakemake, from data to pages; what is done already is not done again.
+
+    Example: fedcore build rfedavg/table2 --cores 2
+    """
+    if not Path("Snakefile").exists():
+        raise SpecError("Snakefile: not here; expected the folder of a checkout")
+    catalogue = catalogue_of(PARAMS, scale)
+    options = {"--dry-run": dry_run, "--quiet": quiet, "--printshellcmds": verbose}
+    command = ["snakemake", "--cores", str(cores or "all"), *(name for name, on in options.items() if on)]
+    command += [*(["--config", f"scale={scale}"] if scale else []), "--"]
+    command += [path_of(catalogue, target) for target in targets]
+    if not quiet:
+        say(shlex.join(command), error=True)
+    path = os.environ["PATH"]
+    if shutil.which("fedcore") is None:  # the command of the jobs
+        path = os.pathsep.join([path, str(Path(sys.executable).parent)])
+    process = subprocess.Popen([sys.executable, "-m", *command], env={**os.environ, "PATH": path})
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Snakemake gets it too, and ends its jobs
+    raise typer.Exit(process.wait())

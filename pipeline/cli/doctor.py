@@ -1,0 +1,53 @@
+"""What the papers' pipeline adds to ``fedcore doctor``: its packages, the tested versions, and tools."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import requires
+from pathlib import Path
+from typing import Literal
+
+from packaging.requirements import Requirement
+
+from fedcore.cli.doctor import PROJECT, Check, packages
+
+HOME = Path(__file__).parents[2]
+EXTRA = 'extra == "pipeline"'
+INSTALL = "uv sync, or pip install -e '.[pipeline]'"
+TOOLS = {
+    "snakemake": ("building reports", INSTALL, True),
+    "dvc": ("versions of data and results", INSTALL, False),
+    "fedcore": ("the jobs of a build, which find it on PATH", "uv run in front of the command", True),
+    "pdflatex": ("tables as PDF", "apt-get install texlive-latex-extra", False),
+    "pdftoppm": ("pictures of reports for the documentation", "apt-get install poppler-utils", False),
+    "dot": ("`fedcore rulegraph`", "apt-get install graphviz", False),
+    "sbatch": ("profiles/slurm alone", "a login node of a cluster", False),
+    "git": ("the commit in captions", "apt-get install git", False),
+}
+
+
+def checks() -> Iterator[Check]:
+    """Look at the extra's packages, at all packages against the tested versions, and at tools on PATH."""
+    extra = [own for own in map(Requirement, requires(PROJECT) or ()) if EXTRA in str(own.marker)]
+    yield from packages((f"{own.name}{own.specifier}" for own in extra), "the papers", INSTALL)
+    yield tested(HOME / "pyproject.toml")
+    for name, (purpose, how, needed) in TOOLS.items():
+        place = shutil.which(name)
+        state: Literal["ok", "absent", "wrong"] = "ok" if place else "wrong" if needed else "absent"
+        yield Check(name, state, place or "not on PATH", purpose, how)
+
+
+def tested(pyproject: Path) -> Check:
+    """Compare the installed packages with the versions that the tests run with, which pyproject.toml pins."""
+    pins = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["uv"]["constraint-dependencies"]
+    found = [check for check in packages(pins, "", INSTALL) if not check.found.startswith("not installed")]
+    others = [f", {check.name} {check.found}" for check in found if check.state != "ok"]
+    return Check(
+        "versions",
+        "absent" if others else "ok",
+        f"{len(found) - len(others)} of {len(found)} packages as tested{''.join(others)}",
+        "the same last digits as the tests",
+        "uv sync",
+    )

@@ -1,0 +1,128 @@
+"""Commands that keep results and the repository's generated files: references, records, schema, pictures."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcore.base.errors import say
+from fedcore.base.files import write_text
+from fedcore.cli.options import Json, completing, say_json
+from fedcore.execution.machine import commit
+from pipeline.catalogue.params import configuration
+from pipeline.catalogue.schema_docs import FILES
+from pipeline.cli.names import PARAMS, Overlay, names
+from pipeline.fidelity import picture, scoreboard
+from pipeline.fidelity import reference as keeping
+from pipeline.papers import catalogue_of
+from pipeline.site import pictures as paper_pictures
+from pipeline.workflow.adopt import apply, forget, inspect
+from pipeline.workflow.dvc import dvc_yaml
+from pipeline.workflow.expected import orphans, remove
+
+
+def reference(
+    reports: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAMES]...",
+            help="Reports as <paper>/<target>; all that have runs by default.",
+            autocompletion=completing(names),
+        ),
+    ] = None,
+    overlay: Overlay = None,
+) -> None:
+    """Keep what was measured at paper scale: reports/reference/, and the scoreboard in docs/fidelity.md.
+
+    Example: fedcore reference fedomw/table3
+    """
+    catalogue = catalogue_of(PARAMS, "paper", overlay)
+    kept = keeping.keep(catalogue, ["/".join(catalogue.named(own)) for own in reports or catalogue.names()])
+    pages = {
+        keeping.REFERENCE / "README.md": ("kept", keeping.contents(keeping.REFERENCE)),
+        Path("docs/fidelity.md"): (
+            "scoreboard",
+            scoreboard.markdown(scoreboard.scoreboard(keeping.REFERENCE)),
+        ),
+    }
+    for page, (name, part) in pages.items():
+        keeping.renew(page, name, part)
+    for path in (*kept.written, *pages, *picture.write(keeping.REFERENCE)):
+        say(f"wrote {path}")
+    for name, reason in kept.left.items():
+        if reports:
+            say(f"left out {name}: {reason}", error=True)
+
+
+def adopt() -> None:
+    """After `dvc checkout` or `dvc pull` into a used folder: let hashes decide which files are up to date.
+
+    Example: fedcore adopt
+    """
+    decision = inspect(catalogue_of(PARAMS))
+    forget()
+    say(decision)
+    if moved := apply(decision):
+        say(moved)
+
+
+def prune(
+    delete: Annotated[bool, typer.Option(help="Delete them; otherwise they are only listed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List runs in results/ that no target needs any more, at any scale.
+
+    Example: fedcore prune --delete
+    """
+    found = orphans(PARAMS, Path("results"))
+    if as_json:
+        say_json({"runs": found, "deleted": delete})
+    else:
+        say(*found)
+    if delete:
+        remove(found)
+    say(f"{len(found)} {'deleted' if delete else 'not needed; --delete removes them'}", error=True)
+
+
+def schema() -> None:
+    """Write params.schema.json and docs/params.md from the schema.
+
+    Example: fedcore schema
+    """
+    for path, text in FILES.items():
+        write_text(Path(path), text())
+        say(f"wrote {path}")
+
+
+def dvc() -> None:
+    """Write dvc.yaml from the catalogue.
+
+    Example: fedcore dvc
+    """
+    write_text(Path("dvc.yaml"), dvc_yaml(PARAMS))
+    say("wrote dvc.yaml")
+
+
+def pictures(
+    reports: Annotated[Path, typer.Option(help="The folder of reports.")] = Path("reports"),
+    scale: Annotated[str, typer.Option(help="Their scale, which the pages name.")] = "demo",
+    front: Annotated[bool, typer.Option("--front", help="Only README's picture of the first table.")] = False,
+) -> None:
+    """Write docs/img/papers/: small pictures of the reports for the papers' pages. Needs pdftoppm.
+
+    With ``--front``: docs/img/table1.png alone, which README shows, from reports/<primary paper>/table1.pdf.
+
+    Example: fedcore pictures --front
+    """
+    if front:
+        target = Path("docs/img/table1.png")
+        paper_pictures.front(reports, configuration(PARAMS)["primary_paper"], target)
+        say(f"wrote {target}")
+        return
+    made = paper_pictures.make(
+        reports, Path("docs/img/papers"), scale, commit()[:10], f"{datetime.now(UTC):%Y-%m-%d}"
+    )
+    say(f"wrote {len(made)} pictures below docs/img/papers")

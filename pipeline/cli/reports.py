@@ -1,0 +1,81 @@
+"""Commands that make reports, pages and numbers of finished runs; Snakemake's jobs call them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcore.base.errors import say
+from fedcore.base.files import write_text
+from pipeline.catalogue.params import configuration
+from pipeline.cli.names import PARAMS, Params, Report, Scale
+from pipeline.fidelity.board import board
+from pipeline.fidelity.page import write as write_board
+from pipeline.papers import catalogue_of
+from pipeline.reports import build_report, write_partial
+from pipeline.reports.pdf import compile_document
+from pipeline.reports.style import labels
+from pipeline.site import build as build_site
+from pipeline.workflow.dvc import means_json
+
+
+def report(report: Report, params: Params = PARAMS) -> None:
+    """Write a report in all its forms from finished runs; `snakemake` calls this once they are there.
+
+    Example: fedcore report rfedavg/table1
+    """
+    catalogue = catalogue_of(params)
+    for path in build_report(catalogue, *catalogue.named(report)):
+        say(f"wrote {path}")
+
+
+def partial(report: Report) -> None:
+    """Write a table of the runs that are finished; a cell without any says of what its runs failed.
+
+    Example: fedcore partial rfedavg/table1
+    """
+    catalogue = catalogue_of(PARAMS)
+    for path in write_partial(catalogue, *catalogue.named(report)):
+        say(f"wrote {path}")
+
+
+def fidelity(scale: Scale = None) -> None:
+    """Write reports/fidelity.{csv,md,html} and fidelity-claims.csv: what was published beside ours.
+
+    Example: fedcore fidelity
+    """
+    catalogue = catalogue_of(PARAMS, scale)
+    made = board(catalogue.params.scale)
+    beside = {*made.cells[["paper", "beside"]].itertuples(index=False, name=None)}
+    known = {name: labels(catalogue.sources(*name)) for name in beside if "/".join(name) in catalogue.names()}
+    for path in write_board(made, names=known):
+        say(f"wrote {path}")
+
+
+def metrics(
+    tables: Annotated[list[Path], typer.Argument(help="Tables as csv.")],
+    out: Annotated[Path, typer.Option(help="The JSON file to write.")],
+) -> None:
+    """Write the means of tables as JSON, for `dvc metrics`.
+
+    Example: fedcore metrics reports/rfedavg/table1.csv --out metrics.json
+    """
+    write_text(out, means_json(tables))
+
+
+def pdf(source: Path, target: Path) -> None:
+    """Compile a standalone table.
+
+    Example: fedcore pdf reports/rfedavg/table1.standalone.tex table1.pdf
+    """
+    compile_document(source, target)
+
+
+def site(params: Params = PARAMS) -> None:
+    """Build reports/site/ from the reports and runs that exist; missing ones are shown as missing.
+
+    Example: fedcore site
+    """
+    say(f"wrote {build_site(configuration(params))}")

@@ -1,0 +1,157 @@
+"""ComFed's Tables I, II and III, printed from the recipes: if a table is wrong, the recipe is."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from fedcore.algorithms import example
+from fedcore.base.errors import SpecError
+from fedcore.cli.options import columns
+from fedcore.parts import Part, Recipe
+from fedcore.parts.server import ServerSgd
+from pipeline.reports.render import tex
+
+SAME = "-"
+ALGORITHMS = {
+    "FedAvg": "fedavg",
+    "Moon": "moon",
+    "FedProx": "fedprox",
+    "FedADC": "fedadc",
+    "Mime": "mime",
+    "VRL-SGD": "vrl_sgd",
+    "Scaffold": "scaffold",
+    "FedDC": "feddc",
+    "FedNova": "fednova",
+    "qFFL": "qfedavg",
+    "SlowMo": "slowmo",
+    "FedAvgM": "fedavgm",
+    "FedAdam": "fedadam",
+    "FedAdagrad": "fedadagrad",
+    "FedYogi": "fedyogi",
+}
+CLIENTS = {"Sgd": "fedavg", "Prox": "prox_yogi", "Scaf": "scaf_yogi", "Nova": "nova_yogi"}
+SERVERS = {"Sgd": "fedavg", "Adam": "fedadam", "Adagrad": "fedadagrad", "Yogi": "fedyogi"}
+COMFED = {
+    f"{client}{server}": f"{client}_{server}".lower()
+    for client in list(CLIENTS)[1:]
+    for server in list(SERVERS)[1:]
+}
+OPTIONS = {"scaffold": {"averaging": "nk"}}
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: number, caption, column heads and rows of text."""
+
+    number: int
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def table(number: int) -> Table:
+    """Return one of the three tables.
+
+    Raises:
+        SpecError: ComFed has no such table.
+    """
+    makers = {1: choices, 2: reductions, 3: combinations}
+    if number not in makers:
+        raise SpecError(f"taxonomy: got {number}, expected 1, 2 or 3")
+    return makers[number]()
+
+
+def choices() -> Table:
+    """Return Table I: what each algorithm changes in FedAvg's four choices."""
+    ground, *others = ((title, *four(recipe(name))) for title, name in ALGORITHMS.items())
+    rows = (
+        tuple(SAME if cell == base else cell for cell, base in zip(row, ground, strict=True))
+        for row in others
+    )
+    head = ("Algorithm", "Local loss", "Local update", "Aggregation", "Global update")
+    return Table(1, "What federated algorithms change in FedAvg", head, (ground, *rows))
+
+
+def reductions() -> Table:
+    """Return Table II: the client-variance reductions that ComFed combines."""
+    head = ("Technique", "Local objective", "Local update", "Aggregation")
+    rows = tuple((title, *client_side(recipe(name))) for title, name in CLIENTS.items())
+    return Table(2, "Client-variance reductions", head, rows)
+
+
+def combinations() -> Table:
+    """Return Table III: which algorithm has which client side and which server optimizer."""
+    clients = {client_parts(recipe(name)): title for title, name in CLIENTS.items()}
+    servers = {type(recipe(name).server): title for title, name in SERVERS.items()}
+    place: dict[tuple[str | None, str | None], str] = {}
+    for title, name in {**ALGORITHMS, **COMFED}.items():
+        found = recipe(name)
+        place[clients.get(client_parts(found)), servers.get(type(found.server))] = title
+    rows = tuple((client, *(place.get((client, server), SAME) for server in SERVERS)) for client in CLIENTS)
+    return Table(3, "Client-variance reductions by server optimizers", ("", *SERVERS), rows)
+
+
+def recipe(name: str) -> Recipe:
+    """Return an algorithm's parts, with the keys that ComFed's text sets."""
+    return example(name, OPTIONS.get(name, {}))
+
+
+def four(found: Recipe) -> tuple[str, str, str, str]:
+    """Return a recipe's local loss, local update, aggregation and global update in ComFed's words."""
+    update = family(found.server)
+    if isinstance(found.server, ServerSgd):
+        update = f"{update} with learning rate {found.server.lr:g}"
+    return (*client_side(found), update)
+
+
+def client_side(found: Recipe) -> tuple[str, str, str]:
+    """Return a recipe's local loss, local update and aggregation in ComFed's words."""
+    loss = " + ".join(dict.fromkeys(family(term) for term in found.objective)) or "log loss"
+    return loss, family(found.update), family(found.aggregate)
+
+
+def client_parts(found: Recipe) -> tuple[type, ...]:
+    """Return the kinds of parts that make up a recipe's client side."""
+    return tuple(type(part) for part in (*found.objective, found.update, found.aggregate))
+
+
+def family(part: Part) -> str:
+    """Return the wider sort of a part, or its label where it has none."""
+    return part.family or part.label
+
+
+def text(found: Table) -> str:
+    """Return a table as aligned text."""
+    return f"Table {found.number}: {found.caption}\n\n" + columns([found.head, *found.rows])
+
+
+def as_csv(found: Table) -> str:
+    """Return a table as CSV."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([found.head, *found.rows])
+    return out.getvalue().rstrip("\n")
+
+
+def latex(found: Table) -> str:
+    """Return a table as a LaTeX table with booktabs rules."""
+    head, *rows = (
+        " & ".join("--" if cell == SAME else tex(cell) for cell in row) + r" \\"
+        for row in (found.head, *found.rows)
+    )
+    inner = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"  \caption{{{tex(found.caption)}}}",
+            rf"  \begin{{tabular}}{{{'l' * len(found.head)}}}",
+            *(f"    {line}" for line in inner),
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
+FORMATS: Mapping[str, Callable[[Table], str]] = {"text": text, "csv": as_csv, "latex": latex}
