@@ -58,7 +58,7 @@ def doctor(root: Root = Path("data"), mirror: Mirror = None, as_json: Json = Fal
     """
     found = [*machine(root, mirror), *packages(requires(PROJECT) or (), "the library", INSTALL)]
     for contributed in extensions(CHECKS):
-        found += contributed()
+        found += contributed
     if as_json:
         say_json([asdict(check) for check in found])
     else:

@@ -56,8 +56,8 @@ def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]
     return complete
 
 
-def extensions(group: str) -> Iterator[Any]:
-    """Yield what the entry points of a group name.
+def extensions(group: str, *arguments: Any) -> Iterator[Any]:
+    """Yield what the entry points of a group name; what a function returns for the arguments.
 
     The papers' pipeline is there in a checkout and missing where the library was installed alone. One line
     on standard error names a package that it needs and that is not installed.
@@ -65,7 +65,8 @@ def extensions(group: str) -> Iterator[Any]:
     for entry in entry_points(group=group):
         if find_spec(entry.module.partition(".")[0]) is not None:
             try:
-                yield entry.load()
+                found = entry.load()
+                yield found(*arguments) if callable(found) else found
             except ModuleNotFoundError as error:
                 said = not_installed(error)
                 if said is None:

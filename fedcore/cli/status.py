@@ -169,8 +169,4 @@ def _left(found: list[Status]) -> list[str]:
 def _planned(report: str) -> Mapping[str, Mapping[str, str]] | None:
     """Ask whoever knows what should be there; None if nobody does."""
     beside = Path("params.yaml")
-    if beside.is_file():
-        for plan in extensions(PLANS):
-            planned: Mapping[str, Mapping[str, str]] = plan(beside, report)
-            return planned
-    return None
+    return next(extensions(PLANS, beside, report), None) if beside.is_file() else None

@@ -38,8 +38,8 @@ def verify(
     problems = list(found.problems)
     beside = params or Path("params.yaml")
     if params or beside.is_file():
-        for compare in extensions(CHECKS):
-            problems += compare(found, beside)
+        for more in extensions(CHECKS, found, beside):
+            problems += more
     counts = {name: len(getattr(found, name)) for name in ("runs", "partitions", "unfinished")}
     if as_json:
         say_json({**counts, "problems": [asdict(problem) for problem in problems]})

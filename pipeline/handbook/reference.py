@@ -24,8 +24,8 @@ one command: the library brings the commands that run and look, and a checkout a
 the papers' reports. `python -m pipeline` is the old name of the latter; both work. An error of the user gives
 one line and exit code 2. `fedcore --install-completion` teaches your shell (bash, zsh or fish) to complete
 commands, options, reports, algorithms and data sets. With `--json`, commands print the
-[keys of this table](../results.md#what-commands-print-as-json). Nothing is coloured without a terminal or with
-`NO_COLOR`.
+[keys of this table](../results.md#what-commands-print-as-json). Without a terminal, or with `NO_COLOR`, there
+are no colours.
 """
 SPECIFICATION = """# A run's specification
 

@@ -1,0 +1,118 @@
+"""Reports by the names that people type: found, or refused in one line with names to paste."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from project import HOME
+from typer.testing import CliRunner
+
+from fedcore.base.errors import SpecError
+from fedcore.cli.main import app
+from pipeline.catalogue import Catalogue
+from pipeline.cli.names import names, path_of, whole
+from pipeline.papers import catalogue_of
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return catalogue_of(HOME / "params.yaml", "demo")
+
+
+@pytest.mark.parametrize(
+    ("typed", "path"),
+    [
+        ("rfedavg/table2", "reports/rfedavg/table2"),
+        ("reports/rfedavg/table2", "reports/rfedavg/table2"),
+        ("./reports/rfedavg/table2/", "reports/rfedavg/table2"),
+        (str(HOME / "reports/rfedavg/table2.html"), "reports/rfedavg/table2.html"),
+        ("reports/rfedavg/table2.standalone.tex", "reports/rfedavg/table2.standalone.tex"),
+        ("fedomw/table3.pdf", "reports/fedomw/table3.pdf"),
+        ("table1", "reports/table1"),
+        ("table1.tex", "reports/table1.tex"),
+        ("rfedavg", "reports/rfedavg"),
+        ("rfedavg/", "reports/rfedavg"),
+        ("reports/rfedavg/", "reports/rfedavg"),
+        ("all", "reports/all"),
+        ("reports/all", "reports/all"),
+        ("site", "reports/site/index.html"),
+        ("reports/fidelity.html", "reports/fidelity.html"),
+        ("results/rfedavg/demo/x/summary.json", "results/rfedavg/demo/x/summary.json"),
+    ],
+)
+def test_a_name_as_typed_is_found(
+    catalogue: Catalogue, typed: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HOME)
+    assert path_of(catalogue, typed) == path
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("rfedavg/tabel2", "reports/rfedavg/table2"),
+        ("fedomw/table33", "reports/fedomw/table3"),
+        ("tabel1", "reports/rfedavg/table1"),
+        ("rfedvag/table2", "reports/rfedavg/table2"),
+        ("table1.docx", "table1 with one of .csv,"),
+        ("rfedavg.html", "`"),
+    ],
+)
+def test_any_other_name_is_one_line_with_names_to_paste(catalogue: Catalogue, typed: str, near: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        path_of(catalogue, typed)
+    assert str(refused.value).startswith(f"{typed}: no such ")
+    assert near in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_every_name_that_is_completed_or_listed_is_found(catalogue: Catalogue) -> None:
+    assert all(path_of(catalogue, name).startswith("reports/") for name in (*names(), *whole()))
+    assert {*names()} == {*catalogue.names(), *(f"reports/{name}" for name in catalogue.names())}
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in for Snakemake: a program that writes down its arguments and ends with exit code 3."""
+    code = f"import sys; open({str(tmp_path / 'told')!r}, 'w').write(' '.join(sys.argv[1:])); sys.exit(3)"
+    (tmp_path / "snakemake.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path / "told"
+
+
+def build(*arguments: str, folder: Path = HOME) -> subprocess.CompletedProcess[str]:
+    call = [str(Path(sys.executable).with_name("fedcore")), "build", *arguments]
+    return subprocess.run(call, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_build_calls_snakemake_as_a_user_would(told: Path) -> None:
+    done = build("rfedavg/table2.html", "table1/", "--cores", "3", "--scale", "quick", "-n", "-v")
+    expected = "--cores 3 --dry-run --printshellcmds --config scale=quick -- "
+    assert told.read_text() == f"{expected}reports/rfedavg/table2.html reports/table1"
+    assert done.stderr == f"snakemake {told.read_text()}\n"
+    assert done.returncode == 3, "Snakemake's exit code"
+    assert build("all", "-q").stderr == ""
+    assert told.read_text() == "--cores all --quiet -- reports/all"
+
+
+def test_what_can_not_be_built_is_one_line(told: Path, tmp_path: Path) -> None:
+    for arguments, folder, said in (
+        (["tabel1"], HOME, "error: tabel1: no such report; the nearest: reports/rfedavg/table1"),
+        (["table1", "--scale", "huge"], HOME, "error: scale: got 'huge'"),
+        (["table1"], tmp_path, "error: Snakefile: not here"),
+    ):
+        done = build(*arguments, folder=folder)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert done.stderr.startswith(said)
+    assert not told.exists()
+
+
+def test_what_targets_prints_can_be_pasted(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HOME)
+    _, *lines = CliRunner().invoke(app, ["targets"]).stdout.splitlines()
+    assert [path_of(catalogue, line.split()[0]) for line in lines] == [
+        f"reports/{name}" for name in catalogue.names()
+    ]
