@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from project import parameters, seal
 from scipy import stats
 
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.papers import build_catalogue
 from pipeline.reports.drawings import Drawing, Found
-from pipeline.reports.ranks import critical_difference, ranking, scores_of
+from pipeline.reports.ranks import Ranking, critical_difference, diagram, ranking, scores_of
 
 
 def frame(scores: dict[str, list[float]] | dict[str, list[int]]) -> pd.DataFrame:
@@ -135,3 +137,104 @@ def test_ranks_of_means_over_fewer_than_five_runs_are_not_tested() -> None:
     assert ranking(scores, runs=4).why == "fewer than five runs per cell"
     assert math.isnan(ranking(scores, runs=4).p)
     assert ranking(scores, runs=5).p == 0.0
+
+
+def drawn(means: dict[str, float], difference: float, labels: dict[str, str] | None = None) -> Axes:
+    """Return the diagram of methods of these mean ranks."""
+    axes = Figure(figsize=(6, 3)).subplots()
+    diagram(axes, Ranking(pd.DataFrame({"x": means}), math.nan, math.nan, difference), labels or {})
+    return axes
+
+
+def segments(axes: Axes) -> list[tuple[float, float, float, float]]:
+    """Return x0, y0, x1, y1 of all straight lines, in the order of drawing."""
+    lines = [line for own in axes.collections for line in own.get_segments()]  # type: ignore[attr-defined]
+    return [tuple(np.round(line.ravel(), 9).tolist()) for line in lines]
+
+
+def test_a_diagram_has_an_axis_of_ranks_with_ticks_and_numbers() -> None:
+    axes = drawn({"fedavg": 1.0, "fedprox": 2.5, "scaffold": 2.5}, math.nan)
+    axis, *ticks = segments(axes)
+    assert axis == (1, 0, 3, 0)
+    assert [tick[:3] for tick in ticks] == [(rank, 0, rank) for rank in (1, 2, 3)]
+    numbers = axes.texts[:3]
+    assert [(text.get_text(), text.get_position()[0]) for text in numbers] == [("1", 1), ("2", 2), ("3", 3)]
+    assert all(0 < tick[3] < text.get_position()[1] < 0.5 for tick, text in zip(ticks, numbers, strict=True))
+    assert all((text.get_ha(), text.get_va()) == ("center", "bottom") for text in numbers)
+    assert len(axes.texts) == 3 + 3, "no critical difference is shown where there is none"
+    assert not axes.axison
+
+
+def test_leaders_go_from_each_mean_rank_to_its_name_the_better_half_at_the_left() -> None:
+    means = {"fedavg": 1.0, "fedprox": 2.0, "scaffold": 3.25, "mine": 4.0, "moon": 4.75}
+    axes = drawn(means, math.nan, {"mine": "Our method"})
+    leaders, dots = axes.lines[::2], axes.lines[1::2]
+    labels = axes.texts[5:]
+    assert [text.get_text() for text in labels] == [
+        "FedAvg  1.00",
+        "FedProx  2.00",
+        "SCAFFOLD  3.25",
+        "4.00  Our method",
+        "4.75  moon",
+    ]
+    assert [text.get_ha() for text in labels] == ["right"] * 3 + ["left"] * 2
+    heights = []
+    for mean, leader, dot, text in zip(means.values(), leaders, dots, labels, strict=True):
+        (start, corner, end), (zero, low, end_low) = np.asarray(leader.get_data())
+        assert (start, corner, zero) == (mean, mean, 0)
+        assert low == end_low == text.get_position()[1]
+        assert text.get_va() == "center"
+        assert (list(dot.get_xdata()), list(dot.get_ydata())) == ([mean], [0])
+        assert dot.get_color() == leader.get_color()
+        outward = 1 - end if text.get_ha() == "right" else end - 5
+        beyond = abs(text.get_position()[0] - end)
+        assert 0 < outward < 0.4
+        assert 0 < beyond < 0.3
+        assert (text.get_position()[0] < end) == (text.get_ha() == "right")
+        heights.append(low)
+    assert heights[0] > heights[1] > heights[2]
+    assert heights[:2] == heights[:2:-1], "the best and the worst at the top"
+    assert np.diff(heights[:3]) == pytest.approx([heights[1] - heights[0]] * 2)
+    assert 0.3 < heights[0] - heights[1] < 0.6, "a line of text apart"
+    assert len({(leader.get_color(), leader.get_linestyle()) for leader in leaders}) == 5
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    assert 1 - left == pytest.approx(right - 5), "as much room at the left as at the right"
+    assert 0.5 < 1 - left < 2
+    assert bottom < heights[2] < 0 < top < 1
+    assert heights[2] - bottom < 0.6
+
+
+def test_bars_lie_between_the_axis_and_the_leaders_one_below_the_other() -> None:
+    axes = drawn({"fedavg": 1.0, "fedprox": 2.0, "scaffold": 3.0, "moon": 4.0}, 1.5)
+    bars = segments(axes)[5:8]
+    assert [(round(x0), round(x1)) for x0, _, x1, _ in bars] == [(1, 2), (2, 3), (3, 4)]
+    assert all((round(round(x0) - x0, 9), round(x1 - round(x1), 9)) == (0.04, 0.04) for x0, _, x1, _ in bars)
+    heights = [y for _, y, _, _ in bars]
+    assert heights == [y for _, _, _, y in bars]
+    first = max(float(line.get_ydata()[-1]) for line in axes.lines[::2])  # type: ignore[index]
+    assert 0 > heights[0] > heights[1] > heights[2] > first
+    assert heights[0] - heights[1] == pytest.approx(heights[1] - heights[2])
+    assert 0.1 < heights[0] - heights[1] < 0.4
+    assert heights[0] > -0.5
+    assert heights[2] - first < 0.6
+
+
+@pytest.mark.parametrize(
+    ("difference", "end", "said"), [(1.5, 2.5, "CD = 1.50"), (4.0, 3.0, "CD = 4.00 (wider than the axis)")]
+)
+def test_the_critical_difference_is_a_ruler_above_the_axis(difference: float, end: float, said: str) -> None:
+    axes = drawn({"fedavg": 1.0, "fedprox": 2.0, "scaffold": 3.0}, difference)
+    ruler, *ends = segments(axes)[-3:]
+    assert ruler == (1, 1, end, 1)
+    assert [(x0, x1) for x0, _, x1, _ in ends] == [(1, 1), (end, end)]
+    assert {(low, high) for _, low, _, high in ends} == {(0.9, 1.1)}
+    text = axes.texts[-1]
+    assert text.get_text() == said
+    assert text.get_position()[0] == (1 + end) / 2
+    assert (text.get_ha(), text.get_va()) == ("center", "bottom")
+    assert ends[0][3] < text.get_position()[1] < axes.get_ylim()[1] < 1.6
+
+
+def test_a_difference_as_wide_as_the_axis_is_not_cut() -> None:
+    axes = drawn({"fedavg": 1.0, "fedprox": 2.0, "scaffold": 3.0}, 2.0)
+    assert axes.texts[-1].get_text() == "CD = 2.00"
