@@ -24,6 +24,7 @@ from fedcore.partitions import (
     floor_share,
     integers,
     rows_of_classes,
+    stats,
 )
 from fedcore.partitions.build import make
 from fedcore.partitions.dirichlet import (
@@ -599,6 +600,15 @@ def test_clients_of_one_row_have_ratios_too() -> None:
     np.testing.assert_allclose(entropies(counts), [0, np.log(2)])
     np.testing.assert_allclose(pairwise_distances(counts), [0.5])
     assert c_score(counts) == pytest.approx((2 / 3 + 1 / 3) / 2)
+
+
+def test_of_many_clients_the_first_the_last_and_those_between_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stats, "MOST_COMPARED", 3)
+    counts = np.array([[4, 0], [0, 4], [3, 1], [0, 4], [2, 2]])
+    assert pairwise_distances(counts).tolist() == [0.25, 0.5, 0.25], "clients 0, 2 and 4"
+    assert len(pairwise_distances(counts[:3])) == 3
 
 
 def test_statistics_of_many_clients_are_cut() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fedcore.base.errors import SpecError
 from pipeline.fidelity.checks import CHECKS
-from pipeline.fidelity.claims import Claim, Verdict, evaluate, ledger, load, printed_results
+from pipeline.fidelity.claims import Claim, Verdict, evaluate, ledger, load, printed_results, shared_means
 from pipeline.papers import published
 
 PAPERS = ("rfedavg", "fedavgr", "comfed", "fedomw", "radfed")
@@ -269,6 +269,19 @@ def test_runs_so_far_are_compared_on_the_same_folds_and_seeds() -> None:
     assert "so far" not in verdict(check, frame).detail, "a change on other runs can't be taken apart"
 
 
+def test_runs_are_shared_within_each_column() -> None:
+    """In column x both rows have seed 0; in column y only b has seed 1, and a change stays or goes whole."""
+    lines: dict[tuple[str, str], dict[str, Any]] = {
+        ("a", "x"): {"mean": 85.0, "values": "seed0=75 seed1=95"},
+        ("a", "y"): {"mean": 60.0, "values": "seed0=60"},
+        ("b", "x"): {"mean": 80.0, "values": "seed0=80"},
+        ("b", "y"): {"mean": 61.0, "values": "seed0=50 seed1=72", "published_unit": "relative_percent"},
+    }
+    assert shared_means(lines) == {("a", "x"): 75.0, ("b", "x"): 80.0, ("a", "y"): 60.0}
+    lines["b", "y"]["published_unit"] = "percent"
+    assert shared_means(lines)["b", "y"] == 50.0
+
+
 def test_a_row_whose_trend_is_known_settles_a_claim_about_two() -> None:
     frame = results().query("row != 'b' or column != 'y'")
     check = {"kind": "falls", "rows": ["a", "b"], "columns": ["x", "y", "z"]}
@@ -460,7 +473,8 @@ def test_a_ledger_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("row: a,", "", "check.row: missing, but required"),
+        ("row: a,", "", "[0] one: check.row: missing, but required"),
+        ("- id: one\n ", "-", "[0]: claim.id: missing, but required"),
         ("kind: beats", "kind: beat", "check.kind: no check named 'beat' (did you mean 'beats'?)"),
         ("row: a,", "row: a, by: 2,", "check.by: unknown key"),
         ("columns: [100]", "columns: []", "check.columns: got []"),
