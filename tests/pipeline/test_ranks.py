@@ -160,7 +160,10 @@ def test_a_diagram_has_an_axis_of_ranks_with_ticks_and_numbers() -> None:
     numbers = axes.texts[:3]
     assert [(text.get_text(), text.get_position()[0]) for text in numbers] == [("1", 1), ("2", 2), ("3", 3)]
     assert all(0 < tick[3] < text.get_position()[1] < 0.5 for tick, text in zip(ticks, numbers, strict=True))
-    assert all((text.get_ha(), text.get_va()) == ("center", "bottom") for text in numbers)
+    assert all(
+        (text.get_horizontalalignment(), text.get_verticalalignment()) == ("center", "bottom")
+        for text in numbers
+    )
     assert len(axes.texts) == 3 + 3, "no critical difference is shown where there is none"
     assert not axes.axison
 
@@ -177,20 +180,20 @@ def test_leaders_go_from_each_mean_rank_to_its_name_the_better_half_at_the_left(
         "4.00  Our method",
         "4.75  moon",
     ]
-    assert [text.get_ha() for text in labels] == ["right"] * 3 + ["left"] * 2
+    assert [text.get_horizontalalignment() for text in labels] == ["right"] * 3 + ["left"] * 2
     heights = []
     for mean, leader, dot, text in zip(means.values(), leaders, dots, labels, strict=True):
         (start, corner, end), (zero, low, end_low) = np.asarray(leader.get_data())
         assert (start, corner, zero) == (mean, mean, 0)
         assert low == end_low == text.get_position()[1]
-        assert text.get_va() == "center"
-        assert (list(dot.get_xdata()), list(dot.get_ydata())) == ([mean], [0])
+        assert text.get_verticalalignment() == "center"
+        assert np.asarray(dot.get_data()).tolist() == [[mean], [0]]
         assert dot.get_color() == leader.get_color()
-        outward = 1 - end if text.get_ha() == "right" else end - 5
+        outward = 1 - end if text.get_horizontalalignment() == "right" else end - 5
         beyond = abs(text.get_position()[0] - end)
         assert 0 < outward < 0.4
         assert 0 < beyond < 0.3
-        assert (text.get_position()[0] < end) == (text.get_ha() == "right")
+        assert (text.get_position()[0] < end) == (text.get_horizontalalignment() == "right")
         heights.append(low)
     assert heights[0] > heights[1] > heights[2]
     assert heights[:2] == heights[:2:-1], "the best and the worst at the top"
@@ -211,7 +214,7 @@ def test_bars_lie_between_the_axis_and_the_leaders_one_below_the_other() -> None
     assert all((round(round(x0) - x0, 9), round(x1 - round(x1), 9)) == (0.04, 0.04) for x0, _, x1, _ in bars)
     heights = [y for _, y, _, _ in bars]
     assert heights == [y for _, _, _, y in bars]
-    first = max(float(line.get_ydata()[-1]) for line in axes.lines[::2])  # type: ignore[index]
+    first = max(float(np.asarray(line.get_ydata())[-1]) for line in axes.lines[::2])
     assert 0 > heights[0] > heights[1] > heights[2] > first
     assert heights[0] - heights[1] == pytest.approx(heights[1] - heights[2])
     assert 0.1 < heights[0] - heights[1] < 0.4
@@ -231,7 +234,7 @@ def test_the_critical_difference_is_a_ruler_above_the_axis(difference: float, en
     text = axes.texts[-1]
     assert text.get_text() == said
     assert text.get_position()[0] == (1 + end) / 2
-    assert (text.get_ha(), text.get_va()) == ("center", "bottom")
+    assert (text.get_horizontalalignment(), text.get_verticalalignment()) == ("center", "bottom")
     assert ends[0][3] < text.get_position()[1] < axes.get_ylim()[1] < 1.6
 
 
