@@ -20,7 +20,6 @@ from fedcore.base.registry import find, plugins
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Source
 from fedcore.data.datasets import covertype, eicu, sent140, shakespeare, synthetic
-from fedcore.data.datasets import eicu_tables as tables
 from fedcore.data.datasets.images import scale_pixels
 from fedcore.data.standardise import minmax, standardise, standardise_by_client
 
@@ -282,22 +281,22 @@ def test_missing_values_become_the_training_rows_mean() -> None:
 def test_the_credentialed_tables_are_joined(tmp_path: Path) -> None:
     ids = [3, 1, 2]
     status = ["Alive", "Expired", None]
-    patient = pd.DataFrame({tables.ID: ids, "hospitalid": [7, 5, 5], "hospitaldischargestatus": status})
-    aps = pd.DataFrame({tables.ID: ids, **{name: [1.0, -1.0, 2.0] for name in tables.PHYSIOLOGY}})
-    history = pd.DataFrame({tables.ID: ids, **{name: [0, 1, 2] for name in tables.HISTORY}})
+    patient = pd.DataFrame({eicu.ID: ids, "hospitalid": [7, 5, 5], "hospitaldischargestatus": status})
+    aps = pd.DataFrame({eicu.ID: ids, **{name: [1.0, -1.0, 2.0] for name in eicu.PHYSIOLOGY}})
+    history = pd.DataFrame({eicu.ID: ids, **{name: [0, 1, 2] for name in eicu.HISTORY}})
     paths = {}
     files = eicu.DECLARATION.edition("full").files
     for name, frame in zip([file.name for file in files], (patient, aps, history), strict=True):
         paths[name] = tmp_path / name
         frame.to_csv(paths[name], index=False)
-    found = tables.credentialed(paths)
+    found = eicu.credentialed(paths)
     assert found.names == ("5", "7")
     assert (found.place.tolist(), found.died.tolist()) == ([0, 1], [1, 0])
     assert found.x.shape == (2, 43)
-    assert np.isnan(found.x[0, : len(tables.PHYSIOLOGY)]).all()
+    assert np.isnan(found.x[0, : len(eicu.PHYSIOLOGY)]).all()
     aps.drop(columns="ph").to_csv(paths["apacheApsVar.csv"], index=False)
     with pytest.raises(DataError, match="column 'ph' is missing"):
-        tables.credentialed(paths)
+        eicu.credentialed(paths)
 
 
 # -- generated ---------------------------------------------------------------------------------------------
