@@ -79,25 +79,23 @@ def build(options: CovertypeOptions, source: Source) -> Dataset:
     Raises:
         DataError: files are missing or damaged.
     """
-    rows, classes = table(options.edition, source), 7
-    edition = DECLARATION.edition(options.edition)
-    note = edition.note
-    if options.task == "binary":
-        rows, classes = rows[binary_rows(rows[:, -1])], 2
-        note += f", classes 1 and 2 ({len(rows):,} rows)"
+    rows = table(options.edition, source)
+    binary, detail = options.task == "binary", ""
+    if binary:
+        rows = rows[binary_rows(rows[:, -1])]
+        detail = f"classes 1 and 2 ({len(rows):,} rows)"
     x, y = rows[:, :-1].astype(np.float64), rows[:, -1] - 1
     held = Streams(0).get("covertype/test").permutation(len(y)) < round(TEST_SHARE * len(y))
     kept = np.ones(len(y), np.bool_) if options.pool else ~held
     numbers = SCALINGS[options.scaling](x[kept, :QUANTITATIVE], x[:, :QUANTITATIVE])[1]
     varies = (x != x[0]).any(axis=0)
     every = Rows(np.hstack([numbers, x[:, QUANTITATIVE:]])[:, varies].astype(np.float32), y)
-    return Dataset(
-        "covertype",
+    return DECLARATION.dataset(
+        options.edition,
         every.take(kept),
         every.take(held),
-        classes,
-        edition.state,
-        note,
+        detail,
+        classes=2 if binary else 7,
         standardise_by_client=options.scaling == "by_client",
         client_features={
             "wilderness": rows[kept, QUANTITATIVE : QUANTITATIVE + WILDERNESS].argmax(axis=1),

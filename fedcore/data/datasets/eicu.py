@@ -130,14 +130,10 @@ def build(options: EicuOptions, source: Source) -> Dataset:
     train = np.ones(len(rows), np.bool_) if options.pool else ~held
     x = scaled(known.x[rows].astype(np.float64), train, options.scaling).astype(np.float32)
     every = Rows(x, known.died[rows], np.searchsorted(kept, place[rows]))
-    edition = DECLARATION.edition(options.edition)
-    return Dataset(
-        "eicu",
+    return DECLARATION.dataset(
+        options.edition,
         every.take(train),
         every.take(held),
-        2,
-        edition.state,
-        edition.note,
         group_names=tuple(names[index] for index in kept),
         standardise_by_client=options.scaling == "by_client",
     )

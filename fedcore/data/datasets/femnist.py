@@ -97,7 +97,6 @@ def build(options: FemnistOptions, source: Source) -> Dataset:
         DataError: files are missing or damaged.
     """
     data = pixels(options.edition, source)
-    edition = DECLARATION.edition(options.edition)
     names = tuple(map(str, data["names"]))
     seen = len(names) if options.unseen_writers else 1 + int(data["train_writer"].max())
 
@@ -107,8 +106,7 @@ def build(options: FemnistOptions, source: Source) -> Dataset:
         x = scale_pixels(x[:, None], options.scaling, MEAN, STD)
         return Rows(x, y.astype(np.int64), writer.astype(np.int64))
 
-    train, test = rows("train"), rows("test")
-    return Dataset("femnist", train, test, CLASSES, edition.state, edition.note, group_names=names[:seen])
+    return DECLARATION.dataset(options.edition, rows("train"), rows("test"), group_names=names[:seen])
 
 
 PLUGIN = Plugin(

@@ -84,10 +84,9 @@ def pixels(name: str, edition: str, source: Source) -> tuple[NDArray[Any], ...]:
 
 def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dataset:
     """Load a set: x float32 [n, channels, height, width]; raises as ``pixels`` does."""
-    name, edition = declaration.name, declaration.edition(options.edition)
-    train_x, train_y, test_x, test_y = pixels(name, options.edition, source)
+    train_x, train_y, test_x, test_y = pixels(declaration.name, options.edition, source)
     imagenet = str(options.scaling) == "imagenet"
-    mean, std = CHANNELS["imagenet" if imagenet else name]
+    mean, std = CHANNELS["imagenet" if imagenet else declaration.name]
 
     def rows(images: NDArray[np.uint8], labels: NDArray[np.integer]) -> Rows:
         images = images.reshape(len(images), len(mean), *images.shape[-2:])
@@ -95,8 +94,7 @@ def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dat
         return Rows(x, labels.astype(np.int64))
 
     train, test = rows(train_x, train_y), rows(test_x, test_y)
-    train = train.joined(test) if options.pool else train
-    return Dataset(name, train, test, declaration.classes, edition.state, edition.note)
+    return declaration.dataset(options.edition, train.joined(test) if options.pool else train, test)
 
 
 def _plugin(

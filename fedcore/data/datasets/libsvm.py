@@ -75,10 +75,9 @@ def load(declaration: Declaration, options: LibsvmOptions, source: Source) -> Da
     if not np.isin(test_labels, labels).all():
         raise DataError(f"{declaration.name}: test rows have a label that training rows lack")
     train_x, test_x = SCALINGS[options.scaling](train_x.astype(np.float64), test_x.astype(np.float64))
-    edition = declaration.edition(options.edition)
     train = Rows(train_x.astype(np.float32), train_y.astype(np.int64))
     test = Rows(test_x.astype(np.float32), np.searchsorted(labels, test_labels))
-    return Dataset(declaration.name, train, test, declaration.classes, edition.state, edition.note)
+    return declaration.dataset(options.edition, train, test)
 
 
 def _plugin(declaration: Declaration) -> Plugin:

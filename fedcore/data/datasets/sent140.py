@@ -120,7 +120,6 @@ def build(options: Sent140Options, source: Source) -> Dataset:
     Raises:
         DataError: terms not accepted, or files are missing or damaged.
     """
-    edition = DECLARATION.edition(options.edition)
     if options.edition == "demo":
         users = options.users
         train, test, vectors = generate(users, options.messages, options.length, options.seed)
@@ -130,16 +129,9 @@ def build(options: Sent140Options, source: Source) -> Dataset:
         vectors = np.vstack([np.zeros((UNKNOWN + 1, rows.shape[1]), np.float32), rows])
     if options.padding == "start":
         train, test = (Rows(pad_start(part.x), part.y, part.groups) for part in (train, test))
-    return Dataset(
-        "sent140",
-        train,
-        test,
-        2,
-        edition.state,
-        edition.note,
-        group_names=tuple(f"user{user}" for user in range(users)),
-        vocabulary=len(vectors),
-        embeddings=vectors,
+    names = tuple(f"user{user}" for user in range(users))
+    return DECLARATION.dataset(
+        options.edition, train, test, group_names=names, vocabulary=len(vectors), embeddings=vectors
     )
 
 

@@ -138,17 +138,8 @@ def build(options: ShakespeareOptions, source: Source) -> Dataset:
     train, test = (_rows([roles[name][use] for name in names]) for use in (0, 1))
     if options.pool and options.edition == "leaf":
         train = train.joined(test)
-    edition = DECLARATION.edition(options.edition)
-    return Dataset(
-        "shakespeare",
-        train,
-        test,
-        len(ALPHABET),
-        edition.state,
-        f"{edition.note}, {len(names)} speaking roles",
-        group_names=tuple(names),
-        vocabulary=len(ALPHABET),
-    )
+    more = {"group_names": tuple(names), "vocabulary": len(ALPHABET)}
+    return DECLARATION.dataset(options.edition, train, test, f"{len(names)} speaking roles", **more)
 
 
 def _rows(parts: list[Samples]) -> Rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.options import describe, nearest
-from fedcore.data import Source, State
+from fedcore.data import Dataset, Rows, Source, State
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,19 @@ class Declaration:
             known = ", ".join(self.editions)
             raise DataError(f"{self.name}: no edition '{name}'{nearest(name, self.editions)}; known: {known}")
         return self.editions[name]
+
+    def dataset(self, edition: str, train: Rows, test: Rows, detail: str = "", **more: Any) -> Dataset:
+        """Return loaded rows with the name, classes, state and note that are declared of an edition.
+
+        Args:
+            edition: its name.
+            train, test: its rows.
+            detail: what the note says besides.
+            more: further fields of ``Dataset``, or other values of these.
+        """
+        known = self.edition(edition)
+        note = f"{known.note}, {detail}" if detail else known.note
+        return replace(Dataset(self.name, train, test, self.classes, known.state, note), **more)
 
     def edition_of(self, sha256: str) -> str | None:
         """Return the edition that a content belongs to, by its checksum, or None."""
