@@ -154,8 +154,10 @@ def randomise(problem: Problem, allocation: Matrix, search: Search, rng: np.rand
         rng: for the moves.
     """
     walk = _Walk(problem, allocation, search)
-    low, high = (bound * bound * walk.loss for bound in search.stop or (math.inf, -math.inf))
-    walk.run(search.burn_in, rng, window=(low, high))
+    window = None
+    if search.stop is not None:
+        window = tuple(bound * bound * walk.loss for bound in search.stop)
+    walk.run(search.burn_in, rng, window=window)
     return walk.run(search.steps, rng, keep_best=True)
 
 
