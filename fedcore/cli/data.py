@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fedcore.base.errors import DataError, say
-from fedcore.cli.options import Json, Mirror, Quiet, Root, columns, completing, say_json
+from fedcore.cli.options import Json, Mirror, Quiet, Root, columns, completing, say_json, show
 from fedcore.data import Source
 from fedcore.data.download import Edition, fetch, inventory
 from fedcore.data.download.transfer import Policy
@@ -35,11 +35,9 @@ def list_(as_json: Json = False) -> None:
     head = ("name", "editions", "papers", "licence")
     known = [entry.declaration for entry in inventory.entries().values()]
     rows = [(own.name, [*own.editions], own.papers, own.licence) for own in known]
-    if as_json:
-        say_json([dict(zip(head, row, strict=True)) for row in rows])
-        return
     texts = [(name, " ".join(own), " ".join(papers), licence) for name, own, papers, licence in rows]
-    say(*columns([head, *texts]).split("\n"))
+    values = [dict(zip(head, row, strict=True)) for row in rows]
+    show(as_json, values, columns([head, *texts]).split("\n"))
 
 
 @app.command()
@@ -116,11 +114,9 @@ def verify(
     source = Source(root, mirror)
     findings = [finding for entry in chosen for finding in inventory.verify(entry, source)]
     wrong = sum(found.status == "wrong" for found in findings)
-    if as_json:
-        say_json([asdict(found) for found in findings])
-    else:
-        head = ("name", "edition", "state", "status", "files", "counts", "note")
-        say(*columns([head, *map(_row, findings)]).split("\n"))
+    head = ("name", "edition", "state", "status", "files", "counts", "note")
+    show(as_json, list(map(asdict, findings)), columns([head, *map(_row, findings)]).split("\n"))
+    if not as_json:
         present = sum(found.status == "ok" for found in findings)
         say(f"{present} editions here and right, {wrong} wrong, {len(findings) - present - wrong} absent")
         if everything and mirror and not mirror.startswith("http"):

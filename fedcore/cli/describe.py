@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from fedcore.base.errors import SpecError, say
-from fedcore.cli import descriptions as described
-from fedcore.cli.descriptions import KINDS, listing
-from fedcore.cli.options import Json, completing, say_json
+from fedcore.base.errors import SpecError
+from fedcore.cli.descriptions import KINDS, entries, facts, listing, names
+from fedcore.cli.descriptions import describe as described
+from fedcore.cli.options import Json, completing, show
 
 
 def list_plugins(
@@ -26,18 +26,14 @@ def list_plugins(
 
     Example: fedcore list algorithms
     """
-    if as_json:
-        say_json({name: described.entries(name) for name in ([kind] if kind else KINDS)})
-    elif kind is not None:
-        say(*listing(kind).split("\n"))
-    else:
-        say(*"\n\n".join(f"{kind.capitalize()}\n{listing(kind)}" for kind in KINDS).split("\n"))
+    text = listing(kind) if kind else "\n\n".join(f"{own.capitalize()}\n{listing(own)}" for own in KINDS)
+    show(as_json, {own: entries(own) for own in ([kind] if kind else KINDS)}, text.split("\n"))
 
 
 def describe(
     name: Annotated[
         str | None,
-        typer.Argument(help="A name from 'fedcore list'.", autocompletion=completing(described.names)),
+        typer.Argument(help="A name from 'fedcore list'.", autocompletion=completing(names)),
     ] = None,
     as_json: Json = False,
     taxonomy: Annotated[bool, typer.Option("--taxonomy", hidden=True)] = False,
@@ -52,7 +48,4 @@ def describe(
         raise SpecError(f"describe --taxonomy: is a command now: {' '.join(['fedcore taxonomy', *words])}")
     if name is None:
         raise SpecError("describe: expected a name from 'fedcore list'")
-    if as_json:
-        say_json(described.facts(name))
-    else:
-        say(*described.describe(name).split("\n"))
+    show(as_json, facts(name), described(name).split("\n"))

@@ -15,14 +15,14 @@ from typing import Literal
 import typer
 from packaging.requirements import Requirement
 
-from fedcore.base.errors import reason, say
+from fedcore.base.errors import reason
 from fedcore.base.lazy import torch
-from fedcore.cli.options import Json, Mirror, Root, extensions, say_json
+from fedcore.cli.options import Json, Mirror, Root, extensions, show
 
 CHECKS = "fedcore.doctor"
 PROJECT = "fedrepro"
 INSTALL = "uv sync, or pip install fedrepro"
-SPACE = 6 * 10**9
+SPACE = 6.0  # GB
 
 
 @dataclass(frozen=True)
@@ -59,69 +59,43 @@ def doctor(root: Root = Path("data"), mirror: Mirror = None, as_json: Json = Fal
     found = [*machine(root, mirror), *packages(requires(PROJECT) or (), "the library", INSTALL)]
     for contributed in extensions(CHECKS):
         found += contributed
-    if as_json:
-        say_json([asdict(check) for check in found])
-    else:
-        say(*found)
+    show(as_json, list(map(asdict, found)), found)
     if any(check.state == "wrong" for check in found):
         raise typer.Exit(1)
+
+
+def look(name: str, fine: object, found: str, purpose: str, how: str, *, needed: bool = False) -> Check:
+    """Return what was looked at; what is not fine is wrong if it is needed, else absent."""
+    return Check(name, "ok" if fine else "wrong" if needed else "absent", found, purpose, how)
 
 
 def machine(root: Path, mirror: str | None) -> Iterator[Check]:
     """Look at Python, devices, threads, disk, folders that are written to, and the mirror of data."""
     python, asked = platform.python_version(), metadata(PROJECT)["Requires-Python"]
     right = Requirement(f"python{asked}").specifier.contains(python)
-    yield Check(
-        "python", "ok" if right else "wrong", f"{python} (tested: {asked})", "everything", "uv python install"
-    )
-    yield _devices()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    limit = os.environ.get("OMP_NUM_THREADS", "not set")
-    yield Check(
-        "threads",
-        "ok",
-        f"{cores} cores, OMP_NUM_THREADS {limit}",
-        "several runs at once, one thread each",
-        "--cores of snakemake, --threads of a run",
-    )
-    free = shutil.disk_usage(Path()).free
-    yield Check(
-        "disk",
-        "ok" if free >= SPACE else "absent",
-        f"{free / 1e9:.1f} GB free here (an environment with demo results takes about {SPACE / 1e9:.0f})",
-        "data and results",
-        "delete what is not needed, or work elsewhere",
-    )
-    for folder, purpose in (
-        (Path(), "results and reports"),
-        (root, "fetched data"),
-        (Path(tempfile.gettempdir()), "temporary files"),
-    ):
-        writable = os.access(next(path for path in (folder, *folder.parents) if path.exists()), os.W_OK)
-        yield Check(
-            "folder",
-            "ok" if writable else "wrong",
-            f"{folder.resolve()} is {'' if writable else 'not '}writable",
-            purpose,
-            f"chmod u+w {folder.resolve()}, or work elsewhere",
-        )
-    here = bool(mirror) and ("://" in str(mirror) or Path(str(mirror)).is_dir())
-    yield Check(
-        "mirror",
-        "ok" if here else "absent",
-        f"{mirror}{'' if here else ': no such folder'}" if mirror else "not set",
-        "full data without downloads from their sources",
-        "FEDCORE_MIRROR=FOLDER_OR_URL; without it `fedcore data fetch` downloads",
-    )
-
-
-def _devices() -> Check:
-    purpose = "training"
+    yield look("python", right, f"{python} (tested: {asked})", "everything", "uv python install", needed=True)
     try:
         gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+        devices = ", ".join(["cpu", *gpus])
     except Exception as error:
-        return Check("devices", "wrong", f"torch can't be loaded ({reason(error)})", purpose, INSTALL)
-    return Check("devices", "ok", ", ".join(["cpu", *gpus]), purpose, "--device cuda on a machine with a GPU")
+        devices = f"torch can't be loaded ({reason(error)})"
+    yield look("devices", devices.startswith("cpu"), devices, "training", INSTALL, needed=True)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found = f"{cores} cores, OMP_NUM_THREADS {os.environ.get('OMP_NUM_THREADS', 'not set')}"
+    yield look("threads", True, found, "runs at once, one thread each", "--cores, --threads")
+    free, enough = shutil.disk_usage(Path()).free / 1e9, f"an environment with demo results takes {SPACE:.0f}"
+    yield look("disk", free >= SPACE, f"{free:.1f} GB free ({enough})", "data and results", "work elsewhere")
+    temporary = Path(tempfile.gettempdir())
+    places = {Path(): "results and reports", root: "fetched data", temporary: "temporary files"}
+    for folder, purpose in places.items():
+        there = folder.resolve()
+        writable = os.access(next(path for path in (there, *there.parents) if path.exists()), os.W_OK)
+        found = f"{there} is {'' if writable else 'not '}writable"
+        yield look("folder", writable, found, purpose, f"chmod u+w {there}, or work elsewhere", needed=True)
+    here = mirror and ("://" in mirror or Path(mirror).is_dir())
+    found = f"{mirror}{'' if here else ': no such folder'}" if mirror else "not set"
+    how = "FEDCORE_MIRROR=FOLDER_OR_URL; without it `fedcore data fetch` downloads"
+    yield look("mirror", here, found, "full data without downloads from their sources", how)
 
 
 def packages(asked: Iterable[str], purpose: str, how: str) -> Iterator[Check]:
@@ -133,6 +107,6 @@ def packages(asked: Iterable[str], purpose: str, how: str) -> Iterator[Check]:
             found = version(wanted.name)
         except PackageNotFoundError:
             found = ""
-        state: Literal["ok", "wrong"] = "ok" if found and wanted.specifier.contains(found) else "wrong"
         tested = f" (tested: {wanted.specifier})" if wanted.specifier else ""
-        yield Check(wanted.name, state, f"{found or 'not installed'}{tested}", purpose, how)
+        fine = found and wanted.specifier.contains(found)
+        yield look(wanted.name, fine, f"{found or 'not installed'}{tested}", purpose, how, needed=True)

@@ -25,6 +25,14 @@ Json = Annotated[
 ]
 
 
+def show(as_json: bool, value: Any, lines: Iterable[object]) -> None:
+    """Print a value as JSON, or lines that say the same to people."""
+    if as_json:
+        say_json(value)
+    else:
+        say(*lines)
+
+
 def say_json(value: Any) -> None:
     """Print a value as JSON; paths are text, and a number that is not finite is null."""
     print(json.dumps(_finite(value), indent=2, default=str, allow_nan=False), flush=True)

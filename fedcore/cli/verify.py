@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedcore.base.errors import DataError, say
-from fedcore.cli.options import Json, extensions, say_json
+from fedcore.cli.options import Json, extensions, show
 from fedcore.execution.integrity import check
 
 CHECKS = "fedcore.verify"
@@ -41,10 +41,7 @@ def verify(
         for more in extensions(CHECKS, found, beside):
             problems += more
     counts = {name: len(getattr(found, name)) for name in ("runs", "partitions", "unfinished")}
-    if as_json:
-        say_json({**counts, "problems": [asdict(problem) for problem in problems]})
-    else:
-        say(*problems)
+    show(as_json, {**counts, "problems": list(map(asdict, problems))}, problems)
     parts = ", ".join(f"{number} {name}" for name, number in counts.items())
     say(f"{parts}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", error=True)
     if problems:

@@ -75,7 +75,7 @@ class Catalogue:
         same = [known for known in self.names() if known.partition("/")[2] == name.partition("/")[2]]
         close = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.5)
         near = ", ".join(f"reports/{known}" for known in dict.fromkeys([*same, *close]))
-        return f"{f'the nearest: {near}; ' if near else ''}`python -m pipeline targets` lists all"
+        return f"{f'the nearest: {near}; ' if near else ''}`fedcore targets` lists all"
 
     def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[PlannedRun, ...]]:
         """Return the runs of each cell of a table, or of each curve of a figure."""

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from pipeline.catalogue.schema import Params
 
-COMMAND = "uv run python -m pipeline schema"
+COMMAND = "uv run fedcore schema"
 
 
 def schema_json() -> str:

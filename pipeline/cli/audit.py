@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from fedcore.base.errors import FedcoreError, say
-from fedcore.cli.options import Json, say_json
+from fedcore.cli.options import Json, show
 
 ASKED = ("--strict", "--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json")
 MISSING = "No module named pip_audit"
@@ -37,10 +37,7 @@ def command(
     """
     service = ("--vulnerability-service", "osv", "--osv-url", osv) if osv else ()
     asked, found = audit(Path("pyproject.toml"), service)
-    if as_json:
-        say_json({"pins": asked, "weaknesses": found})
-    else:
-        say(*found)
+    show(as_json, {"pins": asked, "weaknesses": found}, found)
     say(f"{asked} pins, {len(found) or 'no'} known weaknesses", error=True)
     if found:
         raise typer.Exit(1)

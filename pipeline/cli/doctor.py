@@ -7,11 +7,10 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import requires
 from pathlib import Path
-from typing import Literal
 
 from packaging.requirements import Requirement
 
-from fedcore.cli.doctor import PROJECT, Check, packages
+from fedcore.cli.doctor import PROJECT, Check, look, packages
 
 HOME = Path(__file__).parents[2]
 EXTRA = 'extra == "pipeline"'
@@ -35,8 +34,7 @@ def checks() -> Iterator[Check]:
     yield tested(HOME / "pyproject.toml")
     for name, (purpose, how, needed) in TOOLS.items():
         place = shutil.which(name)
-        state: Literal["ok", "absent", "wrong"] = "ok" if place else "wrong" if needed else "absent"
-        yield Check(name, state, place or "not on PATH", purpose, how)
+        yield look(name, place, place or "not on PATH", purpose, how, needed=needed)
 
 
 def tested(pyproject: Path) -> Check:
@@ -44,10 +42,5 @@ def tested(pyproject: Path) -> Check:
     pins = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["uv"]["constraint-dependencies"]
     found = [check for check in packages(pins, "", INSTALL) if not check.found.startswith("not installed")]
     others = [f", {check.name} {check.found}" for check in found if check.state != "ok"]
-    return Check(
-        "versions",
-        "absent" if others else "ok",
-        f"{len(found) - len(others)} of {len(found)} packages as tested{''.join(others)}",
-        "the same last digits as the tests",
-        "uv sync",
-    )
+    said = f"{len(found) - len(others)} of {len(found)} packages as tested{''.join(others)}"
+    return look("versions", not others, said, "the same last digits as the tests", "uv sync")

@@ -10,7 +10,7 @@ import typer
 
 from fedcore.base.errors import say
 from fedcore.base.files import write_text
-from fedcore.cli.options import Json, completing, say_json
+from fedcore.cli.options import Json, completing, show
 from fedcore.execution.machine import commit
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
@@ -78,10 +78,7 @@ def prune(
     Example: fedcore prune --delete
     """
     found = orphans(PARAMS, Path("results"))
-    if as_json:
-        say_json({"runs": found, "deleted": delete})
-    else:
-        say(*found)
+    show(as_json, {"runs": found, "deleted": delete}, found)
     if delete:
         remove(found)
     say(f"{len(found)} {'deleted' if delete else 'not needed; --delete removes them'}", error=True)

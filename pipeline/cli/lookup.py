@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
-from fedcore.base.errors import SpecError, say
+from fedcore.base.errors import SpecError
 from fedcore.base.options import nearest
-from fedcore.cli.options import Json, say_json
+from fedcore.cli.options import Json, show
 from pipeline.catalogue import Catalogue
 from pipeline.cli.names import PARAMS, Overlay, Report, Scale
 from pipeline.fidelity.reference import REFERENCE, kept_specs
@@ -30,12 +30,8 @@ def targets(as_json: Json = False) -> None:
     """
     catalogue = catalogue_of(PARAMS)
     found = [*listing(catalogue)]
-    if as_json:
-        say_json(found)
-        return
-    say(f"scale {catalogue.params.scale}")
-    for own in found:
-        say(f"{own['report']:32} {own['runs']:5} runs  {own['published']}: {own['title']}")
+    lines = (f"{own['report']:32} {own['runs']:5} runs  {own['published']}: {own['title']}" for own in found)
+    show(as_json, found, [f"scale {catalogue.params.scale}", *lines])
 
 
 def explain(
@@ -49,10 +45,7 @@ def explain(
     Example: fedcore explain rfedavg/table1 --row fedprox --column mnist-sim0
     """
     found = cell_facts(catalogue_of(PARAMS), report, row, column)
-    if as_json:
-        say_json(asdict(found))
-    else:
-        say(*text(found).split("\n"))
+    show(as_json, asdict(found), text(found).split("\n"))
 
 
 def runs(
@@ -74,10 +67,7 @@ def runs(
     catalogue = catalogue_of(PARAMS, scale, overlay)
     kept = REFERENCE if missing else None
     found = summaries(catalogue, report, row or (), column or (), seed or (), kept)
-    if as_json:
-        say_json(found)
-    else:
-        say(*found)
+    show(as_json, found, found)
 
 
 def chosen(
@@ -91,10 +81,7 @@ def chosen(
     Example: fedcore chosen reports/fedavgr/search_fedavg.csv
     """
     found = choice(catalogue_of(PARAMS, scale, overlay), report)
-    if as_json:
-        say_json(found)
-    else:
-        say(*yaml.safe_dump(found, sort_keys=False).splitlines())
+    show(as_json, found, yaml.safe_dump(found, sort_keys=False).splitlines())
 
 
 def taxonomy(
@@ -107,10 +94,7 @@ def taxonomy(
     Example: fedcore taxonomy 1 --format latex
     """
     found = [table(one) for one in ((1, 2, 3) if number is None else (number,))]
-    if as_json:
-        say_json([asdict(own) for own in found])
-    else:
-        say(*"\n\n".join(map(FORMATS[format], found)).split("\n"))
+    show(as_json, list(map(asdict, found)), "\n\n".join(map(FORMATS[format], found)).split("\n"))
 
 
 def summaries(

@@ -66,7 +66,7 @@ def page(name: str, pictures: Path) -> str:
 
 
 FOUND = """[Do the papers' numbers hold?](../fidelity.md) says what was tried where a number is far from
-the published one. `uv run python -m pipeline fidelity` compares every published number and claim with your
+the published one. `uv run fedcore fidelity` compares every published number and claim with your
 own `results/`."""
 
 
@@ -89,7 +89,7 @@ def _gallery(name: str, pictures: Path) -> Iterator[str]:
 def _made(pictures: Path) -> str:
     """Say when and from what the pictures were made."""
     if not (pictures / MADE).exists():
-        return "No pictures have been made: `python -m pipeline pictures` makes them of what is in reports/."
+        return "No pictures have been made: `fedcore pictures` makes them of what is in reports/."
     made = json.loads((pictures / MADE).read_text(encoding="utf-8"))
     return (
         f"Pictures are of the scale `{made['scale']}`, of {made['date']}, commit {made['commit']}. "

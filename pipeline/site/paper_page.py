@@ -21,7 +21,7 @@ from pipeline.site.words import accuracy, heading, number
 
 SHORT = 12
 LINES = 200
-EXPLAIN = "python -m pipeline explain"
+EXPLAIN = "fedcore explain"
 
 
 def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:

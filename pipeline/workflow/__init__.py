@@ -35,7 +35,7 @@ from pipeline.workflow.estimate import Cost, duration
 from pipeline.workflow.jobs import RUN_FILES, JobSpec, cost_of
 
 WHAT_NOW = """fedcore status shows what failed, and why. The same command continues from the checkpoints.
-A table of the runs that are finished: python -m pipeline partial reports/PAPER/TABLE.csv"""
+A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv"""
 SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
 COLLECT_AFTER = (200_000, 50, 100)

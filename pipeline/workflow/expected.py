@@ -89,7 +89,7 @@ def _index(params: Path, scale: str) -> Mapping[str, PlannedRun]:
 
 def _differences(folder: Path, run: PlannedRun | None, home: Path, params: Path, scale: str) -> Iterator[str]:
     if run is None:
-        yield f"{params} describes no such run at {scale} scale (`python -m pipeline prune` lists such)"
+        yield f"{params} describes no such run at {scale} scale (`fedcore prune` lists such)"
         return
     summary = _summary(folder)
     if summary.get("spec_sha256") != sha256_text(canonical_json(run.spec)):

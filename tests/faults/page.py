@@ -344,7 +344,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry(
             "A pinned package has a known weakness",
             "a list of weaknesses that names one (simulated)",
-            "`python -m pipeline audit` names the weakness and the fixed version; exit code 1.",
+            "`fedcore audit` names the weakness and the fixed version; exit code 1.",
             f"{AUDIT}::test_a_known_weakness_is_listed",
         ),
         Entry(

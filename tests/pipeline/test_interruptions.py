@@ -237,7 +237,7 @@ def test_a_table_says_which_runs_ran_out_of_memory(tmp_path: Path, record_proper
         check=False,
     )
     assert done.returncode != 0
-    assert "python -m pipeline partial" in done.stderr
+    assert "fedcore partial" in done.stderr
     assert not (made.folder / TARGET).exists()
     failed = [run for run in made.folder.glob("results/*/*/*/*/seed*") if cause(run) == "out of memory"]
     finished = check(made.folder / "results").runs
