@@ -13,7 +13,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import Options, nearest
 from fedcore.base.registry import PACKAGES, Plugin, plugins
 from fedcore.cli.options import columns
-from fedcore.parts import Part, Recipe, payload, roles
+from fedcore.parts import Part, Recipe, roles
 
 KINDS = {
     "algorithms": "algorithm",
@@ -82,7 +82,10 @@ def facts(name: str) -> dict[str, Any]:
 def messages(recipe: Recipe) -> dict[str, list[str]]:
     """Return what goes down to a client of the cohort and up from it in each round, in words."""
     model = ["the model"] if recipe.schedule.federated else []
-    return {way: [*model, *payload(recipe, way)] for way in ("down", "up")}
+    sent = {"down": [*model], "up": [*model]}
+    for message in recipe.messages():
+        sent[message.way].append(message.name)
+    return sent
 
 
 def named(name: str) -> tuple[str, Plugin]:

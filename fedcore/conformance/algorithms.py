@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import random
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +22,7 @@ from fedcore.engines import Upload
 from fedcore.execution.results import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
-from fedcore.parts import Part, Plan, State, payload
+from fedcore.parts import Part, Plan, State
 from fedcore.parts import Run as Known
 from fedcore.spec import parse
 
@@ -195,44 +196,41 @@ def _distance(found: Result, expected: Result) -> float:
 
 @dataclass(frozen=True)
 class TrafficObserver(Part):
-    """Sees what parts say of the traffic, and what clients send besides models."""
+    """Sees what the messages of each round count, and what clients send besides models."""
 
-    counted: dict[str, int] = field(default_factory=lambda: {"down": 0, "up": 0})
+    counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
     def after(self, run: Known, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Compare a round's extras with what is counted."""
-        traffic = [part.traffic(run, state, plan) for part in run.recipe.parts()]
-        down, up = (sum(getattr(one, way) for one in traffic) for way in ("down", "up"))
-        if min(down, up) < 0 or not isinstance(down, int) or not isinstance(up, int):
-            self.wrong.append(f"traffic gives {down} bytes down and {up} up, expected whole numbers from 0")
+        """Compare a round's extras with its messages."""
+        messages = run.recipe.messages()
+        for message in messages:
+            numbers = message.size(run, state)
+            if not isinstance(numbers, int) or numbers < 0:
+                self.wrong.append(
+                    f"message '{message.name}' {message.way} has {numbers} numbers, expected a count"
+                )
+            self.counted[message.name, message.way] += numbers
         extras = sorted({name for upload in uploads for name in upload.extras})
-        if extras and not up:
+        if extras and all(message.way == "down" for message in messages):
             names = ", ".join(f"'{name}'" for name in extras)
-            self.wrong.append(
-                f"clients send {names} besides the model, but traffic counts no bytes up for it"
-            )
-        self.counted["down"] += down
-        self.counted["up"] += up
+            self.wrong.append(f"clients send {names} besides the model, but no message goes up")
 
 
 def _counts(spec: dict[str, Any]) -> str:
     made, _, _ = prepare(parse(spec), CPU)
-    watch = TrafficObserver()
-    made = replace(made, recipe=replace(made.recipe, observers=(watch,)))
+    observer = TrafficObserver()
+    made = replace(made, recipe=replace(made.recipe, observers=(observer,)))
     state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
     for _ in simulate(made, state):
         pass
-    if watch.wrong:
-        return watch.wrong[0]
-    for way in ("down", "up"):
-        named = payload(made.recipe, way)
-        if watch.counted[way] and not named:
-            return (
-                f"traffic counts {watch.counted[way]:,} bytes {way} besides models, but payload names nothing"
-            )
-        if named and not watch.counted[way]:
-            return f"payload says that {', '.join(named)} travels {way}, but traffic counts no bytes for it"
+    if observer.wrong:
+        return observer.wrong[0]
+    for (name, way), numbers in observer.counted.items():
+        if not name.strip():
+            return f"a message of {numbers:,} numbers {way} has no name"
+        if not numbers:
+            return f"message '{name}' {way} never has any numbers"
     total = sum(row["bytes_up"] for row in state.history)
     return "" if total == state.bytes_up else f"rounds count {total:,} bytes up, the run {state.bytes_up:,}"
 

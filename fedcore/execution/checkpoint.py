@@ -17,7 +17,7 @@ from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import differences, shown
 from fedcore.parts import State
 
-FORMAT = 2
+FORMAT = 3
 
 
 def save(path: Path, state: State, identity: dict[str, Any]) -> None:
@@ -28,6 +28,7 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
         "round": state.round,
         "values": state.values,
         "stores": list(state.clients),
+        "holders": state.holders,
         "bytes": [state.bytes_down, state.bytes_up],
         "history": [{key: repr(value) for key, value in row.items()} for row in state.history],
     }
@@ -73,6 +74,7 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
             models=torch.from_numpy(arrays.pop("models")).to(device),
             values=header["values"],
             clients={name: {} for name in header["stores"]},
+            holders=header["holders"],
             bytes_down=header["bytes"][0],
             bytes_up=header["bytes"][1],
             history=[{key: _number(text) for key, text in row.items()} for row in header["history"]],

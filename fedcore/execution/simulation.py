@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Upload
 from fedcore.execution.metrics import finite, measure
-from fedcore.parts import Plan, Run, State, Traffic
+from fedcore.parts import Plan, Run, State
 from fedcore.parts.steps import make_task
 
 
@@ -23,11 +23,11 @@ def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iter
         seconds: gets the wall-clock time of each round, without measuring.
     """
     rounds = run.spec.training.rounds
-    counted = Traffic(*(sum(int(row[key]) for row in state.history) for key in ("bytes_down", "bytes_up")))
+    counted = {key: sum(int(row[key]) for row in state.history) for key in ("bytes_down", "bytes_up")}
     if not state.history:
         for part in run.recipe.parts():
             part.start(run, state)
-        counted = record(run, state, counted)
+        record(run, state, counted)
         yield
     while state.round < rounds and not diverged(state):
         began = time.perf_counter()
@@ -36,7 +36,7 @@ def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iter
         if seconds is not None:
             seconds.append(time.perf_counter() - began)
         if state.round % run.spec.evaluation.every == 0 or state.round == rounds or broken:
-            counted = record(run, state, counted)
+            record(run, state, counted)
         yield
 
 
@@ -83,37 +83,29 @@ def merge(run: Run, state: State, plan: Plan, uploads: list[Upload]) -> Tensor:
 
 
 def account(run: Run, state: State, plan: Plan, trained: list[int]) -> None:
-    """Add the round's traffic: each job takes a model down and one up, unless the client already holds it."""
-    model = state.models.shape[1] * run.problem.bytes_per_number
-    holders = set(state.values.get("holders", ()))
-    total = Traffic(model * sum(client not in holders for client in trained), model * len(trained))
-    for part in run.recipe.parts():
-        total += part.traffic(run, state, plan)
-    state.values["holders"] = state.values.pop("next_holders", [])
-    state.bytes_down += total.down
-    state.bytes_up += total.up
+    """Count the round's traffic: messages, and each job's model, down unless the client holds it, and up."""
+    model, messages, holders = state.models.shape[1], run.recipe.messages(), set(state.holders)
+    sent = {"down": model * sum(client not in holders for client in trained), "up": model * len(trained)}
+    for message in messages:
+        sent[message.way] += len(plan.cohort) * message.size(run, state)
+    state.count(**sent)
+    state.holders = list(plan.cohort) if any(message.is_model for message in messages) else []
 
 
-def record(run: Run, state: State, counted: Traffic) -> Traffic:
+def record(run: Run, state: State, counted: dict[str, int]) -> None:
     """Measure the models and append a row to the history.
 
     Args:
         run, state: as for ``simulate``.
-        counted: the traffic that the rows so far count.
-
-    Returns:
-        The traffic that they count with the new row, which is the run's so far.
+        counted: the traffic that the rows so far count, which is brought up to date.
     """
     row: dict[str, float] = {"round": state.round}
     row |= measure(run, state, final=state.round == run.spec.training.rounds)
-    row |= {
-        "bytes_down": state.bytes_down - counted.down,
-        "bytes_up": state.bytes_up - counted.up,
-    }
+    for key, total in (("bytes_down", state.bytes_down), ("bytes_up", state.bytes_up)):
+        row[key], counted[key] = total - counted[key], total
     for part in run.recipe.parts():
         row |= part.columns(state)
     state.history.append(row)
-    return Traffic(state.bytes_down, state.bytes_up)
 
 
 def diverged(state: State) -> bool:

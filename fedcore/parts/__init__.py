@@ -7,9 +7,9 @@ update, and what else is exchanged. Parts are frozen values; what changes is in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,8 @@ class State:
         slots: the server optimizer's memory, by group and name.
         server: other server-side tensors by name (control variates, mixture weights, old versions).
         clients: per-client tensors by name and client id.
-        values: small JSON values (cluster of each client, who holds the current model).
+        values: small JSON values (cluster of each client).
+        holders: the clients that hold the server's current model, which is not sent to them again.
         bytes_down, bytes_up: traffic so far.
         history: one record a measured round.
     """
@@ -57,6 +58,7 @@ class State:
     server: dict[str, Tensor] = field(default_factory=dict)
     clients: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    holders: list[int] = field(default_factory=list)
     bytes_down: int = 0
     bytes_up: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
@@ -65,6 +67,11 @@ class State:
     def model(self) -> Tensor:
         """The global model w [d] (the first group's)."""
         return self.models[0]
+
+    def count(self, down: int, up: int) -> None:
+        """Add numbers that travel, each as large as a parameter, to the traffic."""
+        self.bytes_down += down * self.models.element_size()
+        self.bytes_up += up * self.models.element_size()
 
 
 @dataclass(frozen=True)
@@ -87,26 +94,26 @@ class Plan:
     every_stage: bool = False
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """Numbers or bytes that travel in one round, over all clients."""
-
-    down: int = 0
-    up: int = 0
-
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(self.down + other.down, self.up + other.up)
+def model_size(run: Run, state: State) -> int:
+    """Return d, the numbers of one model."""
+    return state.models.shape[1]
 
 
 @dataclass(frozen=True)
-class Payload:
-    """What a part adds to a round's messages, in words; models travel anyway.
+class Message:
+    """What each client of a round's cohort receives or sends besides the models that it trains.
 
-    ``down``: from the server to the clients; ``up``: back.
+    Attributes:
+        way: ``down`` from the server to the client, or ``up``.
+        name: what it is, in words.
+        size: how many numbers it has in this round.
+        is_model: whether it is the round's new model, which its receivers then hold in the next round.
     """
 
-    down: tuple[str, ...] = ()
-    up: tuple[str, ...] = ()
+    way: Literal["down", "up"]
+    name: str
+    size: Callable[[Run, State], int] = model_size
+    is_model: bool = False
 
 
 class Part:
@@ -131,13 +138,13 @@ class Part:
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """After the server update; ``before`` [groups, d] is the server's models of the round's start."""
 
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
-        """Return the bytes that this part adds to the round's traffic."""
-        return Traffic()
+    def messages(self) -> tuple[Message, ...]:
+        """Return what travels in each round for this part, which is counted as traffic."""
+        return ()
 
-    def payload(self) -> Payload:
-        """Say in words what ``traffic`` counts."""
-        return Payload()
+    def parts(self) -> Iterator[Part]:
+        """Yield the parts inside this one, then itself, in the order in which their hooks run."""
+        yield self
 
     def columns(self, state: State) -> dict[str, float]:
         """Return this part's own columns of history.csv."""
@@ -233,8 +240,13 @@ class Recipe:
 
     def parts(self) -> Iterator[Part]:
         """Yield all parts, in the order in which their hooks run."""
-        yield from (self.schedule, self.select, *self.objective, self.update)
-        yield from (*self.exchange, self.aggregate, self.server, *self.observers)
+        of_clients = (self.schedule, self.select, *self.objective, self.update)
+        for part in (*of_clients, *self.exchange, self.aggregate, self.server, *self.observers):
+            yield from part.parts()
+
+    def messages(self) -> list[Message]:
+        """Return what travels in each round besides the models that are trained."""
+        return [message for part in self.parts() for message in part.messages()]
 
 
 def roles(recipe: Recipe) -> Iterator[tuple[str, Part]]:
@@ -246,8 +258,3 @@ def roles(recipe: Recipe) -> Iterator[tuple[str, Part]]:
     yield from (("exchange", part) for part in recipe.exchange)
     yield "aggregation", recipe.aggregate
     yield "server optimizer", recipe.server
-
-
-def payload(recipe: Recipe, way: str) -> list[str]:
-    """Return what is sent one way (``down`` or ``up``) besides models."""
-    return [item for part in recipe.parts() for item in getattr(part.payload(), way)]

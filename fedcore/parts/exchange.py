@@ -12,7 +12,7 @@ from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Upload
 from fedcore.engines.forward import features
 from fedcore.models import start
-from fedcore.parts import Exchange, Payload, Plan, Run, State, Traffic
+from fedcore.parts import Exchange, Message, Plan, Run, State
 from fedcore.parts.discrepancy import Discrepancy, mmd
 
 SHARED = "delta_of"
@@ -35,17 +35,20 @@ class Deltas(Exchange):
     precision: Literal["fp32", "bf16"] = "fp32"
     label: str = "mean features"
 
-    def payload(self) -> Payload:
-        """Name the mean feature vectors."""
-        down = {"local": f"mean features delta_j of {self._sharing()}", "global": "the others' mean feature"}
-        return Payload(down=(down[self.when],), up=("mean feature delta_k",))
-
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+    def messages(self) -> tuple[Message, ...]:
         """The vectors of all that share theirs, or their mean, down, and one vector up."""
-        clients, width = state.server["delta"].shape
-        cohort, size = len(plan.cohort), run.problem.bytes_per_number
-        vectors = len(state.values.get(SHARED, range(clients))) if self.when == "local" else 1
-        return Traffic(down=cohort * vectors * width * size, up=cohort * width * size)
+
+        def vector(run: Run, state: State) -> int:
+            return int(state.server["delta"].shape[1])
+
+        def vectors(run: Run, state: State) -> int:
+            return len(state.values.get(SHARED, state.server["delta"])) * vector(run, state)
+
+        down = {
+            "local": Message("down", f"mean features delta_j of {self._sharing()}", vectors),
+            "global": Message("down", "the others' mean feature", vector),
+        }
+        return down[self.when], Message("up", "mean feature delta_k", vector)
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the mean distance of a client's delta to the mean of all."""
@@ -99,10 +102,7 @@ class FeatureMeans(Deltas):
             return
         for client in run.problem.active:
             delta[client] = self._delta(run, state.model, client, -1)
-        active = len(run.problem.active)
-        state.bytes_down += active * state.model.numel() * run.problem.bytes_per_number
-        state.bytes_up += active * width * run.problem.bytes_per_number
-        state.values["holders"] = list(run.problem.active)
+        _count_first(run, state, width)
 
     def before(self, run: Run, state: State, plan: Plan) -> None:
         """Note whose vectors the round's clients share, unless they are all clients'."""
@@ -124,22 +124,14 @@ class FeatureMeans(Deltas):
             else:
                 delta[upload.client] = self._delta(run, state.model, upload.client, state.round)
         state.server["delta"] = delta
-        if self.when == "global":
-            state.values["next_holders"] = list(plan.cohort)
 
-    def payload(self) -> Payload:
+    def messages(self) -> tuple[Message, ...]:
         """Mean feature vectors; with ``when="global"`` the new model travels down a second time."""
-        payload = super().payload()
-        again = ("the new model, for the second synchronisation",) if self.when == "global" else ()
-        return Payload(down=(*payload.down, *again), up=payload.up)
+        again = Message("down", "the new model, for the second synchronisation", is_model=True)
+        return (*super().messages(), *([again] if self.when == "global" else []))
 
     def _sharing(self) -> str:
         return super()._sharing() if self.cohort_only else "all N clients"
-
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
-        """Vectors; rFedAvg+ sends the new model too."""
-        model = len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number
-        return super().traffic(run, state, plan) + Traffic(down=model if self.when == "global" else 0)
 
 
 @dataclass(frozen=True)
@@ -212,9 +204,7 @@ class Densities(Exchange):
             state.server["density"][client] = found
         total = sum(problem.sizes)
         state.server["density_weights"] = state.model.new_tensor([size / total for size in problem.sizes])
-        state.bytes_down += len(active) * state.model.numel() * problem.bytes_per_number
-        state.bytes_up += len(active) * self._rows * width * problem.bytes_per_number
-        state.values["holders"] = list(active)
+        _count_first(run, state, self._rows * width)
         state.values["mmd"] = self._distance(run, state, 0)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
@@ -234,19 +224,25 @@ class Densities(Exchange):
         """Report the mean MMD between the clients' densities and the mixture."""
         return {"mmd": state.values["mmd"]}
 
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
+    def messages(self) -> tuple[Message, ...]:
         """One density up; down the mixture: its mean, or every component with its weight."""
-        _, rows, width = state.server["density"].shape
-        components = len(run.problem.active) if self.density == "gaussian" else 1
-        down = components * rows * width + (components if components > 1 else 0)
-        size = len(plan.cohort) * run.problem.bytes_per_number
-        return Traffic(down=size * down, up=size * rows * width)
 
-    def payload(self) -> Payload:
-        """Name everything that is sent besides models."""
+        def density(run: Run, state: State) -> int:
+            return state.server["density"][0].numel()
+
+        def mixture(run: Run, state: State) -> int:
+            components = len(run.problem.active)
+            return components * (density(run, state) + 1) if components > 1 else density(run, state)
+
         if self.density == "mean":
-            return Payload(down=("mean feature of all clients",), up=("mean feature",))
-        return Payload(down=("densities of all clients and their weights",), up=("density parameters",))
+            return (
+                Message("down", "mean feature of all clients", density),
+                Message("up", "mean feature", density),
+            )
+        return (
+            Message("down", "densities of all clients and their weights", mixture),
+            Message("up", "density parameters", density),
+        )
 
     def _distance(self, run: Run, state: State, round: int) -> float:
         total = 0.0
@@ -268,6 +264,12 @@ class Densities(Exchange):
         phi = features(run.problem, model, run.problem.clients[client].x)
         rows = [phi.mean(dim=0)] + ([phi.var(dim=0, correction=0)] if self._rows == 2 else [])
         return torch.stack(rows)
+
+
+def _count_first(run: Run, state: State, numbers: int) -> None:
+    """Count that every client with data receives w_0, and keeps it, and sends so many numbers."""
+    state.holders = list(run.problem.active)
+    state.count(down=len(state.holders) * state.model.numel(), up=len(state.holders) * numbers)
 
 
 def draw_mixture(state: State, count: int, rng: np.random.Generator) -> Tensor:

@@ -13,7 +13,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Upload
 from fedcore.engines.sample_gradients import batch_norms, squared_norms
-from fedcore.parts import Payload, Plan, Run, Selection, State, Traffic
+from fedcore.parts import Message, Run, Selection, State
 
 FLOOR = 1e-12
 
@@ -141,8 +141,7 @@ class Importance(Assignments):
         if self.scored_start:
             for client in problem.active:
                 scores[client] = self._score(run, state.model, client, "score batches", -1)
-            state.bytes_down += len(problem.active) * state.model.numel() * problem.bytes_per_number
-            state.bytes_up += len(problem.active) * problem.bytes_per_number
+            state.count(down=len(problem.active) * state.model.numel(), up=len(problem.active))
         state.server["importance"] = scores
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
@@ -164,13 +163,9 @@ class Importance(Assignments):
         raised = np.maximum(np.where(known, scores, top) / top, FLOOR)
         return raised / raised.sum()  # type: ignore[no-any-return]
 
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
-        """One number up with each model; the models themselves are counted with the jobs."""
-        return Traffic(up=len(plan.starts) * self.redistributions * run.problem.bytes_per_number)
-
-    def payload(self) -> Payload:
-        """Name everything that is sent besides models."""
-        return Payload(up=("importance score",))
+    def messages(self) -> tuple[Message, ...]:
+        """One number up with each of the S models that a slot's clients send."""
+        return (Message("up", "importance score", lambda run, state: self.redistributions),)
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the largest score and the share of all scores that it has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,13 +10,14 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Direction, Job, Upload
 from fedcore.engines.forward import full_gradient
-from fedcore.parts import Payload, Plan, Run, State, Traffic, UpdateRule
+from fedcore.parts import Message, Part, Plan, Run, State, UpdateRule
 from fedcore.parts.accumulation import norm
 from fedcore.parts.aggregate import Weights, weighted_sum
 from fedcore.parts.steps import learning_rate, number_of_steps
 
 Averaging = Literal["uniform", "mixed", "nk"]
 Divisor = Literal["steps", "norm"]
+MOMENTUM = Message("down", "server momentum m")
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,9 @@ class ControlVariates(UpdateRule):
         for upload in uploads:
             state.clients["control"][upload.client] = upload.extras["control"]
 
-    def payload(self) -> Payload:
-        """The server's control down, the client's up."""
-        return Payload(down=("control variate c",), up=("change of the control variate c_k",))
-
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
-        """c down and the change of c_k up, for each client of the cohort."""
-        control = len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number
-        return Traffic(down=control, up=control)
+    def messages(self) -> tuple[Message, ...]:
+        """The server's control down, the change of the client's up."""
+        return Message("down", "control variate c"), Message("up", "change of the control variate c_k")
 
 
 def controls(
@@ -127,15 +124,10 @@ class Deviations(UpdateRule):
         for upload in uploads:
             moved = (state.model - upload.model) / (upload.steps * upload.lr)
             store[upload.client] = moved + store[upload.client] if upload.client in store else moved
-        state.values["next_holders"] = list(plan.cohort)
 
-    def payload(self) -> Payload:
+    def messages(self) -> tuple[Message, ...]:
         """The new model, down."""
-        return Payload(down=("the new model, at the end of the round",))
-
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
-        """The new model, to each client of the cohort."""
-        return Traffic(down=len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number)
+        return (Message("down", "the new model, at the end of the round", is_model=True),)
 
 
 @dataclass(frozen=True)
@@ -177,15 +169,11 @@ class Mimicry(UpdateRule):
         moved = state.server["momentum"] * self.beta
         state.server["momentum"] = moved.add_(state.server["gradient"], alpha=1 - self.beta)
 
-    def payload(self) -> Payload:
-        """Momentum and mean gradient down, each client's gradient up."""
-        down = ("server momentum s",) if self.lite else ("server momentum s", "the cohort's mean gradient c")
-        return Payload(down=down, up=("full gradient at the server's model",))
-
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
-        """s, and c unless lite, down; a gradient up, for each client of the cohort."""
-        vector = len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number
-        return Traffic(down=vector * (1 if self.lite else 2), up=vector)
+    def messages(self) -> tuple[Message, ...]:
+        """s, and c unless lite, down; each client's gradient up."""
+        mean = () if self.lite else (Message("down", "the cohort's mean gradient c"),)
+        gradient = Message("up", "full gradient at the server's model")
+        return (Message("down", "server momentum s"), *mean, gradient)
 
 
 @dataclass(frozen=True)
@@ -203,13 +191,9 @@ class EmbeddedMomentum(UpdateRule):
         steps = number_of_steps(run, job.client)
         return Direction(offset=None if m is None else m * (self.beta_local / steps))
 
-    def payload(self) -> Payload:
+    def messages(self) -> tuple[Message, ...]:
         """The momentum, down."""
-        return Payload(down=("server momentum m",))
-
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
-        """m to each client of the cohort."""
-        return momentum_traffic(run, state, plan)
+        return (MOMENTUM,)
 
 
 @dataclass(frozen=True)
@@ -239,41 +223,15 @@ class BlendedMomentum(UpdateRule):
             offset = s if offset is None else offset + s
         return Direction(offset, inner.scale * rest, inner.anchored)
 
-    def start(self, run: Run, state: State) -> None:
-        """Start the inner rule."""
-        self.rule.start(run, state)
+    def parts(self) -> Iterator[Part]:
+        """Yield the other rule, which keeps its own memory and sends its own messages, then this one."""
+        yield from (*self.rule.parts(), self)
 
-    def before(self, run: Run, state: State, plan: Plan) -> None:
-        """Let the inner rule synchronise."""
-        self.rule.before(run, state, plan)
-
-    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
-        """Let the inner rule compute what the client sends."""
-        self.rule.uploaded(run, state, job, upload)
-
-    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Let the inner rule renew its memory."""
-        self.rule.after(run, state, plan, uploads, before)
-
-    def payload(self) -> Payload:
-        """The inner rule's payload, and the momentum down."""
-        inner = self.rule.payload()
-        return Payload(down=(*inner.down, "server momentum m"), up=inner.up)
-
-    def traffic(self, run: Run, state: State, plan: Plan) -> Traffic:
-        """The inner rule's traffic, and m to each client of the cohort."""
-        return self.rule.traffic(run, state, plan) + momentum_traffic(run, state, plan)
-
-    def columns(self, state: State) -> dict[str, float]:
-        """Return the inner rule's columns."""
-        return self.rule.columns(state)
+    def messages(self) -> tuple[Message, ...]:
+        """The momentum, down."""
+        return (MOMENTUM,)
 
 
 def first_moment(state: State) -> Tensor | None:
     """Return the server optimizer's first moment m [d], or None before its first step."""
     return state.slots.get(0, {}).get("m")
-
-
-def momentum_traffic(run: Run, state: State, plan: Plan) -> Traffic:
-    """Return the bytes of m, sent to each client of the cohort."""
-    return Traffic(down=len(plan.cohort) * state.model.numel() * run.problem.bytes_per_number)

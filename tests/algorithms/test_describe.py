@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -11,13 +12,15 @@ from typer.testing import CliRunner
 
 from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Tensor
 from fedcore.base.options import keys_of
 from fedcore.base.registry import plugins
 from fedcore.cli.descriptions import KINDS, changes, describe, listing
 from fedcore.cli.main import app
+from fedcore.engines import Upload
 from fedcore.execution.runner import Settings, prepare
 from fedcore.execution.simulation import simulate
-from fedcore.parts import Run, State
+from fedcore.parts import Part, Plan, Run, State
 from fedcore.spec import parse
 from pipeline.papers.comfed.taxonomy import as_csv, latex, table
 
@@ -91,21 +94,35 @@ def test_lists_hold_every_name() -> None:
         assert all(name in text for name in plugins(kind))
 
 
+@dataclass(frozen=True)
+class Listener(Part):
+    """Notes what the messages of a round count, in numbers."""
+
+    heard: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        for message in run.recipe.messages():
+            self.heard[message.way, message.name] = message.size(run, state)
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_messages_in_words_agree_with_bytes(name: str, spec: dict[str, Any]) -> None:
-    """Every part that counts bytes says what they are, and no part speaks of what it doesn't count."""
+def test_every_message_has_a_name_and_numbers(name: str, spec: dict[str, Any]) -> None:
+    """What a description names is what the traffic counts."""
     spec |= {"algorithm": {"name": name}}
     spec["training"] |= {"rounds": 1}
     spec["partition"] = {"name": "given", "validation": 0.2}
     run, _, _ = prepare(parse(spec), Settings(device="cpu"))
+    listener = Listener()
+    run = replace(run, recipe=replace(run.recipe, observers=(listener,)))
     state = State(round=0, models=run.problem.start.clone().unsqueeze(0))
-    heard = listen(run)
     for _ in simulate(run, state):
         pass
-    for part, down, up in heard:
-        words = part.payload()
-        assert bool(words.down) == bool(down), part
-        assert bool(words.up) == bool(up), part
+    text = describe(name)
+    assert len(listener.heard) == len(run.recipe.messages())
+    for (way, words), numbers in listener.heard.items():
+        (line,) = (line for line in text.splitlines() if line.startswith(f"  {way}:"))
+        assert words in line
+        assert numbers > 0
 
 
 @pytest.mark.parametrize(
@@ -130,24 +147,9 @@ def test_messages_in_words_agree_with_bytes(name: str, spec: dict[str, Any]) -> 
 def test_what_travels_besides_models_in_words(
     algorithm: dict[str, Any], down: list[str], up: list[str], spec: dict[str, Any]
 ) -> None:
-    words = [part.payload() for part in parse({**spec, "algorithm": algorithm}).recipe.parts()]
-    assert [said for own in words for said in own.down] == down
-    assert [said for own in words for said in own.up] == up
-
-
-def listen(run: Run) -> list[Any]:
-    """Note each part's traffic as it is counted."""
-    heard = []
-    for part in run.recipe.parts():
-        counted = type(part).traffic
-
-        def noted(run, state, plan, part=part, counted=counted):  # type: ignore[no-untyped-def]
-            found = counted(part, run, state, plan)
-            heard.append((part, found.down, found.up))
-            return found
-
-        object.__setattr__(part, "traffic", noted)
-    return heard
+    messages = parse({**spec, "algorithm": algorithm}).recipe.messages()
+    assert [message.name for message in messages if message.way == "down"] == down
+    assert [message.name for message in messages if message.way == "up"] == up
 
 
 def test_on_the_command_line() -> None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from fedcore.parts.aggregate import WeightedMean
 from fedcore.engines import Batch, BoundTerm
-from fedcore.parts import Payload, Exchange, Term, Traffic
+from fedcore.parts import Exchange, Message, Term
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
 
@@ -64,11 +64,8 @@ class Letter(Exchange):
     def uploaded(self, run, state, job, upload):
         {uploaded}
 
-    def payload(self):
-        return Payload({payload})
-
-    def traffic(self, run, state, plan):
-        return Traffic({traffic})
+    def messages(self):
+        return ({messages})
 
 
 def build(options, spec):
@@ -77,7 +74,7 @@ def build(options, spec):
 
 PLUGIN = Plugin("mine", Options, build, "mine", "a test")
 '''
-SOUND = {"change": "return mean", "gradient": "0.2", "uploaded": "pass", "payload": "", "traffic": ""}
+SOUND = {"change": "return mean", "gradient": "0.2", "uploaded": "pass", "messages": ""}
 RUNS = "it runs and its numbers are finite"
 LEARNS = "loss falls on similar clients"
 SAME = "the same specification gives the same bytes"
@@ -109,17 +106,25 @@ BROKEN: dict[str, tuple[dict[str, str], str, str]] = {
     ),
     "a wrong gradient": ({"gradient": "0.1"}, ANALYTIC, "feature_gradient must be the gradient"),
     "extras that nobody counts": (
-        {"uploaded": "upload.extras['letter'] = upload.model", "payload": "up=('a letter',)"},
+        {"uploaded": "upload.extras['letter'] = upload.model", "messages": "Message('down', 'a letter'),"},
         COUNTED,
-        "clients send 'letter' besides the model, but traffic counts no bytes up",
+        "clients send 'letter' besides the model, but no message goes up",
     ),
-    "payload that nobody counts": ({"payload": "down=('a letter',)"}, COUNTED, "a letter travels down, but"),
-    "bytes that nobody names": (
-        {"traffic": "up=8"},
+    "a message without numbers": (
+        {"messages": "Message('down', 'a letter', lambda run, state: 0),"},
         COUNTED,
-        "bytes up besides models, but payload names nothing",
+        "message 'a letter' down never has any numbers",
     ),
-    "negative bytes": ({"traffic": "down=-8"}, COUNTED, "expected whole numbers from 0"),
+    "numbers that nobody names": (
+        {"messages": "Message('up', ''),"},
+        COUNTED,
+        "numbers up has no name",
+    ),
+    "negative numbers": (
+        {"messages": "Message('down', 'a letter', lambda run, state: -8),"},
+        COUNTED,
+        "message 'a letter' down has -8 numbers, expected a count",
+    ),
 }
 
 
@@ -344,12 +349,12 @@ def test_what_is_no_plug_in_is_one_line(text: str, said: str, tmp_path: Path) ->
 
 
 def test_the_command_lists_what_it_found_and_fails(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(filled(ALGORITHM, SOUND | {"traffic": "up=8"}))
+    (tmp_path / "mine.py").write_text(filled(ALGORITHM, SOUND | {"messages": "Message('up', ''),"}))
     command = [sys.executable, "-m", "fedcore.cli.main", "test", "mine.py"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    assert f"  FAILED   {COUNTED}: traffic counts" in done.stdout
+    assert f"  FAILED   {COUNTED}: a message of" in done.stdout
     assert f"  ok       {RESUMES}\n" in done.stdout
     assert done.stderr == "1 failed\n"
     shutil.copy(ROOT / "fedcore/algorithms/fedprox.py", tmp_path / "mine.py")
