@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Options
@@ -15,6 +17,7 @@ from fedcore.parts.server import ServerSgd
 from fedcore.spec import parse
 
 ROUNDS = (100, 1)
+Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class AlgorithmOptions(Options):

@@ -74,7 +74,6 @@ CLIENTS = {
     "scaf": Client("Scaf", ScafOptions, scaf, "control variates", "^", "-."),
     "nova": Client("Nova", FedNovaOptions, nova, "normalised averaging", "d", ":"),
 }
-SERVERS: tuple[Kind, ...] = ("adam", "adagrad", "yogi")
 
 
 def combine(name: str, client: Client, kind: Kind) -> Plugin:
@@ -102,5 +101,5 @@ def combine(name: str, client: Client, kind: Kind) -> Plugin:
 
 
 PLUGINS = tuple(
-    combine(f"{name}_{kind}", client, kind) for name, client in CLIENTS.items() for kind in SERVERS
+    combine(f"{name}_{kind}", client, kind) for name, client in CLIENTS.items() for kind in COLOURS
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field, NonNegativeFloat
+from pydantic import NonNegativeFloat, PositiveInt
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
@@ -27,7 +25,7 @@ class FedAvgROptions(AlgorithmOptions):
     beta: NonNegativeFloat = 0.01
     gamma: NonNegativeFloat = 1.0
     density: Density = "gaussian"
-    samples: Annotated[int, Field(ge=1)] = 100
+    samples: PositiveInt = 100
     mmd: Discrepancy = "kernel"
     squared: bool = False
 

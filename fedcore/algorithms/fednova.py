@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
+from pydantic import NonNegativeFloat
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.errors import SpecError
@@ -22,7 +20,7 @@ class FedNovaOptions(AlgorithmOptions):
     or ``one``, where the mean of the normalised changes is not scaled again.
     """
 
-    mu: Annotated[float, Field(ge=0)] = 0.0
+    mu: NonNegativeFloat = 0.0
     tau_eff: Effective = "norm"
 
 

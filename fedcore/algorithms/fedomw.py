@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, recipe
 from fedcore.algorithms.oneshot import require_one_round
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
@@ -37,7 +37,7 @@ class MixtureOptions(AlgorithmOptions):
     steps_p: NonNegativeInt | None = None
     epochs_p: PositiveInt | None = None
     batch_p: PositiveInt | Literal["full"] | None = None
-    momentum_p: Annotated[float, Field(ge=0, lt=1)] | None = None
+    momentum_p: Decay | None = None
     regulariser: Literal["plain", "squared"] = "plain"
     reg_bias: bool = False
     simplex: bool = False

@@ -1,21 +1,21 @@
-"""FedAdagrad, FedAdam and FedYogi: FedAvg's clients under an adaptive server optimizer."""
+"""FedAdagrad, FedAdam, FedYogi and FedAdapt: FedAvg's clients under an adaptive server optimizer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe, UpdateRule
-from fedcore.parts.server import KINDS, Adaptive, Kind
+from fedcore.parts.server import Adaptive, Kind
 from fedcore.parts.update import BlendedMomentum
 from fedcore.spec import Spec
 
-Decay = Annotated[float, Field(ge=0, lt=1)]
+COLOURS: Mapping[Kind, str] = {"adam": "#0072B2", "adagrad": "#CC79A7", "yogi": "#D55E00"}
 
 
 class AdaptiveOptions(AlgorithmOptions):
@@ -37,17 +37,16 @@ class AdaptiveOptions(AlgorithmOptions):
     momentum_in_local: Decay = 0.0
 
 
+class FedAdaptOptions(AdaptiveOptions):
+    """``server``: the kind of optimizer."""
+
+    server: Kind = "adam"
+
+
 def adaptive(kind: Kind, options: AdaptiveOptions, root: bool = True) -> Adaptive:
     """Return the server optimizer of a kind with its hyperparameters."""
-    return KINDS[kind](
-        options.server_lr,
-        options.beta1,
-        options.beta2,
-        options.tau,
-        options.v0,
-        options.second_moment_of,
-        root,
-    )
+    decays = (options.beta1, options.beta2, options.tau, options.v0, options.second_moment_of)
+    return Adaptive(kind, options.server_lr, *decays, root, label=kind.capitalize())
 
 
 def local_update(rule: UpdateRule, options: AdaptiveOptions, spec: Spec) -> UpdateRule:
@@ -63,42 +62,42 @@ def local_update(rule: UpdateRule, options: AdaptiveOptions, spec: Spec) -> Upda
     return BlendedMomentum(rule, options.momentum_in_local)
 
 
-def build_adagrad(options: AdaptiveOptions, spec: Spec) -> Recipe:
-    """FedAvg's mean change enters Adagrad as pseudo-gradient."""
-    return _build("adagrad", options, spec)
+def build(options: FedAdaptOptions, spec: Spec) -> Recipe:
+    """FedAvg's mean change enters the chosen optimizer as pseudo-gradient."""
+    return recipe(server=adaptive(options.server, options), update=local_update(UpdateRule(), options, spec))
 
 
-def build_adam(options: AdaptiveOptions, spec: Spec) -> Recipe:
-    """FedAvg's mean change enters Adam as pseudo-gradient."""
-    return _build("adam", options, spec)
+def plugin(kind: Kind) -> Plugin:
+    """Return Reddi et al.'s algorithm of a kind."""
 
+    def build(options: AdaptiveOptions, spec: Spec) -> Recipe:
+        """FedAvg's mean change enters the optimizer as pseudo-gradient."""
+        return recipe(server=adaptive(kind, options), update=local_update(UpdateRule(), options, spec))
 
-def build_yogi(options: AdaptiveOptions, spec: Spec) -> Recipe:
-    """FedAvg's mean change enters Yogi as pseudo-gradient."""
-    return _build("yogi", options, spec)
-
-
-def _build(kind: Kind, options: AdaptiveOptions, spec: Spec) -> Recipe:
-    return recipe(server=adaptive(kind, options), update=local_update(UpdateRule(), options, spec))
-
-
-COLOURS: Mapping[Kind, str] = {"adam": "#0072B2", "adagrad": "#CC79A7", "yogi": "#D55E00"}
-BUILDS: Mapping[Kind, Callable[..., Recipe]] = {
-    "adagrad": build_adagrad,
-    "adam": build_adam,
-    "yogi": build_yogi,
-}
-SOURCE = "Reddi et al., Algorithm 2; ComFed, Section III-E"
-PLUGINS = tuple(
-    Plugin(
+    title = kind.capitalize()
+    return Plugin(
         f"fed{kind}",
         AdaptiveOptions,
         build,
-        f"{kind.capitalize()} on the server",
-        SOURCE,
-        label=f"Fed{kind.capitalize()}",
+        f"{title} on the server",
+        "Reddi et al., Algorithm 2; ComFed, Section III-E",
+        label=f"Fed{title}",
         colour=COLOURS[kind],
         marker="o",
     )
-    for kind, build in BUILDS.items()
+
+
+PLUGINS = (
+    *map(plugin, COLOURS),
+    Plugin(
+        "fedadapt",
+        FedAdaptOptions,
+        build,
+        "an adaptive server optimizer of a chosen kind",
+        "Reddi et al., Algorithm 2; RADFed, Section IV-E",
+        label="FedAdapt",
+        colour="#0072B2",
+        marker=">",
+        line=":",
+    ),
 )

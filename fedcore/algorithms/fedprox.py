@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
+from pydantic import NonNegativeFloat
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
@@ -21,7 +21,7 @@ class FedProxOptions(AlgorithmOptions):
     left) make it the baseline that DL-opt's and FedOMW's code runs.
     """
 
-    mu: Annotated[float, Field(ge=0)] = 1.0
+    mu: NonNegativeFloat = 1.0
     norm: Literal["squared", "plain"] = "squared"
     chained: bool = False
 

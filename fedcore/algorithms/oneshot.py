@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate import PlainMean, WeightedMean
+from fedcore.parts.aggregate import Weights, averaging
 from fedcore.parts.schedule import Chained, Synchronous
 from fedcore.spec import Spec
 
@@ -16,7 +14,7 @@ from fedcore.spec import Spec
 class OneShotOptions(AlgorithmOptions):
     """``weights``: the plain mean of Zhang et al. (``uniform``), or n_k/n (``nk``)."""
 
-    weights: Literal["uniform", "nk"] = "uniform"
+    weights: Weights = "uniform"
 
 
 class DlUOptions(AlgorithmOptions):
@@ -26,7 +24,7 @@ class DlUOptions(AlgorithmOptions):
 def build_oneshot(options: OneShotOptions, spec: Spec) -> Recipe:
     """w = mean of the local models."""
     require_one_round(spec)
-    return recipe(aggregate=PlainMean() if options.weights == "uniform" else WeightedMean())
+    return recipe(aggregate=averaging(options.weights))
 
 
 def build_dl_u(options: DlUOptions, spec: Spec) -> Recipe:

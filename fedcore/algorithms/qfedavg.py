@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field, PositiveFloat
+from pydantic import NonNegativeFloat, PositiveFloat
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
-from fedcore.parts.aggregate import Fair
+from fedcore.parts.aggregate import Fair, Weights
 from fedcore.spec import Spec
 
 
@@ -20,8 +18,8 @@ class QFedAvgOptions(AlgorithmOptions):
     ``lipschitz``: L; 1 / learning rate unless given.
     """
 
-    q: Annotated[float, Field(ge=0)] = 1.0
-    weights: Literal["uniform", "nk"] = "uniform"
+    q: NonNegativeFloat = 1.0
+    weights: Weights = "uniform"
     lipschitz: PositiveFloat | None = omit_default(None)
 
 

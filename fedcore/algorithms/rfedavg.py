@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.options import omit_default
@@ -26,8 +26,8 @@ class RFedAvgOptions(AlgorithmOptions):
     """
 
     lam: Annotated[float, Field(alias="lambda", ge=0)] = 1e-4
-    noise_sigma: Annotated[float, Field(ge=0)] = 0.0
-    clip: Annotated[float, Field(gt=0)] = 1.0
+    noise_sigma: NonNegativeFloat = 0.0
+    clip: PositiveFloat = 1.0
     delta_start: Literal["model", "zero"] = "model"
     delta_precision: Literal["fp32", "bf16"] = omit_default("fp32")
     deltas_of: Literal["all", "cohort"] = omit_default("all")

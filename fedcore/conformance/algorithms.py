@@ -33,7 +33,7 @@ MODELS: tuple[dict[str, Any], ...] = (
 )
 ROUNDS = (6, 1)
 STREAMS = "draw random numbers from run.streams.get(purpose, round, client) and nowhere else"
-STATE = "keep what must survive a round in state.server, state.clients, state.slots or state.values"
+STATE = "keep what must survive a round in state.server, state.clients, state.optimizer_state or state.values"
 GRADIENTS = (
     "a term's feature_gradient must be the gradient of its feature_loss, whoever calls it and how often"
 )

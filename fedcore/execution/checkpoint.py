@@ -33,7 +33,9 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
         "history": [{key: repr(value) for key, value in row.items()} for row in state.history],
     }
     arrays = {"models": state.models}
-    arrays |= {f"slots/{g}/{n}": tensor for g, slots in state.slots.items() for n, tensor in slots.items()}
+    arrays |= {
+        f"slots/{g}/{n}": tensor for g, own in state.optimizer_state.items() for n, tensor in own.items()
+    }
     arrays |= {f"server/{name}": tensor for name, tensor in state.server.items()}
     arrays |= {
         f"clients/{n}/{k}": tensor for n, store in state.clients.items() for k, tensor in store.items()
@@ -110,7 +112,7 @@ def _number(text: str) -> float:
 def _place(state: State, path: list[str], tensor: Tensor) -> None:
     kind, *rest = path
     if kind == "slots":
-        state.slots.setdefault(int(rest[0]), {})[rest[1]] = tensor
+        state.optimizer_state.setdefault(int(rest[0]), {})[rest[1]] = tensor
     elif kind == "server":
         state.server["/".join(rest)] = tensor
     else:

@@ -77,8 +77,9 @@ def merge(run: Run, state: State, plan: Plan, uploads: list[Upload]) -> Tensor:
     for group in sorted(set(plan.groups)):
         members = [upload for upload in uploads if plan.groups[upload.slot] == group]
         change = run.recipe.aggregate.change(run, state, models[group], members)
-        slots = state.slots.get(group, {})
-        models[group], state.slots[group] = run.recipe.server.step(run, state, models[group], change, slots)
+        past = state.optimizer_state.get(group, {})
+        step = run.recipe.server.step(run, state, models[group], change, past)
+        models[group], state.optimizer_state[group] = step
     return models
 
 

@@ -23,6 +23,8 @@ from fedcore.spec import Spec
 if TYPE_CHECKING:
     from fedcore.engines import Engine
 
+OptimizerState = dict[str, Tensor]
+
 
 @dataclass(frozen=True)
 class Run:
@@ -43,7 +45,7 @@ class State:
     Attributes:
         round: rounds done.
         models: the server's models [groups, d]; one row except where clients are clustered.
-        slots: the server optimizer's memory, by group and name.
+        optimizer_state: the server optimizer's memory, by group and name.
         server: other server-side tensors by name (control variates, mixture weights, old versions).
         clients: per-client tensors by name and client id.
         values: small JSON values (cluster of each client).
@@ -54,7 +56,7 @@ class State:
 
     round: int
     models: Tensor
-    slots: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    optimizer_state: dict[int, OptimizerState] = field(default_factory=dict)
     server: dict[str, Tensor] = field(default_factory=dict)
     clients: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
@@ -219,9 +221,9 @@ class ServerOptimizer(Part):
     """How the aggregated change moves the server's model."""
 
     def step(
-        self, run: Run, state: State, model: Tensor, change: Tensor, slots: dict[str, Tensor]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the new model [d] and the new memory."""
+        self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState
+    ) -> tuple[Tensor, OptimizerState]:
+        """Return the new model [d] and the optimizer's new state."""
         raise TypeError(f"{type(self).__name__} does not say how it steps")
 
 

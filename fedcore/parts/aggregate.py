@@ -17,7 +17,7 @@ from fedcore.engines.forward import CHUNK, features, mean_loss
 from fedcore.engines.problem import Problem
 from fedcore.models import Classifier
 from fedcore.parts import Aggregation, Run, State
-from fedcore.parts.accumulation import norm
+from fedcore.parts.steps import norm
 
 Weights = Literal["nk", "uniform"]
 Effective = Literal["norm", "steps", "one"]
@@ -123,8 +123,8 @@ def _power(base: float, exponent: float) -> float:
 class NormalisedMean(Aggregation):
     """tau_eff sum_k p_k Delta_k / ||a_k||_1, with p_k from the sample counts of the round's clients.
 
-    a_k says how the client's optimizer accumulates its gradients (``fedcore.parts.accumulation``); ``mu``
-    is the weight of the clients' proximal term. tau_eff = sum_k p_k ||a_k||_1, with ``tau_eff="steps"``
+    a_k says how the client's optimizer accumulates its gradients (``steps.coefficients``); ``mu`` is the
+    weight of the clients' proximal term. tau_eff = sum_k p_k ||a_k||_1, with ``tau_eff="steps"``
     sum_k p_k tau_k, with ``"one"`` 1, so that the normalised changes are not scaled again. Wang et al.
     (FedNova).
     """

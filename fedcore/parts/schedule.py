@@ -188,12 +188,12 @@ class Clustered(Schedule):
         members = [
             [u for u, k in zip(uploads, labels, strict=True) if k == c] for c in range(max(labels) + 1)
         ]
-        models, slots = [], {}
+        models, states = [], {}
         for group, own in enumerate(members):
             change = run.recipe.aggregate.change(run, state, before[0], own)
-            model, slots[group] = run.recipe.server.step(run, state, before[0], change, {})
+            model, states[group] = run.recipe.server.step(run, state, before[0], change, {})
             models.append(model)
-        state.models, state.slots = torch.stack(models), slots
+        state.models, state.optimizer_state = torch.stack(models), states
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the number of clusters."""

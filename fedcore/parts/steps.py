@@ -1,6 +1,9 @@
-"""A client's local steps: how many, at which rates, and the task that an engine gets."""
+"""A client's local steps: how many, at which rates, how gradients add up, and the task of an engine."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
 
 from fedcore.engines import Job, Task
 from fedcore.engines.batches import steps_per_pass
@@ -39,6 +42,40 @@ def round_rate(run: Run, state: State) -> float:
     Clients differ in it only under a rate that decays by steps, with unequal numbers of them.
     """
     return learning_rate(run, state, run.problem.active[0])
+
+
+def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0) -> list[float]:
+    """Return FedNova's vector a, with w_0 - w_tau = rates[0] * sum_j a_j g_j, one entry a local step.
+
+    The steps are v <- momentum v + g_j + mu (w - w_0), w <- w - rates[j] v from v = 0, which is linear in
+    the gradients; one pass backwards through it (its adjoint) gives every a_j. Plain SGD: 1. Heavy ball: a_j
+    = (1 - momentum^(tau - j)) / (1 - momentum). Proximal: a_j = (1 - rate mu)^(tau - 1 - j). Both together,
+    and rates that change within the round, have no shorter form. Wang et al. (FedNova).
+
+    Args:
+        rates: the learning rate of each step.
+        momentum: the heavy ball's factor.
+        mu: weight of the proximal term.
+    """
+    backwards: list[float] = []
+    from_position, from_velocity = 1.0, 0.0
+    for lr in reversed(rates):
+        coefficient = from_velocity + from_position * lr / rates[0]
+        backwards.append(coefficient)
+        from_position -= mu * rates[0] * coefficient
+        from_velocity = momentum * coefficient
+    return backwards[::-1]
+
+
+def norm(run: Run, state: State, client: int, mu: float = 0.0) -> float:
+    """Return ||a_k||_1 of one client's coming local steps, with the run's local optimizer."""
+    rates = tuple(learning_rates(run, state, client))
+    return _norm(rates, run.spec.training.momentum or 0.0, mu)
+
+
+@lru_cache(maxsize=4096)
+def _norm(rates: tuple[float, ...], momentum: float, mu: float) -> float:
+    return sum(map(abs, coefficients(rates, momentum, mu)))
 
 
 def make_task(run: Run, state: State, job: Job) -> Task:

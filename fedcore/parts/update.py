@@ -11,9 +11,8 @@ from fedcore.base.lazy import Tensor
 from fedcore.engines import Direction, Job, Upload
 from fedcore.engines.forward import full_gradient
 from fedcore.parts import Message, Part, Plan, Run, State, UpdateRule
-from fedcore.parts.accumulation import norm
 from fedcore.parts.aggregate import Weights, weighted_sum
-from fedcore.parts.steps import learning_rate, number_of_steps
+from fedcore.parts.steps import learning_rate, norm, number_of_steps
 
 Averaging = Literal["uniform", "mixed", "nk"]
 Divisor = Literal["steps", "norm"]
@@ -30,7 +29,7 @@ class ControlVariates(UpdateRule):
 
     With local momentum (w - w_k) / (tau_k eta) is no gradient: 2.26 for a gradient of 1, momentum .9 and
     four steps. ``divisor="norm"`` takes (w - w_k) / (||a_k||_1 eta), a mean of the gradients on the way, with
-    a_k of FedNova (``fedcore.parts.accumulation``).
+    a_k of FedNova (``steps.coefficients``).
     """
 
     option: Literal[1, 2] = 1
@@ -234,4 +233,4 @@ class BlendedMomentum(UpdateRule):
 
 def first_moment(state: State) -> Tensor | None:
     """Return the server optimizer's first moment m [d], or None before its first step."""
-    return state.slots.get(0, {}).get("m")
+    return state.optimizer_state.get(0, {}).get("m")

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from fedcore.engines import Batch, Job
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.parts import Run, State
-from fedcore.parts.accumulation import coefficients
-from fedcore.parts.steps import make_task, number_of_steps
+from fedcore.parts.steps import coefficients, make_task, number_of_steps
 from fedcore.spec import parse
 
 ORACLE = json.loads((Path(__file__).parents[1] / "oracle" / "expected.json").read_text())
@@ -110,7 +109,7 @@ FLAT = {
 def test_blended_momentum_alone_moves_a_client_by_its_share(momentum: float, client: int) -> None:
     """Without gradients a client moves by weight * m, whatever its steps, rate and own momentum."""
     run, state = prepared(FLAT, {"name": "fedadam", "momentum_in_local": 0.3}, momentum=momentum)
-    state.slots[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
+    state.optimizer_state[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
     (upload,) = run.engine.train([make_task(run, state, Job(client, 0, 0, state.model))])
     np.testing.assert_allclose(upload.change.numpy(), 0.3 * 0.7, rtol=1e-9)
 
@@ -119,7 +118,7 @@ def test_blended_momentum_alone_moves_a_client_by_its_share(momentum: float, cli
 def test_embedded_momentum_alone_moves_a_client_by_its_share(client: int) -> None:
     """FedADC spreads beta_local m over a client's steps: it moves by -eta beta_local m."""
     run, state = prepared(FLAT, {"name": "fedadc", "beta": 0.8, "beta_local": 0.6})
-    state.slots[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
+    state.optimizer_state[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
     assert number_of_steps(run, client) == (3, 8)[client]
     (upload,) = run.engine.train([make_task(run, state, Job(client, 0, 0, state.model))])
     np.testing.assert_allclose(upload.change.numpy(), -0.05 * 0.6 * 0.7, rtol=1e-9)

@@ -188,7 +188,7 @@ def test_checkpoint_holds_all_of_the_state(tmp_path: Path) -> None:
     state = State(
         round=4,
         models=torch.arange(6.0).reshape(2, 3),
-        slots={1: {"m": torch.ones(3)}},
+        optimizer_state={1: {"m": torch.ones(3)}},
         server={"control": torch.zeros(3), "old/1": torch.ones(2)},
         clients={"control": {7: torch.full((3,), 2.0)}},
         values={"clusters": [0, 1]},
@@ -199,8 +199,8 @@ def test_checkpoint_holds_all_of_the_state(tmp_path: Path) -> None:
     checkpoint.save(tmp_path / "c.npz", state, {"spec": {"a": 1}})
     again = checkpoint.load(tmp_path / "c.npz", {"spec": {"a": 1}}, torch.device("cpu"))
     assert torch.equal(again.models, state.models)
-    assert again.slots.keys() == state.slots.keys()
-    assert torch.equal(again.slots[1]["m"], state.slots[1]["m"])
+    assert again.optimizer_state.keys() == state.optimizer_state.keys()
+    assert torch.equal(again.optimizer_state[1]["m"], state.optimizer_state[1]["m"])
     assert torch.equal(again.server["old/1"], state.server["old/1"])
     assert torch.equal(again.clients["control"][7], state.clients["control"][7])
     assert (again.round, again.values, again.bytes_down, again.bytes_up) == (4, {"clusters": [0, 1]}, 5, 6)

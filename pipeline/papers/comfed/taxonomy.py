@@ -85,11 +85,11 @@ def reductions() -> Table:
 def combinations() -> Table:
     """Return Table III: which algorithm has which client side and which server optimizer."""
     clients = {client_parts(recipe(name)): title for title, name in CLIENTS.items()}
-    servers = {type(recipe(name).server): title for title, name in SERVERS.items()}
+    servers = {recipe(name).server.label: title for title, name in SERVERS.items()}
     place: dict[tuple[str | None, str | None], str] = {}
     for title, name in {**ALGORITHMS, **COMFED}.items():
         found = recipe(name)
-        place[clients.get(client_parts(found)), servers.get(type(found.server))] = title
+        place[clients.get(client_parts(found)), servers.get(found.server.label)] = title
     rows = tuple((client, *(place.get((client, server), SAME) for server in SERVERS)) for client in CLIENTS)
     return Table(3, "Client-variance reductions by server optimizers", ("", *SERVERS), rows)
 

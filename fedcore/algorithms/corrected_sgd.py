@@ -1,0 +1,139 @@
+"""SCAFFOLD, FedDC, VRL-SGD and Mime: local steps corrected against client drift."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import NonNegativeFloat, PositiveFloat
+
+from fedcore.algorithms import AlgorithmOptions, Decay, recipe
+from fedcore.base.options import omit_default
+from fedcore.base.registry import Plugin
+from fedcore.parts import Recipe
+from fedcore.parts.aggregate import DriftCorrectedMean, PlainMean, Weights, averaging
+from fedcore.parts.objective import DriftPenalty
+from fedcore.parts.server import ServerSgd
+from fedcore.parts.update import (
+    Averaging,
+    ControlVariates,
+    Deviations,
+    Divisor,
+    Mimicry,
+    controls,
+    model_weights,
+)
+from fedcore.spec import Spec
+
+
+class ScaffoldOptions(AlgorithmOptions):
+    """``option``: how c_k is renewed (1 or 2); ``server_lr``: eta_g.
+
+    ``averaging``: ``uniform`` takes plain means of models and controls (the SCAFFOLD paper), ``nk``
+    weighs both by sample counts (ComFed), ``mixed`` weighs models only. ``divisor``: option 2 divides a
+    client's change by eta times its number of ``steps``, or by eta times the ``norm`` ||a_k||_1 that its
+    local momentum gives them.
+    """
+
+    option: Literal[1, 2] = 1
+    server_lr: PositiveFloat = 1.0
+    averaging: Averaging = "uniform"
+    divisor: Divisor = omit_default("steps")
+
+
+class FedDcOptions(AlgorithmOptions):
+    """``alpha``: weight of the penalty on model plus drift."""
+
+    alpha: NonNegativeFloat = 0.01
+
+
+class VrlSgdOptions(AlgorithmOptions):
+    """``averaging``: clients weigh by sample counts (``nk``, as ComFed averages) or all alike (``uniform``,
+    as the paper does).
+    """
+
+    averaging: Weights = "nk"
+
+
+class MimeOptions(AlgorithmOptions):
+    """``beta``: momentum. ``lite``: without the variance reduction (MimeLite).
+
+    ``averaging``: models and gradients of the cohort weigh by sample counts (``nk``, as ComFed averages) or
+    all alike (``uniform``, as the paper prints it).
+    """
+
+    beta: Decay = 0.9
+    lite: bool = False
+    averaging: Weights = "nk"
+
+
+def build_scaffold(options: ScaffoldOptions, spec: Spec) -> Recipe:
+    """FedAvg with corrected local steps."""
+    if spec.variant == "released":
+        return recipe(aggregate=PlainMean())
+    return recipe(
+        update=controls(options.option, options.averaging, options.divisor, spec.training.optimizer),
+        aggregate=averaging(model_weights(options.averaging)),
+        server=ServerSgd(options.server_lr),
+    )
+
+
+def build_feddc(options: FedDcOptions, spec: Spec) -> Recipe:
+    """A drift penalty, gradients corrected by mean less own update, and the mean of drift-corrected models.
+
+    The correction 1/(tau_k eta) <w, g_k - g> with g_k the client's and g the mean update is kept as the
+    authors' code keeps it: g_k counts what the client moved without its own correction, which is
+    SCAFFOLD's second option with controls weighted by sample counts.
+    """
+    return recipe(
+        objective=(DriftPenalty(options.alpha),),
+        update=ControlVariates(option=2, averaging="nk"),
+        aggregate=DriftCorrectedMean(),
+    )
+
+
+def build_vrl_sgd(options: VrlSgdOptions, spec: Spec) -> Recipe:
+    """FedAvg with local steps along g - Delta_k."""
+    return recipe(update=Deviations(), aggregate=averaging(options.averaging))
+
+
+def build_mime(options: MimeOptions, spec: Spec) -> Recipe:
+    """FedAvg with local steps along (1 - beta) (g - g(w) + c) + beta s."""
+    update = Mimicry(options.beta, options.lite, options.averaging)
+    return recipe(update=update, aggregate=averaging(options.averaging))
+
+
+PLUGINS = (
+    Plugin(
+        "scaffold",
+        ScaffoldOptions,
+        build_scaffold,
+        "control variates correct every local step",
+        "Karimireddy et al., Algorithm 1; rFedAvg, Section VI-A; ComFed, Section III-C",
+        released="in rFedAvg's code the correction cancels, which leaves the plain mean of FedAvg's local "
+        "models",
+        label="SCAFFOLD",
+        colour="#56B4E9",
+        marker="^",
+    ),
+    Plugin(
+        "feddc",
+        FedDcOptions,
+        build_feddc,
+        "a drift variable a client: penalised locally, added before averaging",
+        "Gao et al., Algorithm 1; ComFed, Table I",
+    ),
+    Plugin(
+        "vrl_sgd",
+        VrlSgdOptions,
+        build_vrl_sgd,
+        "local gradients corrected by the client's deviation from the mean model",
+        "Liang et al., Algorithm 1; ComFed, Table I",
+    ),
+    Plugin(
+        "mime",
+        MimeOptions,
+        build_mime,
+        "local steps mimic centralised training with momentum",
+        "Karimireddy et al. (Mime), Algorithm 1; ComFed, Table I",
+    ),
+)

@@ -1,0 +1,73 @@
+"""FedAvgM, SlowMo and FedADC: momentum on the server."""
+
+from __future__ import annotations
+
+from pydantic import PositiveFloat
+
+from fedcore.algorithms import AlgorithmOptions, Decay, recipe
+from fedcore.base.registry import Plugin
+from fedcore.parts import Recipe
+from fedcore.parts.server import ServerMomentum, SlowMomentum
+from fedcore.parts.update import EmbeddedMomentum
+from fedcore.spec import Spec
+
+
+class MomentumOptions(AlgorithmOptions):
+    """``server_lr``: the server's learning rate. ``beta``: how much of the past a round keeps."""
+
+    server_lr: PositiveFloat = 1.0
+    beta: Decay = 0.9
+
+
+class SlowMoOptions(MomentumOptions):
+    """``server_lr``: alpha, the slow learning rate. ``beta``: the slow momentum."""
+
+    beta: Decay = 0.7
+
+
+class FedAdcOptions(MomentumOptions):
+    """``server_lr``: alpha. ``beta_local``: the part of ``beta`` that the clients follow; all by default."""
+
+    beta_local: Decay | None = None
+
+
+def build_fedavgm(options: MomentumOptions, spec: Spec) -> Recipe:
+    """v <- beta v + D, w <- w + server_lr v."""
+    return recipe(server=ServerMomentum(options.server_lr, options.beta))
+
+
+def build_slowmo(options: SlowMoOptions, spec: Spec) -> Recipe:
+    """m <- beta m - D / gamma, w <- w - server_lr gamma m, gamma the round's local learning rate."""
+    return recipe(server=SlowMomentum(options.server_lr, options.beta))
+
+
+def build_fedadc(options: FedAdcOptions, spec: Spec) -> Recipe:
+    """Local steps along g + beta_local m / tau_k, m <- -D / gamma + (beta - beta_local) m."""
+    local = options.beta if options.beta_local is None else options.beta_local
+    server = SlowMomentum(options.server_lr, options.beta, local, label="server momentum")
+    return recipe(update=EmbeddedMomentum(local), server=server)
+
+
+PLUGINS = (
+    Plugin(
+        "fedavgm",
+        MomentumOptions,
+        build_fedavgm,
+        "momentum on the averaged change",
+        "Hsu et al.; ComFed, Table I",
+    ),
+    Plugin(
+        "slowmo",
+        SlowMoOptions,
+        build_slowmo,
+        "slow momentum, in units of the local learning rate",
+        "Wang et al. (SlowMo), Algorithm 1; ComFed, Table I",
+    ),
+    Plugin(
+        "fedadc",
+        FedAdcOptions,
+        build_fedadc,
+        "server momentum, normalised and embedded into local steps",
+        "Ozfatura et al. (FedADC); ComFed, Table I",
+    ),
+)
