@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, pairwise
 from math import prod
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +20,7 @@ from fedcore.base.options import Options, shown
 from fedcore.data import Source
 
 Parameters = Mapping[str, "Tensor"]
+Shapes = dict[str, tuple[int, ...]]
 
 
 class ModelOptions(Options):
@@ -87,7 +89,13 @@ class Split:
 
 
 class Classifier:
-    """Softmax cross-entropy and arg-max accuracy, shared by all classifiers."""
+    """A linear output layer, softmax cross-entropy and arg-max accuracy, shared by all classifiers."""
+
+    head: str
+
+    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
+        """Apply the output layer, with its bias if it has one [batch, classes]."""
+        return functional.linear(phi, p[self.head], p.get(self.head.removesuffix("weight") + "bias"))
 
     def losses(self, scores: Tensor, y: Tensor) -> Tensor:
         """Return the cross-entropy of each sample [batch]."""
@@ -98,15 +106,23 @@ class Classifier:
         return scores.argmax(dim=-1) == y
 
 
-def uniform(rng: np.random.Generator, shape: tuple[int, ...], bound: float) -> NDArray[np.float64]:
-    """Draw from U(-bound, bound)."""
-    return rng.uniform(-bound, bound, size=shape)
+def layers(weights: Shapes) -> Shapes:
+    """Return the parameters of layers by name: each one's weight [out, in, ...] and bias [out]."""
+    shapes: Shapes = {}
+    for name, weight in weights.items():
+        shapes |= {f"{name}.weight": weight, f"{name}.bias": weight[:1]}
+    return shapes
 
 
-def layer(rng: np.random.Generator, name: str, weight: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
-    """Draw a layer's weight [out, in, ...] and bias [out] from U(+-1/sqrt(fan in)), PyTorch's default."""
-    bound = 1.0 / float(np.sqrt(np.prod(weight[1:])))
-    return {f"{name}weight": uniform(rng, weight, bound), f"{name}bias": uniform(rng, weight[:1], bound)}
+def draw(rng: np.random.Generator, shapes: Shapes) -> dict[str, NDArray[np.floating]]:
+    """Draw each weight, and the bias after it, from U(+-1/sqrt(fan in)), PyTorch's default."""
+    arrays: dict[str, NDArray[np.floating]] = {}
+    bound = 1.0
+    for name, shape in shapes.items():
+        if len(shape) > 1:
+            bound = 1.0 / float(np.sqrt(np.prod(shape[1:])))
+        arrays[name] = rng.uniform(-bound, bound, shape)
+    return arrays
 
 
 def start(
@@ -158,16 +174,13 @@ def _read(path: Path, known: set[str]) -> dict[str, NDArray[np.floating]]:
 class Layout:
     """Names and shapes of parameters, in their order in the flat vector."""
 
-    shapes: Mapping[str, tuple[int, ...]]
+    shapes: Shapes
 
     @cached_property
     def slices(self) -> dict[str, slice]:
         """The place of each parameter in the flat vector."""
-        found, offset = {}, 0
-        for name, shape in self.shapes.items():
-            found[name] = slice(offset, offset + prod(shape))
-            offset += prod(shape)
-        return found
+        bounds = pairwise(accumulate(map(prod, self.shapes.values()), initial=0))
+        return {name: slice(*ends) for name, ends in zip(self.shapes, bounds, strict=True)}
 
     @cached_property
     def size(self) -> int:

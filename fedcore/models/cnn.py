@@ -11,7 +11,7 @@ from pydantic import PositiveInt
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layer
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, draw, layers
 
 
 class CnnOptions(ModelOptions):
@@ -37,17 +37,19 @@ class Cnn(Classifier):
     @property
     def trainable(self) -> Layout:
         """``conv1``, ``conv2``, ``fc1``, ``fc2``, each weight and bias."""
-        shapes: dict[str, tuple[int, ...]] = {}
-        for name, weight in self._weights():
-            shapes |= {f"{name}.weight": weight, f"{name}.bias": weight[:1]}
-        return Layout(shapes)
+        depth, height, width = self.inputs
+        first, second = self.channels
+        weights = {
+            "conv1": (first, depth, 5, 5),
+            "conv2": (second, first, 5, 5),
+            "fc1": (self.hidden, second * (height // 4) * (width // 4)),
+            "fc2": (self.classes, self.hidden),
+        }
+        return Layout(layers(weights))
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Draw each layer from U(+-1/sqrt(fan in))."""
-        arrays: dict[str, NDArray[np.floating]] = {}
-        for name, weight in self._weights():
-            arrays |= layer(rng, f"{name}.", weight)
-        return arrays
+        return draw(rng, self.trainable.shapes)
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the dense layer's activations [batch, hidden].
@@ -61,21 +63,6 @@ class Cnn(Classifier):
                 functional.conv2d(x, kernel.permute(0, 3, 1, 2), p[f"{name}.bias"], padding=2), 2
             ).relu_()
         return functional.linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]).relu_()
-
-    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
-        """Apply the output layer [batch, classes]."""
-        return functional.linear(phi, p["fc2.weight"], p["fc2.bias"])
-
-    def _weights(self) -> list[tuple[str, tuple[int, ...]]]:
-        depth, height, width = self.inputs
-        first, second = self.channels
-        flat = second * (height // 4) * (width // 4)
-        return [
-            ("conv1", (first, depth, 5, 5)),
-            ("conv2", (second, first, 5, 5)),
-            ("fc1", (self.hidden, flat)),
-            ("fc2", (self.classes, self.hidden)),
-        ]
 
 
 def build(options: CnnOptions, shape: Shape) -> Cnn:

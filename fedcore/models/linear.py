@@ -1,4 +1,4 @@
-"""Softmax regression, and the same with a two-class head (logistic regression)."""
+"""Softmax regression, logistic regression, and softmax regression with trained features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor, functional
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layer
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, draw, layers
 
 
 class LinearOptions(ModelOptions):
@@ -36,21 +36,50 @@ class Linear(Classifier):
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Draw W and b from U(+-1/sqrt(inputs))."""
-        arrays = layer(rng, "", (self.classes, self.inputs))
-        return {name: arrays[name] for name in self.trainable.shapes}
+        return draw(rng, self.trainable.shapes)
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return x itself [batch, inputs]."""
         return x.reshape(len(x), -1)
 
+
+@dataclass(frozen=True)
+class LinearOutputs(Classifier):
+    """f(x) = phi(x) = W x + b: softmax regression whose features are its outputs, so that they are trained.
+
+    phi is affine in the parameters, hence a convex mapping as rFedAvg's convergence theorems ask (A6).
+    """
+
+    inputs: int
+    classes: int
+    head: str = "phi.weight"
+
+    @property
+    def trainable(self) -> Layout:
+        """W [classes, inputs] and b [classes]."""
+        return Layout(layers({"phi": (self.classes, self.inputs)}))
+
+    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+        """Draw W and b from U(+-1/sqrt(inputs))."""
+        return draw(rng, self.trainable.shapes)
+
+    def features(self, p: Parameters, x: Tensor) -> Tensor:
+        """Return W x + b [batch, classes]."""
+        return functional.linear(x.reshape(len(x), -1), p["phi.weight"], p["phi.bias"])
+
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
-        """Return W phi + b [batch, classes]."""
-        return functional.linear(phi, p["weight"], p.get("bias"))
+        """Return the features themselves [batch, classes]."""
+        return phi
 
 
 def build(options: LinearOptions, shape: Shape) -> Linear:
     """Make a softmax regression for the data's shape."""
     return Linear(prod(shape.inputs), shape.classes, options.bias)
+
+
+def build_outputs(options: ModelOptions, shape: Shape) -> LinearOutputs:
+    """Make a softmax regression with trained features for the data's shape."""
+    return LinearOutputs(prod(shape.inputs), shape.classes)
 
 
 PLUGINS = (
@@ -61,5 +90,12 @@ PLUGINS = (
         build,
         "logistic regression (softmax over the classes)",
         "RADFed, Section IV-B (eICU)",
+    ),
+    Plugin(
+        "linear_outputs",
+        ModelOptions,
+        build_outputs,
+        "softmax regression whose features are its outputs",
+        "rFedAvg, Section V (strongly convex case)",
     ),
 )

@@ -12,7 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layer, uniform
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, draw, layers
 
 
 class LstmOptions(ModelOptions):
@@ -57,9 +57,7 @@ class Lstm(Classifier):
     def trainable(self) -> Layout:
         """``embedding.weight`` if trained, ``lstm.*_l0``, ``lstm.*_l1``, ..., ``fc.weight``, ``fc.bias``."""
         embedding = {"embedding.weight": (self.vocabulary, self.width)} if self.vectors is None else {}
-        head = {"fc.weight": (self.classes, self.dense or self.hidden), "fc.bias": (self.classes,)}
-        dense = {"dense.weight": (self.dense, self.hidden), "dense.bias": (self.dense,)} if self.dense else {}
-        return Layout({**embedding, **self._cells(), **dense, **head})
+        return Layout({**embedding, **self._cells(), **self._dense()})
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Draw the embedding from N(0, 1), cells from U(+-1/sqrt(hidden)), the head from U(+-1/sqrt(fan in)).
@@ -69,10 +67,8 @@ class Lstm(Classifier):
         drawn = self.vectors is None
         embedding = rng.standard_normal((self.vocabulary, self.width)) if drawn else self.vectors
         bound = 1.0 / float(np.sqrt(self.hidden))
-        cells = {name: uniform(rng, shape, bound) for name, shape in self._cells().items()}
-        dense = layer(rng, "dense.", (self.dense, self.hidden)) if self.dense else {}
-        head = layer(rng, "fc.", (self.classes, self.dense or self.hidden))
-        return {"embedding.weight": np.asarray(embedding), **cells, **dense, **head}
+        cells = {name: rng.uniform(-bound, bound, shape) for name, shape in self._cells().items()}
+        return {"embedding.weight": np.asarray(embedding), **cells, **draw(rng, self._dense())}
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the features [batch, hidden or dense] at the last token, for tokens [batch, length]."""
@@ -86,13 +82,14 @@ class Lstm(Classifier):
             functional.linear(out[-1], p["dense.weight"], p["dense.bias"]).relu() if self.dense else out[-1]
         )
 
-    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
-        """Apply the output layer [batch, classes]."""
-        return functional.linear(phi, p["fc.weight"], p["fc.bias"])
+    def _dense(self) -> Shapes:
+        """Return names and shapes of the dense layer, if there is one, and of the head."""
+        dense = {"dense": (self.dense, self.hidden)} if self.dense else {}
+        return layers({**dense, "fc": (self.classes, self.dense or self.hidden)})
 
-    def _cells(self) -> dict[str, tuple[int, ...]]:
+    def _cells(self) -> Shapes:
         """Return names and shapes of the LSTM's weights in PyTorch's order: gates i, f, g, o."""
-        shapes: dict[str, tuple[int, ...]] = {}
+        shapes: Shapes = {}
         gates = 4 * self.hidden
         for depth in range(self.layers):
             shapes |= {

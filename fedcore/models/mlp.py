@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Literal
 
@@ -12,7 +13,7 @@ from pydantic import PositiveInt
 
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layer
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, draw, layers
 
 
 class MlpOptions(ModelOptions):
@@ -30,24 +31,19 @@ class Mlp(Classifier):
     activation: str = "relu"
 
     @property
-    def head(self) -> str:
+    def head(self) -> str:  # type: ignore[override]
         """The last layer's weight."""
         return f"layers.{len(self.sizes) - 2}.weight"
 
     @property
     def trainable(self) -> Layout:
         """``layers.i.weight`` [out, in] and ``layers.i.bias`` [out] of each layer."""
-        shapes: dict[str, tuple[int, ...]] = {}
-        for i, (inputs, outputs) in enumerate(zip(self.sizes[:-1], self.sizes[1:], strict=True)):
-            shapes |= {f"layers.{i}.weight": (outputs, inputs), f"layers.{i}.bias": (outputs,)}
-        return Layout(shapes)
+        pairs = enumerate(pairwise(self.sizes))
+        return Layout(layers({f"layers.{i}": (outputs, inputs) for i, (inputs, outputs) in pairs}))
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Draw each layer from U(+-1/sqrt(inputs))."""
-        arrays: dict[str, NDArray[np.floating]] = {}
-        for i, (inputs, outputs) in enumerate(zip(self.sizes[:-1], self.sizes[1:], strict=True)):
-            arrays |= layer(rng, f"layers.{i}.", (outputs, inputs))
-        return arrays
+        return draw(rng, self.trainable.shapes)
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the last hidden activations [batch, hidden[-1]]."""
@@ -56,10 +52,6 @@ class Mlp(Classifier):
         for i in range(len(self.sizes) - 2):
             x = activate(functional.linear(x, p[f"layers.{i}.weight"], p[f"layers.{i}.bias"]))
         return x
-
-    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
-        """Apply the last layer [batch, classes]."""
-        return functional.linear(phi, p[self.head], p[self.head.replace("weight", "bias")])
 
 
 def build(options: MlpOptions, shape: Shape) -> Mlp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ from fedcore.base.registry import Plugin
 from fedcore.data import Source
 from fedcore.data.datasets import mobilenetv2
 from fedcore.data.readers import read_npz
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Split, layer
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, Split, draw, layers
 
 STAGES = (
     (1, 16, 1, 1),
@@ -29,7 +30,7 @@ STAGES = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
-LAST_BLOCK, LAST_CONVOLUTION = 17, 18
+LAST_BLOCK = 17
 FEATURES = 1280
 NORM = ("weight", "bias", "running_mean", "running_var")
 EPSILON = 1e-5
@@ -62,7 +63,7 @@ class Unit:
     active: bool
 
     @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Shapes:
         """Names and shapes of the unit's arrays."""
         weight = (self.outputs, self.inputs // self.groups, self.kernel, self.kernel)
         return {f"{self.conv}.weight": weight} | {f"{self.norm}.{name}": (self.outputs,) for name in NORM}
@@ -124,12 +125,11 @@ class Head(Classifier):
         """``features.17.*``, ``features.18.*`` and ``classifier.1.*`` without the stored statistics."""
         shapes = {
             name: shape
-            for units in blocks()[LAST_BLOCK:]
-            for unit in units
+            for unit in chain(*blocks()[LAST_BLOCK:])
             for name, shape in unit.shapes.items()
             if "running" not in name
         }
-        return Layout({**shapes, self.head: (self.classes, FEATURES), "classifier.1.bias": (self.classes,)})
+        return Layout(shapes | self._classifier())
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the means over pixels [batch, 1280] for the trunk's output [batch, 160, height, width]."""
@@ -137,13 +137,12 @@ class Head(Classifier):
             x = _run(units, p, x)
         return x.mean(dim=(2, 3))
 
-    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
-        """Apply the classifier [batch, classes]."""
-        return functional.linear(phi, p[self.head], p["classifier.1.bias"])
-
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Draw the classifier from U(+-1/sqrt(1280))."""
-        return dict(layer(rng, "classifier.1.", (self.classes, FEATURES)))
+        return draw(rng, self._classifier())
+
+    def _classifier(self) -> Shapes:
+        return layers({"classifier.1": (self.classes, FEATURES)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,9 +162,8 @@ class MobileNetV2(Head):
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Return the pre-trained arrays, or draw convolutions from N(0, 2 / fan out); then the classifier."""
         arrays: dict[str, NDArray[np.floating]] = {}
-        for units in blocks():
-            for unit in units:
-                arrays |= _drawn(unit, rng) if self.weights is None else self._stored(unit)
+        for unit in chain(*blocks()):
+            arrays |= _drawn(unit, rng) if self.weights is None else self._stored(unit)
         return arrays | super().initial(rng)
 
     def trunk(self, p: Parameters, x: Tensor) -> Tensor:
@@ -242,7 +240,7 @@ def _weights(given: str, source: Source) -> tuple[Mapping[str, NDArray[np.floati
         raise SpecError(
             f"model.weights: no file {path}, expected {known}, random or the path of an .npz file"
         )
-    names = [name for units in blocks() for unit in units for name in unit.shapes]
+    names = [name for unit in chain(*blocks()) for name in unit.shapes]
     return dict(zip(names, read_npz(path, *names), strict=True)), f"MobileNetV2 weights of {path.name}"
 
 

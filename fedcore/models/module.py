@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.base.errors import SpecError
-from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape
@@ -74,11 +74,6 @@ class ModuleModel(Classifier):
         fixed = {name: value.to(x.device) for name, value in self._whole_numbers.items()}
         phi: Tensor = torch.func.functional_call(self.trunk, {**given, **fixed}, (x,))
         return phi
-
-    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
-        """Apply the output layer [batch, classes]."""
-        bias = self.head.removesuffix("weight") + "bias"
-        return functional.linear(phi, p[self.head], p.get(bias))
 
     @cached_property
     def _names(self) -> list[str]:

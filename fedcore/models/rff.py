@@ -12,7 +12,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Split, uniform
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Split
 from fedcore.models.linear import Linear
 
 
@@ -51,10 +51,11 @@ class RffLinear(Classifier):
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Draw omega ~ N(0, sigma^2), phase ~ U[0, 2 pi], W Xavier-uniform."""
+        bound = sqrt(6.0 / (self.classes + self.width))
         return {
             "omega": rng.normal(0.0, self.sigma, (self.inputs, self.width)),
             "phase": rng.uniform(0.0, 2 * pi, self.width),
-            "weight": uniform(rng, (self.classes, self.width), sqrt(6.0 / (self.classes + self.width))),
+            "weight": rng.uniform(-bound, bound, (self.classes, self.width)),
         }
 
     def split(self) -> Split | None:
