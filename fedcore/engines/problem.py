@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.models import Model, Shape
+from fedcore.models import Model, Shape, Split
 from fedcore.spec import Spec
+
+LARGEST_BYTES = 1 << 31
+ROWS = 128
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,7 @@ def make(
         return Block(torch.as_tensor(x, dtype=dtype).to(device), torch.as_tensor(y).long().to(device))
 
     train = block(dataset.train, order)
-    bounds = np.cumsum([0, *map(len, partition.clients)])
-    clients = tuple(Block(train.x[low:high], train.y[low:high]) for low, high in itertools.pairwise(bounds))
+    clients = by_client(train, [len(rows) for rows in partition.clients])
     test = block(dataset.test) if partition.test is None else block(dataset.train, partition.test)
     if not len(test):
         raise DataError(f"data '{dataset.name}': no test rows")
@@ -109,6 +111,47 @@ def make(
     elif dataset.validation is not None:
         validation = block(dataset.validation)
     return Problem(model, buffers, start.to(device), clients, train, test, validation, dataset.classes)
+
+
+def by_client(train: Block, sizes: list[int]) -> tuple[Block, ...]:
+    """Return the clients' views into all rows."""
+    bounds = pairwise(accumulate(sizes, initial=0))
+    return tuple(Block(train.x[low:high], train.y[low:high]) for low, high in bounds)
+
+
+def precompute_trunk(problem: Problem) -> Problem:
+    """Return the problem that remains behind the fixed first part of its model.
+
+    Its rows have gone through that part, and its model is the rest; the parameters stay the same. A model
+    without such a part, or whose mapped rows would take more than 2 GiB, is returned as it is.
+    """
+    split: Split | None = getattr(problem.model, "split", lambda: None)()
+    if split is None:
+        return problem
+    p = {**problem.model.trainable.views(problem.start), **problem.buffers}
+    with torch.no_grad():
+        one = split.trunk(p, problem.test.x[:1])
+        rows = len(problem.train) + len(problem.test) + len(problem.validation or ())
+        if rows * one.numel() * one.element_size() > LARGEST_BYTES:
+            return problem
+
+        def through(block: Block) -> Block:
+            x = one.new_empty(len(block), *one.shape[1:])
+            low = 0
+            for part in block.x.split(ROWS):
+                x[low : low + len(part)] = split.trunk(p, part)
+                low += len(part)
+            return Block(x, block.y)
+
+        train = through(problem.train)
+        return replace(
+            problem,
+            model=split.rest,
+            clients=by_client(train, problem.sizes),
+            train=train,
+            test=through(problem.test),
+            validation=None if problem.validation is None else through(problem.validation),
+        )
 
 
 def local_steps(spec: Spec, problem: Problem) -> list[int | None]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Literal
 
 import numpy as np
 
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.engines import Engine, recurrent_gradients
-from fedcore.engines.batches import batches, steps_per_pass
+from fedcore.engines import Engine
 from fedcore.engines.forward import CHUNK
 from fedcore.engines.problem import Block, Problem
+from fedcore.engines.train import Size, batches, steps_per_pass
 from fedcore.models import Classifier, Parameters
 from fedcore.models.lstm import Lstm
 from fedcore.models.mlp import Mlp
@@ -40,17 +39,15 @@ def squared_norms(problem: Problem, w: Tensor, block: Block) -> Tensor:
     return torch.cat([of(problem, p, x, y) for x, y in parts])
 
 
-def batch_norms(
-    engine: Engine, w: Tensor, block: Block, size: int | Literal["full"], rng: np.random.Generator
-) -> Tensor:
+def batch_norms(engine: Engine, w: Tensor, block: Block, size: Size, rng: np.random.Generator) -> Tensor:
     """Return the squared norms [batches] of the mean gradients of one pass of batches of ``size`` rows."""
     out = torch.empty_like(w)
     gradient = engine.bind(w, out, ())
-    found = []
+    norms = []
     for x, y in islice(batches(block, size, False, rng), steps_per_pass(len(block), size, False)):
         gradient(x, y)
-        found.append(out.square().sum())
-    return torch.stack(found)
+        norms.append(out.square().sum())
+    return torch.stack(norms)
 
 
 def _head(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
@@ -79,10 +76,61 @@ def _dense(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _recurrent(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-    """Stacked LSTM layers."""
+    """Stacked LSTM layers.
+
+    A weight shared by all time steps has the gradient sum_t delta_t a_t^T, so its squared norm is the sum
+    over pairs of steps of <delta_t, delta_s> <a_t, a_s>: one backward pass for all samples, no gradient kept.
+    """
     model = problem.model
     assert isinstance(model, Lstm)
-    return recurrent_gradients.squared_norms(model, p, x, y)
+    tokens = functional.embedding(x.T, p["embedding.weight"]).detach()
+    with torch.enable_grad():
+        steps = tokens.requires_grad_()
+        layers, inputs = [], steps
+        for depth in range(model.layers):
+            gates, before, after = _layer(p, depth, inputs)
+            layers.append((gates, inputs.detach(), before.detach()))
+            inputs = after
+        scores = model.scores(p, inputs[-1])
+        loss = model.losses(scores, y).sum()
+        *deltas, head, embedded = torch.autograd.grad(
+            loss, [*(gates for gates, _, _ in layers), scores, steps]
+        )
+    total = head.square().sum(dim=1) * (inputs[-1].detach().square().sum(dim=1) + 1)
+    for delta, (_, below, before) in zip(deltas, layers, strict=True):
+        both_biases = 2
+        total = total + (_pairs(delta) * (_pairs(below) + _pairs(before) + both_biases)).sum(dim=(1, 2))
+    if "embedding.weight" in model.trainable.shapes:
+        same_token = x[:, :, None] == x[:, None, :]
+        total = total + (_pairs(embedded) * same_token).sum(dim=(1, 2))
+    return total
+
+
+def _layer(p: Parameters, depth: int, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Run one layer on inputs [steps, batch, width].
+
+    Returns:
+        The inputs' part of the gates' pre-activations [steps, batch, 4 hidden], whose gradient is the gates';
+        the state before and after each step [steps, batch, hidden].
+    """
+    recurrent = p[f"lstm.weight_hh_l{depth}"]
+    bias = p[f"lstm.bias_ih_l{depth}"] + p[f"lstm.bias_hh_l{depth}"]
+    gates = functional.linear(inputs, p[f"lstm.weight_ih_l{depth}"], bias)
+    h = c = gates.new_zeros(gates.shape[1], recurrent.shape[1])
+    states = [h]
+    for step in gates.unbind():
+        i, f, g, o = (step + h @ recurrent.T).chunk(4, dim=1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        states.append(h)
+    stacked = torch.stack(states)
+    return gates, stacked[:-1], stacked[1:]
+
+
+def _pairs(a: Tensor) -> Tensor:
+    """Return the inner products <a_t, a_s> [batch, steps, steps] of a [steps, batch, width]."""
+    rows = a.transpose(0, 1)
+    return rows @ rows.transpose(1, 2)
 
 
 def _any(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batch, BoundTerm, Gradient, Task, Upload
 from fedcore.engines.autograd import Autograd
-from fedcore.engines.batches import passes
-from fedcore.engines.optimizer import stepper
 from fedcore.engines.problem import Problem
+from fedcore.engines.train import passes, stepper
 from fedcore.spec import Spec
 
 GROUP_BYTES = 1 << 30

@@ -1,16 +1,20 @@
-"""The local steps of one client: the loop that every sequential engine shares."""
+"""The local steps of one client: batches, optimizer, and the loop that every sequential engine shares."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Literal
 
-from fedcore.base.lazy import torch
-from fedcore.engines import Task, Upload
-from fedcore.engines.batches import batches
-from fedcore.engines.optimizer import stepper
+import numpy as np
 
-if TYPE_CHECKING:
-    from fedcore.engines import Engine
+from fedcore.base.lazy import Tensor, torch
+from fedcore.engines import Engine, Task, Upload
+from fedcore.engines.problem import Block
+from fedcore.spec import LrSchedule, Training
+
+Size = int | Literal["full"]
+RMSPROP_SMOOTHING = 0.99
+RMSPROP_EPSILON = 1e-8
 
 
 def train_client(engine: Engine, task: Task) -> Upload:
@@ -45,3 +49,85 @@ def train_client(engine: Engine, task: Task) -> Upload:
                     g.add_(direction.offset)
                 step(g, lr)
     return task.upload(w)
+
+
+def passes(
+    n: int, size: Size, drop_last: bool, rng: np.random.Generator, device: torch.device | None = None
+) -> Iterator[Tensor | None]:
+    """Yield batches without end: indices of shuffled passes over ``n`` rows, None for "all rows in order".
+
+    A pass's last, smaller batch is kept unless ``drop_last`` (and then only if the pass has another).
+    """
+    if size == "full" or size >= n:
+        while True:
+            yield None
+    stop = n - n % size if drop_last else n
+    while True:
+        yield from torch.from_numpy(rng.permutation(n)[:stop]).to(device).split(size)
+
+
+def batches(
+    block: Block, size: Size, drop_last: bool, rng: np.random.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the rows and labels of such batches of a client."""
+    x, y = block.x, block.y
+    for rows in passes(len(block), size, drop_last, rng, y.device):
+        yield (x, y) if rows is None else (x.index_select(0, rows), y.index_select(0, rows))
+
+
+def steps_per_pass(n: int, size: Size, drop_last: bool) -> int:
+    """Return how many batches one pass has."""
+    if size == "full" or size >= n:
+        return 1
+    return n // size if drop_last else -(-n // size)
+
+
+def stepper(training: Training, w: Tensor) -> Callable[[Tensor, float], None]:
+    """Return ``step(g, lr)``, which moves ``w`` [..., d] in place along ``g`` (and may overwrite ``g``).
+
+    Momentum is the heavy ball v <- rho v + g, w <- w - lr v, with v = 0 at the start of every round;
+    weight decay adds ``weight_decay * w`` to the gradient.
+    """
+    decay = training.weight_decay
+    rho = training.momentum or 0.0
+
+    def decayed(g: Tensor) -> Tensor:
+        return g.add_(w, alpha=decay) if decay else g
+
+    if training.optimizer == "rmsprop":
+        square = torch.zeros_like(w)
+        velocity = torch.zeros_like(w) if rho else None
+
+        def rmsprop(g: Tensor, lr: float) -> None:
+            g = decayed(g)
+            square.mul_(RMSPROP_SMOOTHING).addcmul_(g, g, value=1 - RMSPROP_SMOOTHING)
+            if velocity is None:
+                w.addcdiv_(g, square.sqrt().add_(RMSPROP_EPSILON), value=-lr)
+            else:
+                velocity.mul_(rho).addcdiv_(g, square.sqrt().add_(RMSPROP_EPSILON))
+                w.add_(velocity, alpha=-lr)
+
+        return rmsprop
+    if rho:
+        buffer = torch.zeros_like(w)
+
+        def heavy_ball(g: Tensor, lr: float) -> None:
+            buffer.mul_(rho).add_(decayed(g))
+            w.add_(buffer, alpha=-lr)
+
+        return heavy_ball
+
+    def sgd(g: Tensor, lr: float) -> None:
+        w.add_(decayed(g), alpha=-lr)
+
+    return sgd
+
+
+def rate(lr: float, schedule: LrSchedule, round: int, step: int) -> float:
+    """Return the local learning rate in a round (from 1) at a gradient step of the run (from 0)."""
+    if schedule.name == "milestones":
+        passed = [at for at in schedule.milestones if at <= round]
+        return schedule.milestones[max(passed)] if passed else lr
+    if schedule.name == "inverse_time":
+        return lr / (1.0 + step / schedule.offset)
+    return lr

@@ -24,7 +24,7 @@ from fedcore.base.registry import chosen
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Source
 from fedcore.data.standardise import standardise_by_client
-from fedcore.engines import choose, fixed
+from fedcore.engines import choose
 from fedcore.engines import problem as problems
 from fedcore.execution import checkpoint, metrics
 from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC
@@ -145,7 +145,8 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
         model, spec.model.options.init, streams.get("model"), getattr(torch, spec.dtype)
     )
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
-    problem = fixed.mapped(problems.make(dataset, partition, model, start, buffers, device))
+    problem = problems.make(dataset, partition, model, start, buffers, device)
+    problem = problems.precompute_trunk(problem)
     metrics.check(spec, problem)
     divergence = (Divergence(),) if spec.evaluation.divergence else ()
     asked = (own.build(spec) for _, own in sorted(spec.evaluation.observe.items()))

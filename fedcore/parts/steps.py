@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fedcore.engines import Job, Task
-from fedcore.engines.batches import steps_per_pass
-from fedcore.engines.optimizer import rate
+from fedcore.engines.train import rate, steps_per_pass
 from fedcore.parts import Run, State
 
 

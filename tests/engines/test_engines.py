@@ -10,7 +10,7 @@ import torch
 from engine_cases import MODELS, specification
 
 from fedcore.base.errors import SpecError
-from fedcore.engines import Batch, BoundTerm, fixed
+from fedcore.engines import Batch, BoundTerm, problem
 from fedcore.engines import forward as engines
 from fedcore.engines.analytic import Analytic
 from fedcore.engines.autograd import Autograd
@@ -116,7 +116,7 @@ def test_rates_by_step_are_not_stacked(images: Path) -> None:
 def test_fixed_features_are_computed_once(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     once = made(images, "rff")
     assert once.problem.train.x.shape == (len(once.problem.train), 20)
-    monkeypatch.setattr(fixed, "LARGEST_BYTES", 1)
+    monkeypatch.setattr(problem, "LARGEST_BYTES", 1)
     always = made(images, "rff")
     assert always.problem.train.x.shape[1:] == (2, 8, 8)
     w = torch.randn(60, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
