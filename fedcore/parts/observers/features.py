@@ -1,4 +1,4 @@
-"""Features of clients' training rows at the end of a run."""
+"""Features of clients' training rows: under their own last models, or under the global one at some rounds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 
-from fedcore.base.lazy import Tensor
+from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.engines import Upload
@@ -21,6 +21,16 @@ class FeaturesOptions(Options):
     """``rows``: how many training rows of a client, drawn without replacement; all where it has fewer."""
 
     rows: PositiveInt = 100
+
+
+class MixtureOptions(Options):
+    """``rows``: how many training rows of a client, drawn once; all where it has fewer.
+
+    ``rounds``: after which rounds; 0 is the start. Rounds after the last are left out.
+    """
+
+    rows: PositiveInt = 50
+    rounds: tuple[NonNegativeInt, ...] = (0,)
 
 
 @dataclass(frozen=True)
@@ -37,8 +47,7 @@ class ClientFeatures(Part):
         state.clients |= {"features": {}, "labels": {}}
         for upload in uploads:
             block = run.problem.clients[upload.client]
-            drawn = run.streams.get("client features", client=upload.client).permutation(len(block))
-            rows = np.sort(drawn[: self.rows])
+            rows = _rows(run, upload.client, self.rows, "client features")
             state.clients["features"][upload.client] = features(run.problem, upload.model, block.x[rows])
             state.clients["labels"][upload.client] = block.y[rows]
 
@@ -51,23 +60,85 @@ class ClientFeatures(Part):
             return {}
         kept = {client: rows.cpu().numpy() for client, rows in sorted(state.clients["features"].items())}
         labels = state.clients["labels"]
-        found = {
+        arrays = {
             "client": np.repeat(list(kept), [len(rows) for rows in kept.values()]),
             "label": np.concatenate([labels[client].cpu().numpy() for client in kept]),
             "features": np.concatenate(list(kept.values())),
         }
-        return {"features": found}
+        return {"features": arrays}
 
 
-def build(options: FeaturesOptions, spec: Spec) -> ClientFeatures:
+@dataclass(frozen=True)
+class MixtureFeatures(Part):
+    """Keeps phi(x) of the same training rows of every client at some rounds, all under the global model."""
+
+    rows: int
+    rounds: tuple[int, ...]
+    label: str = "features of the mixture"
+
+    def start(self, run: Run, state: State) -> None:
+        """Keep the features under w_0, if asked for."""
+        state.values["mixture"] = []
+        self._keep(run, state, 0)
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Keep the features under the new model, if it is its turn."""
+        self._keep(run, state, state.round + 1)
+
+    def arrays(self, state: State) -> dict[str, dict[str, NDArray[np.generic]]]:
+        """Return ``round`` [r], ``client`` [n] and ``features`` [r, n, d], clients in order of their ids."""
+        if not state.values["mixture"]:
+            return {}
+        arrays = {
+            "round": np.array(state.values["mixture"], dtype=np.int64),
+            "client": state.server["mixture_clients"].cpu().numpy(),
+            "features": state.server["mixture_features"].cpu().numpy(),
+        }
+        return {"mixture": arrays}
+
+    def _keep(self, run: Run, state: State, done: int) -> None:
+        if done not in self.rounds:
+            return
+        problem = run.problem
+        rows = {client: _rows(run, client, self.rows, "mixture features") for client in problem.active}
+        phi = [features(problem, state.model, problem.clients[k].x[chosen]) for k, chosen in rows.items()]
+        kept = torch.cat(phi)[None]
+        before = state.server.get("mixture_features")
+        state.server["mixture_features"] = kept if before is None else torch.cat([before, kept])
+        clients = [client for client, chosen in rows.items() for _ in chosen]
+        state.server["mixture_clients"] = torch.tensor(clients)
+        state.values["mixture"] = [*state.values["mixture"], done]
+
+
+def _rows(run: Run, client: int, count: int, purpose: str) -> NDArray[np.int64]:
+    """Draw so many of a client's rows, in their order; all where it has fewer."""
+    order = run.streams.get(purpose, client=client).permutation(len(run.problem.clients[client]))
+    return np.sort(order[:count])
+
+
+def build_features(options: FeaturesOptions, spec: Spec) -> ClientFeatures:
     """Observe the features of a number of rows per client."""
     return ClientFeatures(options.rows)
 
 
-PLUGIN = Plugin(
-    "features",
-    FeaturesOptions,
-    build,
-    "last-layer features of training rows under the clients' own last models, in features.npz",
-    "rFedAvg, Fig. 1",
+def build_mixture(options: MixtureOptions, spec: Spec) -> MixtureFeatures:
+    """Observe the features at the rounds asked for."""
+    return MixtureFeatures(options.rows, options.rounds)
+
+
+PLUGINS = (
+    Plugin(
+        "features",
+        FeaturesOptions,
+        build_features,
+        "last-layer features of training rows under the clients' own last models, in features.npz",
+        "rFedAvg, Fig. 1",
+    ),
+    Plugin(
+        "mixture",
+        MixtureOptions,
+        build_mixture,
+        "last-layer features of all clients' training rows under the global model, in mixture.npz",
+        "FedAvgR, the figure on the MMD's impact",
+    ),
 )
