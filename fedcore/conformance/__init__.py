@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedcore.base.errors import FedcoreError
 
-Check = Callable[[], "str | Skipped"]
+Check = Callable[[], str]
 
 
-@dataclass(frozen=True)
-class Skipped:
-    """A check that says nothing about this plug-in.
-
-    Attributes:
-        why: the reason.
-    """
-
-    why: str
+class Skipped(Exception):
+    """Raised by a check that says nothing about this plug-in, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +47,29 @@ def findings(checks: Iterator[tuple[str, Check]]) -> Iterator[Finding]:
     """Make checks one after another.
 
     Args:
-        checks: what is demanded, and a function that returns what is wrong, nothing, or why it doesn't apply.
+        checks: what is demanded, and a function that returns what is wrong, or nothing.
     """
     for demand, check in checks:
+        wrong = skipped = ""
         try:
-            found = check()
+            wrong = check()
+        except Skipped as reason:
+            skipped = str(reason)
         except FedcoreError as error:
-            found = f"refused: {error}"
+            wrong = f"refused: {error}"
         except Exception as error:
-            found = raised(error)
-        if isinstance(found, Skipped):
-            yield Finding(demand, skipped=found.why)
-        else:
-            yield Finding(demand, found)
+            wrong = raised(error)
+        yield Finding(demand, wrong, skipped)
 
 
 def raised(error: Exception) -> str:
     """Say which error was raised, and by which line."""
     place = traceback.extract_tb(error.__traceback__)[-1]
-    said = " ".join(str(error).split())
-    return f"raises {type(error).__name__} ({said}) at {place.filename}:{place.lineno}"
+    message = " ".join(str(error).split())
+    return f"raises {type(error).__name__} ({message}) at {place.filename}:{place.lineno}"
+
+
+def disturb(seed: int) -> None:
+    """Seed the random numbers that no plug-in should use."""
+    random.seed(seed)
+    np.random.seed(seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ import numpy as np
 
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
-from fedcore.conformance import Check, Skipped
+from fedcore.conformance import Check, Skipped, disturb
 from fedcore.data import Dataset, Rows, Source
 from fedcore.data.download import inventory
 
@@ -44,19 +43,19 @@ def checks(
         SpecError: the options are wrong.
     """
     checked = validate(plugin.options, dict(options), "data")
-    found: list[Dataset] = []
+    datasets: list[Dataset] = []
 
     def loads() -> str:
-        found.append(plugin.build(checked, source))
+        datasets.append(plugin.build(checked, source))
         return ""
 
     yield "it loads", loads
-    if not found:
+    if not datasets:
         return
-    loaded = found[0]
+    (loaded,) = datasets
     yield "rows, labels and clients fit one another", partial(_fits, loaded)
     yield "the same arrays again", partial(_again, plugin, checked, source, loaded)
-    yield "captions can say what it is", partial(_said, plugin, loaded)
+    yield "captions can say what it is", partial(_described, plugin, loaded)
     yield "its declared counts are what is loaded", partial(_counts, plugin, dict(options), source)
     yield "no test row is a training row", partial(_apart, loaded)
     yield "reading a specification stays quick", partial(_light, path)
@@ -100,14 +99,13 @@ def _rows(rows: Rows, loaded: Dataset) -> str:
 
 
 def _again(plugin: Plugin, options: Any, source: Source, loaded: Dataset) -> str:
-    random.seed(1)
-    np.random.seed(1)
+    disturb(1)
     if plugin.build(options, source).sha256() == loaded.sha256():
         return ""
     return "a second load gave other arrays; draw random numbers from fedcore.base.rng.Streams"
 
 
-def _said(plugin: Plugin, loaded: Dataset) -> str:
+def _described(plugin: Plugin, loaded: Dataset) -> str:
     if loaded.state not in STATES:
         return f"state is {loaded.state!r}, expected one of {', '.join(STATES)}"
     if not loaded.note.strip() or "\n" in loaded.note:
@@ -119,23 +117,19 @@ def _said(plugin: Plugin, loaded: Dataset) -> str:
     )
 
 
-def _counts(plugin: Plugin, options: Mapping[str, Any], source: Source) -> str | Skipped:
+def _counts(plugin: Plugin, options: Mapping[str, Any], source: Source) -> str:
     if plugin.name not in inventory.entries():
-        return Skipped("it has no ENTRY, so it declares no files")
+        raise Skipped("it has no ENTRY, so it declares no files")
     entry = inventory.entry(plugin.name)
     edition = str(options.get("edition") or getattr(plugin.options(), "edition", ""))
     if edition not in entry.declaration.editions:
         return f"edition '{edition}' of its options is not declared"
-    expected, found = entry.declaration.editions[edition].counts, entry.counts(edition, source)
-    wrong = [
-        f"{key}: {found.get(key)}, declared {value}"
-        for key, value in expected.items()
-        if found.get(key) != value
-    ]
-    return "; ".join(wrong)
+    declared, loaded = entry.declaration.editions[edition].counts, entry.counts(edition, source)
+    wrong = [key for key, count in declared.items() if loaded.get(key) != count]
+    return "; ".join(f"{key}: {loaded.get(key)}, declared {declared[key]}" for key in wrong)
 
 
-def _apart(loaded: Dataset) -> str | Skipped:
+def _apart(loaded: Dataset) -> str:
     if loaded.train is loaded.test:
         return "test rows are the training rows; accuracy on them says nothing about other data"
     train = {row.tobytes() for row in np.ascontiguousarray(loaded.train.x.reshape(len(loaded.train), -1))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from fedcore.base.errors import SpecError
 from fedcore.base.options import keys_of, validate
 from fedcore.base.registry import Plugin
-from fedcore.conformance import Check, Skipped
+from fedcore.conformance import Check, Skipped, disturb
 from fedcore.data import Dataset, Partition, Rows
 from fedcore.partitions import PartitionOptions
 from fedcore.partitions.build import make
@@ -47,10 +46,10 @@ def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Ch
 
 def chosen(plugin: Plugin, options: Mapping[str, Any], clients: int, **more: Any) -> PartitionOptions:
     """Return the options with a number of clients, where there is such an option."""
-    own = {"clients": clients} if "clients" in keys_of(plugin.options) and "clients" not in options else {}
-    found = validate(plugin.options, {**own, **options, **more}, "partition")
-    assert isinstance(found, PartitionOptions)
-    return found
+    given = {"clients": clients} if "clients" in keys_of(plugin.options) else {}
+    valid = validate(plugin.options, {**given, **options, **more}, "partition")
+    assert isinstance(valid, PartitionOptions)
+    return valid
 
 
 def toy(rows: int, seed: int = 0) -> Dataset:
@@ -71,65 +70,60 @@ def _tried(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[Dataset
     for rows in SIZES:
         for clients in CLIENTS:
             try:
-                yield (
-                    toy(rows),
-                    clients,
-                    make(plugin, chosen(plugin, options, clients), toy(rows), rows + clients),
-                )
+                partition = make(plugin, chosen(plugin, options, clients), toy(rows), rows + clients)
             except SpecError as error:
-                if _broken(error, plugin):
+                if str(error).startswith(f"partition '{plugin.name}': row "):  # it broke its contract
                     raise
-
-
-def _broken(error: SpecError, plugin: Plugin) -> bool:
-    """Whether an error says that the plug-in broke its contract, and not that it refuses these data."""
-    return str(error).startswith(f"partition '{plugin.name}': row ")
+            else:
+                yield toy(rows), clients, partition
 
 
 def _covers(plugin: Plugin, options: Mapping[str, Any]) -> str:
-    made = list(_tried(plugin, options))
-    if not made:
+    tried = list(_tried(plugin, options))
+    if not tried:
         return f"no data of {', '.join(map(str, SIZES))} rows could be dealt out; the options may not fit any"
-    for dataset, _, found in made:
-        if len(found.dropped) and "dropped" not in found.note and "left out" not in found.note:
-            return (
-                f"{len(found.dropped)} of {len(dataset.train)} rows are dropped, but the note doesn't say so"
-            )
+    for dataset, _, partition in tried:
+        dropped, note = len(partition.dropped), partition.note
+        if dropped and "dropped" not in note and "left out" not in note:
+            return f"{dropped} of {len(dataset.train)} rows are dropped, but the note doesn't say so"
     return ""
 
 
-def _as_many(plugin: Plugin, options: Mapping[str, Any]) -> str | Skipped:
+def _as_many(plugin: Plugin, options: Mapping[str, Any]) -> str:
     if options.get("clients", 1) is None:
-        return Skipped("clients is null: the partition decides")
-    for dataset, clients, found in _tried(plugin, options):
+        raise Skipped("clients is null: the partition decides")
+    for dataset, clients, partition in _tried(plugin, options):
         asked = options.get("clients", clients)
-        if len(found.clients) != asked:
-            return f"{len(found.clients)} clients of {len(dataset.train)} rows, {asked} were asked for"
+        if len(partition.clients) != asked:
+            return f"{len(partition.clients)} clients of {len(dataset.train)} rows, {asked} were asked for"
     return ""
 
 
 def _again(plugin: Plugin, options: Mapping[str, Any]) -> str:
     for seed in range(SEEDS):
-        found = []
+        drawn = set()
         for disturbed in (1, 2):
-            random.seed(disturbed)
-            np.random.seed(disturbed)
-            found.append(_rows(plugin, options, seed))
-        if found[0] != found[1]:
+            disturb(disturbed)
+            drawn.add(_rows(plugin, options, seed))
+        if len(drawn) > 1:
             return f"seed {seed} gave two partitions; draw only from the generator that build receives"
     return ""
 
 
-def _seeds(plugin: Plugin, options: Mapping[str, Any]) -> str | Skipped:
-    found = {_rows(plugin, options, seed) for seed in range(SEEDS)}
-    if len(found) == 1:
-        return Skipped(f"{SEEDS} seeds give one partition: nothing is drawn")
-    return "" if len(found) == SEEDS else f"{SEEDS} seeds gave {len(found)} partitions"
+def _seeds(plugin: Plugin, options: Mapping[str, Any]) -> str:
+    drawn = {_rows(plugin, options, seed) for seed in range(SEEDS)}
+    if len(drawn) == 1:
+        raise Skipped(f"{SEEDS} seeds give one partition: nothing is drawn")
+    return "" if len(drawn) == SEEDS else f"{SEEDS} seeds gave {len(drawn)} partitions"
 
 
 def _rows(plugin: Plugin, options: Mapping[str, Any], seed: int) -> bytes:
-    made = make(plugin, chosen(plugin, options, CLIENTS[1]), toy(SIZES[-1]), seed)
-    return b"|".join(rows.tobytes() for rows in made.clients)
+    return b"|".join(rows.tobytes() for rows in _largest(plugin, options, seed).clients)
+
+
+def _largest(plugin: Plugin, options: Mapping[str, Any], seed: int = 0, **more: Any) -> Partition:
+    """Return a partition of the largest data."""
+    return make(plugin, chosen(plugin, options, CLIENTS[1], **more), toy(SIZES[-1]), seed)
 
 
 def _harmless(plugin: Plugin, options: Mapping[str, Any]) -> str:
@@ -139,16 +133,15 @@ def _harmless(plugin: Plugin, options: Mapping[str, Any]) -> str:
     return "" if dataset.sha256() == before else "build writes into the data that it is given"
 
 
-def _holds_out(plugin: Plugin, options: Mapping[str, Any]) -> str | Skipped:
+def _holds_out(plugin: Plugin, options: Mapping[str, Any]) -> str:
     for more in ({"validation": 0.2}, {"validation": 0.2, "validation_from": "pool"}, FOLD):
         if any(key in options for key in more):
-            return Skipped("the options hold rows out themselves")
-        made = make(plugin, chosen(plugin, options, CLIENTS[1], **more), toy(SIZES[-1]), 0)
-        if not (made.held_out if more == FOLD else len(made.validation)):
+            raise Skipped("the options hold rows out themselves")
+        partition = _largest(plugin, options, **more)
+        if not (partition.held_out if more == FOLD else len(partition.validation)):
             return f"with {more} nothing is held out"
     return ""
 
 
 def _note(plugin: Plugin, options: Mapping[str, Any]) -> str:
-    made = make(plugin, chosen(plugin, options, CLIENTS[1]), toy(SIZES[-1]), 0)
-    return "" if made.note.strip() else "the note is empty; captions print it"
+    return "" if _largest(plugin, options).note.strip() else "the note is empty; captions print it"

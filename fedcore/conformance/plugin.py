@@ -60,11 +60,10 @@ def alone(path: Path) -> ModuleType:
 
 
 def _declared(module: ModuleType, path: Path) -> list[Plugin]:
-    single = getattr(module, "PLUGIN", None)
-    found = [*getattr(module, "PLUGINS", ()), *([single] if single else [])]
-    if not found or not all(isinstance(plugin, Plugin) for plugin in found):
+    declared = [*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)])]
+    if not declared or not all(isinstance(plugin, Plugin) for plugin in declared):
         raise SpecError(f"{path}: declares no plug-in; expected PLUGIN = fedcore.base.registry.Plugin(...)")
-    return found
+    return declared
 
 
 def _kind(path: Path, plugin: Plugin) -> str:
