@@ -10,12 +10,8 @@ from fedcore.parts.schedule import Centralised, PooledTraining
 from fedcore.spec import Spec
 
 
-class CentralisedOptions(AlgorithmOptions):
-    """Centralised training has no hyperparameters; a round is ``local_epochs`` or ``local_steps`` long."""
-
-
-def build(options: CentralisedOptions, spec: Spec) -> Recipe:
-    """Local training on the pooled rows of the clients that would take part in the round.
+def build(options: AlgorithmOptions, spec: Spec) -> Recipe:
+    """Local training of the usual length on the pooled rows of the clients that would take part in the round.
 
     Raises:
         SpecError: local steps are given client by client.
@@ -29,7 +25,7 @@ def build(options: CentralisedOptions, spec: Spec) -> Recipe:
 
 PLUGIN = Plugin(
     "centralised",
-    CentralisedOptions,
+    AlgorithmOptions,
     build,
     "ordinary training on the pooled data of the clients",
     "RADFed, Section V-B; FedAvgR, Section 3",

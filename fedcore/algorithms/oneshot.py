@@ -17,17 +17,13 @@ class OneShotOptions(AlgorithmOptions):
     weights: Weights = "uniform"
 
 
-class DlUOptions(AlgorithmOptions):
-    """DL-u has no hyperparameters of its own."""
-
-
 def build_oneshot(options: OneShotOptions, spec: Spec) -> Recipe:
     """w = mean of the local models."""
     require_one_round(spec)
     return recipe(aggregate=averaging(options.weights))
 
 
-def build_dl_u(options: DlUOptions, spec: Spec) -> Recipe:
+def build_dl_u(options: AlgorithmOptions, spec: Spec) -> Recipe:
     """w = sum_k (n_k/n) w_k."""
     require_one_round(spec)
     return recipe(schedule=Chained() if spec.variant == "released" else Synchronous())
@@ -60,7 +56,7 @@ PLUGINS = (
     ),
     Plugin(
         "dl_u",
-        DlUOptions,
+        AlgorithmOptions,
         build_dl_u,
         "local training to convergence, one average with weights n_k/n",
         "DL-opt / FedOMW, Section 5.2",

@@ -211,11 +211,11 @@ class TrafficObserver(Part):
 
 
 def _counts(spec: dict[str, Any]) -> str:
-    made, _, _ = prepare(parse(spec), CPU)
+    prepared, _, _ = prepare(parse(spec), CPU)
     observer = TrafficObserver()
-    made = replace(made, recipe=replace(made.recipe, observers=(observer,)))
-    state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
-    for _ in simulate(made, state):
+    observed = replace(prepared, recipe=replace(prepared.recipe, observers=(observer,)))
+    state = State(round=0, models=observed.problem.start.clone().unsqueeze(0))
+    for _ in simulate(observed, state):
         pass
     if observer.wrong:
         return observer.wrong[0]

@@ -36,8 +36,8 @@ class Autograd:
                 if on_features:
                     batch = Batch(x, torch.full((len(y),), 1 / len(y), dtype=w.dtype, device=w.device))
                     loss = loss + sum(term(phi, batch) for term in on_features)
-            found = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
-            for target, value in zip(targets, found, strict=True):
+            gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+            for target, value in zip(targets, gradients, strict=True):
                 if keep:
                     (target if keep == 1.0 else target.mul_(keep)).add_(value, alpha=scale)
                 else:

@@ -42,7 +42,7 @@ def network(
             middle.add_(term(phi, Batch(x, phi.new_full((size,), 1 / size))), alpha=size)
         middle = torch.ops.aten.threshold_backward(middle, phi, 0)
         delta = (middle @ dense[0]).view_as(images[-1]).contiguous(memory_format=last)
-        found = []
+        gradients = []
         for i in (1, 0):
             sums, where = pooled[i]
             delta = torch.ops.aten.threshold_backward(delta, images[i + 1], 0)
@@ -53,10 +53,10 @@ def network(
             delta, kernel, bias = torch.ops.aten.convolution_backward(
                 delta, images[i], kernels[i], [sums.shape[1]], ONE, PADDING, ONE, False, [0, 0], 1, wanted
             )
-            found.append((LAYERS[i], kernel, bias))
+            gradients.append((LAYERS[i], kernel, bias))
 
         alpha = scale / size
-        for name, kernel, bias in found:
+        for name, kernel, bias in gradients:
             _accumulate(out[f"{name}.weight"], kernel, keep, alpha)
             _accumulate(out[f"{name}.bias"], bias, keep, alpha)
         for name, delta, rows in (("fc1", middle, flat), ("fc2", top, phi)):

@@ -117,7 +117,9 @@ def _bind(
     layout = problem.model.trainable
     leaves = {name: view.detach().requires_grad_() for name, view in layout.views(w).items()}
     places = list(layout.views(out).values())
-    on_features = [(k, term.feature_loss) for k, own in enumerate(terms) for term in own if term.feature_loss]
+    on_features = [
+        (k, term.feature_loss) for k, bound in enumerate(terms) for term in bound if term.feature_loss
+    ]
 
     def gradient(stack: Stack) -> None:
         with torch.enable_grad():
@@ -128,8 +130,8 @@ def _bind(
                 if size:
                     batch = Batch(stack.x[k, :size], stack.weights[k, :size])
                     loss = loss + feature_loss(phi[k, :size], batch)
-        for place, found in zip(places, torch.autograd.grad(loss, list(leaves.values())), strict=True):
-            place.copy_(found)
+        for place, value in zip(places, torch.autograd.grad(loss, list(leaves.values())), strict=True):
+            place.copy_(value)
 
     return gradient
 
@@ -138,8 +140,8 @@ def _forward(problem: Problem, p: Mapping[str, Tensor], x: Tensor, y: Tensor) ->
     """Return features [clients, batch, features] and losses [clients, batch] of stacked models."""
     model, fixed = problem.model, problem.buffers
 
-    def one(own: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        named = {**own, **fixed}
+    def one(trained: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        named = {**trained, **fixed}
         phi = model.features(named, x)
         return phi, model.losses(model.scores(named, phi), y)
 
@@ -169,13 +171,13 @@ def _gather(problem: Problem, tasks: Sequence[Task], rows: Sequence[NDArray[np.i
     """Collect each client's rows, filled up with its first row at weight zero."""
     device, dtype = problem.start.device, problem.start.dtype
     starts = np.cumsum([0, *problem.sizes])
-    sizes = [len(own) for own in rows]
+    sizes = [len(batch) for batch in rows]
     index = np.empty((len(tasks), max(sizes)), np.int64)
     weights = np.zeros(index.shape)
-    for k, (task, own) in enumerate(zip(tasks, rows, strict=True)):
+    for k, (task, batch) in enumerate(zip(tasks, rows, strict=True)):
         index[k] = starts[task.job.client]
-        index[k, : len(own)] += own
-        weights[k, : len(own)] = 1 / max(len(own), 1)
+        index[k, : len(batch)] += batch
+        weights[k, : len(batch)] = 1 / max(len(batch), 1)
     flat = torch.from_numpy(index.reshape(-1)).to(device)
     x = problem.train.x.index_select(0, flat).view(*index.shape, *problem.train.x.shape[1:])
     y = problem.train.y.index_select(0, flat).view(*index.shape)

@@ -81,14 +81,16 @@ class Unit:
 @cache
 def blocks() -> tuple[tuple[Unit, ...], ...]:
     """Return the network's 19 blocks up to the pooling, under torchvision's names."""
-    found: list[tuple[Unit, ...]] = [(Unit("features.0.0", "features.0.1", 3, 32, 3, 2, 1, True),)]
+    network: list[tuple[Unit, ...]] = [(Unit("features.0.0", "features.0.1", 3, 32, 3, 2, 1, True),)]
     width = 32
     for expansion, outputs, count, stride in STAGES:
         for k in range(count):
-            found.append(tuple(_bottleneck(len(found), width, outputs, expansion, stride if k == 0 else 1)))
+            network.append(
+                tuple(_bottleneck(len(network), width, outputs, expansion, stride if k == 0 else 1))
+            )
             width = outputs
-    last = f"features.{len(found)}"
-    return (*found, (Unit(f"{last}.0", f"{last}.1", width, FEATURES, 1, 1, 1, True),))
+    last = f"features.{len(network)}"
+    return (*network, (Unit(f"{last}.0", f"{last}.1", width, FEATURES, 1, 1, 1, True),))
 
 
 def _bottleneck(index: int, inputs: int, outputs: int, expansion: int, stride: int) -> Iterator[Unit]:
@@ -187,14 +189,11 @@ class MobileNetV2(Head):
 
     def _stored(self, unit: Unit) -> dict[str, NDArray[np.floating]]:
         assert self.weights is not None
-        found: dict[str, NDArray[np.floating]] = {}
         for name, shape in unit.shapes.items():
-            array = self.weights.get(name)
-            if array is None or array.shape != shape:
-                got = "nothing" if array is None else f"{array.shape}"
+            got = self.weights[name].shape if name in self.weights else "nothing"
+            if got != shape:
                 raise SpecError(f"model.weights: '{name}': found {got}, expected {shape}")
-            found[name] = array
-        return found
+        return {name: self.weights[name] for name in unit.shapes}
 
 
 def _drawn(unit: Unit, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:

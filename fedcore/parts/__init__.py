@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor
 from fedcore.base.rng import Streams
-from fedcore.engines import BoundTerm, Direction, Job, Upload
+from fedcore.engines import BoundTerm, Direction, Engine, Job, Upload
 from fedcore.engines.problem import Problem
 from fedcore.spec import Spec
-
-if TYPE_CHECKING:
-    from fedcore.engines import Engine
 
 OptimizerState = dict[str, Tensor]
 

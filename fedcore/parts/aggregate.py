@@ -88,7 +88,7 @@ class Fair(Aggregation):
     """
 
     q: float
-    weights: Literal["uniform", "nk"] = "uniform"
+    weights: Weights = "uniform"
     lipschitz: float | None = None
     scaled: bool = False
     label: str = "exponentially averaging"
@@ -308,15 +308,16 @@ def client_scores(problem: Problem, models: list[Tensor], x: Tensor) -> Tensor:
     model = problem.model
     fixed = all(name in {model.head, "bias"} for name in model.trainable.shapes)
     phi = features(problem, models[0], x) if fixed else None
-    found = []
+    scores = []
     with torch.no_grad():
         for w in models:
             p = {**model.trainable.views(w), **problem.buffers}
             if phi is not None:
-                found.append(model.scores(p, phi))
+                scores.append(model.scores(p, phi))
             else:
-                found.append(torch.cat([model.scores(p, model.features(p, part)) for part in x.split(CHUNK)]))
-    return torch.stack(found, dim=-1)
+                chunks = [model.scores(p, model.features(p, rows)) for rows in x.split(CHUNK)]
+                scores.append(torch.cat(chunks))
+    return torch.stack(scores, dim=-1)
 
 
 def project_simplex(v: Tensor) -> Tensor:

@@ -200,8 +200,8 @@ class Densities(Exchange):
         first = {client: self._estimate(run, state.model, client) for client in active}
         width = first[active[0]].shape[1]
         state.server["density"] = state.model.new_zeros(len(problem.clients), self._rows, width)
-        for client, found in first.items():
-            state.server["density"][client] = found
+        for client, density in first.items():
+            state.server["density"][client] = density
         total = sum(problem.sizes)
         state.server["density_weights"] = state.model.new_tensor([size / total for size in problem.sizes])
         _count_first(run, state, self._rows * width)
@@ -248,11 +248,11 @@ class Densities(Exchange):
         total = 0.0
         for client in run.problem.active:
             rng = run.streams.get("density distance", round, client)
-            own = state.server["density"][client]
+            points = state.server["density"][client]
             if self.density == "gaussian":
-                own = draw(own.expand(self.samples, -1, -1), rng)
+                points = draw(points.expand(self.samples, -1, -1), rng)
             mixed = draw_mixture(state, self.samples, rng)
-            total += float(state.server["density_weights"][client]) * mmd(self.mmd, own, mixed)
+            total += float(state.server["density_weights"][client]) * mmd(self.mmd, points, mixed)
         return total
 
     @property

@@ -37,19 +37,25 @@ class Proximal(Term):
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model that the client received."""
-        weight = self.mu if self.half else 2 * self.mu
-        received = job.received
-
-        def add_gradient(out: Tensor, w: Tensor) -> None:
-            out.add_(w, alpha=weight).sub_(received, alpha=weight)
+        if self.squared or not self.mu:
+            return _pull(job.received, self.mu if self.half else 2 * self.mu)
 
         def add_direction(out: Tensor, w: Tensor) -> None:
-            away = w - received
+            away = w - job.received
             norm = float(away.norm())
             if norm:
                 out.add_(away, alpha=self.mu / norm)
 
-        return BoundTerm(add_gradient=(add_gradient if self.squared else add_direction) if weight else None)
+        return BoundTerm(add_gradient=add_direction)
+
+
+def _pull(target: Tensor, weight: float) -> BoundTerm:
+    """Return (weight/2) ||w - target||^2."""
+
+    def add_gradient(out: Tensor, w: Tensor) -> None:
+        out.add_(w, alpha=weight).sub_(target, alpha=weight)
+
+    return BoundTerm(add_gradient=add_gradient if weight else None)
 
 
 @dataclass(frozen=True)
@@ -227,16 +233,8 @@ class DriftPenalty(Term):
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model received, less the client's drift."""
-        if not self.alpha:
-            return BoundTerm()
         drift = state.clients["drift"].get(job.client)
-        target = job.received if drift is None else job.received - drift
-        alpha = self.alpha
-
-        def add_gradient(out: Tensor, w: Tensor) -> None:
-            out.add_(w, alpha=alpha).sub_(target, alpha=alpha)
-
-        return BoundTerm(add_gradient=add_gradient)
+        return _pull(job.received if drift is None else job.received - drift, self.alpha)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Add the round's change to the drift."""

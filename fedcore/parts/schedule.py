@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -36,13 +35,13 @@ class Synchronous(Schedule):
     def plan(self, run: Run, state: State) -> Plan:
         """Plan one stage in which every client of the cohort trains."""
         cohort = run.recipe.select.cohort(run, state)
-        slots = range(len(cohort))
-        return Plan(
-            cohort=cohort,
-            starts=tuple(state.model for _ in slots),
-            stages=(tuple(zip(slots, cohort, strict=True)),),
-            groups=tuple(0 for _ in slots),
-        )
+        return _one_stage(state, cohort, (0,) * len(cohort))
+
+
+def _one_stage(state: State, cohort: tuple[int, ...], groups: tuple[int, ...]) -> Plan:
+    """Plan a slot per client, which starts from the model of its group."""
+    starts = tuple(state.models[group] for group in groups)
+    return Plan(cohort, starts, stages=(tuple(enumerate(cohort)),), groups=groups)
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,8 @@ class Chained(Schedule):
     def plan(self, run: Run, state: State) -> Plan:
         """Plan one stage a client."""
         cohort = run.recipe.select.cohort(run, state)
-        return Plan(
-            cohort=cohort,
-            starts=(state.model,),
-            stages=tuple(((0, client),) for client in cohort),
-            groups=(0,),
-            every_stage=True,
-        )
+        stages = tuple(((0, client),) for client in cohort)
+        return Plan(cohort, (state.model,), stages, groups=(0,), every_stage=True)
 
 
 @dataclass(frozen=True)
@@ -80,12 +74,9 @@ class Redistribution(Schedule):
     def plan(self, run: Run, state: State) -> Plan:
         """Plan S stages; each is drawn when the one before it is done, so that scores can steer it."""
         first = self.select.draw(run, state, 0)
-        return Plan(
-            cohort=first,
-            starts=tuple(state.model for _ in first),
-            stages=self._stages(run, state),
-            groups=tuple(0 for _ in first),
-        )
+        inner = range(self.select.redistributions)
+        stages = (tuple(enumerate(self.select.draw(run, state, number))) for number in inner)
+        return Plan(first, (state.model,) * len(first), stages, groups=(0,) * len(first))
 
     def trainings(self, cohort: int) -> int:
         """Return S times the cohort."""
@@ -94,10 +85,6 @@ class Redistribution(Schedule):
     def columns(self, state: State) -> dict[str, float]:
         """Report the inner rounds done, which other algorithms' rounds compare with."""
         return {"inner_rounds": state.round * self.select.redistributions}
-
-    def _stages(self, run: Run, state: State) -> Iterator[tuple[tuple[int, int], ...]]:
-        for inner in range(self.select.redistributions):
-            yield tuple(enumerate(self.select.draw(run, state, inner)))
 
 
 @dataclass(frozen=True)
@@ -170,12 +157,7 @@ class Clustered(Schedule):
         clustering = state.round == self.cluster_round
         cohort = tuple(run.problem.active) if clustering else run.recipe.select.cohort(run, state)
         groups = tuple(state.values["clusters"][client] for client in cohort)
-        return Plan(
-            cohort=cohort,
-            starts=tuple(state.models[group] for group in groups),
-            stages=(tuple(enumerate(cohort)),),
-            groups=groups,
-        )
+        return _one_stage(state, cohort, groups)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """In the round that clusters, give each cluster a model of its own."""
@@ -185,12 +167,10 @@ class Clustered(Schedule):
         labels = self._cluster(changes)
         for upload, label in zip(uploads, labels, strict=True):
             state.values["clusters"][upload.client] = label
-        members = [
-            [u for u, k in zip(uploads, labels, strict=True) if k == c] for c in range(max(labels) + 1)
-        ]
         models, states = [], {}
-        for group, own in enumerate(members):
-            change = run.recipe.aggregate.change(run, state, before[0], own)
+        for group in range(max(labels) + 1):
+            members = [upload for upload, label in zip(uploads, labels, strict=True) if label == group]
+            change = run.recipe.aggregate.change(run, state, before[0], members)
             model, states[group] = run.recipe.server.step(run, state, before[0], change, {})
             models.append(model)
         state.models, state.optimizer_state = torch.stack(models), states
@@ -204,9 +184,9 @@ class Clustered(Schedule):
         if len(changes) < 2:
             return [0] * len(changes)
         tree = scipy.cluster.hierarchy.linkage(distances(changes, self.metric), method=self.linkage)
-        found = scipy.cluster.hierarchy.fcluster(tree, t=self.threshold, criterion="distance").tolist()
-        order = list(dict.fromkeys(found))
-        return [order.index(cluster) for cluster in found]
+        clusters = scipy.cluster.hierarchy.fcluster(tree, t=self.threshold, criterion="distance").tolist()
+        order = list(dict.fromkeys(clusters))
+        return [order.index(cluster) for cluster in clusters]
 
 
 def distances(changes: Tensor, metric: Metric) -> NDArray[np.float64]:
@@ -217,10 +197,10 @@ def distances(changes: Tensor, metric: Metric) -> NDArray[np.float64]:
     if metric == "cosine":
         unit = torch.nn.functional.normalize(changes, dim=1)
         rows, columns = torch.triu_indices(len(unit), len(unit), offset=1, device=unit.device)
-        found = (1 - (unit @ unit.T)[rows, columns]).clamp(min=0)
+        pairs = (1 - (unit @ unit.T)[rows, columns]).clamp(min=0)
     else:
-        found = torch.pdist(changes, p=1.0 if metric == "manhattan" else 2.0)
-    return found.double().cpu().numpy()
+        pairs = torch.pdist(changes, p=1.0 if metric == "manhattan" else 2.0)
+    return pairs.double().cpu().numpy()
 
 
 @dataclass(frozen=True)

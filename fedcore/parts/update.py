@@ -44,7 +44,7 @@ class ControlVariates(UpdateRule):
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset c - c_k."""
-        return Direction(offset=state.server["control"] - _own(state, job.client))
+        return Direction(offset=state.server["control"] - _control(state, job.client))
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Compute c_k+ on the client."""
@@ -55,7 +55,7 @@ class ControlVariates(UpdateRule):
         else:
             length = upload.steps if self.divisor == "steps" else norm(run, state, job.client)
             drift = (upload.received - upload.model) / (length * upload.lr)
-            upload.extras["control"] = _own(state, job.client) - state.server["control"] + drift
+            upload.extras["control"] = _control(state, job.client) - state.server["control"] + drift
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Move c by the clients' changes and keep each c_k+."""
@@ -63,7 +63,7 @@ class ControlVariates(UpdateRule):
         control = state.server["control"].clone()
         for upload in uploads:
             weight = upload.samples / total if self.averaging == "nk" else 1 / len(run.problem.clients)
-            control.add_(upload.extras["control"] - _own(state, upload.client), alpha=weight)
+            control.add_(upload.extras["control"] - _control(state, upload.client), alpha=weight)
         state.server["control"] = control
         for upload in uploads:
             state.clients["control"][upload.client] = upload.extras["control"]
@@ -82,8 +82,8 @@ def controls(
         SpecError: ``divisor="norm"`` with option 1, or with an optimizer that isn't linear in the gradients.
     """
     if divisor == "norm" and (option == 1 or optimizer == "rmsprop"):
-        found = "option 1" if option == 1 else f"training.optimizer '{optimizer}'"
-        raise SpecError(f"algorithm.divisor: got 'norm' with {found}, expected option 2 and sgd or momentum")
+        other = "option 1" if option == 1 else f"training.optimizer '{optimizer}'"
+        raise SpecError(f"algorithm.divisor: got 'norm' with {other}, expected option 2 and sgd or momentum")
     return ControlVariates(option, averaging, divisor)
 
 
@@ -92,7 +92,7 @@ def model_weights(averaging: Averaging) -> Weights:
     return "uniform" if averaging == "uniform" else "nk"
 
 
-def _own(state: State, client: int) -> Tensor:
+def _control(state: State, client: int) -> Tensor:
     stored = state.clients["control"].get(client)
     return state.model.new_zeros(state.model.shape) if stored is None else stored
 
@@ -114,8 +114,8 @@ class Deviations(UpdateRule):
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset -Delta_k."""
-        own = state.clients["deviation"].get(job.client)
-        return Direction(offset=None if own is None else -own)
+        deviation = state.clients["deviation"].get(job.client)
+        return Direction(offset=None if deviation is None else -deviation)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Renew the deviations of the round's clients."""

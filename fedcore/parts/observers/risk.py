@@ -75,12 +75,12 @@ def _distances(run: Run, round: int, phi: Sequence[NDArray[np.float64]]) -> NDAr
     """Return the MMD [K] between drawn rows of each client's features and of all clients'."""
     everything = np.concatenate(phi)
 
-    def distance(client: int, own: NDArray[np.float64]) -> float:
+    def distance(client: int, rows: NDArray[np.float64]) -> float:
         rng = run.streams.get("risk points", round, client)
-        some, others = (rows[rng.permutation(len(rows))[:POINTS]] for rows in (own, everything))
+        some, others = (points[rng.permutation(len(points))[:POINTS]] for points in (rows, everything))
         return analysis.kernel_mmd(some, others)
 
-    return np.array([distance(client, own) for client, own in zip(run.problem.active, phi, strict=True)])
+    return np.array([distance(client, rows) for client, rows in zip(run.problem.active, phi, strict=True)])
 
 
 def build(options: RiskOptions, spec: Spec) -> RiskBound:
