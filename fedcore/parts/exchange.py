@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,6 @@ from fedcore.models import start
 from fedcore.parts import Exchange, Message, Plan, Run, State
 from fedcore.parts.discrepancy import Discrepancy, mmd
 
-SHARED = "delta_of"
 Density = Literal["gaussian", "mean"]
 
 
@@ -35,31 +34,25 @@ class Deltas(Exchange):
     precision: Literal["fp32", "bf16"] = "fp32"
     label: str = "mean features"
 
+    def start(self, run: Run, state: State) -> None:
+        """Start with zero vectors."""
+        width = features(run.problem, state.model, run.problem.test.x[:1]).shape[1]
+        state.server["delta"] = state.model.new_zeros(len(run.problem.clients), width)
+
     def messages(self) -> tuple[Message, ...]:
         """The vectors of all that share theirs, or their mean, down, and one vector up."""
-
-        def vector(run: Run, state: State) -> int:
-            return int(state.server["delta"].shape[1])
-
-        def vectors(run: Run, state: State) -> int:
-            return len(state.values.get(SHARED, state.server["delta"])) * vector(run, state)
-
-        down = {
-            "local": Message("down", f"mean features delta_j of {self._sharing()}", vectors),
-            "global": Message("down", "the others' mean feature", vector),
-        }
-        return down[self.when], Message("up", "mean feature delta_k", vector)
+        up = Message("up", "mean feature delta_k", _delta_size)
+        if self.when == "global":
+            return Message("down", "the others' mean feature", _delta_size), up
+        return Message("down", f"mean features delta_j of {self._whose()}", _deltas_size), up
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the mean distance of a client's delta to the mean of all."""
         delta = state.server["delta"]
         return {"delta_spread": float((delta - delta.mean(dim=0)).norm(dim=1).double().mean())}
 
-    def _sharing(self) -> str:
+    def _whose(self) -> str:
         return "the round's clients"
-
-    def _width(self, run: Run, state: State) -> int:
-        return int(features(run.problem, state.model, run.problem.test.x[:1]).shape[1])
 
     def _delta(self, run: Run, model: Tensor, client: int, round: int, one_batch: bool = False) -> Tensor:
         """Return a client's delta under a model, over all its rows or those of one shuffled batch."""
@@ -95,19 +88,16 @@ class FeatureMeans(Deltas):
 
     def start(self, run: Run, state: State) -> None:
         """Let every client with data send delta from w_0, and count that, unless deltas start at zero."""
-        width = self._width(run, state)
-        delta = state.model.new_zeros(len(run.problem.clients), width)
-        state.server["delta"] = delta
-        if self.zero:
-            return
-        for client in run.problem.active:
-            delta[client] = self._delta(run, state.model, client, -1)
-        _count_first(run, state, width)
+        super().start(run, state)
+        if not self.zero:
+            for client in run.problem.active:
+                state.server["delta"][client] = self._delta(run, state.model, client, -1)
+            _count_first(run, state, _delta_size(run, state))
 
     def before(self, run: Run, state: State, plan: Plan) -> None:
         """Note whose vectors the round's clients share, unless they are all clients'."""
         if self.cohort_only:
-            state.values[SHARED] = list(plan.cohort)
+            state.values["sharing"] = list(plan.cohort)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Compute delta_k from the local model (``when="local"``)."""
@@ -130,8 +120,8 @@ class FeatureMeans(Deltas):
         again = Message("down", "the new model, for the second synchronisation", is_model=True)
         return (*super().messages(), *([again] if self.when == "global" else []))
 
-    def _sharing(self) -> str:
-        return super()._sharing() if self.cohort_only else "all N clients"
+    def _whose(self) -> str:
+        return super()._whose() if self.cohort_only else "all N clients"
 
 
 @dataclass(frozen=True)
@@ -145,8 +135,8 @@ class BatchMeans(Deltas):
 
     def start(self, run: Run, state: State) -> None:
         """Start without any vector."""
-        state.server["delta"] = state.model.new_zeros(len(run.problem.clients), self._width(run, state))
-        state.clients["own_model"] = {}
+        super().start(run, state)
+        state.clients["own_model"], state.values["sharing"] = {}, []
 
     def before(self, run: Run, state: State, plan: Plan) -> None:
         """Compute and share the cohort's vectors."""
@@ -154,7 +144,7 @@ class BatchMeans(Deltas):
         for client in plan.cohort:
             model = self._own(run, state, client) if self.when == "local" else state.model
             delta[client] = self._delta(run, model, client, state.round, one_batch=True)
-        state.server["delta"], state.values[SHARED] = delta, list(plan.cohort)
+        state.server["delta"], state.values["sharing"] = delta, list(plan.cohort)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Let the client keep its trained model."""
@@ -163,10 +153,9 @@ class BatchMeans(Deltas):
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the mean distance of the deltas of the round's cohort to their mean."""
-        shared = state.values.get(SHARED, [])
-        delta = state.server["delta"][shared]
+        delta = state.server["delta"][sharing(state)]
         spread = (delta - delta.mean(dim=0)).norm(dim=1).double().mean()
-        return {"delta_spread": float(spread) if shared else nan}
+        return {"delta_spread": float(spread)}
 
     def _own(self, run: Run, state: State, client: int) -> Tensor:
         kept = state.clients["own_model"].get(client)
@@ -196,15 +185,12 @@ class Densities(Exchange):
 
     def start(self, run: Run, state: State) -> None:
         """Let every client with data send its density under w_0, and count that."""
-        active, problem = run.problem.active, run.problem
-        first = {client: self._estimate(run, state.model, client) for client in active}
-        width = first[active[0]].shape[1]
-        state.server["density"] = state.model.new_zeros(len(problem.clients), self._rows, width)
-        for client, density in first.items():
-            state.server["density"][client] = density
-        total = sum(problem.sizes)
+        problem, total = run.problem, sum(run.problem.sizes)
+        first = torch.stack([self._estimate(run, state.model, client) for client in problem.active])
+        state.server["density"] = first.new_zeros(len(problem.clients), *first.shape[1:])
+        state.server["density"][problem.active] = first
         state.server["density_weights"] = state.model.new_tensor([size / total for size in problem.sizes])
-        _count_first(run, state, self._rows * width)
+        _count_first(run, state, first[0].numel())
         state.values["mmd"] = self._distance(run, state, 0)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
@@ -226,23 +212,11 @@ class Densities(Exchange):
 
     def messages(self) -> tuple[Message, ...]:
         """One density up; down the mixture: its mean, or every component with its weight."""
-
-        def density(run: Run, state: State) -> int:
-            return state.server["density"][0].numel()
-
-        def mixture(run: Run, state: State) -> int:
-            components = len(run.problem.active)
-            return components * (density(run, state) + 1) if components > 1 else density(run, state)
-
         if self.density == "mean":
-            return (
-                Message("down", "mean feature of all clients", density),
-                Message("up", "mean feature", density),
-            )
-        return (
-            Message("down", "densities of all clients and their weights", mixture),
-            Message("up", "density parameters", density),
-        )
+            down = Message("down", "mean feature of all clients", _density_size)
+            return down, Message("up", "mean feature", _density_size)
+        down = Message("down", "densities of all clients and their weights", _mixture_size)
+        return down, Message("up", "density parameters", _density_size)
 
     def _distance(self, run: Run, state: State, round: int) -> float:
         total = 0.0
@@ -255,15 +229,35 @@ class Densities(Exchange):
             total += float(state.server["density_weights"][client]) * mmd(self.mmd, points, mixed)
         return total
 
-    @property
-    def _rows(self) -> int:
-        return 2 if self.density == "gaussian" else 1
-
     def _estimate(self, run: Run, model: Tensor, client: int) -> Tensor:
         """Return the mean (and the variance) of the client's features, [1 or 2, features]."""
         phi = features(run.problem, model, run.problem.clients[client].x)
-        rows = [phi.mean(dim=0)] + ([phi.var(dim=0, correction=0)] if self._rows == 2 else [])
-        return torch.stack(rows)
+        variance = [phi.var(dim=0, correction=0)] if self.density == "gaussian" else []
+        return torch.stack([phi.mean(dim=0), *variance])
+
+
+def sharing(state: State) -> Sequence[int]:
+    """Return the clients whose mean features are shared: all, or those of the round."""
+    clients: Sequence[int] = state.values.get("sharing", range(len(state.server["delta"])))
+    return clients
+
+
+def _delta_size(run: Run, state: State) -> int:
+    return int(state.server["delta"].shape[1])
+
+
+def _deltas_size(run: Run, state: State) -> int:
+    return len(sharing(state)) * _delta_size(run, state)
+
+
+def _density_size(run: Run, state: State) -> int:
+    return state.server["density"][0].numel()
+
+
+def _mixture_size(run: Run, state: State) -> int:
+    """Return the numbers of every component with its weight, which a single one does not need."""
+    components = len(run.problem.active)
+    return components * (_density_size(run, state) + (components > 1))
 
 
 def _count_first(run: Run, state: State, numbers: int) -> None:

@@ -16,7 +16,7 @@ from fedcore.parts.discrepancy import (
     mean_discrepancy,
     mean_gradient,
 )
-from fedcore.parts.exchange import draw_mixture
+from fedcore.parts.exchange import draw_mixture, sharing
 
 RANK_TOLERANCE = 1e-10
 SMALLEST = 1e-8
@@ -163,8 +163,7 @@ class MmdToOthers(Term):
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the mean of the other clients' features; to nothing where there is no other."""
-        delta = state.server["delta"]
-        shared = state.values.get("delta_of", range(len(delta)))
+        delta, shared = state.server["delta"], sharing(state)
         if self.lam == 0 or len(shared) < 2:
             return BoundTerm()
         others = delta[[client for client in shared if self.include_self or client != job.client]]
