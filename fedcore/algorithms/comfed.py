@@ -9,17 +9,15 @@ from typing import Any, Literal
 from pydantic import NonNegativeFloat, create_model
 
 from fedcore.algorithms import AlgorithmOptions, recipe
-from fedcore.algorithms.fednova import FedNovaOptions
-from fedcore.algorithms.fednova import aggregate as nova_aggregate
-from fedcore.algorithms.fednova import objective as nova_objective
-from fedcore.algorithms.fedopt import COLOURS, AdaptiveOptions, adaptive, local_update
+from fedcore.algorithms.corrected_sgd import control_variates
+from fedcore.algorithms.fednova import FedNovaOptions, normalised
+from fedcore.algorithms.fedopt import COLOURS, AdaptiveOptions, adaptive
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Line, Plugin
-from fedcore.parts import Recipe, UpdateRule
-from fedcore.parts.aggregate import averaging
+from fedcore.parts import Recipe
 from fedcore.parts.objective import Proximal
 from fedcore.parts.server import Kind
-from fedcore.parts.update import Averaging, Divisor, controls, model_weights
+from fedcore.parts.update import Averaging, Divisor
 from fedcore.spec import Spec
 
 
@@ -56,23 +54,10 @@ def prox(options: ProxOptions, spec: Spec) -> dict[str, Any]:
     return {"objective": (Proximal(options.mu),)}
 
 
-def scaf(options: ScafOptions, spec: Spec) -> dict[str, Any]:
-    """Return SCAFFOLD's local update."""
-    return {
-        "update": controls(options.option, options.averaging, options.divisor, spec.training.optimizer),
-        "aggregate": averaging(model_weights(options.averaging)),
-    }
-
-
-def nova(options: FedNovaOptions, spec: Spec) -> dict[str, Any]:
-    """Return FedNova's aggregation."""
-    return {"objective": nova_objective(options), "aggregate": nova_aggregate(options, spec)}
-
-
 CLIENTS = {
     "prox": Client("Prox", ProxOptions, prox, "proximal local objectives", "s", "--"),
-    "scaf": Client("Scaf", ScafOptions, scaf, "control variates", "^", "-."),
-    "nova": Client("Nova", FedNovaOptions, nova, "normalised averaging", "d", ":"),
+    "scaf": Client("Scaf", ScafOptions, control_variates, "control variates", "^", "-."),
+    "nova": Client("Nova", FedNovaOptions, normalised, "normalised averaging", "d", ":"),
 }
 
 
@@ -81,8 +66,7 @@ def combine(name: str, client: Client, kind: Kind) -> Plugin:
 
     def build(options: Any, spec: Spec) -> Recipe:
         parts = client.parts(options, spec)
-        rule = local_update(parts.pop("update", UpdateRule()), options, spec)
-        return recipe(update=rule, server=adaptive(kind, options), **parts)
+        return recipe(**parts | adaptive(kind, options, spec, parts.get("update")))
 
     title = f"{client.title}{kind.capitalize()}"
     options = create_model(f"{title}Options", __base__=(client.options, AdaptiveOptions))

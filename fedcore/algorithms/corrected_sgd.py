@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from fedcore.algorithms import AlgorithmOptions, Decay, recipe
+from fedcore.base.errors import SpecError
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import DriftCorrectedMean, PlainMean, Weights, averaging
 from fedcore.parts.objective import DriftPenalty
 from fedcore.parts.server import ServerSgd
-from fedcore.parts.update import (
-    Averaging,
-    ControlVariates,
-    Deviations,
-    Divisor,
-    Mimicry,
-    controls,
-    model_weights,
-)
+from fedcore.parts.update import Averaging, ControlVariates, Deviations, Divisor, Mimicry
 from fedcore.spec import Spec
 
 
@@ -70,11 +63,22 @@ def build_scaffold(options: ScaffoldOptions, spec: Spec) -> Recipe:
     """FedAvg with corrected local steps."""
     if spec.variant == "released":
         return recipe(aggregate=PlainMean())
-    return recipe(
-        update=controls(options.option, options.averaging, options.divisor, spec.training.optimizer),
-        aggregate=averaging(model_weights(options.averaging)),
-        server=ServerSgd(options.server_lr),
-    )
+    return recipe(server=ServerSgd(options.server_lr), **control_variates(options, spec))
+
+
+def control_variates(options: Any, spec: Spec) -> dict[str, Any]:
+    """Return SCAFFOLD's local update, and the averaging of models beside it.
+
+    Raises:
+        SpecError: ``divisor: norm`` with option 1, or with an optimizer that isn't linear in the gradients.
+    """
+    if options.divisor == "norm" and (options.option == 1 or spec.training.optimizer == "rmsprop"):
+        other = "option 1" if options.option == 1 else f"training.optimizer '{spec.training.optimizer}'"
+        raise SpecError(f"algorithm.divisor: got 'norm' with {other}, expected option 2 and sgd or momentum")
+    return {
+        "update": ControlVariates(options.option, options.averaging, options.divisor),
+        "aggregate": averaging("uniform" if options.averaging == "uniform" else "nk"),
+    }
 
 
 def build_feddc(options: FedDcOptions, spec: Spec) -> Recipe:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import NonNegativeFloat
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe, Term
+from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Effective, NormalisedMean
 from fedcore.parts.objective import Proximal
 from fedcore.spec import Spec
@@ -24,25 +26,21 @@ class FedNovaOptions(AlgorithmOptions):
     tau_eff: Effective = "norm"
 
 
-def aggregate(options: FedNovaOptions, spec: Spec) -> NormalisedMean:
-    """Return the normalised averaging.
+def build(options: FedNovaOptions, spec: Spec) -> Recipe:
+    """FedAvg with normalised averaging."""
+    return recipe(**normalised(options, spec))
+
+
+def normalised(options: FedNovaOptions, spec: Spec) -> dict[str, Any]:
+    """Return the normalised averaging, and the proximal term, if there is one.
 
     Raises:
         SpecError: the local optimizer does not accumulate gradients linearly.
     """
     if spec.training.optimizer == "rmsprop":
         raise SpecError("training.optimizer: got 'rmsprop', normalised averaging expects sgd or momentum")
-    return NormalisedMean(options.mu, options.tau_eff)
-
-
-def objective(options: FedNovaOptions) -> tuple[Term, ...]:
-    """Return the proximal term, if there is one."""
-    return (Proximal(options.mu),) if options.mu else ()
-
-
-def build(options: FedNovaOptions, spec: Spec) -> Recipe:
-    """FedAvg with normalised averaging."""
-    return recipe(objective=objective(options), aggregate=aggregate(options, spec))
+    objective = (Proximal(options.mu),) if options.mu else ()
+    return {"objective": objective, "aggregate": NormalisedMean(options.mu, options.tau_eff)}
 
 
 PLUGIN = Plugin(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
@@ -43,28 +43,29 @@ class FedAdaptOptions(AdaptiveOptions):
     server: Kind = "adam"
 
 
-def adaptive(kind: Kind, options: AdaptiveOptions, root: bool = True) -> Adaptive:
-    """Return the server optimizer of a kind with its hyperparameters."""
-    decays = (options.beta1, options.beta2, options.tau, options.v0, options.second_moment_of)
-    return Adaptive(kind, options.server_lr, *decays, root, label=kind.capitalize())
-
-
-def local_update(rule: UpdateRule, options: AdaptiveOptions, spec: Spec) -> UpdateRule:
-    """Return a local update rule with the server's momentum mixed in, if the options ask for it.
+def adaptive(
+    kind: Kind, options: AdaptiveOptions, spec: Spec, rule: UpdateRule | None = None, root: bool = True
+) -> dict[str, Any]:
+    """Return the server optimizer of a kind, and the local update, with the server's momentum if asked for.
 
     Raises:
         SpecError: the local optimizer has no step length to express a momentum in.
     """
-    if not options.momentum_in_local:
-        return rule
-    if spec.training.optimizer == "rmsprop":
-        raise SpecError("algorithm.momentum_in_local: not defined for training.optimizer 'rmsprop'; use sgd")
-    return BlendedMomentum(rule, options.momentum_in_local)
+    decays = (options.beta1, options.beta2, options.tau, options.v0, options.second_moment_of)
+    server = Adaptive(kind, options.server_lr, *decays, root, label=kind.capitalize())
+    update = rule or UpdateRule()
+    if options.momentum_in_local:
+        if spec.training.optimizer == "rmsprop":
+            raise SpecError(
+                "algorithm.momentum_in_local: not defined for training.optimizer 'rmsprop'; use sgd"
+            )
+        update = BlendedMomentum(update, options.momentum_in_local)
+    return {"server": server, "update": update}
 
 
 def build(options: FedAdaptOptions, spec: Spec) -> Recipe:
     """FedAvg's mean change enters the chosen optimizer as pseudo-gradient."""
-    return recipe(server=adaptive(options.server, options), update=local_update(UpdateRule(), options, spec))
+    return recipe(**adaptive(options.server, options, spec))
 
 
 def plugin(kind: Kind) -> Plugin:
@@ -72,7 +73,7 @@ def plugin(kind: Kind) -> Plugin:
 
     def build(options: AdaptiveOptions, spec: Spec) -> Recipe:
         """FedAvg's mean change enters the optimizer as pseudo-gradient."""
-        return recipe(server=adaptive(kind, options), update=local_update(UpdateRule(), options, spec))
+        return recipe(**adaptive(kind, options, spec))
 
     title = kind.capitalize()
     return Plugin(

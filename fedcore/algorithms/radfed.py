@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from fedcore.algorithms import AlgorithmOptions, recipe
-from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive, local_update
+from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive
 from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe, UpdateRule
+from fedcore.parts import Recipe
 from fedcore.parts.aggregate import PlainMean
 from fedcore.parts.objective import Proximal
 from fedcore.parts.schedule import Redistribution
@@ -59,27 +59,22 @@ class RadFedIOptions(RadFedOptions):
 
 def build(options: RadFedOptions, spec: Spec) -> Recipe:
     """w <- plain mean of m models, each trained by S clients in turn."""
-    return _recipe(Assignments(redistributions=options.redistributions))
+    return _recipe(options)
 
 
 def build_p(options: RadFedPOptions, spec: Spec) -> Recipe:
     """RADFed plus (mu/2) ||w - w'||^2 in the local loss, w' the model received in that inner round."""
-    return _recipe(Assignments(redistributions=options.redistributions), objective=(Proximal(options.mu),))
+    return _recipe(options, objective=(Proximal(options.mu),))
 
 
 def build_m(options: RadFedMOptions, spec: Spec) -> Recipe:
     """w <- alpha mean + (1 - alpha) w."""
-    server = ServerSgd(options.alpha, label="mixing with the old model")
-    return _recipe(Assignments(redistributions=options.redistributions), server=server)
+    return _recipe(options, server=ServerSgd(options.alpha, label="mixing with the old model"))
 
 
 def build_a(options: RadFedAOptions, spec: Spec) -> Recipe:
     """The mean change enters an adaptive server optimizer."""
-    return _recipe(
-        Assignments(redistributions=options.redistributions),
-        server=adaptive(options.server, options, options.root),
-        update=local_update(UpdateRule(), options, spec),
-    )
+    return _recipe(options, **adaptive(options.server, options, spec, root=options.root))
 
 
 def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
@@ -92,10 +87,13 @@ def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
         score=score,
         scored_start=released,
     )
-    return _recipe(select)
+    return _recipe(options, select)
 
 
-def _recipe(select: Assignments, **parts: Any) -> Recipe:
+def _recipe(
+    options: RadFedOptions | RadFedAOptions, select: Assignments | None = None, **parts: Any
+) -> Recipe:
+    select = select or Assignments(redistributions=options.redistributions)
     return recipe(schedule=Redistribution(select), select=select, aggregate=PlainMean(), **parts)
 
 
