@@ -7,6 +7,7 @@ update, and what else is exchanged. Parts are frozen values; what changes is in 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -44,7 +45,7 @@ class State:
         models: the server's models [groups, d]; one row except where clients are clustered.
         optimizer_state: the server optimizer's memory, by group and name.
         server: other server-side tensors by name (control variates, mixture weights, old versions).
-        clients: per-client tensors by name and client id.
+        clients: per-client tensors by name and client id; a name that is new has no clients.
         values: small JSON values (cluster of each client).
         holders: the clients that hold the server's current model, which is not sent to them again.
         bytes_down, bytes_up: traffic so far.
@@ -55,7 +56,7 @@ class State:
     models: Tensor
     optimizer_state: dict[int, OptimizerState] = field(default_factory=dict)
     server: dict[str, Tensor] = field(default_factory=dict)
-    clients: dict[str, dict[int, Tensor]] = field(default_factory=dict)
+    clients: dict[str, dict[int, Tensor]] = field(default_factory=lambda: defaultdict(dict))
     values: dict[str, Any] = field(default_factory=dict)
     holders: list[int] = field(default_factory=list)
     bytes_down: int = 0

@@ -136,7 +136,7 @@ class BatchMeans(Deltas):
     def start(self, run: Run, state: State) -> None:
         """Start without any vector."""
         super().start(run, state)
-        state.clients["own_model"], state.values["sharing"] = {}, []
+        state.values["sharing"] = []
 
     def before(self, run: Run, state: State, plan: Plan) -> None:
         """Compute and share the cohort's vectors."""

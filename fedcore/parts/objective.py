@@ -226,10 +226,6 @@ class DriftPenalty(Term):
     alpha: float
     label: str = "drift penalty"
 
-    def start(self, run: Run, state: State) -> None:
-        """Start without drift."""
-        state.clients["drift"] = {}
-
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model received, less the client's drift."""
         drift = state.clients["drift"].get(job.client)
@@ -260,10 +256,6 @@ class Contrastive(Term):
     temperature: float
     label: str = "contrastive"
     family = "contrastive loss"
-
-    def start(self, run: Run, state: State) -> None:
-        """Start without previous models."""
-        state.clients["previous"] = {}
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model received and the client's previous model."""

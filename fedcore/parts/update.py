@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Direction, Job, Upload
 from fedcore.engines.forward import full_gradient
@@ -38,9 +37,8 @@ class ControlVariates(UpdateRule):
     label: str = "corrected SGD"
 
     def start(self, run: Run, state: State) -> None:
-        """Start all controls at zero."""
+        """Start the server's control at zero, as the clients' are until they train."""
         state.server["control"] = state.model.new_zeros(state.model.shape)
-        state.clients["control"] = {}
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset c - c_k."""
@@ -73,25 +71,6 @@ class ControlVariates(UpdateRule):
         return Message("down", "control variate c"), Message("up", "change of the control variate c_k")
 
 
-def controls(
-    option: Literal[1, 2], averaging: Averaging, divisor: Divisor, optimizer: str
-) -> ControlVariates:
-    """Return the control variates that an algorithm's options ask for.
-
-    Raises:
-        SpecError: ``divisor="norm"`` with option 1, or with an optimizer that isn't linear in the gradients.
-    """
-    if divisor == "norm" and (option == 1 or optimizer == "rmsprop"):
-        other = "option 1" if option == 1 else f"training.optimizer '{optimizer}'"
-        raise SpecError(f"algorithm.divisor: got 'norm' with {other}, expected option 2 and sgd or momentum")
-    return ControlVariates(option, averaging, divisor)
-
-
-def model_weights(averaging: Averaging) -> Weights:
-    """Return how the models are averaged beside controls of this averaging."""
-    return "uniform" if averaging == "uniform" else "nk"
-
-
 def _control(state: State, client: int) -> Tensor:
     stored = state.clients["control"].get(client)
     return state.model.new_zeros(state.model.shape) if stored is None else stored
@@ -107,10 +86,6 @@ class Deviations(UpdateRule):
     """
 
     label: str = "corrected SGD"
-
-    def start(self, run: Run, state: State) -> None:
-        """Start without deviations."""
-        state.clients["deviation"] = {}
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset -Delta_k."""

@@ -192,6 +192,7 @@ def test_checkpoint_holds_all_of_the_state(tmp_path: Path) -> None:
         server={"control": torch.zeros(3), "old/1": torch.ones(2)},
         clients={"control": {7: torch.full((3,), 2.0)}},
         values={"clusters": [0, 1]},
+        holders=[2, 7],
         bytes_down=5,
         bytes_up=6,
         history=[{"round": 0, "train_loss": float("nan"), "test_loss": 0.1}],
@@ -203,6 +204,8 @@ def test_checkpoint_holds_all_of_the_state(tmp_path: Path) -> None:
     assert torch.equal(again.optimizer_state[1]["m"], state.optimizer_state[1]["m"])
     assert torch.equal(again.server["old/1"], state.server["old/1"])
     assert torch.equal(again.clients["control"][7], state.clients["control"][7])
+    assert again.holders == [2, 7]
+    assert not again.clients["nobody's"]
     assert (again.round, again.values, again.bytes_down, again.bytes_up) == (4, {"clusters": [0, 1]}, 5, 6)
     assert repr(again.history) == repr(state.history)
 

@@ -44,7 +44,6 @@ class ClientFeatures(Part):
         """Compute the features once the last round's models are there."""
         if state.round + 1 < run.spec.training.rounds:
             return
-        state.clients |= {"features": {}, "labels": {}}
         for upload in uploads:
             block = run.problem.clients[upload.client]
             rows = _rows(run, upload.client, self.rows, "client features")
@@ -56,7 +55,7 @@ class ClientFeatures(Part):
 
         Nothing, where the run diverged before its last round, or no client trains.
         """
-        if not state.clients.get("features"):
+        if not state.clients["features"]:
             return {}
         kept = {client: rows.cpu().numpy() for client, rows in sorted(state.clients["features"].items())}
         labels = state.clients["labels"]
