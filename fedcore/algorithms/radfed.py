@@ -82,10 +82,7 @@ def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
     released = spec.variant == "released"
     score = options.score or ("batch" if released else "sample")
     select = Importance(
-        gamma=options.gamma,
-        redistributions=options.redistributions,
-        score=score,
-        scored_start=released,
+        gamma=options.gamma, redistributions=options.redistributions, score=score, scored_start=released
     )
     return _recipe(options, select)
 

@@ -40,11 +40,7 @@ class Layer:
 
 
 def linear(
-    model: Linear,
-    p: Parameters,
-    out: Parameters,
-    terms: Sequence[FeatureGradient],
-    scratch: Scratch,
+    model: Linear, p: Parameters, out: Parameters, terms: Sequence[FeatureGradient], scratch: Scratch
 ) -> Backward:
     """Softmax regression; terms on its features, the inputs, have no gradient."""
     head = Layer(p["weight"].T, p.get("bias"), out["weight"].T, out.get("bias"))
@@ -65,11 +61,7 @@ def perceptron(
 
 
 def random_features(
-    model: RffLinear,
-    p: Parameters,
-    out: Parameters,
-    terms: Sequence[FeatureGradient],
-    scratch: Scratch,
+    model: RffLinear, p: Parameters, out: Parameters, terms: Sequence[FeatureGradient], scratch: Scratch
 ) -> Backward:
     """Random features and a linear head; fixed features get no gradient, nor do terms on them."""
     features = Layer(p["omega"], p["phase"], out.get("omega"), out.get("phase"), "cos", model.scale)

@@ -64,11 +64,6 @@ class Problem:
         """Ids of the clients that hold data."""
         return [client for client, size in enumerate(self.sizes) if size]
 
-    @property
-    def bytes_per_number(self) -> int:
-        """Size of one parameter when it travels."""
-        return self.start.element_size()
-
 
 def shape_of(dataset: Dataset) -> Shape:
     """Return what a model must know of a data set."""

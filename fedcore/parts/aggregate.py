@@ -254,11 +254,7 @@ class LearnedMixture(Aggregation):
     def columns(self, state: State) -> dict[str, float]:
         """Report the sum and the extremes of p."""
         p = state.server["mixture"].double()
-        return {
-            "mixture_sum": float(p.sum()),
-            "mixture_min": float(p.min()),
-            "mixture_max": float(p.max()),
-        }
+        return {"mixture_sum": float(p.sum()), "mixture_min": float(p.min()), "mixture_max": float(p.max())}
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
         """Return the last round's path of p, one row per pass over the validation rows."""
