@@ -121,5 +121,24 @@ def test_deltas_that_start_at_zero_cost_nothing_beforehand(spec: dict[str, Any])
     zero = ran(spec, {"name": "rfedavg", "delta_start": "zero"})
     model, delta = asked.summary["parameters"] * 4, FEATURES * 4
     assert asked.history[0]["bytes_up"] == CLIENTS * delta
+    assert asked.history[0]["bytes_down"] == CLIENTS * model
     assert zero.history[0]["bytes_up"] == zero.history[0]["bytes_down"] == 0
     assert zero.history[1]["bytes_down"] == CLIENTS * (model + CLIENTS * delta)
+
+
+@pytest.mark.parametrize(
+    ("density", "rows", "down"), [("gaussian", 2, CLIENTS * 2 * FEATURES + CLIENTS), ("mean", 1, FEATURES)]
+)
+def test_densities_are_sent_before_the_first_round_and_in_each(
+    density: str, rows: int, down: int, spec: dict[str, Any]
+) -> None:
+    """A Gaussian is a mean and a variance of each feature; the mixture is all of them with their weights."""
+    result = ran(spec, {"name": "fedavgr", "density": density})
+    model = result.summary["parameters"] * 4
+    up = rows * FEATURES * 4
+    assert per_round(result, "bytes_up") == [CLIENTS * up] + [CLIENTS * (model + up)] * ROUNDS
+    first, *others = per_round(result, "bytes_down")
+    assert first == CLIENTS * model
+    assert others == [CLIENTS * 4 * down] + [CLIENTS * (model + 4 * down)] * (ROUNDS - 1), (
+        "all clients hold the first model already"
+    )

@@ -282,6 +282,23 @@ def test_runs_are_shared_within_each_column() -> None:
     assert shared_means(lines)["b", "y"] == 50.0
 
 
+def test_printed_numbers_are_one_run_of_names_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "published.csv"
+    path.write_text("target,row,column,mean,std,unit\ntable1,010,05,90,0.5,percent\n")
+    (line,) = printed_results("p", path).to_dict("records")
+    assert line == {
+        "target": "table1", "row": "010", "column": "05", "mean": 90, "std": 0.5, "paper": "p", "n": 1
+    }  # fmt: skip
+
+
+def test_a_share_of_columns_may_still_be_reached_by_those_that_are_missing() -> None:
+    check = {"kind": "beats", "row": "a", "over": "b", "in_share": 0.5, "columns": ["x", "y"]}
+    fails = results({"a": {"x": 1.0}, "b": {"x": 2.0}})
+    assert verdict(check, fails).status == "not enough runs"
+    holds = results({"a": {"x": 3.0}, "b": {"x": 2.0}})
+    assert verdict(check, holds).status == "reproduced"
+
+
 def test_a_row_whose_trend_is_known_settles_a_claim_about_two() -> None:
     frame = results().query("row != 'b' or column != 'y'")
     check = {"kind": "falls", "rows": ["a", "b"], "columns": ["x", "y", "z"]}

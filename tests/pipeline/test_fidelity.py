@@ -173,6 +173,35 @@ def test_a_report_that_names_no_variant_is_the_papers(printed: pd.DataFrame) -> 
     assert cells.loc[("table1", "b", "x"), "variant"] == ""
 
 
+def test_names_that_look_like_numbers_stay_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "p" / "table1.csv"
+    path.parent.mkdir()
+    path.write_text("target,row,column,mean,std,unit\ntable1,010,05,90,,percent\n")
+    printed = printed_cells("p", path)
+    assert printed[["row", "column", "unit", "paper"]].to_numpy().tolist() == [["010", "05", "percent", "p"]]
+    assert printed["published_mean"].dtype == printed["published_std"].dtype == "float64"
+    frame = report(("010", "05", 91.0, 0.1, 3, 3))
+    frame.to_csv(path, index=False)
+    found = read([("p", "table1"), ("p", "none")], tmp_path, "paper")
+    assert list(found) == [("p", "table1")]
+    assert column_of(compare(printed, found, "paper"), "verdict", "table1", "05") == {"010": "agrees"}
+
+
+def test_a_report_says_its_own_variant_and_may_count_runs_as_asked_for(printed: pd.DataFrame) -> None:
+    own = report(("a", "x", 90.0, 0.1, 3, 3), ("b_released", "x", 80.0, 0.1, 3, 3), variant="cohort")
+    own = own.drop(columns=["seeds", "std"])
+    cells = compare(printed, {("p", "table1"): own}, "paper").set_index(["target", "row", "column"])
+    assert cells.loc[("table1", "a", "x"), ["variant", "n", "seeds"]].tolist() == ["cohort", 3.0, 3.0]
+    assert cells.loc[("table1_released", "b", "x"), "variant"] == "released"
+    assert cells["std"].isna().all()
+
+
+def test_a_figures_lines_are_no_cells_of_a_table(printed: pd.DataFrame) -> None:
+    curve = report(("a", "x", 90.0, 0.1, 3, 3)).assign(round=5)
+    cells = compare(printed, {("p", "table1"): curve}, "paper")
+    assert column_of(cells, "verdict", "table1")["a"] == "no such cell"
+
+
 def test_reports_of_another_reading_are_read_too(tmp_path: Path) -> None:
     cell = pd.read_csv(published("rfedavg"), dtype=str).iloc[0]
     (tmp_path / "rfedavg").mkdir()
