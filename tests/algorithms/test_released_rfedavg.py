@@ -176,3 +176,27 @@ def test_a_delta_is_the_mean_of_one_shuffled_batch_and_history_has_their_spread(
             spread = float((expected[0] - expected[1]).norm()) / 2
             assert state.history[-1]["delta_spread"] == pytest.approx(spread, rel=1e-12)
         before = state.model.clone()
+
+
+@pytest.mark.parametrize(("batch", "rows"), [(2, 2), ("full", 5), (9, 5)])
+def test_noise_on_a_delta_is_divided_by_the_rows_of_a_batch(tmp_path: Path, batch: Any, rows: int) -> None:
+    """rFedAvg, Section VI-B8: deviation sigma C_0 / L, drawn anew for each client and round."""
+    (tmp_path / "clients").mkdir()
+    rng = np.random.default_rng(1)
+    for client in range(2):
+        np.savez(tmp_path / f"clients/{client}.npz", x=rng.normal(size=(5, 2)), y=np.arange(5) % 2)
+    np.savez(tmp_path / "test.npz", x=rng.normal(size=(2, 2)), y=np.array([0, 1]))
+    found = []
+    for sigma in (0.0, 3.0):
+        spec = {
+            "data": {"name": "npz", "path": str(tmp_path)},
+            "model": {"name": "linear_outputs"},
+            "algorithm": {"name": "rfedavg_plus", "lambda": 0.0, "noise_sigma": sigma},
+            "training": {"rounds": 1, "local_steps": 1, "batch_size": batch, "lr": 0.1},
+            "dtype": "float64",
+        }
+        found.append([state.server["delta"].clone() for _, state in states(spec)])
+        streams = next(prepared.streams for prepared, _ in states(spec))
+    for place, (plain, noisy) in enumerate(zip(*found, strict=True)):
+        drawn = [streams.get("delta noise", place - 1, client).standard_normal(2) for client in range(2)]
+        np.testing.assert_allclose(noisy - plain, np.array(drawn) * 3.0 / rows, rtol=0, atol=1e-12)
