@@ -18,8 +18,8 @@ from pipeline.cli.names import PARAMS, Overlay, Report, Scale
 from pipeline.fidelity.reference import REFERENCE, kept_specs
 from pipeline.papers import catalogue_of
 from pipeline.papers.comfed.taxonomy import FORMATS, table
-from pipeline.reports.chosen import chosen as choice
 from pipeline.reports.results import facts, short_hash
+from pipeline.reports.search import chosen as choice
 from pipeline.reports.style import labels
 
 

@@ -15,7 +15,7 @@ from pipeline.fidelity.board import board
 from pipeline.fidelity.page import write as write_board
 from pipeline.papers import catalogue_of
 from pipeline.reports import build_report, write_partial
-from pipeline.reports.pdf import compile_document
+from pipeline.reports.render import compile_document
 from pipeline.reports.style import labels
 from pipeline.site import build as build_site
 from pipeline.workflow.dvc import means_json

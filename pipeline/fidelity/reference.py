@@ -22,8 +22,7 @@ from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.reports.earlier import earlier_cells
-from pipeline.reports.results import made, refuse_changed, summary_of
+from pipeline.reports.results import RunFacts, earlier_cells, made, refuse_changed
 
 REFERENCE = Path("reports/reference")
 RUNS = "runs.csv"
@@ -120,7 +119,7 @@ def line(run: PlannedRun, root: Path) -> dict[str, Any]:
     Raises:
         DataError: the run is missing, or another specification's.
     """
-    summary = summary_of(run, root)
+    summary = RunFacts(run, root).summary
     if summary is None:
         raise DataError(f"{run.folder}/{SUMMARY}: missing")
     folder = root / run.folder

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fedcore.base.lazy import pd
 from pipeline.catalogue.targets import Cell, Paper, Test
 from pipeline.reports import significance, style
-from pipeline.reports.results import REPRODUCTION, Origin
+from pipeline.reports.results import REPRODUCTION, UNKNOWN, Origin
 from pipeline.reports.significance import ALPHA, Comparison
 
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
@@ -96,10 +96,10 @@ def diverged(
     return f"{style.DIVERGED} Without diverged runs{since}: {'; '.join(told)}." if told else ""
 
 
-def bold(kinds: set[str]) -> list[str]:
-    """Say what bold means, given the columns whose best mean is bold."""
+def bold(kinds: set[str]) -> str:
+    """Say what bold means, given which means are best."""
     named = sorted(kinds - {"none"})
-    return [f"Bold: {' or '.join(named)} mean of the column."] if named else []
+    return f"Bold: {' or '.join(named)} mean of the column." if named else ""
 
 
 def underlined(tests: Mapping[str, Test], found: Mapping[str, Comparison], labels: Mapping[str, str]) -> str:
@@ -156,20 +156,34 @@ def naming_only_what_ran(sentence: str, absent: Iterable[str], instead: str = ""
     return instead if named else sentence
 
 
-def data(notes: Iterable[tuple[str, str, str]]) -> str:
-    """Say what the data were, given (data set in print, state, note)."""
+def compose(
+    sentences: Iterable[str],
+    published: str,
+    paper: Paper,
+    scale: str = "",
+    variant: str = "",
+    notes: Iterable[tuple[str, str, str]] = (),
+    origin: Origin = UNKNOWN,
+) -> Caption:
+    """Return a caption.
+
+    Args:
+        sentences: what the report says itself; empty ones are left out.
+        published: the report's name in the paper.
+        paper: what is rebuilt.
+        scale, variant: of its runs; empty where it says the same at each.
+        notes: (data set in print, state, note) of the data.
+        origin: where it comes from.
+    """
     parts = [f"{name}: {note} ({state})" for name, state, note in dict.fromkeys(notes) if note]
-    return f"Data: {'; '.join(parts)}." if parts else ""
-
-
-def scale_and_variant(scale: str, variant: str) -> str:
-    """Say at which scale and in which reading of the paper the runs were made."""
-    return f"Scale: {scale}. Variant: {variant}."
-
-
-def origin(published: str, paper: Paper) -> str:
-    """Say what this rebuilds."""
-    return f"{published} of {paper.citation}, rebuilt."
+    every = (
+        *sentences,
+        f"Scale: {scale}. Variant: {variant}." if scale else "",
+        f"Data: {'; '.join(parts)}." if parts else "",
+        f"{published} of {paper.citation}, rebuilt.",
+        made(origin),
+    )
+    return Caption(watermark(scale) if scale else "", tuple(filter(None, every)))
 
 
 def notes_of(frame: pd.DataFrame, dataset: Callable[[str, str], str]) -> list[tuple[str, str, str]]:

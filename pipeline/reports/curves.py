@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import write_text
 from fedcore.base.lazy import Figure, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
 from pipeline.reports import captions, figures, style
 from pipeline.reports.captions import Caption
-from pipeline.reports.render import csv
 from pipeline.reports.results import (
     UNKNOWN,
     Origin,
-    has_diverged,
-    history_of,
+    RunFacts,
+    each_once,
     lost,
     made,
-    notes_of,
     origin_of,
+    read,
     refuse_changed,
     require_one_scale,
 )
@@ -58,8 +56,8 @@ class Curves(Target):
         so_far: show the largest value up to each round.
         queries: several settings whose runs make up one curve, such as folds, given the parameters, panel and
             algorithm; the panel's own setting unless given.
-        series: (run, folder of results/) -> a run's values by round, in the figure's unit; ``metric`` times
-            ``factor`` unless given.
+        series: a run's facts -> its values by round, in the figure's unit; ``metric`` times ``factor`` unless
+            given.
         horizontal: label of the horizontal axis.
         shared: whether all panels have the same horizontal axis.
         note: a sentence of its own for the caption, or what makes one of the tidy frame.
@@ -76,7 +74,7 @@ class Curves(Target):
     rows: tuple[str, ...] = ()
     so_far: bool = False
     queries: Callable[[PaperParams, Panel, str], tuple[Query, ...]] | None = None
-    series: Callable[[PlannedRun, Path], pd.Series[float]] | None = None
+    series: Callable[[RunFacts], pd.Series[float]] | None = None
     horizontal: str = "communication round"
     shared: bool = True
     note: str | Callable[[pd.DataFrame], str] = ""
@@ -104,28 +102,28 @@ class Curves(Target):
         bare = sum(not any(run.folder in here for run in runs) for runs in cells.values())
         return f"{bare} of {len(cells)} curves have no run" if bare else ""
 
-    def build(self, found: Sources, outputs: Mapping[str, Path]) -> None:
+    def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from.
 
         Raises:
             DataError: a run can't be used, or the figure that is kept is of more runs.
         """
-        finished = found.earlier is not None
-        runs = [run for run in found.runs if not finished or made(run, found.root)]
-        refuse_changed(runs, found.root)
-        frame = tidy(found.paper, found.name, self, found.cells, found.root, finished)
-        before = found.earlier
+        root, before = sources.root, sources.earlier
+        runs = [run for run in sources.runs if before is None or made(run, root)]
+        refuse_changed(runs, root)
+        cells = read(sources.cells, root)
+        frame = tidy(sources.paper, sources.name, self, cells, before is not None)
         if before is not None and before.exists() and pd.read_csv(before)["n"].sum() > frame["n"].sum():
             raise DataError("the figure that is kept is of more runs")
-        gone = lost(found.cells, lambda run: has_diverged(run, found.root))
-        said = self.caption(found, gone, frame, runs, origin_of(runs, found.root))
+        gone = lost(cells, lambda facts: facts.diverged)
+        origin = origin_of([facts for facts in each_once(cells) if facts.run in runs])
         with style.marking(row for row, _ in gone), figures.styled():
-            figures.save(figures.captioned(draw(frame, self), said.text), outputs)
-        write_text(outputs["csv"], csv(frame))
+            figure = draw(frame, self)
+            figures.write(figure, frame, self.caption(sources, gone, frame, runs, origin), outputs)
 
     def caption(
         self,
-        found: Sources,
+        sources: Sources,
         gone: Mapping[Cell, tuple[int, int]],
         frame: pd.DataFrame,
         runs: Collection[PlannedRun],
@@ -134,35 +132,31 @@ class Curves(Target):
         """Say what the figure shows, and what it lacks.
 
         Args:
-            found: what it is built from.
+            sources: what it is built from.
             gone: how many runs of a curve diverged, of how many.
             frame: the lines that it was drawn from.
             runs: their runs.
             origin: where it comes from.
         """
-        scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
-        datasets = found.about.datasets
+        datasets = sources.about.datasets
         labels = {panel.key: datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
         sentences = (
             f"{self.title}.",
             captions.note(self.note, frame),
             captions.spread_of({run.seed for run in runs}, int(frame["n"].max()), BAND, "a point"),
-            f"{len(runs)} of {len(found.runs)} runs are made." if len(runs) < len(found.runs) else "",
-            captions.diverged(gone, style.labels(found), found.cells, SINCE),
-            captions.scale_and_variant(scale, variant),
-            captions.data(captions.notes_of(frame, lambda row, column: labels[column])),
-            captions.origin(self.published, found.about),
-            captions.made(origin),
+            f"{len(runs)} of {len(sources.runs)} runs are made." if len(runs) < len(sources.runs) else "",
+            captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )
-        return Caption(captions.watermark(scale), tuple(filter(None, sentences)))
+        notes = captions.notes_of(frame, lambda row, column: labels[column])
+        scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
+        return captions.compose(sentences, self.published, sources.about, scale, variant, notes, origin)
 
 
 def tidy(
     paper: str,
     target: str,
     figure: Curves,
-    cells: Mapping[tuple[str, str], Sequence[PlannedRun]],
-    root: Path = Path(),
+    cells: Mapping[Cell, Sequence[RunFacts]],
     finished: bool = False,
 ) -> pd.DataFrame:
     """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
@@ -171,32 +165,31 @@ def tidy(
         paper, target: names of what is collected.
         figure: which column of the histories, in what unit.
         cells: the runs of each (algorithm, panel); ``seeds`` of a line is how many.
-        root: the folder that holds results/.
         finished: leave out runs that are not made yet.
 
     Raises:
         DataError: a run is missing, foreign or damaged, or the runs are of several scales or variants.
     """
-    asked = [(cell, run) for cell, found in cells.items() for run in found]
-    runs = [(cell, run) for cell, run in asked if not finished or made(run, root)]
-    require_one_scale([run for _, run in runs])
-    long = pd.concat([_history(cell, run, figure, root) for cell, run in runs], ignore_index=True)
+    asked = [(cell, facts) for cell, runs in cells.items() for facts in runs]
+    runs = [(cell, facts) for cell, facts in asked if not finished or facts.summary is not None]
+    require_one_scale([facts.run for _, facts in runs])
+    long = pd.concat([_history(cell, facts, figure) for cell, facts in runs], ignore_index=True)
     grouped = long.groupby(KEYS, sort=False)
     lines = grouped["value"].agg(mean="mean", std="std", n="count").reset_index()
     lines["seeds"] = [len(cells[cell]) for cell in zip(lines["row"], lines["column"], strict=True)]
     notes = grouped[["data_state", "data"]].first().reset_index(drop=True)
     lines.insert(0, "target", target)
     lines.insert(0, "paper", paper)
-    first = runs[0][1]
+    first = runs[0][1].run
     lines = lines.assign(
         scale=first.scale, variant=first.spec["variant"], data=notes["data"], data_state=notes["data_state"]
     )
     return lines[lines["n"] > 0].reset_index(drop=True)
 
 
-def _history(cell: tuple[str, str], run: PlannedRun, figure: Curves, root: Path) -> pd.DataFrame:
-    values = figure.series(run, root) if figure.series else measured(run, figure.metric, root) * figure.factor
-    state, note = notes_of(run, root)
+def _history(cell: Cell, facts: RunFacts, figure: Curves) -> pd.DataFrame:
+    values = figure.series(facts) if figure.series else facts.series(figure.metric) * figure.factor
+    state, note = facts.notes
     return pd.DataFrame(
         {
             "row": cell[0],
@@ -209,19 +202,6 @@ def _history(cell: tuple[str, str], run: PlannedRun, figure: Curves, root: Path)
     )
 
 
-def measured(run: PlannedRun, metric: str, root: Path) -> pd.Series[float]:
-    """Return a column of a run's history by round.
-
-    Raises:
-        DataError: the run is missing, foreign or damaged, or did not measure that.
-    """
-    history = history_of(run, root)
-    if metric not in history:
-        path = root / run.folder / "history.csv"
-        raise DataError(f"{path}: no column '{metric}'; there are {', '.join(history.columns)}")
-    return history.set_index("round")[metric]
-
-
 def draw(frame: pd.DataFrame, target: Curves) -> Figure:
     """Draw tidy curves, one panel per column, the legend above.
 
@@ -229,17 +209,15 @@ def draw(frame: pd.DataFrame, target: Curves) -> Figure:
         frame: lines of (row, column, round, mean, std).
         target: panels and labels.
     """
-    down = -(-len(target.panels) // target.across)
-    figure, known = figures.framed(0.75 + 2.1 * down), style.looks(frame["row"])
-    axes = figure.subplots(down, target.across, sharex=target.shared, squeeze=False)
-    for place, panel in zip(axes.flat, target.panels, strict=False):
-        figures.curves(place, frame[frame["column"] == panel.key], known)
-        place.set(title=panel.label, xlabel="", ylabel="")
-    for place in axes[:, 0]:
-        place.set_ylabel(target.axis)
-    for place in axes[-1]:
-        place.set_xlabel(target.horizontal)
-    for place in axes.flat[len(target.panels) :]:
-        place.set_visible(False)
+    titles = {panel.key: panel.label for panel in target.panels}
+    known = style.looks(frame["row"])
+    height = 0.75 + 2.1 * -(-len(titles) // target.across)
+    figure, panels = figures.panels(titles, height, target.across, sharex=target.shared)
+    for place, (key, axes) in enumerate(panels.items()):
+        figures.curves(axes, frame[frame["column"] == key], known)
+        axes.set(
+            xlabel=target.horizontal if place + target.across >= len(panels) else "",
+            ylabel="" if place % target.across else target.axis,
+        )
     figures.legend(figure, known)
     return figure

@@ -6,9 +6,13 @@ import textwrap
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
+from fedcore.base.files import write_text
 from fedcore.base.lazy import Axes, Figure, matplotlib, pd, seaborn
+from pipeline.reports.captions import Caption
+from pipeline.reports.render import csv
 from pipeline.reports.style import Look
 
 STYLE: Any = {
@@ -44,6 +48,55 @@ def framed(height: float, width: float = WIDE) -> Figure:
     return matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
 
 
+def panels(
+    titles: Mapping[str, str], height: float, across: int, width: float = WIDE, **shared: Any
+) -> tuple[Figure, dict[str, Axes]]:
+    """Return a figure with a set of axes for each title, by key, ``across`` of them in a row.
+
+    Args:
+        titles: what stands over each.
+        height, width: of the figure, in inches.
+        across: sets of axes in a row.
+        shared: which axes they share, as ``Figure.subplots`` has it.
+    """
+    figure = framed(height, width)
+    grid = figure.subplots(-(-len(titles) // across), across, squeeze=False, **shared)
+    for axes, title in zip(grid.flat, titles.values(), strict=False):
+        axes.set_title(title)
+    for axes in grid.flat[len(titles) :]:
+        axes.set_visible(False)
+    return figure, dict(zip(titles, grid.flat, strict=False))
+
+
+def lines(
+    frame: pd.DataFrame,
+    titles: Mapping[str, str],
+    known: Mapping[str, Look],
+    height: float,
+    across: int = 1,
+    labels: tuple[str, str] = ("communication round", ""),
+    width: float = WIDE,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    **shared: Any,
+) -> tuple[Figure, dict[str, Axes]]:
+    """Draw the curves of each of a frame's columns in its own axes, the legend above.
+
+    Args:
+        frame: lines as ``curves`` takes them, with a ``column``.
+        titles: what stands over the axes of each column.
+        known: how each row looks.
+        height, width, across, shared: see ``panels``.
+        labels: of the horizontal and of the vertical axes.
+        options: see ``curves``.
+    """
+    figure, drawn = panels(titles, height, across, width, **shared)
+    for column, axes in drawn.items():
+        curves(axes, frame[frame["column"] == column], known, **options)
+        axes.set(xlabel=labels[0], ylabel=labels[1])
+    legend(figure, known, across=3 if width == NARROW else 0)
+    return figure, drawn
+
+
 def captioned(figure: Figure, caption: str) -> Figure:
     """Print a caption small below the axes, in lines that fit the width; $ starts no formula."""
     lines = textwrap.wrap(caption, round(LETTERS_PER_INCH * figure.get_figwidth()))
@@ -57,6 +110,12 @@ def save(figure: Figure, outputs: Mapping[str, Path | IO[bytes]]) -> None:
     with styled():
         for form in filter(outputs.__contains__, dates):
             figure.savefig(outputs[form], format=form, metadata=dates[form])
+
+
+def write(figure: Figure, frame: pd.DataFrame, caption: Caption, outputs: Mapping[str, Path]) -> None:
+    """Write a figure with its caption, and the numbers that it was drawn from."""
+    save(captioned(figure, caption.text), outputs)
+    write_text(outputs["csv"], csv(frame))
 
 
 def curves(
@@ -86,7 +145,7 @@ def curves(
         frame = frame.assign(low=frame["mean"] - spread, high=frame["mean"] + spread)
     if marked is None:
         marked = frame["row"].notna() if whiskers else _every_so_many(frame["row"], [*known], marks)
-    objects = seaborn.objects
+    objects, title = seaborn.objects, axes.get_title()  # which plot() removes
     band = objects.Range(linewidth=0.8) if whiskers else objects.Band(alpha=0.15, edgewidth=0)
     (
         objects.Plot(frame.assign(marked=frame["mean"].where(marked)), x=x, y="mean", color="row")
@@ -102,7 +161,7 @@ def curves(
         .on(axes)
         .plot()
     )
-    axes.set(ylabel="", **{f"{axis}scale": "log" for axis in log})
+    axes.set(title=title, ylabel="", **{f"{axis}scale": "log" for axis in log})
     axes.margins(x=0.02)
     if x == "round":
         axes.set_xlabel("communication round")
@@ -127,6 +186,12 @@ def legend(
     ]
     across = across or min(len(known), 6 if len(known) <= 12 else 4)
     place.legend(handles=handles, ncols=across, **{"loc": "outside upper center"} | options)
+
+
+def methods(axes: Axes, known: Mapping[str, Look], **options: Any) -> None:
+    """Name a method below each place from left to right."""
+    axes.set_xticks(range(len(known)), [look.label for look in known.values()], **options)
+    axes.grid(visible=False, axis="x")
 
 
 def whole_numbers(axis: matplotlib.axis.Axis) -> None:

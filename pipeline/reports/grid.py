@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
+from typing import Any
 
+from fedcore.execution.status import MEMORY
 from pipeline.catalogue.targets import Column
+from pipeline.reports import style
 from pipeline.reports.captions import Caption
+from pipeline.reports.significance import ALPHA, Comparison
+
+PARTIAL = "†"
+FAILED = "failed"
+Line = Mapping[Hashable, Any]
 
 
 @dataclass(frozen=True)
@@ -79,12 +89,61 @@ class Grid:
         return [f"{heading} {label}".strip() for heading, label in zip(over, self.columns, strict=True)]
 
 
-def groups(columns: tuple[Column, ...]) -> tuple[tuple[str, int], ...]:
+def groups(columns: Sequence[Column]) -> tuple[tuple[str, int], ...]:
     """Return (heading, number of columns) of neighbours under one heading."""
-    found: list[tuple[str, int]] = []
-    for column in columns:
-        if found and found[-1][0] == column.group:
-            found[-1] = (column.group, found[-1][1] + 1)
-        else:
-            found.append((column.group, 1))
-    return tuple(found)
+    return tuple((heading, len([*own])) for heading, own in groupby(column.group for column in columns))
+
+
+def printed_column(lines: Iterable[Line], compared: Comparison, decimals: int) -> dict[str, PrintedCell]:
+    """Return the printed cell of each row.
+
+    Args:
+        lines: a column's lines of a tidy table.
+        compared: its rows against the best one.
+        decimals: digits after the point.
+    """
+    by_row = {str(line["row"]): line for line in lines}
+    best = None if compared.best is None else number(by_row[compared.best]["mean"], decimals)
+    return {row: _printed(line, best, compared.p.get(row), decimals) for row, line in by_row.items()}
+
+
+def number(value: float, decimals: int) -> str:
+    """Return a number as it is printed; nothing for NaN."""
+    return "" if math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def failed_in(line: Line) -> str:
+    """Return of what runs of a cell failed; a csv of older code doesn't say."""
+    return str(line.get("failed") or "")
+
+
+def _printed(line: Line, best: str | None, p: float | None, decimals: int) -> PrintedCell:
+    n, seeds, diverged = (int(line[key]) for key in ("n", "seeds", "diverged"))
+    mark = style.DIVERGED if diverged else ""
+    published = number(line["published_mean"], decimals)
+    if published and not math.isnan(line["published_std"]):
+        published += f" ± {number(line['published_std'], decimals)}"
+    if not n or math.isnan(line["mean"]):
+        failure = next((word for word in (MEMORY, FAILED) if word in failed_in(line)), "–")
+        about = _about(line, n, seeds, diverged, None)
+        return PrintedCell("diverged" if diverged else failure, mark=mark, published=published, about=about)
+    mean = number(line["mean"], decimals)
+    bold = n == seeds and mean == best
+    close = not bold and p is not None and p >= ALPHA
+    if n + diverged < seeds:
+        mark += PARTIAL
+    about = _about(line, n, seeds, diverged, p)
+    return PrintedCell(mean, number(line["std"], decimals), bold, close, mark, published, about)
+
+
+def _about(line: Line, n: int, seeds: int, diverged: int, p: float | None) -> str:
+    difference = line["difference"]
+    parts = (
+        f"{n} of {seeds} runs",
+        f"{diverged} diverged" if diverged else "",
+        failed_in(line),
+        "" if p is None else f"p = {p:.2g} against the best",
+        "" if math.isnan(difference) else f"{difference:+.2f} to the published value",
+        line["verdict"],
+    )
+    return "; ".join(filter(None, parts))

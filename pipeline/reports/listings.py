@@ -59,69 +59,50 @@ class Listing(Target):
         del params
         return {}
 
-    def build(self, found: Sources, outputs: Mapping[str, Path]) -> None:
+    def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms.
 
         Raises:
             DataError: a line of it has too few or too many cells.
         """
-        columns, entries = self.columns(found.params), self.entries(found.params)
-        for entry in entries:
+        columns, name = self.columns(sources.params), f"reports/{sources.paper}/{sources.name}"
+        words: dict[Cell, str] = {}
+        for entry in self.entries(sources.params):
             if len(entry.words) != len(columns):
                 raise DataError(
-                    f"reports/{found.paper}/{found.name}: line '{entry.key}' has {len(entry.words)} cells, "
-                    f"expected {len(columns)}"
+                    f"{name}: line '{entry.key}' has {len(entry.words)} cells, expected {len(columns)}"
                 )
-        known = {cell: own.mean for cell, own in published_cells(found.about.numbers, found.name).items()}
-        words = {
-            (entry.key, column.key): word
-            for entry in entries
-            for column, word in zip(columns, entry.words, strict=True)
-        }
-        place, at = (found.paper, found.name), (found.scale, found.params.variant)
+            words |= {(entry.key, c.key): word for c, word in zip(columns, entry.words, strict=True)}
+        known = {cell: own.mean for cell, own in published_cells(sources.about.numbers, sources.name).items()}
+        place, at = (sources.paper, sources.name), (sources.scale, sources.params.variant)
         lines = [(*place, *cell, word, known.get(cell), *at) for cell, word in words.items()]
-        frame = pd.DataFrame(lines, columns=list(COLUMNS))
-        write_text(outputs["csv"], csv(frame))
-        write_grid(self.grid(found, words, known), outputs)
+        write_text(outputs["csv"], csv(pd.DataFrame(lines, columns=list(COLUMNS))))
+        write_grid(self.grid(sources, words, known), outputs)
 
     def grid(
-        self, found: Sources, words: Mapping[Cell, str], known: Mapping[Cell, float] = MappingProxyType({})
+        self, sources: Sources, words: Mapping[Cell, str], known: Mapping[Cell, float] = MappingProxyType({})
     ) -> Grid:
         """Lay the table out: the word of each cell, and the number that is published for some."""
-        columns = self.columns(found.params)
-        keys = [column.key for column in columns]
+        columns = self.columns(sources.params)
+
+        def printed(cell: Cell) -> PrintedCell:
+            return PrintedCell(words.get(cell, ""), published=f"{known[cell]:g}" if cell in known else "")
+
         return Grid(
-            name=f"{found.paper}-{found.name}",
+            name=f"{sources.paper}-{sources.name}",
             unit="",
             groups=groups(columns),
             columns=tuple(column.label for column in columns),
             rows=tuple(
-                (
-                    entry.label,
-                    tuple(
-                        PrintedCell(
-                            words.get((entry.key, key), ""), published=_number(known.get((entry.key, key)))
-                        )
-                        for key in keys
-                    ),
-                )
-                for entry in self.entries(found.params)
+                (entry.label, tuple(printed((entry.key, column.key)) for column in columns))
+                for entry in self.entries(sources.params)
             ),
-            caption=self.caption(found),
+            caption=self.caption(sources),
             corner=self.heading,
             words=True,
         )
 
-    def caption(self, found: Sources) -> Caption:
+    def caption(self, sources: Sources) -> Caption:
         """Say what the table shows, and at which scale where that makes a difference."""
-        sentences = (
-            f"{self.title}.",
-            self.note,
-            captions.scale_and_variant(found.scale, found.params.variant) if self.scaled else "",
-            captions.origin(self.published, found.about),
-        )
-        return Caption(captions.watermark(found.scale) if self.scaled else "", tuple(filter(None, sentences)))
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
+        at = (sources.scale, sources.params.variant) if self.scaled else ("", "")
+        return captions.compose((f"{self.title}.", self.note), self.published, sources.about, *at)

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fedcore.base.lazy import Axes, pd, scipy
-from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Cell, Query
 from pipeline.reports import figures, style
-from pipeline.reports.drawings import Drawing, Found, Picture
+from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.significance import ALPHA, FEWEST
 from pipeline.reports.tables import Table, tidy
 
@@ -101,23 +99,19 @@ def summary(table: Table, without: Collection[str] = (), title: str = "") -> Dra
         without: columns that are no data sets, such as an average.
         title: what the figure shows; made of the table's name unless given.
     """
-
-    def queries(params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
-        return {cell: own for cell, own in table.cells(params).items() if cell[1] not in without}
-
     return Drawing(
         title=title or f"Mean ranks of the methods of {table.published} over data sets, 1 being the best",
         published=table.published,
-        queries=queries,
+        queries=lambda params: {
+            cell: own for cell, own in table.cells(params).items() if cell[1] not in without
+        },
         draw=partial(_draw, table),
     )
 
 
-def collected(table: Table, found: Found) -> pd.DataFrame:
+def collected(table: Table, inputs: Inputs) -> pd.DataFrame:
     """Return the tidy lines of a table as it was measured, before cells are made relative."""
-    runs = next(iter(found.cells.values()))
-    plain = replace(table, relative=None)
-    return tidy(runs[0].paper, "", plain, found.cells, None, found.root)
+    return tidy("", "", replace(table, relative=None), inputs.cells, None)
 
 
 def scores_of(frame: pd.DataFrame) -> pd.DataFrame:
@@ -140,7 +134,7 @@ def _untestable(methods: int, sets: int, runs: float) -> str:
 def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
     """Return the mean rank of each method over data sets, then its rank on each."""
     sets, means = ranked.ranks.shape[1], ranked.means
-    told = {"friedman": ranked.statistic, "p": ranked.p, "critical_difference": ranked.difference}
+    test = {"friedman": ranked.statistic, "p": ranked.p, "critical_difference": ranked.difference}
     lines = [
         {
             "row": name,
@@ -148,7 +142,7 @@ def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
             "mean": means[name],
             "std": ranked.ranks.loc[name].std() if sets > 1 else math.nan,
             "n": sets,
-            **told,
+            **test,
         }
         for name in means.index
     ]
@@ -161,41 +155,43 @@ def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _draw(table: Table, found: Found) -> Picture:
-    frame = collected(table, found)
+def _draw(table: Table, inputs: Inputs) -> Picture:
+    frame = collected(table, inputs)
     asked = scores_of(frame)
     runs = frame["n"].where(frame["n"] == frame["seeds"]).min()
     ranked = ranking(asked, table.best != "smallest", runs)
-    labels = {} if table.rows is None else table.rows(found.params)
+    labels = table.rows(inputs.params) if table.rows else {}
     figure = figures.framed(1.7 + 0.2 * math.ceil(len(ranked.means) / 2))
     diagram(figure.subplots(), ranked, labels)
-    return Picture(_lines(ranked, frame), figure, _said(table, found, frame, ranked, asked.shape[1]))
+    return Picture(_lines(ranked, frame), figure, _sentences(frame, ranked, asked.shape[1]))
 
 
-def _said(table: Table, found: Found, frame: pd.DataFrame, ranked: Ranking, asked: int) -> list[str]:
+def _sentences(frame: pd.DataFrame, ranked: Ranking, asked: int) -> list[str]:
     """Say what was ranked, which test ran, and how far it can be trusted."""
     methods, sets = ranked.ranks.shape
     if not sets:
         return [f"No test of significance: {ranked.why}."]
     runs = sorted(set(frame.loc[frame["column"].isin(ranked.ranks.columns), "n"]))
     each = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
-    said = [
+    sentences = [
         f"{methods} methods on {sets} data set{'' if sets == 1 else 's'}, by means over {each} "
         f"run{'' if runs == [1] else 's'} per cell."
     ]
     if asked > sets:
-        said.append(f"{asked - sets} more left out, as a method lacks runs there.")
+        sentences.append(f"{asked - sets} more left out, as a method lacks runs there.")
     if ranked.why:
-        return [*said, f"No test of significance: {ranked.why}."]
-    said.append(
+        return [*sentences, f"No test of significance: {ranked.why}."]
+    sentences.append(
         f"Friedman's test: chi-squared {ranked.statistic:.2f}, p = {ranked.p:.2g} (Iman and Davenport). "
         f"CD: Nemenyi's critical difference at {ALPHA:.0%}; a bar joins methods that it does not tell apart."
     )
     if ranked.p >= ALPHA:
-        said.append("The methods as a whole do not differ significantly, so no pair can be distinguished.")
+        sentences.append(
+            "The methods as a whole do not differ significantly, so no pair can be distinguished."
+        )
     if sets <= FEW:
-        said.append(f"With {sets} data sets the tests are approximate and find large differences only.")
-    return said
+        sentences.append(f"With {sets} data sets the tests are approximate and find large differences only.")
+    return sentences
 
 
 def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
@@ -207,15 +203,13 @@ def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
         labels: names in print of methods that are no algorithms of the papers.
     """
     means = ranked.means
+    axes.set_axis_off()
     if means.isna().any():
-        axes.set_axis_off()
         axes.text(0.5, 0.5, "no data set has all runs of all methods", ha="center", transform=axes.transAxes)
         return
     most = len(means)
     half = math.ceil(most / 2)
-    left, right = 1 - SIDE * (most - 1), most + SIDE * (most - 1)
-    axes.set_axis_off()
-    axes.set_xlim(left, right)
+    axes.set_xlim(1 - SIDE * (most - 1), most + SIDE * (most - 1))
     axes.hlines(0, 1, most, color="black", linewidth=0.8)
     for rank in range(1, most + 1):
         axes.vlines(rank, 0, 0.18, color="black", linewidth=0.8)
@@ -225,28 +219,22 @@ def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
     for place, group in enumerate(bars):
         first, last = means[group[0]] - 0.04, means[group[-1]] + 0.04
         axes.hlines(-0.28 - 0.22 * place, first, last, color="black", linewidth=2.5)
-    for place, (name, mean) in enumerate(means.items()):
-        look = style.look(str(name), [str(one) for one in means.index])
-        inner = place if place < half else most - 1 - place
-        y, side = top - 0.45 * (inner + 0.5), 1 if place < half else most
-        edge = side + (-0.04 if place < half else 0.04) * most
+    looks = style.looks(map(str, means.index))
+    for place, (name, look) in enumerate(looks.items()):
+        mean, left = means[name], place < half
+        y = top - 0.45 * ((place if left else most - 1 - place) + 0.5)
+        edge = 1 - 0.04 * most if left else most + 0.04 * most
         axes.plot([mean, mean, edge], [0, y, y], color=look.colour, linewidth=0.8, linestyle=look.line)
         axes.plot(mean, 0, look.marker, color=look.colour, clip_on=False, zorder=3)
-        text = labels.get(str(name)) or style.label(str(name))
-        axes.text(
-            edge + (-0.03 if place < half else 0.03) * most,
-            y,
-            f"{text}  {mean:.2f}" if place < half else f"{mean:.2f}  {text}",
-            ha="right" if place < half else "left",
-            va="center",
-        )
-    low = top - 0.45 * (half + 0.2)
+        text = labels.get(name) or look.label
+        words, side = (f"{text}  {mean:.2f}", "right") if left else (f"{mean:.2f}  {text}", "left")
+        axes.text(edge + (-0.03 if left else 0.03) * most, y, words, ha=side, va="center")
     high = 0.75
     if not math.isnan(ranked.difference):
         high = 1.45
-        shown = min(ranked.difference, most - 1)
-        axes.hlines(1.0, 1, 1 + shown, color="black", linewidth=1.2)
-        axes.vlines([1, 1 + shown], 0.9, 1.1, color="black", linewidth=1.2)
+        end = 1 + min(ranked.difference, most - 1)
+        axes.hlines(1.0, 1, end, color="black", linewidth=1.2)
+        axes.vlines([1, end], 0.9, 1.1, color="black", linewidth=1.2)
         beyond = " (wider than the axis)" if ranked.difference > most - 1 else ""
-        axes.text(1 + shown / 2, 1.12, f"CD = {ranked.difference:.2f}{beyond}", ha="center", va="bottom")
-    axes.set_ylim(low, high)
+        axes.text((1 + end) / 2, 1.12, f"CD = {ranked.difference:.2f}{beyond}", ha="center", va="bottom")
+    axes.set_ylim(top - 0.45 * (half + 0.2), high)

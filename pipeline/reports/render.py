@@ -1,17 +1,23 @@
-"""A grid of printed cells as Markdown, HTML and LaTeX."""
+"""A grid of printed cells as Markdown, HTML and LaTeX, and LaTeX as PDF with the TeX that the machine has."""
 
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from fedcore.base.files import write_text
+from fedcore.base.errors import DataError
+from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import jinja2, pd
 from pipeline.reports.grid import Grid
 
 TEMPLATES = Path(__file__).parent / "templates"
+ENGINES = ("pdflatex", "lualatex", "xelatex", "tectonic")
+INSTALL = "texlive-latex-recommended and preview-latex-style (Debian, Ubuntu), MacTeX, MiKTeX or tectonic"
 LINE, SHARED = 80, 0.86
 ONE_COLUMN = 8  # cm, of a page in two columns
 PAGE, LETTER, GAP, SMALL = 19, 0.16, 0.35, 0.8  # cm, but the last: the size of a deviation's letters
@@ -126,6 +132,40 @@ def write_grid(grid: Grid, outputs: Mapping[str, Path]) -> None:
     """Write a table in the forms that are printed."""
     for form, text in (("md", markdown), ("html", html), ("tex", latex), ("standalone", standalone)):
         write_text(outputs[form], text(grid))
+
+
+def engine() -> str | None:
+    """Return the first TeX engine found on PATH, or None."""
+    return next((name for name in ENGINES if shutil.which(name)), None)
+
+
+def compile_document(source: Path, target: Path) -> None:
+    """Compile ``source`` and put the PDF at ``target``.
+
+    Raises:
+        DataError: there is no TeX, or it refuses the document.
+    """
+    name = engine()
+    if name is None:
+        raise DataError(
+            f"{target}: a PDF needs a TeX on PATH, and there is none; install {INSTALL}, or ask for .tex"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(source, Path(folder, "table.tex"))
+        options = (
+            [] if name == "tectonic" else ["-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"]
+        )
+        done = subprocess.run(
+            [name, *options, "table.tex"], cwd=folder, capture_output=True, text=True, check=False
+        )
+        result = Path(folder, "table.pdf")
+        if done.returncode or not result.exists():
+            problems = [line for line in done.stdout.splitlines() if line.startswith("!")]
+            raise DataError(
+                f"{source}: {name} refused it: {' '.join(problems) or done.stderr.strip()[-200:]}"
+            )
+        with atomic(target) as handle:
+            handle.write(result.read_bytes())
 
 
 @cache

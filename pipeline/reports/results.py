@@ -1,14 +1,17 @@
-"""From runs to tidy numbers: measured values, number of seeds, published values."""
+"""What reports are made of: the files that runs left behind, and published numbers."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, reason
 from fedcore.base.files import canonical_json, read_object, sha256_text
@@ -17,8 +20,8 @@ from fedcore.base.options import shown
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.machine import commit
 from fedcore.execution.status import cause
-from pipeline.catalogue.targets import PlannedRun
-from pipeline.reports import agreement
+from pipeline.catalogue.targets import Cell, PlannedRun
+from pipeline.reports import agreement, significance
 from pipeline.reports.agreement import ON_STAND_IN
 
 REPRODUCTION = "paper"
@@ -28,6 +31,7 @@ MADE = {SUMMARY, PROVENANCE, PARTITION, STATISTICS, "history.csv"}
 NAMED = 5
 REPAIR = "a report is made of unchanged results only; delete the folder and build it again"
 Summary = Mapping[str, Any]
+Run = TypeVar("Run", PlannedRun, "RunFacts")
 
 
 class Published(NamedTuple):
@@ -80,101 +84,117 @@ def _wrong_with(folder: Path, files: tuple[tuple[str, int, int], ...]) -> str:
     return changed(folder) if MADE & {name for name, *_ in files} else ""
 
 
+@dataclass(frozen=True, eq=False)
+class RunFacts:
+    """What a run and its partition left behind, each file read once, when it is first asked for.
+
+    Raises:
+        DataError: a file that is asked for is changed or damaged, or was made by another specification.
+
+    Attributes:
+        run: which run.
+        root: the folder that holds results/.
+    """
+
+    run: PlannedRun
+    root: Path
+    _tables: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def summary(self) -> Summary | None:
+        """Its summary; None if there is none."""
+        path = self.root / self.run.folder / SUMMARY
+        _refuse(path.parent)
+        summary = _read(path)
+        if summary is None:
+            return None
+        if summary.get("spec_sha256") != spec_hash(self.run):
+            raise DataError(f"{path}: made by another specification; delete the folder and build it again")
+        final = summary.get("final")
+        if final is not None and not (isinstance(final, dict) and all(map(_is_measured, final.values()))):
+            raise DataError(f"{path}: final: expected numbers by name, or null, got {shown(final)}")
+        return summary
+
+    @property
+    def final(self) -> Summary | None:
+        """Its last measurements, by which it is scored; None if it diverged or there is no run."""
+        return self.summary["final"] if self.summary else None
+
+    @property
+    def diverged(self) -> bool:
+        """Whether it ended without finite measurements."""
+        return self.summary is not None and self.summary["final"] is None
+
+    @cached_property
+    def statistics(self) -> Summary | None:
+        """The statistics of its partition; None if there are none."""
+        _refuse(self.root / self.run.partition)
+        return _read(self.root / self.run.partition / STATISTICS)
+
+    @cached_property
+    def timing(self) -> Summary | None:
+        """Its times, machine and versions; None if there are none."""
+        _refuse(self.root / self.run.folder)
+        return _read(self.root / self.run.folder / TIMING)
+
+    @property
+    def notes(self) -> tuple[str, str]:
+        """The state of its data and the note for captions; empty where nothing was made yet."""
+        known = self.summary or self.statistics or {}
+        return known.get("data_state", ""), known.get("data_note", "")
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """Its measurements, a line for each round that was measured."""
+        return self.table("history.csv")
+
+    def series(self, metric: str) -> pd.Series[float]:
+        """Return a column of its history by round."""
+        if metric not in self.history:
+            path = self.root / self.run.folder / "history.csv"
+            raise DataError(f"{path}: no column '{metric}'; there are {', '.join(self.history.columns)}")
+        return self.history.set_index("round")[metric]
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table of numbers that the run kept."""
+        if name not in self._tables:
+            self._tables[name] = _numbers(self._kept(name))
+        return self._tables[name]
+
+    def arrays(self, name: str) -> Mapping[str, NDArray[Any]] | None:
+        """Return the arrays that an observer kept of the run; None if it diverged."""
+        if self.diverged:
+            return None
+        with np.load(self._kept(name), allow_pickle=False) as stored:
+            return dict(stored)
+
+    def _kept(self, name: str) -> Path:
+        path = self.root / self.run.folder / name
+        if self.summary is None or not path.exists():
+            raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
+        return path
+
+
+def read(cells: Mapping[Cell, Sequence[PlannedRun]], root: Path) -> dict[Cell, tuple[RunFacts, ...]]:
+    """Return the facts of each cell's runs; cells that share a run share its facts."""
+    runs = {run.folder: RunFacts(run, root) for runs in cells.values() for run in runs}
+    return {cell: tuple(runs[run.folder] for run in own) for cell, own in cells.items()}
+
+
+def each_once(cells: Mapping[Cell, Sequence[RunFacts]]) -> list[RunFacts]:
+    """Return the runs of all cells, each once."""
+    return list(dict.fromkeys(facts for runs in cells.values() for facts in runs))
+
+
 def made(run: PlannedRun, root: Path, partition: bool = False) -> bool:
     """Return whether a run has ended, or its partition is done where that alone counts."""
     return (root / run.partition / STATISTICS if partition else root / run.folder / SUMMARY).exists()
 
 
-def summary_of(run: PlannedRun, root: Path) -> Summary | None:
-    """Read a run's summary; None if there is none.
-
-    Raises:
-        DataError: the run is changed or damaged, or was made by another specification.
-    """
-    path = root / run.folder / SUMMARY
-    _refuse(path.parent)
-    found = _read(path)
-    if found is None:
-        return None
-    if found.get("spec_sha256") != spec_hash(run):
-        raise DataError(f"{path}: made by another specification; delete the folder and build it again")
-    final = found.get("final")
-    if final is not None and not (isinstance(final, dict) and all(map(_is_measured, final.values()))):
-        raise DataError(f"{path}: final: expected numbers by name, or null, got {shown(final)}")
-    return found
-
-
-def statistics_of(run: PlannedRun, root: Path) -> Summary | None:
-    """Read the statistics of a run's partition; None if there are none.
-
-    Raises:
-        DataError: the partition is changed or damaged.
-    """
-    _refuse(root / run.partition)
-    return _read(root / run.partition / STATISTICS)
-
-
-def history_of(run: PlannedRun, root: Path) -> pd.DataFrame:
-    """Read a run's history, once its summary shows that it is this specification's.
-
-    Raises:
-        DataError: the run is missing, damaged or another specification's.
-    """
-    path = root / run.folder / "history.csv"
-    if summary_of(run, root) is None or not path.exists():
-        raise DataError(f"{path}: missing, but a report needs it")
-    try:
-        history = pd.read_csv(path)
-    except ValueError as error:  # pandas' own errors of parsing and decoding are among them
-        raise DataError(f"{path}: no table: {reason(error)}") from None
-    for name, kind in history.dtypes.items():
-        if not pd.api.types.is_numeric_dtype(kind):
-            raise DataError(f"{path}: {name}: expected numbers")
-    return history
-
-
-def observer_file(run: PlannedRun, root: Path, name: str) -> Path | None:
-    """Return the path of a file that an observer kept of a run; None if the run diverged.
-
-    Raises:
-        DataError: the run or the file is missing, or the run is damaged or another specification's.
-    """
-    path = root / run.folder / name
-    if has_diverged(run, root):
-        return None
-    if summary_of(run, root) is None or not path.exists():
-        raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
-    return path
-
-
-def final_of(run: PlannedRun, root: Path) -> Summary | None:
-    """Return a run's last measurements, by which it is scored; None if it diverged or there is no run."""
-    summary = summary_of(run, root)
-    return summary["final"] if summary else None
-
-
-def lost(
-    cells: Mapping[tuple[str, str], Sequence[PlannedRun]], diverged: Callable[[PlannedRun], bool]
-) -> dict[tuple[str, str], tuple[int, int]]:
+def lost(cells: Mapping[Cell, Sequence[Run]], diverged: Callable[[Run], bool]) -> dict[Cell, tuple[int, int]]:
     """Return (runs that diverged, runs) of each cell that lacks some: what a report marks and counts."""
     counted = {cell: (sum(map(diverged, runs)), len(runs)) for cell, runs in cells.items()}
     return {cell: counts for cell, counts in counted.items() if counts[0]}
-
-
-def has_diverged(run: PlannedRun, root: Path) -> bool:
-    """Whether a run ended without finite measurements."""
-    summary = summary_of(run, root)
-    return summary is not None and summary["final"] is None
-
-
-def timing_of(run: PlannedRun, root: Path) -> Summary | None:
-    """Read a run's times, machine and versions; None if there are none.
-
-    Raises:
-        DataError: the run is changed or damaged.
-    """
-    _refuse(root / run.folder)
-    return _read(root / run.folder / TIMING)
 
 
 def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
@@ -197,6 +217,17 @@ def _refuse(folder: Path) -> None:
         raise DataError(f"{folder}: {what} ({REPAIR})")
 
 
+def _numbers(path: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path)
+    except ValueError as error:  # pandas' own errors of parsing and decoding are among them
+        raise DataError(f"{path}: no table: {reason(error)}") from None
+    for column, kind in table.dtypes.items():
+        if not pd.api.types.is_numeric_dtype(kind):
+            raise DataError(f"{path}: {column}: expected numbers")
+    return table
+
+
 def _read(path: Path) -> Summary | None:
     if not path.exists():
         return None
@@ -212,24 +243,65 @@ def require_one_scale(runs: Sequence[PlannedRun]) -> None:
     Raises:
         DataError: they are.
     """
-    for what, found in (
-        ("scales", {run.scale for run in runs}),
-        ("variants", {str(run.spec["variant"]) for run in runs}),
-    ):
-        if len(found) > 1:
-            raise DataError(f"one table can't mix {what}: {', '.join(sorted(found))}")
+    scales, variants = {run.scale for run in runs}, {str(run.spec["variant"]) for run in runs}
+    for what, several in (("scales", scales), ("variants", variants)):
+        if len(several) > 1:
+            raise DataError(f"one table can't mix {what}: {', '.join(sorted(several))}")
 
 
-def published_cells(path: Path, target: str) -> dict[tuple[str, str], Published]:
+@dataclass(frozen=True)
+class Earlier:
+    """What an earlier sitting measured of a cell, as its tidy line has it.
+
+    Attributes:
+        samples: runs' numbers by pair.
+        specs: the specifications of its runs, diverged ones too.
+        notes: the state of its data, and the note for captions.
+    """
+
+    samples: Mapping[str, float] = field(default_factory=dict)
+    specs: tuple[str, ...] = ()
+    notes: tuple[str, str] = ("", "")
+
+
+NOTHING = Earlier()
+
+
+def earlier_cells(path: Path) -> dict[tuple[str, str], Earlier]:
+    """Read a tidy table's cells; none if there is no such file, or it doesn't hold runs' own numbers."""
+    if not path.exists():
+        return {}
+    frame = pd.read_csv(path, dtype={"row": str, "column": str}, keep_default_na=False)
+    if not {"row", "specs", "values"} <= {*frame}:
+        return {}
+    return {
+        (line["row"], line["column"]): Earlier(
+            significance.parsed(line["values"]),
+            tuple(line["specs"].split()),
+            (line["data_state"], line["data"]),
+        )
+        for line in frame.to_dict("records")
+    }
+
+
+def together(before: Mapping[str, float], now: Mapping[str, float], pairs: Sequence[str]) -> dict[str, float]:
+    """Return the numbers of both sittings in the runs' order, the newer if both have one.
+
+    Numbers of runs that share a pair can't be matched: the sitting with more of them counts.
+    """
+    if any("#" in pair for pair in (*before, *now)):
+        return dict(before if len(before) > len(now) else now)
+    union = {**before, **now}
+    return {pair: union[pair] for pair in sorted(union, key=pairs.index)}
+
+
+def published_cells(path: Path, target: str) -> dict[Cell, Published]:
     """Return what was published in each cell of a target."""
     frame = pd.read_csv(path, dtype={"row": str, "column": str})
     frame = frame if "unit" in frame else frame.assign(unit="percent")
-    own = frame[frame["target"] == target]
+    cells = frame[frame["target"] == target][["row", "column", "mean", "std", "unit"]].itertuples(index=False)
     return {
-        (row, column): Published(float(mean), float(std), str(unit))
-        for row, column, mean, std, unit in own[["row", "column", "mean", "std", "unit"]].itertuples(
-            index=False
-        )
+        (row, column): Published(float(mean), float(std), str(unit)) for row, column, mean, std, unit in cells
     }
 
 
@@ -238,28 +310,22 @@ def pair_key(run: PlannedRun) -> str:
     return "/".join(Path(run.partition).parts[-2:])
 
 
-def origin_of(runs: Sequence[PlannedRun], root: Path) -> Origin:
+def origin_of(runs: Collection[RunFacts]) -> Origin:
     """Return the current commit, the day on which the newest run finished, and the runs' arithmetic."""
-    timings = (timing_of(run, root) for run in runs)
-    days = [str(timing["finished"])[:10] for timing in timings if timing and "finished" in timing]
-    halves = ["bf16" in (run.spec.get("precision"), run.spec["evaluation"].get("precision")) for run in runs]
+    days = [str(own.timing["finished"])[:10] for own in runs if own.timing and "finished" in own.timing]
+    specs = [own.run.spec for own in runs]
+    reduced = ["bf16" in (spec.get("precision"), spec["evaluation"].get("precision")) for spec in specs]
     return Origin(
-        commit(), max(days, default=""), "" if not any(halves) else "all" if all(halves) else "some"
+        commit(), max(days, default=""), "" if not any(reduced) else "all" if all(reduced) else "some"
     )
 
 
-def causes(runs: Iterable[PlannedRun], root: Path) -> str:
+def causes(runs: Iterable[RunFacts]) -> str:
     """Say how many runs failed of what, as ``2 out of memory; 1 failed``; empty if none did."""
     failed = Counter(
-        what for run in runs if summary_of(run, root) is None and (what := cause(root / run.folder))
+        what for own in runs if own.summary is None and (what := cause(own.root / own.run.folder))
     )
     return "; ".join(f"{number} {what}" for what, number in sorted(failed.items(), reverse=True))
-
-
-def notes_of(run: PlannedRun, root: Path) -> tuple[str, str]:
-    """Return the state of a run's data and the note for captions; empty where nothing was made yet."""
-    found = summary_of(run, root) or statistics_of(run, root) or {}
-    return found.get("data_state", ""), found.get("data_note", "")
 
 
 def verdict(compared: agreement.Agreement, scale: str, on_stand_in: bool = False) -> str:

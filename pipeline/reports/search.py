@@ -1,17 +1,24 @@
-"""Grid searches: candidates out of options, and how a candidate scores on validation rows."""
+"""Grid searches: candidates out of options, their scores on validation rows, and what a search chose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
+from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Best, PlannedRun
-from pipeline.reports.results import final_of
+from pipeline.catalogue.targets import Cell, Query
+from pipeline.reports.results import RunFacts
+from pipeline.reports.tables import Table, best
 
+OWN = "algorithm."
+Changes = Sequence[tuple[str, Any]]
 LONG = 100
 ENOUGH = 3
 Value = float | str
@@ -26,17 +33,26 @@ class Option:
         key: its place in a specification, such as ``training.lr``.
         label: its name in print.
         values: the whole grid.
-        few: the values that are tried where runs are too short to tell more.
+        few: the values that are tried where runs are too short to tell more; all if none are given.
     """
 
     key: str
     label: str
     values: tuple[Value, ...]
-    few: tuple[Value, ...]
+    few: tuple[Value, ...] = ()
 
     def tried(self, rounds: int) -> tuple[Value, ...]:
         """Return the values to try in runs of so many rounds."""
         return self.values if rounds >= LONG or not self.few else self.few
+
+
+class Search(NamedTuple):
+    """The grid of one method: its key, its name in print, its hyperparameters, and its name in the paper."""
+
+    method: str
+    label: str
+    published: str
+    options: tuple[Option, ...]
 
 
 def seeds(params: PaperParams) -> tuple[int, ...] | None:
@@ -47,11 +63,14 @@ def seeds(params: PaperParams) -> tuple[int, ...] | None:
 def combinations(options: Iterable[tuple[Option, Iterable[Value]]]) -> dict[str, Choice]:
     """Return every combination of the options' values, by the name of its row."""
     options = [(option, tuple(values)) for option, values in options]
-    found: dict[str, Choice] = {}
-    for chosen in product(*(values for _, values in options)):
-        named = [(option.key, value) for (option, _), value in zip(options, chosen, strict=True)]
-        found["-".join(f"{key.rpartition('.')[2]}_{shown(value)}" for key, value in named)] = dict(named)
-    return found
+    choices = (
+        {option.key: value for (option, _), value in zip(options, values, strict=True)}
+        for values in product(*(values for _, values in options))
+    )
+    return {
+        "-".join(f"{key.rpartition('.')[2]}_{shown(value)}" for key, value in choice.items()): choice
+        for choice in choices
+    }
 
 
 def labels(candidates: Mapping[str, Choice], options: Iterable[Option]) -> dict[str, str]:
@@ -68,23 +87,114 @@ def shown(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def best(cells: pd.DataFrame, wanted: Best) -> str | None:
-    """Return the row that a search chooses in one column, of those without a diverged run.
+def searches(
+    grids: Mapping[str, Search],
+    candidates: Callable[[PaperParams, Search], Mapping[str, Choice]],
+    query: Callable[[PaperParams, str, Search, Choice], Query],
+    title: str,
+    metric: Callable[[RunFacts], str] = lambda facts: "accuracy",
+    **shared: Any,
+) -> dict[str, Table]:
+    """Declare a search for each grid: one row per candidate, scored on validation rows in per cent.
 
     Args:
-        cells: the column's lines of the search's tidy table.
-        wanted: which mean is best.
-
-    Returns:
-        The first of equal ones; None if the column has no best, or a candidate is missing.
+        grids: the grids by the name of their target.
+        candidates: the rows of a grid.
+        query: (parameters, column key, grid, candidate) -> its runs.
+        metric: what a run is scored by.
+        title: of all tables, each with its method's name.
+        shared: what else the tables have in common.
     """
-    means = cells[cells["diverged"] == 0].set_index("row")["mean"].dropna()
-    if wanted == "none" or means.empty or (cells["n"] + cells["diverged"] < cells["seeds"]).any():
-        return None
-    return str(means.idxmax() if wanted == "largest" else means.idxmin())
+
+    def declare(search: Search) -> Table:
+        def measure(facts: RunFacts, column: str) -> float | None:
+            return 100 * facts.final[f"validation_{metric(facts)}"] if facts.final else None
+
+        def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+            return (query(params, column, search, candidates(params, search)[row]),)
+
+        return Table(
+            title=title.format(search.label),
+            published=search.published,
+            rows=lambda params: labels(candidates(params, search), search.options),
+            queries=queries,
+            measure=measure,
+            test="none",
+            heading="Candidate",
+            search=True,
+            **shared,
+        )
+
+    return {name: declare(grid) for name, grid in grids.items()}
 
 
-def validation_score(run: PlannedRun, root: Path, metric: str = "accuracy") -> float | None:
-    """Return a run's last score on validation rows in per cent; None if it diverged."""
-    final = final_of(run, root)
-    return 100 * final[f"validation_{metric}"] if final else None
+def chosen(catalogue: Catalogue, report: Path) -> dict[str, Any]:
+    """Return the values of the best candidate in each column, as params.yaml has them.
+
+    What all candidates of a column share, such as the rows held out, is left aside. A candidate that changes
+    the algorithm itself goes to ``algorithms.<name>.per``, by data set, or by split where the search has
+    several of one data set; any other goes to the data set, for all algorithms. Of equal candidates the first
+    is taken.
+
+    Args:
+        catalogue: parameters at the report's scale.
+        report: the search's tidy csv; a column with a candidate that wasn't measured is passed over.
+
+    Raises:
+        DataError: the report isn't there, is of another scale, or isn't that of a search.
+        SpecError: the parameters know no such report.
+    """
+    frame = _read(report, catalogue.params.scale)
+    paper, name = frame["paper"].iloc[0], frame["target"].iloc[0]
+    table, params = catalogue.target(paper, name), catalogue.params.papers[paper]
+    if not isinstance(table, Table) or not table.search:
+        raise DataError(f"{report}: {paper}/{name} is no search")
+    asked = table.cells(params)
+    values: dict[str, Any] = {}
+    for column in table.columns(params):
+        row = best(frame[frame["column"] == column.key], column.best or table.best)
+        queries = {own: every for (own, key), every in asked.items() if key == column.key}
+        if row is not None and set(queries) == set(frame["row"]):
+            for query, changes in told_apart(queries, row):
+                values = overlay(values, placed(query, changes, _where(asked, query)))
+    return {"papers": {paper: values}} if values else {}
+
+
+def _read(report: Path, scale: str) -> pd.DataFrame:
+    if not report.exists():
+        raise DataError(f"{report}: not built; expected a search's csv")
+    frame = pd.read_csv(report, dtype={"row": str, "column": str})
+    if not {"paper", "target", "row", "column", "mean", "scale"} <= set(frame) or frame.empty:
+        raise DataError(f"{report}: expected a table's csv, found the columns {', '.join(map(str, frame))}")
+    if other := {*frame["scale"]} - {scale}:
+        raise DataError(f"{report}: made at {min(other)} scale, expected {scale}; say --scale {min(other)}")
+    return frame
+
+
+def told_apart(queries: Mapping[str, Sequence[Query]], row: str) -> list[tuple[Query, Changes]]:
+    """Return a row's queries, each with those of its changes that some other row doesn't make."""
+    shared = set[tuple[str, Any]].intersection(
+        *({*query.changes} for every in queries.values() for query in every)
+    )
+    return [(query, [own for own in query.changes if own not in shared]) for query in queries[row]]
+
+
+def placed(query: Query, changes: Changes, where: str) -> dict[str, Any]:
+    """Return changes of a specification as sections of a paper's parameters; ``where``: a key of ``per``."""
+    sections: dict[str, Any] = {}
+    for key, value in changes:
+        section = sections
+        *path, last = key.removeprefix(OWN).split(".")
+        for name in path:
+            section = section.setdefault(name, {})
+        section[last] = value
+    if not sections:
+        return {}
+    if any(key.startswith(OWN) for key, _ in changes):
+        return {"algorithms": {query.algorithm: {"per": {where: sections}}}}
+    return {"datasets": {query.dataset: sections}}
+
+
+def _where(asked: Mapping[Cell, Sequence[Query]], query: Query) -> str:
+    splits = {own.split for every in asked.values() for own in every if own.dataset == query.dataset}
+    return query.split if len(splits) > 1 else query.dataset

@@ -13,7 +13,8 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue
-from pipeline.reports.drawings import Drawing, Found
+from pipeline.reports.drawings import Drawing, Inputs
+from pipeline.reports.results import read
 
 MODEL, CLIENTS = 1000, 10
 
@@ -50,7 +51,7 @@ def drawn(made: Catalogue, paper: str, target: str, root: Path) -> pd.DataFrame:
     drawing = made.target(paper, target)
     assert isinstance(drawing, Drawing)
     cells = made.cells(paper, target)
-    frame, *_ = drawing.draw(Found(made.params.papers[paper], cells, root))
+    frame, *_ = drawing.draw(Inputs(made.params.papers[paper], read(cells, root)))
     return frame.set_index(["row", "column"])
 
 

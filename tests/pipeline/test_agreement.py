@@ -29,6 +29,7 @@ from pipeline.reports.agreement import (
     within_interval,
     within_margin,
 )
+from pipeline.reports.results import read
 from pipeline.reports.tables import Table, tidy
 from pipeline.site import fidelity_page
 
@@ -107,7 +108,7 @@ def test_tables_board_and_site_give_one_verdict(
         json.dumps({"spec_sha256": sha256_text(canonical_json(run.spec)), "final": {}})
     )
     seal(tmp_path / run.folder, run.spec)
-    frame = tidy("rfedavg", "table3", table, {("rfedavg", "cnn"): [run]}, printed, tmp_path)
+    frame = tidy("rfedavg", "table3", table, read({("rfedavg", "cnn"): [run]}, tmp_path), printed)
     (tmp_path / "reports" / "rfedavg").mkdir(parents=True)
     frame.to_csv(tmp_path / "reports" / "rfedavg" / "table3.csv", index=False)
     for module in (board_module, scoreboard_module):

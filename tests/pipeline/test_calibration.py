@@ -14,6 +14,7 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue, papers, published
 from pipeline.papers.comfed.calibration import DISTANCE, IN_USE, STEPS
+from pipeline.reports.results import read
 from pipeline.reports.tables import Table, arrange, tidy
 
 PRINTED = {"calibration": 33.1, "calibration_server": 43.9, "calibration_prox": 34.8}
@@ -43,7 +44,7 @@ def collected(made: Catalogue, target: str, root: Path) -> tuple[Table, pd.DataF
             history = {"round": [0, 1, 2], "test_accuracy": [0.0, best, best / 2]}
             pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
             seal(folder, run.spec)
-    frame = tidy("comfed", target, table, cells, published("comfed"), root)
+    frame = tidy("comfed", target, table, read(cells, root), published("comfed"))
     return table, frame
 
 

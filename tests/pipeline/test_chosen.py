@@ -16,7 +16,7 @@ from pipeline.__main__ import app
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
 from pipeline.papers import build_catalogue
-from pipeline.reports.chosen import chosen
+from pipeline.reports.search import chosen
 from pipeline.reports.tables import Table
 
 

@@ -15,6 +15,7 @@ from fedcore.base.errors import DataError
 from fedcore.execution.runner import Settings
 from fedcore.execution.runner import run as train
 from pipeline.papers.fedavgr.risk import terms_of
+from pipeline.reports.results import RunFacts
 
 
 def test_terms_add_up_over_seeds(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_a_real_run_has_all_terms(tmp_path: Path) -> None:
     run = replace(asked, spec={**asked.spec, "training": {**asked.spec["training"], "rounds": 2}})
     assert run.algorithm == "fedavgr"
     result = train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu"))
-    terms = terms_of(run, tmp_path)
+    terms = terms_of(RunFacts(run, tmp_path))
     assert list(terms.index) == [0, 1, 2]
     assert (terms > 0).all(axis=None)
     rows = result.summary["samples"]

@@ -15,7 +15,7 @@ def test_the_grid_is_whole_and_its_runs_hold_rows_out(name: str, rows: int) -> N
     made = catalogue("fedavgr", "paper")
     cells = made.cells("fedavgr", name)
     assert len(cells) == rows * 11
-    method, _, options = GRIDS[name]
+    method, _, _, options = GRIDS[name]
     for (row, _), runs in cells.items():
         (run,) = runs
         assert run.algorithm == method

@@ -18,7 +18,7 @@ from pipeline.papers import build_catalogue
 from pipeline.papers.comfed.checkpoints import TARGETS, best_so_far
 from pipeline.reports import captions
 from pipeline.reports.curves import Curves
-from pipeline.reports.results import published_cells
+from pipeline.reports.results import RunFacts, published_cells
 from pipeline.reports.tables import Table
 
 
@@ -105,11 +105,11 @@ def test_checkpoints_share_runs_and_keep_the_best(paper: Catalogue, tmp_path: Pa
     rounds = pd.DataFrame({"round": [0, 100, 200, 300], "test_accuracy": [0.1, 0.3, 0.2, 0.4]})
     rounds.to_csv(folder / "history.csv", index=False)
     seal(folder, run.spec)
-    found = [best_so_far(run, tmp_path, column) for column in ("100", "200", "300")]
+    found = [best_so_far(RunFacts(run, tmp_path), column) for column in ("100", "200", "300")]
     assert found == pytest.approx([30.0, 30.0, 40.0])
     (folder / "summary.json").write_text(json.dumps(known | {"final": None}))
     seal(folder, run.spec)
-    assert best_so_far(run, tmp_path, "100") is None
+    assert best_so_far(RunFacts(run, tmp_path), "100") is None
 
 
 @pytest.mark.parametrize(

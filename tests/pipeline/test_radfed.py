@@ -19,16 +19,11 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue, weights
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue, published
-from pipeline.papers.radfed import draw_partition
+from pipeline.papers.radfed.partitions import PUBLISHED, beside_released, example
 from pipeline.papers.radfed.settings import SETTINGS, metric_of
-from pipeline.papers.radfed.tables import (
-    PUBLISHED,
-    beside_released,
-    late_score_of,
-    relative_to_fedavg,
-    score_of,
-)
-from pipeline.reports.drawings import Found
+from pipeline.papers.radfed.tables import late_score_of, relative_to_fedavg, score_of
+from pipeline.reports.drawings import Inputs
+from pipeline.reports.results import RunFacts, read
 from pipeline.reports.tables import Table
 
 TABLE2 = {
@@ -186,7 +181,7 @@ def test_the_average_takes_each_data_set_by_its_own_metric(tmp_path: Path) -> No
     runs = made.cells("radfed", "table3")["fedavg", "avg"]
     for run in runs:
         finish(run, tmp_path, test_accuracy=0.1, test_f1=0.4, test_auc=0.7)
-    scores = [score_of(run, tmp_path, "avg") for run in runs]
+    scores = [score_of(RunFacts(run, tmp_path), "avg") for run in runs]
     assert sorted(scores) == pytest.approx([10] * 8 + [40] * 8 + [70] * 2)  # type: ignore[type-var]
 
 
@@ -195,11 +190,11 @@ def test_late_scores_are_means_over_the_last_sixth_of_a_run(tmp_path: Path) -> N
     run = made.cells("radfed", "table3_late")["fedavg", "eicu"][0]
     measured = {"round": [0.0, 2, 4, 6, 8, 10, 12], "test_auc": [0.1, 0.9, 0.9, 0.9, 0.9, 0.5, 0.6]}
     finish(run, tmp_path, measured, test_auc=0.6)
-    assert late_score_of(run, tmp_path, "eicu") == pytest.approx(60), "rounds after the tenth"
+    assert late_score_of(RunFacts(run, tmp_path), "eicu") == pytest.approx(60), "rounds after the tenth"
     finish(run, tmp_path, {**measured, "round": [0.0, 1, 2, 9, 10, 11, 12]}, test_auc=0.6)
-    assert late_score_of(run, tmp_path, "eicu") == pytest.approx(55), "by rounds, not by lines"
+    assert late_score_of(RunFacts(run, tmp_path), "eicu") == pytest.approx(55), "by rounds, not by lines"
     finish(run, tmp_path, measured)
-    assert late_score_of(run, tmp_path, "eicu") is None, "diverged: no final measurements"
+    assert late_score_of(RunFacts(run, tmp_path), "eicu") is None, "diverged: no final measurements"
 
 
 def test_late_scores_are_of_table_3_s_runs_beside_its_numbers(paper: Catalogue) -> None:
@@ -240,7 +235,7 @@ def test_released_draws_stand_beside_the_same_published_numbers() -> None:
         assert beside[key].nunique(dropna=False) == 1, key
 
 
-def found(tmp_path: Path, counts: Mapping[str, list[list[int]] | None]) -> Found:
+def found(tmp_path: Path, counts: Mapping[str, list[list[int]] | None]) -> Inputs:
     made = catalogue("demo")
     cells = made.cells("radfed", "partition")
     placed = {(stage, key): (replace(runs[0], partition=stage),) for (stage, key), runs in cells.items()}
@@ -248,12 +243,12 @@ def found(tmp_path: Path, counts: Mapping[str, list[list[int]] | None]) -> Found
         (tmp_path / stage).mkdir()
         (tmp_path / stage / "stats.json").write_text(json.dumps({"label_counts": own, "c_score": 0.5}))
         seal_partition(tmp_path / stage)
-    return Found(made.params.papers["radfed"], placed, tmp_path)
+    return Inputs(made.params.papers["radfed"], read(placed, tmp_path))
 
 
 def test_a_partition_is_drawn_with_the_largest_client_first(tmp_path: Path) -> None:
     counts = {"before": [[1, 0], [0, 9]], "after": [[0, 1], [1, 8]]}
-    frame, figure, _ = draw_partition(found(tmp_path, counts))
+    frame, figure, _ = example.draw(found(tmp_path, counts))
     own = frame.set_index(["stage", "client", "class"])["rows"]
     assert own.loc["before"].tolist() == [0, 9, 1, 0]
     assert own.loc["after"].tolist() == [1, 8, 0, 1]
@@ -262,4 +257,4 @@ def test_a_partition_is_drawn_with_the_largest_client_first(tmp_path: Path) -> N
 
 def test_statistics_without_labels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"before/stats\.json: expected 'label_counts'"):
-        draw_partition(found(tmp_path, {"before": None, "after": None}))
+        example.draw(found(tmp_path, {"before": None, "after": None}))

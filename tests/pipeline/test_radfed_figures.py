@@ -16,13 +16,14 @@ from test_radfed import catalogue, finish
 from fedcore.base.errors import DataError
 from pipeline.catalogue import Catalogue
 from pipeline.papers import published
+from pipeline.papers.radfed.scores import representative
 from pipeline.papers.radfed.search import GRIDS, candidates, delays
-from pipeline.papers.radfed.seeds import representative
 from pipeline.papers.radfed.settings import metric_of
 from pipeline.papers.radfed.validation import smoothed
 from pipeline.reports.curves import Curves
 from pipeline.reports.curves import tidy as curves
-from pipeline.reports.drawings import Drawing, Found
+from pipeline.reports.drawings import Drawing, Inputs
+from pipeline.reports.results import RunFacts, read
 from pipeline.reports.tables import Table, arrange, tidy
 from pipeline.workflow import Workflow
 
@@ -30,9 +31,8 @@ from pipeline.workflow import Workflow
 def drawn(made: Catalogue, target: str, root: Path) -> tuple[pd.DataFrame, str]:
     drawing = made.target("radfed", target)
     assert isinstance(drawing, Drawing)
-    cells = made.cells("radfed", target)
-    found = Found(made.params.papers["radfed"], cells, root)
-    frame, _, sentences = drawing.draw(found)
+    inputs = Inputs(made.params.papers["radfed"], read(made.cells("radfed", target), root))
+    frame, _, sentences = drawing.draw(inputs)
     return frame.set_index(["row", "column"]), " ".join(sentences)
 
 
@@ -62,7 +62,9 @@ def test_all_methods_are_drawn_over_rounds_of_local_training(tmp_path: Path, dem
             values = [0.01 * number for number in rounds]
             history = {"round": [float(n) for n in rounds], f"validation_{metric_of(run)}": values}
             finish(run, tmp_path, history, test_accuracy=0.5)
-    frame = curves("radfed", "fig3", figure, cells, tmp_path).set_index(["row", "column", "round"])["mean"]
+    frame = curves("radfed", "fig3", figure, read(cells, tmp_path)).set_index(["row", "column", "round"])[
+        "mean"
+    ]
     own = frame.xs("covcls_g", level="column")
     assert own["fedavg"].to_dict() == pytest.approx({number: number for number in range(9)})
     assert own["radfed"].to_dict() == pytest.approx({0: 0, 4: 1, 8: 2})
@@ -79,14 +81,14 @@ def test_curves_are_means_over_even_intervals(tmp_path: Path) -> None:
         "validation_accuracy": [0.9, *[0.1] * 5, *[0.2] * 4, 0.7],
     }
     finish(run, tmp_path, history)
-    assert smoothed(run, tmp_path).to_dict() == pytest.approx({0: 90, 5: 10, 10: 30})
+    assert smoothed(RunFacts(run, tmp_path)).to_dict() == pytest.approx({0: 90, 5: 10, 10: 30})
 
 
 def test_a_curve_without_its_measurement_is_refused(tmp_path: Path, demo: Catalogue) -> None:
     run = demo.cells("radfed", "fig4")["fedavg", "eicu"][0]
     finish(run, tmp_path, {"round": [0.0], "test_auc": [0.5]})
     with pytest.raises(DataError, match=r"history\.csv: no column 'validation_auc'"):
-        smoothed(run, tmp_path)
+        smoothed(RunFacts(run, tmp_path))
 
 
 def test_the_representative_fold_has_the_mean_gap() -> None:
@@ -97,7 +99,7 @@ def test_the_representative_fold_has_the_mean_gap() -> None:
 
 
 def test_boxes_show_the_seeds_of_one_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.papers.radfed.seeds.SHOWN", ("shakespeare",))
+    monkeypatch.setattr("pipeline.papers.radfed.scores.SHOWN", ("shakespeare",))
     made = catalogue("paper")
     gaps = [0.0, 0.08, 0.05, 0.01, 0.06]
     for run in made.needed("radfed", "fig2"):
@@ -167,7 +169,7 @@ def test_candidates_of_s_fit_in_the_rounds(longest: int, expected: tuple[int, ..
 
 def test_the_search_has_the_paper_s_grids() -> None:
     params = catalogue("paper").params.papers["radfed"]
-    sizes = {name: len(candidates(params, options)) for name, (_, _, options) in GRIDS.items()}
+    sizes = {name: len(candidates(params, search)) for name, search in GRIDS.items()}
     assert sizes == {
         "grid_radfed": 11,
         "grid_radfed_i": 11 * 5,
@@ -205,7 +207,7 @@ def test_the_choice_is_the_best_on_validation_clients(tmp_path: Path, demo: Cata
             metric = metric_of(run)
             scores: dict[str, Any] = {f"validation_{metric}": score, f"test_{metric}": 1 - score}
             finish(run, tmp_path, **scores)
-    frame = tidy("radfed", "grid_radfed", table, cells, published("radfed"), tmp_path)
+    frame = tidy("radfed", "grid_radfed", table, read(cells, tmp_path), published("radfed"))
     params = demo.params.papers["radfed"]
     labels = table.rows(params) if table.rows else {}
     grid = arrange(frame, table, table.columns(params), demo.papers["radfed"], labels)

@@ -16,8 +16,9 @@ from scipy import stats
 
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.papers import build_catalogue
-from pipeline.reports.drawings import Drawing, Found
+from pipeline.reports.drawings import Drawing, Inputs
 from pipeline.reports.ranks import Ranking, critical_difference, diagram, ranking, scores_of
+from pipeline.reports.results import read
 
 
 def frame(scores: dict[str, list[float]] | dict[str, list[int]]) -> pd.DataFrame:
@@ -92,9 +93,8 @@ def test_nothing_complete_is_no_picture_of_ranks(tmp_path: Path) -> None:
     made = build_catalogue(parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"})
     drawing = made.target("fedomw", "table3_ranks")
     assert isinstance(drawing, Drawing)
-    cells = made.cells("fedomw", "table3_ranks")
-    found = Found(made.params.papers["fedomw"], cells, tmp_path)
-    numbers, picture, said = drawing.draw(found)
+    cells = read(made.cells("fedomw", "table3_ranks"), tmp_path)
+    numbers, picture, said = drawing.draw(Inputs(made.params.papers["fedomw"], cells))
     assert said == ["No test of significance: no data sets with all runs of all methods, fewer than five."]
     assert numbers["mean"].isna().all()
     assert "no data set" in picture.axes[0].texts[0].get_text()
@@ -120,8 +120,7 @@ def test_a_summary_of_real_targets(tmp_path: Path, paper: str, target: str, meth
         seal(folder, run.spec)
     drawing = made.target(paper, target)
     assert isinstance(drawing, Drawing)
-    found = Found(made.params.papers[paper], cells, tmp_path)
-    numbers, _, sentences = drawing.draw(found)
+    numbers, _, sentences = drawing.draw(Inputs(made.params.papers[paper], read(cells, tmp_path)))
     means = numbers[numbers["column"] == "mean_rank"].set_index("row")
     assert means["mean"].to_dict() == {row: float(methods - place) for place, row in enumerate(order)}
     assert set(means["n"]) == {sets}

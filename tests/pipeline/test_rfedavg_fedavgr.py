@@ -21,6 +21,7 @@ from pipeline.papers.fedavgr import farthest, principal
 from pipeline.papers.fedavgr.tables import without
 from pipeline.papers.rfedavg.fairness import worst
 from pipeline.reports.curves import Curves
+from pipeline.reports.results import read
 from pipeline.reports.tables import Table, tidy
 
 
@@ -39,7 +40,7 @@ def test_bytes_of_delta_are_what_exceeds_the_models(
     for run in runs:
         finish(run, tmp_path, 0.5, bytes_down=[0, 1, down])
     cells = {(algorithm, "cross_silo-cnn"): runs}
-    frame = tidy("rfedavg", "table3", table, cells, published("rfedavg"), tmp_path)
+    frame = tidy("rfedavg", "table3", table, read(cells, tmp_path), published("rfedavg"))
     assert frame["mean"].tolist() == [4.0 * vectors * width]
     assert frame["published_mean"].tolist() == [56160.0 if algorithm == "rfedavg" else 2808.0]
 

@@ -29,7 +29,7 @@ from pipeline.reports.agreement import (
     within_interval,
     within_margin,
 )
-from pipeline.reports.results import published_cells, verdict
+from pipeline.reports.results import RunFacts, published_cells, read, verdict
 from pipeline.reports.tables import Table, tidy
 
 NAN = math.nan
@@ -90,7 +90,7 @@ def lines(
     target: str = "table1",
 ) -> dict[tuple[str, str], dict[Hashable, Any]]:
     (root / "published.csv").write_text(PRINTED)
-    frame = tidy("toy", target, table, cells, root / "published.csv", root, COLUMNS)
+    frame = tidy("toy", target, table, read(cells, root), root / "published.csv", COLUMNS)
     return {(line["row"], line["column"]): line for line in frame.to_dict("records")}
 
 
@@ -138,7 +138,7 @@ def test_a_table_may_stand_beside_another_and_take_another_number(tmp_path: Path
     line = lines(tmp_path, {("z", "y"): [made]}, beside, "table9")["z", "y"]
     assert (line["mean"], line["published_mean"], line["published_unit"]) == (6.0, 7, "bytes")
     assert line["target"] == "table9"
-    own = replace(TABLE, measure=lambda run, root, column: run.seed + (0.5 if column == "y" else 0.0))
+    own = replace(TABLE, measure=lambda facts, column: facts.run.seed + (0.5 if column == "y" else 0.0))
     assert lines(tmp_path, {("z", "y"): [made]}, own)["z", "y"]["mean"] == 0.5
     parts = replace(own, needs="partitions")
     assert lines(tmp_path, {("z", "y"): [made, run("z", 1)]}, parts)["z", "y"]["n"] == 1
@@ -172,9 +172,9 @@ def test_states_and_notes_of_data_are_told_once(tmp_path: Path) -> None:
         write(tmp_path, made, 0.9, state, note)
     line = lines(tmp_path, {("a", "x"): runs})["a", "x"]
     assert (line["data_state"], line["data"]) == ("full subset", "one two")
-    assert results.notes_of(runs[1], tmp_path) == ("subset", "two")
-    assert results.notes_of(run("q", 2), tmp_path) == ("of rows", "n"), "of the partition, until the run ends"
-    assert results.notes_of(run("q", 9), tmp_path) == ("", "")
+    assert RunFacts(runs[1], tmp_path).notes == ("subset", "two")
+    assert RunFacts(run("q", 2), tmp_path).notes == ("of rows", "n"), "of the partition, until the run ends"
+    assert RunFacts(run("q", 9), tmp_path).notes == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -224,25 +224,25 @@ def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
     assert results.made(beside, tmp_path, partition=True), "another run has made its partition"
     assert not results.made(beside, tmp_path)
     assert not results.made(absent, tmp_path, partition=True)
-    assert [results.has_diverged(one, tmp_path) for one in (done, lost, absent)] == [False, True, False]
-    assert results.final_of(done, tmp_path) == {"test_accuracy": 0.9, "test_loss": 2.0}
-    assert results.final_of(lost, tmp_path) is None
-    assert results.final_of(absent, tmp_path) is None
-    statistics = results.statistics_of(done, tmp_path)
+    assert [RunFacts(one, tmp_path).diverged for one in (done, lost, absent)] == [False, True, False]
+    assert RunFacts(done, tmp_path).final == {"test_accuracy": 0.9, "test_loss": 2.0}
+    assert RunFacts(lost, tmp_path).final is None
+    assert RunFacts(absent, tmp_path).final is None
+    statistics = RunFacts(done, tmp_path).statistics
     assert statistics is not None
     assert statistics["c_score"] == 1.5
-    assert results.statistics_of(absent, tmp_path) is None
-    assert results.history_of(done, tmp_path)["test_accuracy"].tolist() == [0.5]
-    assert results.observer_file(done, tmp_path, "history.csv") == folder / "history.csv"
-    assert results.observer_file(lost, tmp_path, "path.npz") is None
+    assert RunFacts(absent, tmp_path).statistics is None
+    assert RunFacts(done, tmp_path).history["test_accuracy"].tolist() == [0.5]
+    assert RunFacts(done, tmp_path).table("history.csv")["round"].tolist() == [0]
+    assert RunFacts(lost, tmp_path).arrays("path.npz") is None
     for name, one in (("path.npz", done), ("history.csv", absent)):
         with pytest.raises(DataError, match=f"{name}: missing, but a report needs it"):
-            results.observer_file(one, tmp_path, name)
+            RunFacts(one, tmp_path).arrays(name)
     with pytest.raises(DataError, match=r"history\.csv: missing, but a report needs it"):
-        results.history_of(absent, tmp_path)
+        RunFacts(absent, tmp_path).series("round")
     write_json(folder / "timing.json", sealed({"seconds": 3}))
-    assert (results.timing_of(done, tmp_path) or {})["seconds"] == 3
-    assert results.timing_of(absent, tmp_path) is None
+    assert (RunFacts(done, tmp_path).timing or {})["seconds"] == 3
+    assert RunFacts(absent, tmp_path).timing is None
     cells = {("a", "x"): [done, lost, absent], ("b", "x"): [done]}
     assert results.lost(cells, lambda one: one.seed == 1) == {("a", "x"): (1, 3)}
     assert results.pair_key(done) == "p-0/seed0"
@@ -255,7 +255,7 @@ def test_a_run_without_a_history_is_no_report(tmp_path: Path) -> None:
     (folder / "provenance.json").unlink()
     seal(folder, made.spec)
     with pytest.raises(DataError, match=r"history\.csv: missing"):
-        results.history_of(made, tmp_path)
+        RunFacts(made, tmp_path).series("round")
 
 
 def test_the_newest_run_and_its_arithmetic_are_told(tmp_path: Path) -> None:
@@ -264,10 +264,13 @@ def test_the_newest_run_and_its_arithmetic_are_told(tmp_path: Path) -> None:
     for made, day in zip([*plain, *reduced], ("2024-03-01", "2024-01-09", "2023-05-05"), strict=False):
         folder = write(tmp_path, made, 0.9)
         write_json(folder / "timing.json", sealed({"finished": f"{day}T10:00:00"}))
-    assert results.origin_of(plain, tmp_path).newest == "2024-03-01"
-    assert results.origin_of([], tmp_path).newest == ""
-    assert results.origin_of(plain, tmp_path).commit == commit()
-    kinds = [results.origin_of(runs, tmp_path).reduced for runs in (plain, reduced, [*plain, *reduced])]
+    cells = read({("a", "x"): plain, ("b", "x"): reduced}, tmp_path)
+    plain_facts, reduced_facts = cells.values()
+    assert results.origin_of(plain_facts).newest == "2024-03-01"
+    assert results.origin_of([]).newest == ""
+    assert results.origin_of(plain_facts).commit == commit()
+    every = (plain_facts, reduced_facts, [*plain_facts, *reduced_facts])
+    kinds = [results.origin_of(runs).reduced for runs in every]
     assert kinds == ["", "all", "some"]
 
 

@@ -17,10 +17,10 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue.targets import Column, Paper, PlannedRun, Query
 from pipeline.papers import published
-from pipeline.reports import agreement, pdf, render
+from pipeline.reports import agreement, render
 from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
-from pipeline.reports.results import Origin, verdict
+from pipeline.reports.results import Origin, read, verdict
 from pipeline.reports.tables import COLUMNS, Table, arrange, tidy
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -81,7 +81,7 @@ def table_of(
     (root / "published.csv").write_text(
         "target,row,column,mean,std\ntable1,fedavg,easy,99.28,0.01\ntable1,fedavg,hard,97.07,\n"
     )
-    frame = tidy("toy", "table1", TABLE, cells, root / "published.csv", root, COLUMNS_OF)
+    frame = tidy("toy", "table1", TABLE, read(cells, root), root / "published.csv", COLUMNS_OF)
     return frame, arrange(frame, TABLE, COLUMNS_OF, PAPER, origin=Origin("abc1234567", "2023-01-02"))
 
 
@@ -236,7 +236,7 @@ def test_verdicts_know_units(difference: float, mean: float, std: float, unit: s
 def test_a_table_never_mixes(tmp_path: Path, what: str, change: dict[str, str]) -> None:
     runs = [run("fedavg", "easy", 0), run("fedavg", "easy", 1, **change)]
     with pytest.raises(DataError, match=f"one table can't mix {what}"):
-        tidy("toy", "table1", TABLE, {("fedavg", "easy"): runs}, published("rfedavg"), tmp_path)
+        tidy("toy", "table1", TABLE, read({("fedavg", "easy"): runs}, tmp_path), published("rfedavg"))
 
 
 def test_a_summary_of_another_specification_is_refused(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_summary_of_another_specification_is_refused(tmp_path: Path) -> None:
     write(tmp_path, made, 0.5)
     other = replace(made, spec={**made.spec, "lr": 1.0})
     with pytest.raises(DataError, match=r"summary\.json: made by another specification"):
-        tidy("toy", "table1", TABLE, {("fedavg", "easy"): [other]}, published("rfedavg"), tmp_path)
+        tidy("toy", "table1", TABLE, read({("fedavg", "easy"): [other]}, tmp_path), published("rfedavg"))
 
 
 def test_a_damaged_summary_is_one_line(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_damaged_summary_is_one_line(tmp_path: Path) -> None:
     write(tmp_path, made, 0.5)
     (tmp_path / made.folder / "summary.json").write_text("{")
     with pytest.raises(DataError, match=r"seed0: summary\.json is changed .*; delete the folder and build"):
-        tidy("toy", "table1", TABLE, {("fedavg", "easy"): [made]}, published("rfedavg"), tmp_path)
+        tidy("toy", "table1", TABLE, read({("fedavg", "easy"): [made]}, tmp_path), published("rfedavg"))
 
 
 def test_tex_is_made_harmless() -> None:
@@ -261,12 +261,12 @@ def test_tex_is_made_harmless() -> None:
     )
 
 
-@pytest.mark.skipif(pdf.engine() is None, reason="no TeX on PATH")
+@pytest.mark.skipif(render.engine() is None, reason="no TeX on PATH")
 def test_a_table_compiles(tmp_path: Path) -> None:
     _, grid = table_of(tmp_path, FULL)
     source = tmp_path / "table.standalone.tex"
     source.write_text(render.standalone(grid))
-    pdf.compile_document(source, tmp_path / "table.pdf")
+    render.compile_document(source, tmp_path / "table.pdf")
     assert (tmp_path / "table.pdf").read_bytes().startswith(b"%PDF")
 
 
@@ -296,7 +296,7 @@ def test_without_a_tex_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DataError, match=r"needs a TeX on PATH.*install texlive-latex-recommended"):
-        pdf.compile_document(tmp_path / "a.tex", tmp_path / "a.pdf")
+        render.compile_document(tmp_path / "a.tex", tmp_path / "a.pdf")
 
 
 @pytest.mark.parametrize("target", ["table1", "table2"])

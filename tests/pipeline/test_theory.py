@@ -24,7 +24,8 @@ from pipeline.papers.rfedavg.theory import (
     slope,
     time_of,
 )
-from pipeline.reports.drawings import Found
+from pipeline.reports.drawings import Inputs
+from pipeline.reports.results import RunFacts, read
 
 RNG = np.random.default_rng(0)
 
@@ -70,7 +71,7 @@ def test_a_step_of_all_clients_descends_the_objective(algorithm: str, tmp_path: 
     """With all rows in a batch the first step's mean feature has no variance and its deltas are of w_0."""
     run = changed(declared(algorithm)[0], rounds=1, local_steps=1, batch_size=100, lr=0.1)
     train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu"))
-    found = path_of(run, tmp_path)
+    found = path_of(RunFacts(run, tmp_path))
     assert found is not None
     first, second = found[1]
     own, eq3 = objectives(run).values()
@@ -102,7 +103,7 @@ def test_errors_start_at_the_initial_loss_and_fall(tmp_path: Path) -> None:
         run.spec["evaluation"]["train_every"] = 1
     results = [train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu")) for run in runs]
     params = catalogue("rfedavg").params.papers["rfedavg"]
-    frame = numbers(Found(params, {("fedavg", "convex"): tuple(runs)}, tmp_path))
+    frame = numbers(Inputs(params, read({("fedavg", "convex"): runs}, tmp_path)))
     errors = frame[frame["column"] == "error"].set_index("round")
     assert list(errors.index) == [0, 10, 20, 30, 40]
     assert errors["mean"].is_monotonic_decreasing

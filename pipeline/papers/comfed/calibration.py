@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from types import MappingProxyType
 from typing import Any
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Cell, Column, Query, Target
-from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, PARTITIONS, SPLIT, best_in_all
+from pipeline.catalogue.targets import Column, Query, Target
+from pipeline.papers.comfed.checkpoints import DATASET, DATASETS, PARTITIONS, best_so_far
 from pipeline.reports import significance
+from pipeline.reports.results import RunFacts
 from pipeline.reports.search import seeds
 from pipeline.reports.tables import Table
 
@@ -34,32 +34,49 @@ class Step:
         label: its name in print.
         title: what is searched.
         candidates: what each row puts in place of the values in use.
-        split: the partition that it runs on.
     """
 
     algorithm: str
     label: str
     title: str
     candidates: Mapping[str, Changes]
-    split: str = SPLIT
 
-    def rows(self, params: PaperParams) -> dict[str, str]:
-        """Return the rows: the values in params.yaml, and the values tried in their place."""
-        return {IN_USE: "values in use", **{name: name for name in self.candidates}}
+    def table(self, split: str, words: str) -> Table:
+        """Declare it on one partition: the accuracy, and its distance from the published one.
 
-    def columns(self, params: PaperParams) -> tuple[Column, ...]:
-        """Return the column of the accuracy, and that of its distance from the published one."""
-        away = Column(DISTANCE, "distance from the published", best="smallest", decimals=2)
-        return Column(self.algorithm, self.label, best="none"), away
+        Seeds: the first of three. Table IV prints what every candidate is measured against.
+        """
+        accuracy = Column(self.algorithm, self.label, best="none")
+        distance = Column(DISTANCE, "distance from the published", best="smallest", decimals=2)
+        rows = {IN_USE: "values in use", **{name: name for name in self.candidates}}
+        searched = f"Search for the lost hyperparameters, {self.title}{words}"
 
-    def queries(self, params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-        """Return a candidate's runs. Seeds: the first of three."""
-        changes = self.candidates.get(row, ())
-        return (Query(REGIME, DATASET, self.split, self.algorithm, changes, seeds(params)),)
+        def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+            changes = self.candidates.get(row, ())
+            return (Query(REGIME, DATASET, split, self.algorithm, changes, seeds(params)),)
 
-    def beside(self, row: str, column: str) -> Cell:
-        """Return where Table IV prints what every candidate is measured against."""
-        return self.algorithm, PRINTED_AFTER
+        return Table(
+            title=f"{searched}: test accuracy of the best model so far",
+            published=f"The first column (100 rounds) of Table IV, {self.label}",
+            columns=lambda params: (accuracy, distance),
+            rows=lambda params: rows,
+            queries=queries,
+            measure=best_in_all,
+            relative=with_distance,
+            dataset=lambda row, column: DATASETS[DATASET],
+            beside="table4",
+            beside_cell=lambda row, column: (self.algorithm, PRINTED_AFTER),
+            decimals=1,
+            test="none",
+            heading="Candidate",
+            search=True,
+            note="Each row changes what it names and keeps the rest at the values in use.",
+        )
+
+
+def best_in_all(facts: RunFacts, column: str) -> float | None:
+    """Return the best test accuracy of a whole run in per cent, None if it diverged."""
+    return best_so_far(facts, str(facts.run.spec["training"]["rounds"]))
 
 
 def _client_side() -> dict[str, Changes]:
@@ -74,23 +91,21 @@ def _client_side() -> dict[str, Changes]:
     return rows | {"lr 0.01, B 128, E 5": longer}
 
 
-STEPS: Mapping[str, Step] = MappingProxyType(
-    {
-        "calibration": Step("fedavg", "FedAvg", "local rate, batch size and epochs", _client_side()),
-        "calibration_server": Step(
-            "fedyogi",
-            "FedYogi",
-            "server rate and tau",
-            {
-                **{f"server lr {lr:g}": (("algorithm.server_lr", lr),) for lr in (0.001, 0.003, 0.03)},
-                **{f"tau {tau:g}": (("algorithm.tau", tau),) for tau in (1e-4, 1e-2)},
-            },
-        ),
-        "calibration_prox": Step(
-            "fedprox", "FedProx", "mu", {f"mu {mu:g}": (("algorithm.mu", mu),) for mu in (0.001, 0.1, 1.0)}
-        ),
-    }
-)
+STEPS: Mapping[str, Step] = {
+    "calibration": Step("fedavg", "FedAvg", "local rate, batch size and epochs", _client_side()),
+    "calibration_server": Step(
+        "fedyogi",
+        "FedYogi",
+        "server rate and tau",
+        {
+            **{f"server lr {lr:g}": (("algorithm.server_lr", lr),) for lr in (0.001, 0.003, 0.03)},
+            **{f"tau {tau:g}": (("algorithm.tau", tau),) for tau in (1e-4, 1e-2)},
+        },
+    ),
+    "calibration_prox": Step(
+        "fedprox", "FedProx", "mu", {f"mu {mu:g}": (("algorithm.mu", mu),) for mu in (0.001, 0.1, 1.0)}
+    ),
+}
 
 
 def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
@@ -111,29 +126,8 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(verdict="")
 
 
-def _table(step: Step, words: str) -> Table:
-    searched = f"Search for the lost hyperparameters, {step.title}{words}"
-    return Table(
-        title=f"{searched}: test accuracy of the best model so far",
-        published=f"The first column (100 rounds) of Table IV, {step.label}",
-        columns=step.columns,
-        rows=step.rows,
-        queries=step.queries,
-        measure=best_in_all,
-        relative=with_distance,
-        dataset=lambda row, column: DATASETS[DATASET],
-        beside="table4",
-        beside_cell=step.beside,
-        decimals=1,
-        test="none",
-        heading="Candidate",
-        search=True,
-        note="Each row changes what it names and keeps the rest at the values in use.",
-    )
-
-
 TARGETS: Mapping[str, Target] = {
-    f"{name}{ending}": _table(replace(step, split=split), words)
+    f"{name}{ending}": step.table(split, words)
     for ending, (split, words) in PARTITIONS.items()
     for name, step in STEPS.items()
 }

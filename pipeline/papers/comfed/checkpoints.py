@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Column, PlannedRun, Query, Target
+from pipeline.catalogue.targets import Column, Query, Target
 from pipeline.reports.captions import stopped
 from pipeline.reports.curves import Curves, Panel
-from pipeline.reports.results import final_of, history_of
+from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table
 
 DATASETS = {"cifar10": "CIFAR-10"}
@@ -33,17 +32,12 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
     return tuple(Column(str(end), str(end), "CIFAR-10") for end in ends)
 
 
-def best_so_far(run: PlannedRun, root: Path, column: str) -> float | None:
+def best_so_far(facts: RunFacts, column: str) -> float | None:
     """Return the best test accuracy up to the column's round in per cent, None if the run diverged."""
-    if not final_of(run, root):
+    if not facts.final:
         return None
-    history = history_of(run, root)
+    history = facts.history
     return 100 * float(history.loc[history["round"] <= int(column), "test_accuracy"].max())
-
-
-def best_in_all(run: PlannedRun, root: Path, column: str) -> float | None:
-    """Return the best test accuracy of a whole run in per cent, None if it diverged."""
-    return best_so_far(run, root, str(run.spec["training"]["rounds"]))
 
 
 def _targets(ending: str, split: str, words: str) -> dict[str, Target]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.lazy import Axes
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Query
-from pipeline.papers.fedavgr.risk import EXCESS_RISK
+from pipeline.catalogue.targets import Cell, Paper, Query
+from pipeline.papers.fedavgr.risk import excess_risk
 from pipeline.papers.fedavgr.search import SEARCHES
 from pipeline.papers.fedavgr.tables import DATASETS, TABLES
-from pipeline.reports import figures, ranks, spread, style
-from pipeline.reports.drawings import Drawing, Found, Picture
-from pipeline.reports.results import observer_file
+from pipeline.reports import figures, ranks, style
+from pipeline.reports.drawings import Inputs, Picture, by_round, drawing
+from pipeline.reports.results import RunFacts
 
 METHOD = "fedavgr"
 SHOWN = (0.0, 0.3, 0.6, 1.0)
@@ -38,36 +35,43 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     return {(METHOD, COLUMN): Query("mmd", COLUMN, "natural", METHOD, kept)}
 
 
-def draw(found: Found) -> Picture:
+@drawing(
+    title="Features of clients and mixture, and the MMD between them, synthetic(1, 1)",
+    published="The figure on the MMD's impact",
+    queries=queries,
+)
+def mmd(inputs: Inputs) -> Picture:
     """Draw the features at the four rounds, and the MMD over all; the tidy lines are the four rounds."""
-    line = spread.by_round(found.cells, "mmd", 1.0, found.root)
-    some = rounds(found.params)
-    shown = line[line["round"].isin(some)]
-    run = found.cells[METHOD, COLUMN][0]
-    kept = features_of(run, found.root)
+    frame = by_round(inputs.cells, lambda facts, column: facts.series("mmd"))
+    some = rounds(inputs.params)
+    shown = frame[frame["round"].isin(some)]
+    first = inputs.cells[METHOD, COLUMN][0]
+    features = features_of(first)
     figure = figures.framed(4.4)
     grid = figure.add_gridspec(2, len(some), height_ratios=(1, 1.1))
     for place, done in enumerate(some):
         means = shown[shown["round"] == done]["mean"]
         title = f"round {done}" + (f": MMD {means.iloc[0]:.3f}" if len(means) else "")
         axes = figure.add_subplot(grid[0, place], title=title, xticks=[], yticks=[])
-        if done in kept:
-            _scatter(axes, *kept[done])
-    axes, known = figure.add_subplot(grid[1, :]), style.looks([METHOD])
-    figures.curves(axes, line, known, marked=line["round"].isin(some))
+        if done in features:
+            points, coloured = features[done]
+            for own, size, colour in ((~coloured, 4, "0.7"), (coloured, 6, style.look(METHOD).colour)):
+                axes.scatter(points[own, 0], points[own, 1], s=size, color=colour, linewidths=0)
+    axes = figure.add_subplot(grid[1, :])
+    figures.curves(axes, frame, style.looks([METHOD]), marked=frame["round"].isin(some))
     axes.set_ylim(bottom=0)
     axes.set_ylabel("MMD to the mixture")
     sentences = (
-        f"Above: features of up to {ROWS} training rows per client under the global model, seed {run.seed}, "
-        "on the first two principal components of their round; grey: all clients, colour: the client whose "
-        "mean feature is farthest from the mean of all at the start. Below: the MMD, mean over clients "
-        "weighted by their rows; Gaussian kernel with the median heuristic.",
+        f"Above: features of up to {ROWS} training rows per client under the global model, seed "
+        f"{first.run.seed}, on the first two principal components of their round; grey: all clients, colour: "
+        "the client whose mean feature is farthest from the mean of all at the start. Below: the MMD, mean "
+        "over clients weighted by their rows; Gaussian kernel with the median heuristic.",
         figures.BAND,
     )
     return Picture(shown.assign(column=shown["round"].astype(str)).drop(columns="round"), figure, sentences)
 
 
-def features_of(run: PlannedRun, root: Path) -> dict[int, tuple[NDArray[np.floating], NDArray[np.bool_]]]:
+def features_of(facts: RunFacts) -> dict[int, tuple[NDArray[np.floating], NDArray[np.bool_]]]:
     """Return by round the kept features on two axes [n, 2], and which rows [n] are the farthest client's.
 
     Nothing where the run diverged.
@@ -75,13 +79,12 @@ def features_of(run: PlannedRun, root: Path) -> dict[int, tuple[NDArray[np.float
     Raises:
         DataError: the run has no features.
     """
-    path = observer_file(run, root, "mixture.npz")
-    if path is None:
+    kept = facts.arrays("mixture.npz")
+    if kept is None:
         return {}
-    with np.load(path, allow_pickle=False) as stored:
-        done, client, features = stored["round"], stored["client"], stored["features"].astype(np.float64)
-    coloured = client == farthest(features[0], client)
-    return {int(at): (principal(own), coloured) for at, own in zip(done, features, strict=True)}
+    features = kept["features"].astype(np.float64)
+    coloured = kept["client"] == farthest(features[0], kept["client"])
+    return {int(at): (principal(own), coloured) for at, own in zip(kept["round"], features, strict=True)}
 
 
 def farthest(features: NDArray[np.floating], client: NDArray[np.int64]) -> int:
@@ -100,22 +103,9 @@ def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     two = axes[:2]
     signs = np.sign(two[np.arange(len(two)), np.abs(two).argmax(axis=1)])
-    made: NDArray[np.floating] = centred @ (two * signs[:, None]).T
-    return made
+    components: NDArray[np.floating] = centred @ (two * signs[:, None]).T
+    return components
 
-
-def _scatter(axes: Axes, points: NDArray[np.floating], coloured: NDArray[np.bool_]) -> None:
-    for own, size, colour in ((~coloured, 4, "0.7"), (coloured, 6, style.look(METHOD).colour)):
-        x, y = points[own].T
-        axes.scatter(x, y, s=size, color=colour, linewidths=0)
-
-
-MMD = Drawing(
-    title="Features of clients and mixture, and the MMD between them, synthetic(1, 1)",
-    published="The figure on the MMD's impact",
-    queries=queries,
-    draw=draw,
-)
 
 PAPER = Paper(
     title="Federated Learning for Non-IID Data: From Theory to Algorithm",
@@ -124,8 +114,8 @@ PAPER = Paper(
     targets={
         **TABLES,
         "table2_ranks": ranks.summary(TABLES["table2"]),
-        "fig_mmd": MMD,
-        "excess_risk": EXCESS_RISK,
+        "fig_mmd": mmd,
+        "excess_risk": excess_risk,
         **SEARCHES,
     },
 )

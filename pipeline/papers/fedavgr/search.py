@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import PlannedRun, Query
+from pipeline.catalogue.targets import Query
 from pipeline.papers.fedavgr.tables import DATASETS, sets, split
-from pipeline.reports.search import Choice, Option, combinations, labels, seeds, validation_score
-from pipeline.reports.tables import Table
+from pipeline.reports.search import Choice, Option, Search, combinations, searches, seeds
 
-HELD_OUT: tuple[tuple[str, Any], ...] = (("partition.validation", 0.2), ("evaluation.validation", True))
-GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
-    "search_fedavg": (
+HELD_OUT = (("partition.validation", 0.2), ("evaluation.validation", True))
+GRIDS = {
+    "search_fedavg": Search(
         "fedavg",
         "FedAvg",
+        "Section 5",
         (
             Option("model.sigma", "sigma", (0.03, 0.1, 0.3, 1.0, 3.0), (0.1, 0.3)),
             Option("training.lr", "lr", (0.005, 0.02, 0.08, 0.32), (0.02, 0.08)),
         ),
     ),
-    "search_fedprox": (
+    "search_fedprox": Search(
         "fedprox",
         "FedProx",
+        "Section 5",
         (Option("algorithm.mu", "mu", (0.001, 0.01, 0.1, 1.0), (0.01, 0.1)),),
     ),
-    "search_fedavgr": (
+    "search_fedavgr": Search(
         "fedavgr",
         "FedAvgR",
+        "Section 5",
         (
             # values that were tried after the others come last: of equal candidates the first is chosen
             Option("algorithm.beta", "beta", (0.001, 0.01, 0.1, 0.0001), (0.01, 0.1)),
@@ -41,41 +40,22 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
 
 
 @cache
-def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Choice]:
+def candidates(params: PaperParams, search: Search) -> dict[str, Choice]:
     """Return every combination of the values that runs of Table 2 are long enough to tell apart."""
     rounds = params.regimes["table2"].training.rounds or 0
-    return combinations((option, option.tried(rounds)) for option in options)
+    return combinations((option, option.tried(rounds)) for option in search.options)
 
 
-def validation_accuracy(run: PlannedRun, root: Path, column: str) -> float | None:
-    """Return a run's last accuracy on validation rows in per cent; None if it diverged."""
-    del column
-    return validation_score(run, root)
+def query(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
+    """Return the runs of a candidate on a data set."""
+    return Query("table2", column, split(column), search.method, (*HELD_OUT, *choice.items()), seeds(params))
 
 
-def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
-    """Declare the search for one method: one row per candidate, one column per data set."""
-
-    def rows(params: PaperParams) -> dict[str, str]:
-        return labels(candidates(params, options), options)
-
-    def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-        choice = candidates(params, options)[row]
-        changes = (*HELD_OUT, *choice.items())
-        return (Query("table2", column, split(column), method, changes, seeds(params)),)
-
-    return Table(
-        title=f"Grid search of {label}: accuracy on a fifth of each client's rows",
-        published="Section 5",
-        columns=sets(DATASETS),
-        rows=rows,
-        queries=queries,
-        measure=validation_accuracy,
-        test="none",
-        heading="Candidate",
-        search=True,
-        note="Bold is what the search chooses; other hyperparameters as declared.",
-    )
-
-
-SEARCHES: Mapping[str, Table] = {name: grid(*about) for name, about in GRIDS.items()}
+SEARCHES = searches(
+    GRIDS,
+    candidates,
+    query,
+    "Grid search of {}: accuracy on a fifth of each client's rows",
+    columns=sets(DATASETS),
+    note="Bold is what the search chooses; other hyperparameters as declared.",
+)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
 from pipeline.reports import datasets
 from pipeline.reports.tables import Table
@@ -22,49 +21,44 @@ def ablations(name: str, label: str) -> dict[str, str]:
     return {f"{name}_{part}": f"{label}-{part}" for part in ("non", "w", "p")} | {name: label}
 
 
-def columns(params: PaperParams) -> tuple[Column, ...]:
-    """Return a column for each data set, in the paper's order."""
-    return tuple(Column(name, label) for name, label in DATASETS.items() if name in params.datasets)
-
-
-def asked(variant: Variant | None, regime: str, dataset: str, algorithm: str) -> Query:
+def query(variant: Variant | None, regime: str, dataset: str, algorithm: str) -> Query:
     """Return a setting's runs; ``variant`` takes the place of the paper's, and has its own split."""
     changes = () if variant is None else (("variant", variant),)
     return Query(regime, dataset, SPLITS[variant or "paper"], algorithm, changes)
 
 
-def accuracy(
-    published: str, title: str, regime: str, rows: Mapping[str, str], variant: Variant | None = None
-) -> Table:
+def accuracy(number: int, variant: Variant | None, title: str, regime: str, rows: Mapping[str, str]) -> Table:
     """Return a table of accuracies, in the paper's reading unless a variant is given."""
+    return Table(
+        title=f"{title}{RELEASED if variant else ''}",
+        published=f"Table {number}",
+        columns=lambda params: tuple(
+            Column(name, label) for name, label in DATASETS.items() if name in params.datasets
+        ),
+        query=lambda algorithm, column: query(variant, regime, column, algorithm),
+        rows=lambda params: rows,
+        beside=f"table{number}" if variant else "",
+    )
 
-    def labels(params: PaperParams) -> Mapping[str, str]:
-        return rows
 
-    def query(algorithm: str, column: str) -> Query:
-        return asked(variant, regime, column, algorithm)
-
-    beside = published.lower().replace(" ", "") if variant else ""
-    return Table(title=title, published=published, columns=columns, query=query, rows=labels, beside=beside)
-
-
-DL, FL = "Test accuracy of distributed learning", "Test accuracy of federated learning"
-ABLATION = "Ablation of"
 RELEASED = ", as the authors' code reads it"
-DL_PARTS, FL_PARTS = ablations("dl_opt", "DL-opt"), ablations("fedomw", "FedOMW")
+READINGS: Mapping[str, Variant | None] = {"": None, "_released": "released"}
+ACCURACIES = {
+    2: ("Test accuracy of distributed learning", "dl", DISTRIBUTED),
+    3: ("Test accuracy of federated learning", "fl", FEDERATED),
+    4: ("Ablation of DL-opt", "dl", ablations("dl_opt", "DL-opt")),
+    5: ("Ablation of FedOMW", "fl", ablations("fedomw", "FedOMW")),
+}
 TABLES: Mapping[str, Table] = {
     "table1": datasets.table(
         "Table 1",
         ("training_size", "testing_size", "dimensions", "classes"),
-        {name: Query("dl", name, "skewed", "dl_u", seeds=(0,)) for name in DATASETS},
         DATASETS,
+        *("dl", "skewed", "dl_u"),
     ),
-    "table2": accuracy("Table 2", DL, "dl", DISTRIBUTED),
-    "table3": accuracy("Table 3", FL, "fl", FEDERATED),
-    "table4": accuracy("Table 4", f"{ABLATION} DL-opt", "dl", DL_PARTS),
-    "table5": accuracy("Table 5", f"{ABLATION} FedOMW", "fl", FL_PARTS),
-    "table2_released": accuracy("Table 2", f"{DL}{RELEASED}", "dl", DISTRIBUTED, "released"),
-    "table3_released": accuracy("Table 3", f"{FL}{RELEASED}", "fl", FEDERATED, "released"),
-    "table4_released": accuracy("Table 4", f"{ABLATION} DL-opt{RELEASED}", "dl", DL_PARTS, "released"),
-    "table5_released": accuracy("Table 5", f"{ABLATION} FedOMW{RELEASED}", "fl", FL_PARTS, "released"),
+    **{
+        f"table{number}{ending}": accuracy(number, variant, *about)
+        for ending, variant in READINGS.items()
+        for number, about in ACCURACIES.items()
+    },
 }

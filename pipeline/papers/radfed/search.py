@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Column, PlannedRun, Query
-from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of, rounds
+from pipeline.catalogue.targets import Column, Query
+from pipeline.papers.radfed.settings import (
+    METRICS,
+    PARTITIONS,
+    SETTINGS,
+    TUNED,
+    folds,
+    metric_of,
+    present,
+    rounds,
+)
 from pipeline.papers.radfed.tables import data_of_column
-from pipeline.reports.search import Choice, Option, combinations, labels, seeds, validation_score
-from pipeline.reports.tables import Table
+from pipeline.reports.search import Choice, Option, Search, combinations, searches, seeds
 
-TUNED = ("covcls_g", "covfeat_g", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 DELAYS = (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)
 SMALL = tuple(10.0**-digits for digits in range(2, 13, 2))
 DECAYS = ("polynomial", "hinge", "constant")
 SERVERS = ("adam", "adagrad", "yogi")
-DELAY = Option("algorithm.redistributions", "S", DELAYS, ())
-GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
-    "grid_radfed": ("radfed", "RADFed", (DELAY,)),
-    "grid_radfed_i": (
+DELAY = Option("algorithm.redistributions", "S", DELAYS)
+GRIDS = {
+    "grid_radfed": Search("radfed", "RADFed", "Section IV-D", (DELAY,)),
+    "grid_radfed_i": Search(
         "radfed_i",
         "RADFedi",
+        "Section IV-D",
         (DELAY, Option("algorithm.gamma", "gamma", (0.6, 0.7, 0.8, 0.9, 0.95), (0.6, 0.9))),
     ),
-    "grid_fedprox": ("fedprox", "FedProx", (Option("algorithm.mu", "mu", SMALL, (1e-2, 1e-4)),)),
-    "grid_fedasync": (
+    "grid_fedprox": Search(
+        "fedprox", "FedProx", "Section IV-E", (Option("algorithm.mu", "mu", SMALL, (1e-2, 1e-4)),)
+    ),
+    "grid_fedasync": Search(
         "fedasync",
         "FedAsync",
+        "Section IV-E",
         (
             Option("algorithm.rho", "rho", SMALL, (1e-4,)),
-            Option("algorithm.alpha", "alpha", (0.3, 0.6, 0.9), (0.3, 0.6, 0.9)),
-            Option("algorithm.staleness", "decay", DECAYS, DECAYS),
+            Option("algorithm.alpha", "alpha", (0.3, 0.6, 0.9)),
+            Option("algorithm.staleness", "decay", DECAYS),
         ),
     ),
-    "grid_fedadapt": (
+    "grid_fedadapt": Search(
         "fedadapt",
         "FedAdapt",
+        "Section IV-E",
         (
-            Option("algorithm.server", "server", SERVERS, SERVERS),
+            Option("algorithm.server", "server", SERVERS),
             Option("algorithm.server_lr", "eta", (0.1, 0.01, 0.001, 0.0001), (0.1, 0.01, 0.001)),
             Option("algorithm.tau", "tau", (1e-2, 1e-4, 1e-8), (1e-4,)),
             Option("algorithm.v0", "v0", (0.0, 0.1, 0.01, 0.001), (0.0,)),
@@ -53,8 +63,9 @@ GRIDS: Mapping[str, tuple[str, str, tuple[Option, ...]]] = {
 
 def columns(params: PaperParams) -> tuple[Column, ...]:
     """Return a column for each data set of Table II; Covertype is tuned with global standardisation."""
-    declared = (key for key in TUNED if SETTINGS[key].dataset in params.datasets)
-    return tuple(Column(key, SETTINGS[key].label, METRICS[SETTINGS[key].metric]) for key in declared)
+    settings = present(params)
+    tuned = (key for key in (PARTITIONS[name][1] for name in TUNED) if key in settings)
+    return tuple(Column(key, settings[key].label, METRICS[settings[key].metric]) for key in tuned)
 
 
 def trained(params: PaperParams, column: str) -> int:
@@ -69,52 +80,30 @@ def delays(longest: int) -> tuple[float, ...]:
 
 
 @cache
-def candidates(params: PaperParams, options: tuple[Option, ...]) -> dict[str, Choice]:
+def candidates(params: PaperParams, search: Search) -> dict[str, Choice]:
     """Return every combination of the options' values, by the name of its row."""
     longest = min(trained(params, column.key) for column in columns(params))
     return combinations(
-        (option, delays(longest) if option is DELAY else option.tried(longest)) for option in options
+        (option, delays(longest) if option is DELAY else option.tried(longest)) for option in search.options
     )
 
 
-def changes(params: PaperParams, column: str, choice: Choice) -> tuple[tuple[str, Any], ...]:
-    """Return the changes that a candidate makes; with S the rounds change, so that clients train as much."""
-    found: list[tuple[str, Any]] = list(choice.items())
+def query(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
+    """Return a candidate's runs on the first fold; with S the rounds change, so all train as much."""
+    changes: dict[str, Any] = dict(choice)
     if DELAY.key in choice:
-        found.append(("training.rounds", trained(params, column) // int(choice[DELAY.key])))
-    return tuple(found)
+        changes["training.rounds"] = trained(params, column) // int(choice[DELAY.key])
+    asked = SETTINGS[column].query(search.method, changes.items())
+    return replace(folds(params, asked)[0], seeds=seeds(params))
 
 
-def score(run: PlannedRun, root: Path, column: str) -> float | None:
-    """Return a run's last score on validation clients in per cent; None if it diverged."""
-    del column
-    return validation_score(run, root, metric_of(run))
-
-
-def grid(method: str, label: str, options: tuple[Option, ...]) -> Table:
-    """Declare the search for one method."""
-
-    def rows(params: PaperParams) -> dict[str, str]:
-        return labels(candidates(params, options), options)
-
-    def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-        choice = candidates(params, options)[row]
-        query = SETTINGS[column].query(method, changes(params, column, choice))
-        return (replace(folds(params, query)[0], seeds=seeds(params)),)
-
-    return Table(
-        title=f"Grid search of {label}: scores on validation clients",
-        published="Section IV-D" if DELAY in options else "Section IV-E",
-        columns=columns,
-        rows=rows,
-        queries=queries,
-        measure=score,
-        dataset=data_of_column,
-        test="none",
-        heading="Candidate",
-        search=True,
-        note="Bold is what the search chooses, on the first fold; other hyperparameters as declared.",
-    )
-
-
-SEARCHES: Mapping[str, Table] = {name: grid(*about) for name, about in GRIDS.items()}
+SEARCHES = searches(
+    GRIDS,
+    candidates,
+    query,
+    "Grid search of {}: scores on validation clients",
+    lambda facts: metric_of(facts.run),
+    columns=columns,
+    dataset=data_of_column,
+    note="Bold is what the search chooses, on the first fold; other hyperparameters as declared.",
+)

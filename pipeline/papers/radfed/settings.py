@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import specification
-from pipeline.catalogue.targets import PlannedRun, Query
+from pipeline.catalogue.targets import Cell, PlannedRun, Query
 
 REGIME = "tenth"
 ASYNCHRONOUS = "fedasync"
@@ -58,6 +58,18 @@ SETTINGS = {
     "mnist_01": Setting("MNIST-.1", "mnist", "mnist_01"),
     "eicu": Setting("eICU", "eicu", "hospitals", "auc"),
 }
+PARTITIONS = {
+    "cifar10": ("CIFAR-10", "cifar10"),
+    "shakespeare": ("Shakespeare", "shakespeare"),
+    "covcls": ("COVCLS", "covcls_g"),
+    "covfeat": ("COVFEAT", "covfeat_g"),
+    "mnist_1": ("MNIST-1", "mnist_1"),
+    "mnist_01": ("MNIST-.1", "mnist_01"),
+    "eicu": ("eICU", "eicu"),
+}
+"""The rows of Tables I and II: their names in print, and a setting of each."""
+TUNED = ("covcls", "covfeat", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
+"""Them in Table II's order."""
 
 
 def present(params: PaperParams) -> dict[str, Setting]:
@@ -73,6 +85,15 @@ def folds(params: PaperParams, query: Query) -> tuple[Query, ...]:
         as_often(params, replace(query, changes=(*query.changes, ("partition.fold.index", index))))
         for index in indices
     )
+
+
+def every_fold(params: PaperParams, settings: Iterable[str]) -> dict[Cell, tuple[Query, ...]]:
+    """Return all folds of each method and setting."""
+    return {
+        (name, key): folds(params, SETTINGS[key].query(name))
+        for key in settings
+        for name in params.algorithms
+    }
 
 
 def as_often(params: PaperParams, query: Query) -> Query:

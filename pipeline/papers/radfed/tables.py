@@ -1,108 +1,56 @@
-"""Table I: partition statistics. Table III: nine data sets, nine methods."""
+"""Table II: redistributions S and score decay gamma. Table III: nine data sets, nine methods."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Column, PlannedRun, Query
-from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, whole
+from pipeline.catalogue.specification import specification
+from pipeline.catalogue.targets import Column, Query
+from pipeline.papers.radfed.partitions import STATISTICS_TABLE
+from pipeline.papers.radfed.settings import (
+    DATASETS,
+    METRICS,
+    PARTITIONS,
+    SETTINGS,
+    TUNED,
+    Setting,
+    folds,
+    metric_of,
+    present,
+)
 from pipeline.reports.agreement import agreements, stands_in
-from pipeline.reports.results import final_of, history_of, statistics_of, verdict
-from pipeline.reports.search import ENOUGH
+from pipeline.reports.listings import Entry, Listing
+from pipeline.reports.results import RunFacts, verdict
 from pipeline.reports.significance import parsed
 from pipeline.reports.tables import Table
 
-DRAWS = 20
-PARTITIONS = {
-    "cifar10": ("CIFAR-10", "cifar10"),
-    "shakespeare": ("Shakespeare", "shakespeare"),
-    "covcls": ("COVCLS", "covcls_g"),
-    "covfeat": ("COVFEAT", "covfeat_g"),
-    "mnist_1": ("MNIST-1", "mnist_1"),
-    "mnist_01": ("MNIST-.1", "mnist_01"),
-    "eicu": ("eICU", "eicu"),
-}
-RELEASED: Mapping[str, Mapping[str, float]] = {
-    "cifar10": {"legacy_seed": 2366, "xi": 0.0002},
-    "covcls": {"legacy_seed": 1020, "xi": 0.0002},
-    "mnist_1": {"legacy_seed": 10},
-    "mnist_01": {"legacy_seed": 233},
-}
-SEARCH: Mapping[str, float] = {"min_size": 0.5, "burn_in": 500_000}
-STATISTICS = {"min": "min rows", "max": "max", "mean": "mean", "std": "sd", "c_score": "C-score"}
-MARK = "_released"
-PUBLISHED = ("published_mean", "published_std", "published_unit", "margin", "margin_rule")
+HYPERPARAMETERS = (
+    Column("radfed-redistributions", "S", "RADFed"),
+    Column("radfed_i-redistributions", "S", "RADFedi"),
+    Column("radfed_i-gamma", "gamma", "RADFedi"),
+)
 AVERAGE = "avg"
 LATE = 6
 SMALL = {"cnn": "CNN", "mlp": "MLP"}
 
 
-def statistics_columns(params: PaperParams) -> tuple[Column, ...]:
-    """Return a column for each statistic: of sizes in rows, and the C-score."""
-    del params
+def hyperparameters(params: PaperParams) -> tuple[Entry, ...]:
+    """Return the lines of Table II, one for each data set that is in the parameters."""
+
+    def value(setting: Setting, column: Column) -> str:
+        method, option = column.key.split("-")
+        return f"{specification(params, setting.query(method))['algorithm'][option]:g}"
+
+    settings = present(params)
     return tuple(
-        Column(key, label, "partition", 2 if key == "c_score" else 0) for key, label in STATISTICS.items()
+        Entry(key, label, tuple(value(settings[name], column) for column in HYPERPARAMETERS))
+        for key, (label, name) in ((key, PARTITIONS[key]) for key in TUNED)
+        if name in settings
     )
-
-
-def partition_rows(params: PaperParams) -> dict[str, str]:
-    """Return a row for each partition, and with full data for the draws of the authors' code."""
-    rows = {}
-    for key, (label, setting) in PARTITIONS.items():
-        dataset = params.datasets.get(SETTINGS[setting].dataset)
-        if dataset is None:
-            continue
-        rows[key] = label
-        if key in RELEASED and (dataset.data.model_extra or {}).get("edition") == "full":
-            rows[key + MARK] = f"{label}, released seed"
-    return rows
-
-
-def partition_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-    """Return 20 draws of a partition (fewer where few seeds are asked for), or the released code's one.
-
-    Clients that the data name are not drawn, so there is one partition.
-    """
-    del column
-    name = row.removesuffix(MARK)
-    query = whole(SETTINGS[PARTITIONS[name][1]].query("fedavg"))
-    if params.datasets[query.dataset].splits[query.split].name == "natural":
-        return (replace(query, seeds=(0,)),)
-    if row != name:
-        changes = {f"partition.{key}": value for key, value in {**SEARCH, **RELEASED[name]}.items()}
-        return (replace(query, changes=(*query.changes, *changes.items()), seeds=(0,)),)
-    few = len(params.seeds) < ENOUGH
-    return (replace(query, seeds=params.seeds if few else tuple(range(DRAWS))),)
-
-
-def statistic(run: PlannedRun, root: Path, column: str) -> float | None:
-    """Return a statistic of a partition: rows, or the C-score."""
-    found = statistics_of(run, root)
-    if found is None:
-        return None
-    return float(found["c_score"] if column == "c_score" else found["sizes"][column])
-
-
-def data_of_row(row: str, column: str) -> str:
-    """Return the data set of a partition in print."""
-    del column
-    return DATASETS[SETTINGS[PARTITIONS[row.removesuffix(MARK)][1]].dataset]
-
-
-def beside_released(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put the published numbers beside the released code's draws too."""
-    known = frame.set_index(["row", "column"])[list(PUBLISHED)]
-    frame = frame.copy()
-    for index, (row, column) in frame[["row", "column"]].iterrows():
-        if row.endswith(MARK):
-            frame.loc[index, known.columns] = known.loc[(row.removesuffix(MARK), column)].to_numpy()
-    frame["difference"] = frame["mean"] - frame["published_mean"]
-    return frame.assign(verdict="")
 
 
 def score_columns(params: PaperParams) -> tuple[Column, ...]:
@@ -124,27 +72,25 @@ def score_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ..
     return tuple(fold for one in chosen for fold in folds(params, one.query(row)))
 
 
-def score_of(run: PlannedRun, root: Path, column: str) -> float | None:
+def score_of(facts: RunFacts, column: str) -> float | None:
     """Return a run's score on test clients in per cent, by its own metric; None if it diverged."""
-    final = final_of(run, root)
-    return 100 * final[f"test_{metric_of(run)}"] if final else None
+    return 100 * facts.final[f"test_{metric_of(facts.run)}"] if facts.final else None
 
 
-def late_score_of(run: PlannedRun, root: Path, column: str) -> float | None:
+def late_score_of(facts: RunFacts, column: str) -> float | None:
     """Return a run's mean score over the last sixth of its rounds, as ``score_of``; None if it diverged.
 
     Single rounds swing by as much as methods differ, so the last one carries its luck.
     """
-    if score_of(run, root, column) is None:
+    if not facts.final:
         return None
-    history = history_of(run, root)
+    history = facts.history
     late = LATE * history["round"] > (LATE - 1) * history["round"].max()
-    return 100 * float(history.loc[late, f"test_{metric_of(run)}"].mean())
+    return 100 * float(history.loc[late, f"test_{metric_of(facts.run)}"].mean())
 
 
 def data_of_column(row: str, column: str) -> str:
     """Return the data set of a column in print; none for the average."""
-    del row
     return "" if column == AVERAGE else DATASETS[SETTINGS[column].dataset]
 
 
@@ -203,21 +149,7 @@ SCORES = Table(
     test="wilcoxon",
 )
 TABLES: Mapping[str, Table] = {
-    "table1": Table(
-        title="Partitions: rows of a client and class non-IID score",
-        published="Table I",
-        columns=statistics_columns,
-        rows=partition_rows,
-        queries=partition_queries,
-        measure=statistic,
-        relative=beside_released,
-        dataset=data_of_row,
-        needs="partitions",
-        unit="rows; C-score from 0 to 2",
-        best="none",
-        when="",
-        heading="Data set",
-    ),
+    "table1": STATISTICS_TABLE,
     "table3": SCORES,
     "table3_late": replace(
         SCORES,
@@ -226,3 +158,11 @@ TABLES: Mapping[str, Table] = {
         when="each run's mean over the last sixth of its rounds",
     ),
 }
+TABLE2 = Listing(
+    title="Hyperparameters that the runs use: redistributions S between two aggregations, score decay gamma",
+    published="Table II",
+    columns=lambda params: HYPERPARAMETERS,
+    entries=hyperparameters,
+    heading="Data set",
+    note="As declared in the parameters at this scale; they are the paper's at paper scale.",
+)

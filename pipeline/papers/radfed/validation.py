@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
 from fedcore.base.lazy import pd
-from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.catalogue.trainings import worth
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
-from pipeline.reports.curves import Curves, Panel, measured
+from pipeline.reports.curves import Curves, Panel
+from pipeline.reports.results import RunFacts
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
 SHOWN = {
@@ -35,61 +33,55 @@ NOTE = (
 )
 
 
-def panels(best: Mapping[str, str]) -> tuple[Panel, ...]:
-    """Return a panel for each data set: the benchmarks, RADFed and one variant of it."""
-    found = []
-    for key, variant in best.items():
-        one = SETTINGS[key]
-        label = f"{one.label} ({METRICS[one.metric]})"
-        found.append(Panel(key, label, "", one.dataset, one.split, (*COMPARED, variant)))
-    return tuple(found)
-
-
-def asked(params: PaperParams, panel: Panel, algorithm: str) -> tuple[Query, ...]:
-    """Return the runs of a curve: all folds of the panel's data set."""
-    return folds(params, SETTINGS[panel.key].query(algorithm))
-
-
-def scores(run: PlannedRun, root: Path) -> pd.Series[float]:
+def scores(facts: RunFacts) -> pd.Series[float]:
     """Return a run's scores on validation clients in per cent, by round of local training.
 
     Raises:
         DataError: the run is missing, or measured no validation clients.
     """
-    found = 100 * measured(run, f"validation_{metric_of(run)}", root)
-    return found.set_axis(found.index * float(worth(run.spec)))
+    values = 100 * facts.series(f"validation_{metric_of(facts.run)}")
+    return values.set_axis(values.index * float(worth(facts.run.spec)))
 
 
-def width(run: PlannedRun) -> int:
-    """Return the interval that a curve is smoothed over, in rounds of local training."""
+def smoothed(facts: RunFacts) -> pd.Series[float]:
+    """Return the means of a run's scores over intervals that follow the start, by their last round.
+
+    Intervals are in rounds of local training.
+    """
+    run, values = facts.run, scores(facts)
     total = int(run.spec["training"]["rounds"]) * worth(run.spec)
-    return max(1, min(INTERVALS[run.dataset], round(total) // POINTS))
+    width = max(1, min(INTERVALS[run.dataset], round(total) // POINTS))
+    ends = (np.ceil(values.index.to_numpy(float) / width - 1e-9) * width).astype(int)
+    return values.groupby(ends).mean()
 
 
-def smoothed(run: PlannedRun, root: Path) -> pd.Series[float]:
-    """Return the means of a run's scores over intervals that follow the start, by their last round."""
-    found, wide = scores(run, root), width(run)
-    ends = (np.ceil(found.index.to_numpy(float) / wide - 1e-9) * wide).astype(int)
-    return found.groupby(ends).mean()
+def curves(published: str, best: Mapping[str, str], intervals: str) -> Curves:
+    """Return a figure of validation curves, a panel for each data set.
 
-
-def curves(name: str, published: str, intervals: str, across: int) -> Curves:
-    """Return a figure of validation curves."""
+    Args:
+        published: its name in the paper.
+        best: the variant of RADFed+ that is shown beside RADFed and the benchmarks, by setting.
+        intervals: what curves are smoothed over, in words.
+    """
+    panels = (
+        Panel(key, f"{one.label} ({METRICS[one.metric]})", "", one.dataset, one.split, (*COMPARED, variant))
+        for key, variant, one in ((key, variant, SETTINGS[key]) for key, variant in best.items())
+    )
     return Curves(
         title="Scores on validation clients",
         published=published,
-        panels=panels(SHOWN[name]),
-        queries=asked,
+        panels=tuple(panels),
+        queries=lambda params, panel, algorithm: folds(params, SETTINGS[panel.key].query(algorithm)),
         series=smoothed,
         axis="validation score (%)",
         horizontal="round of local training",
-        across=across,
+        across=3,
         shared=False,
         note=NOTE.format(intervals=intervals),
     )
 
 
 CURVES: Mapping[str, Curves] = {
-    "fig3": curves("fig3", "Fig. 3", "100 (Covertype) or 5 (MNIST)", 3),
-    "fig4": curves("fig4", "Fig. 4", "1 (CIFAR-10), 2 (Shakespeare) or 50 (eICU)", 3),
+    "fig3": curves("Fig. 3", SHOWN["fig3"], "100 (Covertype) or 5 (MNIST)"),
+    "fig4": curves("Fig. 4", SHOWN["fig4"], "1 (CIFAR-10), 2 (Shakespeare) or 50 (eICU)"),
 }

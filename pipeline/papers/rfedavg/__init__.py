@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Paper, Query
-from pipeline.papers.rfedavg.efficiency import EFFICIENCY
-from pipeline.papers.rfedavg.fairness import FAIRNESS
-from pipeline.papers.rfedavg.features import VISUALISED
-from pipeline.papers.rfedavg.privacy import PRIVACY
-from pipeline.papers.rfedavg.study import STUDY
-from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, TABLES
-from pipeline.papers.rfedavg.theory import THEORY
-from pipeline.papers.rfedavg.traffic import METHODS
+from pipeline.papers.rfedavg.efficiency import efficiency
+from pipeline.papers.rfedavg.fairness import fairness
+from pipeline.papers.rfedavg.features import visualised
+from pipeline.papers.rfedavg.study import privacy, study
+from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, METHODS, TABLES
+from pipeline.papers.rfedavg.theory import theory
 from pipeline.reports.captions import stopped
 from pipeline.reports.curves import Curves, Panel
 from pipeline.reports.drawings import Drawing
@@ -58,17 +55,13 @@ def loss(number: int, name: str, axes: tuple[Panel, ...]) -> Curves:
 
 def released(number: int, name: str, regime: str, dataset: str, printed: int) -> Curves:
     """Return a figure's panel of similarity 0%, cross-silo, as the authors' code reads it."""
-
-    def queries(params: PaperParams, panel: Panel, algorithm: str) -> tuple[Query, ...]:
-        return (Query(panel.regime, panel.dataset, panel.split, algorithm, CODE),)
-
     return Curves(
         title=f"Test accuracy on {name}, as the authors' code reads it",
         published=f"Fig. {number}",
         panels=(Panel("cross_silo-sim0", "cross-silo, similarity 0%", regime, dataset, "sim0"),),
         across=1,
         rows=("fedavg", *METHODS),
-        queries=queries,
+        queries=lambda params, panel, algorithm: (Query(regime, dataset, panel.split, algorithm, CODE),),
         note=stopped(printed),
     )
 
@@ -79,7 +72,7 @@ SENT140 = tuple(sorted(panels("sent140", USERS), key=lambda panel: panel.regime)
 
 
 FIGURES: Mapping[str, Curves | Drawing] = {
-    "fig1": VISUALISED,
+    "fig1": visualised,
     "fig2": accuracy(2, "MNIST", MNIST),
     "fig2_released": released(2, "MNIST", EPOCHS, "mnist", 60),
     "fig3": loss(3, "MNIST", MNIST),
@@ -89,11 +82,11 @@ FIGURES: Mapping[str, Curves | Drawing] = {
     "fig6": accuracy(6, "Sent140", SENT140),
     "fig7": loss(7, "Sent140", SENT140),
     "fig8": accuracy(8, "FEMNIST", FEMNIST),
-    "fig9": STUDY,
-    "fig10": EFFICIENCY,
-    "fig11": FAIRNESS,
-    "fig12": PRIVACY,
-    "theory": THEORY,
+    "fig9": study,
+    "fig10": efficiency,
+    "fig11": fairness,
+    "fig12": privacy,
+    "theory": theory,
 }
 
 PAPER = Paper(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fedcore.base.lazy import pd, sklearn
-from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Cell, PlannedRun, Query
 from pipeline.reports import figures
-from pipeline.reports.drawings import Drawing, Found, Picture
-from pipeline.reports.results import observer_file
-from pipeline.reports.spread import line
+from pipeline.reports.drawings import Inputs, Picture, drawing, each, line
+from pipeline.reports.results import RunFacts
 from pipeline.reports.style import Look
 
 METHOD = "fedavg"
@@ -34,13 +30,7 @@ class Points(NamedTuple):
     features: NDArray[np.floating]
 
 
-def queries(params: PaperParams) -> dict[Cell, Query]:
-    """Return FedAvg's runs with IID and non-IID data, with the features of some rows of each client."""
-    kept = (("evaluation.observe.features.rows", ROWS),)
-    return {(METHOD, split): Query("cross_silo", "cifar10", split, METHOD, kept) for split in SPLITS}
-
-
-def points_of(run: PlannedRun, root: Path) -> Points | None:
+def points_of(facts: RunFacts) -> Points | None:
     """Return the rows of the three classes that a run kept of three clients; None if the run diverged.
 
     Client by client, the three are those with most rows of class 0, 1 and 2, each client once.
@@ -48,24 +38,22 @@ def points_of(run: PlannedRun, root: Path) -> Points | None:
     Raises:
         DataError: the run has no features.
     """
-    path = observer_file(run, root, "features.npz")
-    if path is None:
+    kept = facts.arrays("features.npz")
+    if kept is None:
         return None
-    with np.load(path, allow_pickle=False) as stored:
-        everything = Points(stored["client"], stored["label"], stored["features"])
-    chosen = clients_of(everything.client, everything.label)
-    kept = np.isin(everything.client, chosen) & np.isin(everything.label, list(LABELS))
-    return Points(everything.client[kept], everything.label[kept], everything.features[kept])
+    client, label = kept["client"], kept["label"]
+    chosen = np.isin(client, clients_of(client, label)) & np.isin(label, list(LABELS))
+    return Points(client[chosen], label[chosen], kept["features"][chosen])
 
 
 def clients_of(client: NDArray[np.int64], label: NDArray[np.int64]) -> list[int]:
     """Return the clients with most rows of each class, the lowest id among equals, none twice."""
-    found: list[int] = []
+    chosen: list[int] = []
     for wanted in LABELS:
-        left = sorted({int(k) for k in client} - set(found))
+        left = sorted({int(k) for k in client} - set(chosen))
         if left:
-            found.append(max(left, key=lambda k: (int(((client == k) & (label == wanted)).sum()), -k)))
-    return found
+            chosen.append(max(left, key=lambda k: (int(((client == k) & (label == wanted)).sum()), -k)))
+    return chosen
 
 
 def between(points: Points) -> float:
@@ -86,29 +74,35 @@ def flat(features: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return the t-SNE of features [n, d] in two dimensions [n, 2], the same every time."""
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
     with threadpool_limits(limits=1):
-        made: NDArray[np.floating] = sklearn.manifold.TSNE(
+        flattened: NDArray[np.floating] = sklearn.manifold.TSNE(
             init="pca", perplexity=perplexity, random_state=0, n_jobs=1
         ).fit_transform(features)
-    return made
+    return flattened
 
 
-def numbers(found: Found) -> pd.DataFrame:
-    """Return the share of variance between clients with each kind of data, over seeds."""
-    kept = {cell: [points_of(run, found.root) for run in runs] for cell, runs in found.cells.items()}
-    return pd.DataFrame(
-        [
-            line(row, split, [None if points is None else between(points) for points in own])
-            for (row, split), own in kept.items()
-        ]
-    )
+@drawing(
+    title="Last-layer features of three clients of FedAvg, CIFAR-10, cross-silo",
+    published="Fig. 1",
+    queries=each(
+        (METHOD,),
+        {split: ("cross_silo", "cifar10", split) for split in SPLITS},
+        ("evaluation.observe.features.rows", ROWS),
+    ),
+)
+def visualised(inputs: Inputs) -> Picture:
+    """Draw the t-SNE of the first seed's features: one colour per client, one marker per class.
 
-
-def draw(found: Found) -> Picture:
-    """Draw the t-SNE of the first seed's features: one colour per client, one marker per class."""
-    figure = figures.framed(3.6)
-    for axes, (split, title) in zip(figure.subplots(1, 2), SPLITS.items(), strict=True):
-        points = points_of(found.cells[METHOD, split][0], found.root)
-        axes.set(title=title, xticks=[], yticks=[])
+    A tidy line has the share of variance between clients with a kind of data, over seeds.
+    """
+    kept = {split: [points_of(facts) for facts in runs] for (_, split), runs in inputs.cells.items()}
+    lines = [
+        line(METHOD, split, [None if points is None else between(points) for points in every])
+        for split, every in kept.items()
+    ]
+    figure, panels = figures.panels(SPLITS, 3.6, across=2)
+    for split, axes in panels.items():
+        points = kept[split][0]
+        axes.set(xticks=[], yticks=[])
         if points is None:
             axes.text(0.5, 0.5, "diverged", ha="center", transform=axes.transAxes)
             continue
@@ -117,7 +111,7 @@ def draw(found: Found) -> Picture:
         for colour, client in zip(COLOURS, clients, strict=False):
             for label, (_, marker) in LABELS.items():
                 own = (points.client == client) & (points.label == label)
-                look = {"facecolors": "none", "edgecolors": colour, "linewidths": 0.7, "marker": marker}
+                look: Any = {"facecolors": "none", "edgecolors": colour, "linewidths": 0.7, "marker": marker}
                 axes.scatter(x[own], y[own], s=11, **look)
         dots = {f"client {client}": Look("", c, "o", "") for c, client in zip(COLOURS, clients, strict=False)}
         figures.legend(axes, dots, across=3, loc="upper center", bbox_to_anchor=(0.5, 0.0), fontsize=6.5)
@@ -126,16 +120,8 @@ def draw(found: Found) -> Picture:
     sentences = (
         f"t-SNE (perplexity {PERPLEXITY:g}, started from PCA) of up to {ROWS} training rows of a client, "
         "those of classes 0 to 2, each under the client's own model after the last round's local steps, "
-        f"seed {found.cells[METHOD, 'sim0'][0].seed}; colours are clients, markers are classes.",
+        f"seed {inputs.cells[METHOD, 'sim0'][0].run.seed}; colours are clients, markers are classes.",
         "The three clients are those with most rows of class 0, 1 and 2, so with non-IID data they "
         "differ in their classes too. Each panel has its own axes.",
     )
-    return Picture(numbers(found), figure, sentences)
-
-
-VISUALISED = Drawing(
-    title="Last-layer features of three clients of FedAvg, CIFAR-10, cross-silo",
-    published="Fig. 1",
-    queries=queries,
-    draw=draw,
-)
+    return Picture(pd.DataFrame(lines), figure, sentences)

@@ -1,23 +1,25 @@
-"""Fig. 9: what lambda, N, E and the sample ratio do, CIFAR-10 at similarity 0%, cross-device."""
+"""Fig. 9: what lambda, N, E and the sample ratio do, CIFAR-10. Fig. 12: noise on mean features, MNIST."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Query
-from pipeline.reports import figures, spread, style
-from pipeline.reports.drawings import Drawing, Found, Picture
-
-if TYPE_CHECKING:
-    pass
+from pipeline.reports import figures, style
+from pipeline.reports.drawings import Inputs, Picture, by_round, drawing, over_seeds
+from pipeline.reports.style import Look
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 LAMBDA = (0.01, 0.1, 1.0, 10.0, 100.0)
 CLIENTS = (0.1, 0.2, 0.4, 1.0)
 STEPS = (1, 5, 10, 20)
 RATIOS = (0.05, 0.1, 0.2, 0.5)
+NOISED = "rfedavg_plus"
+SIGMAS = (0, 1, 5, 10, 50)
+COLOURS = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#000000")
+MARKERS = ("P", "o", "s", "^", "v")
 PANELS = {
     "lambda": "regulariser's weight λ",
     "clients": "clients N",
@@ -33,16 +35,14 @@ def points(params: PaperParams, algorithm: str) -> Mapping[str, tuple[tuple[str,
     """
     clients = params.regimes["cross_device"].clients
     weight = lam(params, algorithm)
-    found: dict[str, tuple[tuple[str, Any], ...]] = {}
-    if weight is not None:
-        found |= {f"lambda_{v:g}": (("algorithm.lambda", v),) for v in multiples(weight)}
-    else:
-        found |= {f"lambda_{v:g}": () for v in multiples(lam(params, "rfedavg_plus") or 0.0)}
+    shown = lam(params, "rfedavg_plus") or 0.0 if weight is None else weight
     sizes = dict.fromkeys(max(2, round(clients * share)) for share in CLIENTS)
-    found |= {f"clients_{n}": (("partition.clients", n),) for n in sizes}
-    found |= {f"steps_{e}": (("training.local_steps", e),) for e in STEPS}
-    found |= {f"ratio_{r:g}": (("participation.fraction", r),) for r in RATIOS}
-    return found
+    return {
+        **{f"lambda_{v:g}": () if weight is None else (("algorithm.lambda", v),) for v in multiples(shown)},
+        **{f"clients_{n}": (("partition.clients", n),) for n in sizes},
+        **{f"steps_{e}": (("training.local_steps", e),) for e in STEPS},
+        **{f"ratio_{r:g}": (("participation.fraction", r),) for r in RATIOS},
+    }
 
 
 def multiples(weight: float) -> tuple[float, ...]:
@@ -67,31 +67,61 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     }
 
 
-def draw(found: Found) -> Picture:
+@drawing(
+    title="Parameter study on CIFAR-10, similarity 0%, cross-device",
+    published="Fig. 9",
+    queries=queries,
+)
+def study(inputs: Inputs) -> Picture:
     """Draw accuracy over each parameter."""
-    frame = spread.over_seeds(found.cells, spread.accuracy(found.root))
+    frame = over_seeds(
+        inputs.cells, lambda facts: 100 * facts.final["test_accuracy"] if facts.final else None
+    )
     names = frame["column"].str.rsplit("_", n=1, expand=True)
-    points = frame.assign(panel=names[0], value=names[1].astype(float))
-    figure, known = figures.framed(5.0), style.looks(METHODS)
-    for axes, (panel, label) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
-        own = points[points["panel"] == panel]
-        figures.curves(axes, own, known, x="value", whiskers=True, log="x")
-        values = sorted(own["value"].unique())
+    points = frame.assign(column=names[0], value=names[1].astype(float))
+    options = {"x": "value", "whiskers": True, "log": "x"}
+    titles = dict.fromkeys(PANELS, "")
+    figure, panels = figures.lines(points, titles, style.looks(METHODS), 5.0, 2, options=options)
+    for panel, axes in panels.items():
+        values = sorted(points[points["column"] == panel]["value"].unique())
         axes.set_xticks(values, map(_short, values))
         axes.minorticks_off()
-        axes.set(xlabel=label, ylabel="test accuracy (%)")
-    figures.legend(figure, known)
-    said = "Mean and ± one sample standard deviation over seeds, after the last round."
-    return Picture(frame, figure, (said,))
+        axes.set(xlabel=PANELS[panel], ylabel="test accuracy (%)")
+    sentence = "Mean and ± one sample standard deviation over seeds, after the last round."
+    return Picture(frame, figure, (sentence,))
 
 
 def _short(value: float) -> str:
     return f"{value:.0e}".replace("e-0", "e-") if value < 0.01 else f"{value:g}"
 
 
-STUDY = Drawing(
-    title="Parameter study on CIFAR-10, similarity 0%, cross-device",
-    published="Fig. 9",
-    queries=queries,
-    draw=draw,
+def noised(sigma: int) -> str:
+    """Return the name of rFedAvg+ with noise."""
+    return f"{NOISED}_sigma{sigma}" if sigma else NOISED
+
+
+def noises(params: PaperParams) -> dict[Cell, Query]:
+    """Return the runs of each strength of the noise."""
+    changes = {sigma: (("algorithm.noise_sigma", float(sigma)),) if sigma else () for sigma in SIGMAS}
+    return {
+        (noised(sigma), "mnist"): Query("cross_silo", "mnist", "sim0", NOISED, own)
+        for sigma, own in changes.items()
+    }
+
+
+@drawing(
+    title="rFedAvg+ with Gaussian noise on delta, MNIST, similarity 0%, cross-silo",
+    published="Fig. 12",
+    queries=noises,
+    rows=lambda params: {noised(sigma): f"σ = {sigma}" for sigma in SIGMAS},
 )
+def privacy(inputs: Inputs) -> Picture:
+    """Draw accuracy over rounds, a curve for each strength."""
+    frame = by_round(inputs.cells, lambda facts, column: facts.series("test_accuracy") * 100.0)
+    known = {
+        noised(sigma): Look(f"σ = {sigma}{style.mark(noised(sigma))}", colour, marker)
+        for sigma, colour, marker in zip(SIGMAS, COLOURS, MARKERS, strict=True)
+    }
+    labels = ("communication round", "test accuracy (%)")
+    figure, _ = figures.lines(frame, {"mnist": ""}, known, 3.5, labels=labels, width=figures.NARROW)
+    return Picture(frame, figure, (figures.BAND,))

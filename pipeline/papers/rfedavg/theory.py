@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,10 @@ from fedcore.base.errors import DataError
 from fedcore.base.lazy import Axes, pd
 from fedcore.base.registry import chosen
 from fedcore.data import Source
-from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Cell, PlannedRun, Query
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import figures, style
-from pipeline.reports.drawings import Drawing, Found, Picture
-from pipeline.reports.results import observer_file
-from pipeline.reports.spread import line
+from pipeline.reports.drawings import Inputs, Picture, drawing, each, line
+from pipeline.reports.results import RunFacts
 from pipeline.reports.style import Look
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
@@ -109,11 +106,6 @@ class Objective:
         return chances
 
 
-def queries(params: PaperParams) -> dict[Cell, Query]:
-    """Return the runs of the three methods on the convex problem, with their models over rounds."""
-    return {(name, "convex"): Query("theory", "convex", "natural", name, CHANGES) for name in METHODS}
-
-
 def clients_of(run: PlannedRun) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
     """Return each client's rows with 1 appended [n_k, d] and labels [n_k], generated as for the run."""
     train = chosen("data", run.spec["data"]).build(Source()).train
@@ -146,20 +138,19 @@ def condition(run: PlannedRun) -> float:
     return (largest / 2 + mu + 2 * weight * largest) / mu
 
 
-def path_of(run: PlannedRun, root: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+def path_of(facts: RunFacts) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
     """Return the rounds [r] and the models W [r, classes, d] of a run; None if it diverged.
 
     Raises:
         DataError: the run has no path.
     """
-    path = observer_file(run, root, "path.npz")
-    if path is None:
+    kept = facts.arrays("path.npz")
+    if kept is None:
         return None
-    with np.load(path, allow_pickle=False) as stored:
-        rounds, models = stored["round"], stored["model"]
-    classes, inputs = run.spec["data"]["classes"], run.spec["data"]["dimension"]
+    models, data = kept["model"], facts.run.spec["data"]
+    classes, inputs = data["classes"], data["dimension"]
     weight = models[:, : classes * inputs].reshape(-1, classes, inputs)
-    return rounds, np.concatenate([weight, models[:, classes * inputs :, None]], axis=2)
+    return kept["round"], np.concatenate([weight, models[:, classes * inputs :, None]], axis=2)
 
 
 def time_of(run: PlannedRun, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -176,37 +167,42 @@ def slope(time: NDArray[np.float64], rounds: NDArray[np.int64], errors: Sequence
     return float(np.polyfit(np.log(time[late]), np.log(np.asarray(errors)[late]), 1)[0])
 
 
-def numbers(found: Found) -> pd.DataFrame:
+def numbers(inputs: Inputs) -> pd.DataFrame:
     """Return errors F(w) - F* by round and their slopes, over seeds; ``low`` and ``high``: their extremes."""
     lines = []
-    for (row, _), runs in found.cells.items():
-        paths = [path_of(run, found.root) for run in runs]
-        for name, objective in objectives(runs[0]).items():
+    for (row, _), runs in inputs.cells.items():
+        run, paths = runs[0].run, [path_of(facts) for facts in runs]
+        for name, objective in objectives(run).items():
             least = objective.least()
-            errors = [
-                None if path is None else [objective.value(w) - least for w in path[1]] for path in paths
+            known = [
+                (rounds, [objective.value(w) - least for w in models])
+                for rounds, models in (path for path in paths if path is not None)
             ]
-            slopes = [
-                None if path is None or own is None else slope(time_of(run, path[0]), path[0], own)
-                for run, path, own in zip(runs, paths, errors, strict=True)
-            ]
-            lines.append(line(row, SLOPES[name], slopes))
-            rounds = next((path[0] for path in paths if path is not None), ())
-            for place, at in enumerate(rounds):
-                values = [None if own is None else own[place] for own in errors]
-                known = [value for value in values if value is not None]
-                lines.append(line(row, name, values, round=int(at), low=min(known), high=max(known)))
+            missing = [None] * (len(runs) - len(known))
+            slopes = [slope(time_of(run, rounds), rounds, errors) for rounds, errors in known]
+            lines.append(line(row, SLOPES[name], [*slopes, *missing]))
+            for place, at in enumerate(known[0][0] if known else ()):
+                values = [errors[place] for _, errors in known]
+                extremes = {"low": min(values), "high": max(values)}
+                lines.append(line(row, name, [*values, *missing], round=int(at), **extremes))
     return pd.DataFrame(lines)
 
 
-def draw(found: Found) -> Picture:
+@drawing(
+    title="Error over time on a strongly convex problem",
+    published="Theorems 1 and 2",
+    queries=each(METHODS, {"convex": ("theory", "convex", "natural")}, *CHANGES),
+)
+def theory(inputs: Inputs) -> Picture:
     """Draw the errors over time, one panel per objective, with a line that falls as 1/T."""
-    frame = numbers(found)
-    run = found.cells[METHODS[-1], "convex"][0]
-    figure, known = figures.framed(3.6), style.looks(METHODS)
-    for axes, (name, label) in zip(figure.subplots(1, 2, sharey=True), OBJECTIVES.items(), strict=True):
-        panel(axes, run, frame, name)
-        axes.set(title=f"F: {label}", xlabel="gradient steps, t + γ - E", ylabel="F(w) - F*")
+    frame = numbers(inputs)
+    run = inputs.cells[METHODS[-1], "convex"][0].run
+    known = style.looks(METHODS)
+    titles = {name: f"F: {label}" for name, label in OBJECTIVES.items()}
+    figure, panels = figures.panels(titles, 3.6, across=2, sharey=True)
+    for name, axes in panels.items():
+        _panel(axes, run, frame, name)
+        axes.set(xlabel="gradient steps, t + γ - E", ylabel="F(w) - F*")
         axes.label_outer()
     figures.legend(figure, known | {"1/T": Look("falls as 1/T", "0.4", "", ":")})
     training, weight = run.spec["training"], run.spec["algorithm"]["lambda"]
@@ -224,7 +220,7 @@ def draw(found: Found) -> Picture:
     return Picture(frame, figure, sentences)
 
 
-def panel(axes: Axes, run: PlannedRun, frame: pd.DataFrame, name: str) -> None:
+def _panel(axes: Axes, run: PlannedRun, frame: pd.DataFrame, name: str) -> None:
     """Draw the errors in one objective, and their slopes in words."""
     own = frame[frame["column"] == name]
     own = own.assign(time=time_of(run, own["round"].to_numpy()))
@@ -242,11 +238,3 @@ def panel(axes: Axes, run: PlannedRun, frame: pd.DataFrame, name: str) -> None:
     axes.set_xticks([tick for tick in TICKS if low <= tick <= high], minor=False)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter("")
-
-
-THEORY = Drawing(
-    title="Error over time on a strongly convex problem",
-    published="Theorems 1 and 2",
-    queries=queries,
-    draw=draw,
-)
