@@ -39,8 +39,8 @@ def seal_report(
 ) -> None:
     """Write a report's provenance: its plan, what it was made of, and the hashes of its files."""
     files = {output.name: sha256_file(output) for output in outputs}
-    made = {"plan": catalogue.plan(paper, target), "made_of": made_of(catalogue, paper, target, root)}
-    write_json(path, sealed({**made, "files": files}))
+    plan = {"plan": catalogue.plan(paper, target), "made_of": made_of(catalogue, paper, target, root)}
+    write_json(path, sealed({**plan, "files": files}))
 
 
 def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) -> str:
@@ -49,12 +49,14 @@ def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) 
     Raises:
         OSError, ValueError: one of them is missing or damaged.
     """
-    runs = catalogue.needed(paper, target)
-    if catalogue.target(paper, target).needs == "partitions":
-        found: Any = {run.partition: sha256_file(root / run.partition / STATISTICS) for run in runs}
-    else:
-        found = {run.folder: read_object(root / run.folder / PROVENANCE)["files"] for run in runs}
-    return sha256_text(canonical_json(found))
+    partitions = catalogue.target(paper, target).needs == "partitions"
+    hashes: dict[str, Any] = {
+        owner: sha256_file(root / owner / STATISTICS)
+        if partitions
+        else read_object(root / owner / PROVENANCE)["files"]
+        for owner in owners(catalogue, paper, target)
+    }
+    return sha256_text(canonical_json(hashes))
 
 
 def owners(catalogue: Catalogue, paper: str, target: str) -> list[str]:
@@ -67,12 +69,12 @@ def is_sound(catalogue: Catalogue, paper: str, target: str, root: Path) -> bool:
     """Whether a report is unchanged and its plan and all that it was made of are those of now."""
     folder = root / REPORTS / paper
     try:
-        found = unsealed(read_object(folder / f"{target}.{PROVENANCE}"))
-        same = all(sha256_file(folder / name) == was for name, was in found["files"].items())
+        stated = unsealed(read_object(folder / f"{target}.{PROVENANCE}"))
+        same = all(sha256_file(folder / name) == was for name, was in stated["files"].items())
         now = made_of(catalogue, paper, target, root)
     except (OSError, ValueError, KeyError, AttributeError):
         return False
-    return same and found["plan"] == catalogue.plan(paper, target) and found["made_of"] == now
+    return same and stated["plan"] == catalogue.plan(paper, target) and stated["made_of"] == now
 
 
 def report_changes(path: Path) -> list[str]:

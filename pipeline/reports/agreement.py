@@ -106,7 +106,7 @@ def agreements(frame: pd.DataFrame) -> list[Agreement]:
 
 def within_margin(frame: pd.DataFrame) -> pd.Series[bool]:
     """Say of each cell whether it lies near the published mean; missing where either is missing."""
-    return pd.Series([found.near for found in agreements(frame)], frame.index, dtype="boolean")
+    return pd.Series([own.near for own in agreements(frame)], frame.index, dtype="boolean")
 
 
 def interval(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
@@ -118,10 +118,9 @@ def interval(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFram
 
 def within_interval(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.Series[bool]:
     """Say of each cell whether the published mean lies in its t-interval; missing where there is none."""
-    bounds = interval(frame, confidence)
-    published = frame["published_mean"]
+    bounds, published = interval(frame, confidence), frame["published_mean"]
     inside = (bounds["low"] <= published) & (published <= bounds["high"])
-    return _known(inside, bounds["low"].notna() & published.notna())
+    return inside.astype("boolean").where(bounds["low"].notna() & published.notna())
 
 
 def ordering(frame: pd.DataFrame) -> pd.DataFrame:
@@ -164,11 +163,6 @@ def summary(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame
 
 def _tau(own: pd.DataFrame) -> tuple[int, float]:
     both = own.dropna(subset=["mean", "published_mean"])
-    constant = both["mean"].nunique() < 2 or both["published_mean"].nunique() < 2
-    if constant:
-        return len(both), float("nan")
+    if both["mean"].nunique() < 2 or both["published_mean"].nunique() < 2:
+        return len(both), math.nan
     return len(both), float(scipy.stats.kendalltau(both["mean"], both["published_mean"]).statistic)
-
-
-def _known(answer: pd.Series[bool], asked: pd.Series[bool]) -> pd.Series[bool]:
-    return answer.astype("boolean").where(asked)

@@ -66,8 +66,10 @@ def spread_of(
 
 def failed(cells: Iterable[str]) -> str:
     """Say that runs failed, given what ``failed`` says of the cells that lack some."""
-    found = Counter(what.partition(" ")[2] for cell in cells for what in cell.split("; "))
-    parts = [f"{what} in {number} cell{'s' if number > 1 else ''}" for what, number in sorted(found.items())]
+    counted = Counter(what.partition(" ")[2] for cell in cells for what in cell.split("; "))
+    parts = [
+        f"{what} in {number} cell{'s' if number > 1 else ''}" for what, number in sorted(counted.items())
+    ]
     return f"Runs without a result: {', '.join(reversed(parts))}." if parts else ""
 
 
@@ -80,20 +82,20 @@ def diverged(
     """Say which runs diverged, as every table and figure does; empty if none did.
 
     Args:
-        lost: how many runs of a cell diverged, of how many; see ``collect.lost``.
+        lost: how many runs of a cell diverged, of how many; see ``results.lost``.
         names: the labels of rows, and of columns.
         cells: all cells of the report.
         since: from when on a diverged run has no numbers, where it has some before.
     """
     rows, columns = names
-    told = [
+    parts = [
         f"{rows[row]}, {columns[column]} ({ours} of {runs} runs)"
         for (row, column), (ours, runs) in lost.items()
     ]
     if len(lost) > LISTED:
-        every, some = (Counter(row for row, _ in found) for found in (cells, lost))
-        told = [f"{rows[row]} (in {number} of {every[row]} cells)" for row, number in some.items()]
-    return f"{style.DIVERGED} Without diverged runs{since}: {'; '.join(told)}." if told else ""
+        every, some = (Counter(row for row, _ in own) for own in (cells, lost))
+        parts = [f"{rows[row]} (in {number} of {every[row]} cells)" for row, number in some.items()]
+    return f"{style.DIVERGED} Without diverged runs{since}: {'; '.join(parts)}." if parts else ""
 
 
 def bold(kinds: set[str]) -> str:
@@ -140,14 +142,14 @@ def made(origin: Origin) -> str:
         f"commit {origin.commit}" if origin.commit else "",
         f"newest run {origin.newest}" if origin.newest else "",
     ]
-    said = ", ".join(filter(None, parts))
+    words = ", ".join(filter(None, parts))
     reduced = f"{ARITHMETIC[origin.reduced]}." if origin.reduced else ""
-    return " ".join(filter(None, [reduced, f"{said[0].upper()}{said[1:]}." if said else ""]))
+    return " ".join(filter(None, [reduced, f"{words[0].upper()}{words[1:]}." if words else ""]))
 
 
-def note(said: str | Callable[[pd.DataFrame], str], frame: pd.DataFrame) -> str:
+def note(words: str | Callable[[pd.DataFrame], str], frame: pd.DataFrame) -> str:
     """Return what a target itself says under its numbers."""
-    return said if isinstance(said, str) else said(frame)
+    return words if isinstance(words, str) else words(frame)
 
 
 def naming_only_what_ran(sentence: str, absent: Iterable[str], instead: str = "") -> str:

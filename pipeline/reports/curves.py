@@ -12,6 +12,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
 from pipeline.reports import captions, figures, style
 from pipeline.reports.captions import Caption
+from pipeline.reports.drawings import by_round
 from pipeline.reports.results import (
     UNKNOWN,
     Origin,
@@ -27,7 +28,6 @@ from pipeline.reports.results import (
 
 BAND = "Line and band: mean and ± one sample standard deviation"
 SINCE = " from the round on in which they end"
-KEYS = ["row", "column", "round"]
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,11 @@ class Curves(Target):
             return self.queries(params, panel, name)
         return (Query(panel.regime, panel.dataset, panel.split, name),)
 
+    def values(self, facts: RunFacts) -> pd.Series[float]:
+        """Return what a run adds to its curve, by round."""
+        values = self.series(facts) if self.series else facts.series(self.metric) * self.factor
+        return values.cummax() if self.so_far else values
+
     def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
         """Say how many curves have no run."""
         bare = sum(not any(run.folder in here for run in runs) for runs in cells.values())
@@ -109,17 +114,17 @@ class Curves(Target):
             DataError: a run can't be used, or the figure that is kept is of more runs.
         """
         root, before = sources.root, sources.earlier
-        runs = [run for run in sources.runs if before is None or made(run, root)]
-        refuse_changed(runs, root)
         cells = read(sources.cells, root)
+        done = [facts for facts in each_once(cells) if before is None or made(facts.run, root)]
+        runs = [facts.run for facts in done]
+        refuse_changed(runs, root)
         frame = tidy(sources.paper, sources.name, self, cells, before is not None)
         if before is not None and before.exists() and pd.read_csv(before)["n"].sum() > frame["n"].sum():
             raise DataError("the figure that is kept is of more runs")
         gone = lost(cells, lambda facts: facts.diverged)
-        origin = origin_of([facts for facts in each_once(cells) if facts.run in runs])
+        caption = self.caption(sources, gone, frame, runs, origin_of(done))
         with style.marking(row for row, _ in gone), figures.styled():
-            figure = draw(frame, self)
-            figures.write(figure, frame, self.caption(sources, gone, frame, runs, origin), outputs)
+            figures.write(draw(frame, self), frame, caption, outputs)
 
     def caption(
         self,
@@ -170,35 +175,23 @@ def tidy(
     Raises:
         DataError: a run is missing, foreign or damaged, or the runs are of several scales or variants.
     """
-    asked = [(cell, facts) for cell, runs in cells.items() for facts in runs]
-    runs = [(cell, facts) for cell, facts in asked if not finished or facts.summary is not None]
-    require_one_scale([facts.run for _, facts in runs])
-    long = pd.concat([_history(cell, facts, figure) for cell, facts in runs], ignore_index=True)
-    grouped = long.groupby(KEYS, sort=False)
-    lines = grouped["value"].agg(mean="mean", std="std", n="count").reset_index()
-    lines["seeds"] = [len(cells[cell]) for cell in zip(lines["row"], lines["column"], strict=True)]
-    notes = grouped[["data_state", "data"]].first().reset_index(drop=True)
+    known = {
+        cell: [facts for facts in runs if not finished or facts.summary is not None]
+        for cell, runs in cells.items()
+    }
+    runs = [facts.run for facts in each_once(known)]
+    require_one_scale(runs)
+    lines = by_round(known, lambda facts, panel: figure.values(facts))
+    cell = list(zip(lines["row"], lines["column"], strict=True))
+    notes = {key: own[0].notes for key, own in known.items() if own}
+    lines["seeds"] = [len(cells[key]) for key in cell]
     lines.insert(0, "target", target)
     lines.insert(0, "paper", paper)
-    first = runs[0][1].run
-    lines = lines.assign(
-        scale=first.scale, variant=first.spec["variant"], data=notes["data"], data_state=notes["data_state"]
-    )
-    return lines[lines["n"] > 0].reset_index(drop=True)
-
-
-def _history(cell: Cell, facts: RunFacts, figure: Curves) -> pd.DataFrame:
-    values = figure.series(facts) if figure.series else facts.series(figure.metric) * figure.factor
-    state, note = facts.notes
-    return pd.DataFrame(
-        {
-            "row": cell[0],
-            "column": cell[1],
-            "round": values.index,
-            "value": (values.cummax() if figure.so_far else values).to_numpy(),
-            "data": note,
-            "data_state": state,
-        }
+    return lines.assign(
+        scale=runs[0].scale,
+        variant=runs[0].spec["variant"],
+        data=[notes[key][1] for key in cell],
+        data_state=[notes[key][0] for key in cell],
     )
 
 
@@ -210,14 +203,12 @@ def draw(frame: pd.DataFrame, target: Curves) -> Figure:
         target: panels and labels.
     """
     titles = {panel.key: panel.label for panel in target.panels}
-    known = style.looks(frame["row"])
     height = 0.75 + 2.1 * -(-len(titles) // target.across)
-    figure, panels = figures.panels(titles, height, target.across, sharex=target.shared)
-    for place, (key, axes) in enumerate(panels.items()):
-        figures.curves(axes, frame[frame["column"] == key], known)
+    known = style.looks(frame["row"])
+    figure, panels = figures.lines(frame, titles, known, height, target.across, sharex=target.shared)
+    for place, axes in enumerate(panels.values()):
         axes.set(
             xlabel=target.horizontal if place + target.across >= len(panels) else "",
             ylabel="" if place % target.across else target.axis,
         )
-    figures.legend(figure, known)
     return figure

@@ -145,7 +145,7 @@ def each(
 
 def line(row: str, column: str, values: Values, **more: Any) -> dict[str, Any]:
     """Return one tidy line; a run without a number (None or not finite) counts in ``seeds``, not in ``n``."""
-    known = [value for value in values if value is not None and math.isfinite(value)]
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
     return {
         "row": row,
         "column": column,

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, write_text
@@ -43,6 +44,11 @@ TEX = {
     "’": "'",
     "`": r"\textasciigrave{}",
     **{sign: rf"$\{name}$" for sign, name in GREEK.items()},
+}
+TEX_SIGNS = {
+    f"{kind}_{end}_string": sign
+    for kind, signs in {"block": "<% %>", "variable": "<< >>", "comment": "<# #>"}.items()
+    for end, sign in zip(("start", "end"), signs.split(), strict=True)
 }
 MD = {sign: f"\\{sign}" for sign in "\\`*[]|"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
@@ -170,22 +176,15 @@ def compile_document(source: Path, target: Path) -> None:
 
 @cache
 def _template(name: str) -> jinja2.Template:
-    if ".tex" in name:
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(TEMPLATES),
-            autoescape=False,  # the filter "tex" does
-            block_start_string="<%",
-            block_end_string="%>",
-            variable_start_string="<<",
-            variable_end_string=">>",
-            comment_start_string="<#",
-            comment_end_string="#>",
-        )
-    else:
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=".html" in name
-        )
-    environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
-    environment.undefined = jinja2.StrictUndefined
+    signs: Any = TEX_SIGNS if ".tex" in name else {}
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=".html" in name,  # in TeX the filter "tex" escapes
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **signs,
+    )
     environment.filters |= {"tex": tex, "md": md}
     return environment.get_template(name)

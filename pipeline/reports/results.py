@@ -121,6 +121,11 @@ class RunFacts:
         return self.summary["final"] if self.summary else None
 
     @property
+    def accuracy(self) -> float | None:
+        """Its last test accuracy in per cent; None if it diverged or there is no run."""
+        return 100 * self.final["test_accuracy"] if self.final else None
+
+    @property
     def diverged(self) -> bool:
         """Whether it ended without finite measurements."""
         return self.summary is not None and self.summary["final"] is None

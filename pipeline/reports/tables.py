@@ -54,8 +54,6 @@ class Table(Target):
     """A table of means over seeds.
 
     Attributes:
-        metric: a key of a run's final measurements.
-        factor: what the metric is multiplied by for print (100: per cent).
         unit: what the numbers are then.
         decimals: digits after the point.
         best: which mean of a column is set in bold.
@@ -69,7 +67,7 @@ class Table(Target):
             and column key; takes the place of ``query``.
         rows: label of each row by key; the paper's algorithms unless given.
         measure: (run's facts, column key) -> the number, in the table's unit, or None for a diverged run;
-            ``metric`` times ``factor`` of the final measurements unless given.
+            the test accuracy after the last round in per cent unless given.
         relative: changes the tidy frame once it is collected, as for cells relative to a row.
         dataset: (row, column key) -> the data set in print that a cell is about, for the caption's notes on
             data; the column's heading unless given.
@@ -89,8 +87,6 @@ class Table(Target):
     dataset: Callable[[str, str], str] | None = None
     beside: str = ""
     beside_cell: Callable[[str, str], Cell] | None = None
-    metric: str = "test_accuracy"
-    factor: float = 100.0
     unit: str = "%"
     decimals: int = 2
     best: Best = "largest"
@@ -227,9 +223,7 @@ def _samples(numbers: Iterable[tuple[str, float | None]]) -> dict[str, float]:
 
 def _measured(table: Table, facts: RunFacts, column: str) -> float | None:
     """Return a run's number in the table's unit, None if it diverged."""
-    if table.measure is not None:
-        return table.measure(facts, column)
-    return table.factor * facts.final[table.metric] if facts.final else None
+    return facts.accuracy if table.measure is None else table.measure(facts, column)
 
 
 def _joined(parts: Iterable[str]) -> str:

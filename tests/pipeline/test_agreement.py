@@ -99,7 +99,7 @@ def test_tables_board_and_site_give_one_verdict(
     printed.write_text("target,row,column,mean,std,unit\ntable3,rfedavg,cnn,100,,bytes\n", encoding="utf-8")
     table = papers()["rfedavg"].targets["table3"]
     assert isinstance(table, Table)
-    table = replace(table, measure=lambda run, root, column: ours)
+    table = replace(table, measure=lambda facts, column: ours)
     run = PlannedRun(
         "rfedavg", "paper", "s", "mnist", "rfedavg", "m", 0, {"variant": "paper"}, "code", "p/seed0"
     )

@@ -17,6 +17,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue
 from pipeline.reports import results
+from pipeline.reports.results import RunFacts
 
 PAPER = "rfedavg"
 TARGETS = ("table3", "fig2", "fig11")
@@ -129,14 +130,15 @@ def test_a_change_between_two_looks_is_seen_and_files_are_hashed_once(
     with monkeypatch.context() as patched:
         patched.setattr(results, "changed", counted)
         for _ in range(3):
-            results.summary_of(run, tmp_path)
-            results.history_of(run, tmp_path)
+            facts = RunFacts(run, tmp_path)
+            assert facts.summary
+            assert len(facts.history) == 2
         assert looks == [tmp_path / run.folder]
     history = tmp_path / run.folder / "history.csv"
     history.write_text(history.read_text() + "2,0.9,0.5\n")
-    for ask in (results.summary_of, results.history_of, results.timing_of):
+    for name in ("summary", "history", "timing"):
         with pytest.raises(DataError, match=r"history\.csv is changed"):
-            ask(run, tmp_path)
+            getattr(RunFacts(run, tmp_path), name)
 
 
 @pytest.mark.parametrize(
@@ -180,5 +182,5 @@ def test_wrong_types_below_a_right_seal_are_one_line(
     path.write_text(path.read_text().replace(old, new))
     seal(path.parent, run.spec)
     with pytest.raises(DataError, match=said) as refused:
-        results.history_of(run, tmp_path)
+        RunFacts(run, tmp_path).table("history.csv")
     assert "\n" not in str(refused.value)

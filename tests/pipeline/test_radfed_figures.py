@@ -16,10 +16,10 @@ from test_radfed import catalogue, finish
 from fedcore.base.errors import DataError
 from pipeline.catalogue import Catalogue
 from pipeline.papers import published
+from pipeline.papers.radfed.curves import smoothed
 from pipeline.papers.radfed.scores import representative
 from pipeline.papers.radfed.search import GRIDS, candidates, delays
 from pipeline.papers.radfed.settings import metric_of
-from pipeline.papers.radfed.validation import smoothed
 from pipeline.reports.curves import Curves
 from pipeline.reports.curves import tidy as curves
 from pipeline.reports.drawings import Drawing, Inputs

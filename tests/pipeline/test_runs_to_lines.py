@@ -133,7 +133,10 @@ def test_a_table_may_stand_beside_another_and_take_another_number(tmp_path: Path
     made = run("z", 0)
     write(tmp_path, made, 0.8)
     beside = replace(
-        TABLE, metric="test_loss", factor=3.0, beside="table2", beside_cell=lambda row, _: ("a", "x")
+        TABLE,
+        measure=lambda facts, column: 3.0 * (facts.final or {})["test_loss"],
+        beside="table2",
+        beside_cell=lambda row, _: ("a", "x"),
     )
     line = lines(tmp_path, {("z", "y"): [made]}, beside, "table9")["z", "y"]
     assert (line["mean"], line["published_mean"], line["published_unit"]) == (6.0, 7, "bytes")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pipeline.catalogue.targets import Paper
-from pipeline.papers.radfed.divergence import centralised, local
+from pipeline.papers.radfed.curves import CURVES, centralised, local
 from pipeline.papers.radfed.partitions import example
 from pipeline.papers.radfed.scores import heterogeneity, seeds
 from pipeline.papers.radfed.search import SEARCHES
 from pipeline.papers.radfed.settings import DATASETS
 from pipeline.papers.radfed.tables import AVERAGE, TABLE2, TABLES
-from pipeline.papers.radfed.validation import CURVES
 from pipeline.reports import ranks
 
 PAPER = Paper(

@@ -27,7 +27,6 @@ RELEASED: Mapping[str, Mapping[str, float]] = {
     "mnist_01": {"legacy_seed": 233},
 }
 SEARCH: Mapping[str, float] = {"min_size": 0.5, "burn_in": 500_000}
-STATISTICS = {"min": "min rows", "max": "max", "mean": "mean", "std": "sd", "c_score": "C-score"}
 MARK = "_released"
 STATISTICS = {"min": "min rows", "max": "max", "mean": "mean", "std": "sd", "c_score": "C-score"}
 PUBLISHED = ("published_mean", "published_std", "published_unit", "margin", "margin_rule")

@@ -74,9 +74,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 )
 def study(inputs: Inputs) -> Picture:
     """Draw accuracy over each parameter."""
-    frame = over_seeds(
-        inputs.cells, lambda facts: 100 * facts.final["test_accuracy"] if facts.final else None
-    )
+    frame = over_seeds(inputs.cells, lambda facts: facts.accuracy)
     names = frame["column"].str.rsplit("_", n=1, expand=True)
     points = frame.assign(column=names[0], value=names[1].astype(float))
     options = {"x": "value", "whiskers": True, "log": "x"}

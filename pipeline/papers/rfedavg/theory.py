@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
-from fedcore.base.lazy import Axes, pd
+from fedcore.base.lazy import Axes, pd, scipy
 from fedcore.base.registry import chosen
 from fedcore.data import Source
 from pipeline.catalogue.targets import PlannedRun
@@ -100,9 +100,7 @@ class Objective:
         raise DataError(f"theory: Newton's method found no minimum in {STEPS} steps")
 
     def _chances(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        scores = self.rows @ w.T
-        grown = np.exp(scores - scores.max(axis=1, keepdims=True))
-        chances: NDArray[np.float64] = grown / grown.sum(axis=1, keepdims=True)
+        chances: NDArray[np.float64] = scipy.special.softmax(self.rows @ w.T, axis=1)
         return chances
 
 
