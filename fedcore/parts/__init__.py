@@ -175,7 +175,7 @@ class UpdateRule(Part):
     label = "SGD"
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
-        """Return how this client's gradients are bent in this round."""
+        """Return how this client's gradients are corrected in this round."""
         return Direction()
 
 
@@ -240,8 +240,7 @@ class Recipe:
 
     def parts(self) -> Iterator[Part]:
         """Yield all parts, in the order in which their hooks run."""
-        of_clients = (self.schedule, self.select, *self.objective, self.update)
-        for part in (*of_clients, *self.exchange, self.aggregate, self.server, *self.observers):
+        for part in (*(part for _, part in roles(self)), *self.observers):
             yield from part.parts()
 
     def messages(self) -> list[Message]:

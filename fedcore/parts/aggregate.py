@@ -228,14 +228,14 @@ class LearnedMixture(Aggregation):
         """
         if self._learns:
             _check(run)
-        state.server["mixture"] = _shares(run, state)
+        state.server["mixture"] = client_shares(run, state)
         state.server["mixture_velocity"] = state.model.new_zeros(len(run.problem.clients))
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Learn p, keep it, and return sum_k p_k w_k - w [d]."""
         clients = torch.tensor([upload.client for upload in uploads], device=model.device)
         share = sum(upload.samples for upload in uploads) / sum(run.problem.sizes)
-        kept = _shares(run, state) if self.reset else state.server["mixture"].clone()
+        kept = client_shares(run, state) if self.reset else state.server["mixture"].clone()
         p = kept[clients] / share
         if self._learns:
             velocity = state.server["mixture_velocity"].clone()
@@ -325,7 +325,7 @@ def project_simplex(v: Tensor) -> Tensor:
     return (v - excess[rank - 1] / rank).clamp(min=0)
 
 
-def _shares(run: Run, state: State) -> Tensor:
+def client_shares(run: Run, state: State) -> Tensor:
     """Return n_k / n of all clients."""
     total = sum(run.problem.sizes)
     return state.model.new_tensor([size / total for size in run.problem.sizes])

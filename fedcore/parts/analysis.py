@@ -6,7 +6,6 @@ Pure functions of arrays, for reports and for studies of saved models.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
 
@@ -47,23 +46,6 @@ def divergence_of_updates(updates: Array) -> float:
     return float(np.mean([1 - unit[i] @ unit[j] for i, j in combinations(range(len(unit)), 2)]))
 
 
-@dataclass(frozen=True)
-class RiskTerms:
-    """The terms of FedAvgR's excess-risk bound that can be computed, up to constants and discrepancies.
-
-    Attributes:
-        agnostic_complexity: sum_k p^_k B sqrt(C) / n_k ||phi(X^k)||_F, of G_1.
-        agnostic_deviation: sqrt(S(p^ | n) / n) with S = chi^2 + 1, of G_1.
-        approximation: G_2 = B sqrt(C) / n ||phi(X)||_F + sqrt(1/n).
-        federated: G_3 = sum_k p_k (B sqrt(C) / n_k ||phi(X^k)||_F + sqrt(1/n_k)).
-    """
-
-    agnostic_complexity: float
-    agnostic_deviation: float
-    approximation: float
-    federated: float
-
-
 def discrepancies(losses: Array, p: Array) -> NDArray[np.float64]:
     """Return max over models f of |E_k(f) - sum_j p_j E_j(f)| [K]: a lower estimate of disc_L(rho_k, rho).
 
@@ -76,8 +58,13 @@ def discrepancies(losses: Array, p: Array) -> NDArray[np.float64]:
     return np.abs(losses - (losses @ p)[:, None]).max(axis=0)  # type: ignore[no-any-return]
 
 
-def risk_terms(head: Array, features: Sequence[Array], p: Array, estimated: Array) -> RiskTerms:
-    """Return the terms of the excess-risk bound. FedAvgR, Section 3.
+def risk_terms(head: Array, features: Sequence[Array], p: Array, estimated: Array) -> dict[str, float]:
+    """Return the terms of the excess-risk bound that can be computed, up to constants and discrepancies.
+
+    ``agnostic_complexity``: sum_k p^_k B sqrt(C) / n_k ||phi(X^k)||_F, of G_1. ``agnostic_deviation``:
+    sqrt(S(p^ | n) / n) with S = chi^2 + 1, of G_1. ``approximation``: G_2 = B sqrt(C) / n ||phi(X)||_F +
+    sqrt(1/n). ``federated``: G_3 = sum_k p_k (B sqrt(C) / n_k ||phi(X^k)||_F + sqrt(1/n_k)). FedAvgR,
+    Section 3.
 
     Args:
         head: output weights W [C, D], whose trace norm stands for B.
@@ -90,9 +77,9 @@ def risk_terms(head: Array, features: Sequence[Array], p: Array, estimated: Arra
     norms = np.array([np.linalg.norm(phi) for phi in features])
     complexity = float(np.linalg.svd(head, compute_uv=False).sum()) * sqrt(len(head))
     per_client = complexity / sizes * norms
-    return RiskTerms(
-        agnostic_complexity=float(estimated @ per_client),
-        agnostic_deviation=sqrt(float((estimated**2 / (sizes / total)).sum()) / total),
-        approximation=complexity / total * float(np.linalg.norm(norms)) + sqrt(1 / total),
-        federated=float(p @ (per_client + np.sqrt(1 / sizes))),
-    )
+    return {
+        "agnostic_complexity": float(estimated @ per_client),
+        "agnostic_deviation": sqrt(float((estimated**2 / (sizes / total)).sum()) / total),
+        "approximation": complexity / total * float(np.linalg.norm(norms)) + sqrt(1 / total),
+        "federated": float(p @ (per_client + np.sqrt(1 / sizes))),
+    }

@@ -13,6 +13,7 @@ from fedcore.engines import Job, Upload
 from fedcore.engines.forward import features
 from fedcore.models import start
 from fedcore.parts import Exchange, Message, Plan, Run, State
+from fedcore.parts.aggregate import client_shares
 from fedcore.parts.discrepancy import Discrepancy, mmd
 
 Density = Literal["gaussian", "mean"]
@@ -185,11 +186,11 @@ class Densities(Exchange):
 
     def start(self, run: Run, state: State) -> None:
         """Let every client with data send its density under w_0, and count that."""
-        problem, total = run.problem, sum(run.problem.sizes)
+        problem = run.problem
         first = torch.stack([self._estimate(run, state.model, client) for client in problem.active])
         state.server["density"] = first.new_zeros(len(problem.clients), *first.shape[1:])
         state.server["density"][problem.active] = first
-        state.server["density_weights"] = state.model.new_tensor([size / total for size in problem.sizes])
+        state.server["density_weights"] = client_shares(run, state)
         _count_first(run, state, first[0].numel())
         state.values["mmd"] = self._distance(run, state, 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ class RiskBound(Part):
             "round": round,
             "discrepancy": float(p @ analysis.discrepancies(losses, p)),
             "mmd": float(p @ _distances(run, round, phi)),
-            **asdict(terms),
+            **terms,
         }
 
 
