@@ -26,7 +26,7 @@ from fedcore.partitions import (
     rows_of_classes,
     stats,
 )
-from fedcore.partitions.build import make
+from fedcore.partitions.build import check, make
 from fedcore.partitions.dirichlet import (
     by_class,
     by_class_min,
@@ -503,6 +503,23 @@ def test_given_clients_are_counted_by_names_and_by_rows() -> None:
     assert split_data(named, "given").note.startswith("4 clients as given; 2 of 4 clients are empty (2, 3)")
     unnamed = replace(data, group_names=())
     assert lists(split_data(unnamed, "given").clients) == [[1], [0, 2]]
+    assert split_data(unnamed, "given").note == "2 clients as given"
+
+
+def test_a_held_out_clients_rows_are_held_out() -> None:
+    held = Partition(
+        clients=(np.array([0]),),
+        validation=np.array([1]),
+        test=np.array([2]),
+        dropped=np.array([3]),
+        held_out=(np.array([1]), np.array([2])),
+    )
+    check(held, 4, "here")
+    for row in (0, 3):
+        wrong = replace(held, held_out=(np.array([1]), np.array([2, row])))
+        said = f"here: held-out client 1: row {row} is neither a validation nor a test row"
+        with pytest.raises(SpecError, match=said):
+            check(wrong, 4, "here")
 
 
 def test_what_lists_leave_out_and_what_is_wrong_with_them() -> None:

@@ -269,13 +269,21 @@ def test_runs_so_far_are_compared_on_the_same_folds_and_seeds() -> None:
     assert "so far" not in verdict(check, frame).detail, "a change on other runs can't be taken apart"
 
 
+def test_the_best_of_several_rows_is_compared_with_the_others() -> None:
+    frame = results({"a": {"x": 3.0}, "b": {"x": 1.0}, "c": {"x": 2.0}})
+    for rows in (["a", "b"], ["b", "a"]):
+        assert verdict({"kind": "best", "rows": rows, "columns": "x"}, frame).status == "reproduced"
+    low = {"kind": "best", "rows": ["a", "b"], "columns": "x", "smallest": True}
+    assert verdict(low, frame).status == "reproduced"
+
+
 def test_runs_are_shared_within_each_column() -> None:
-    """In column x both rows have seed 0; in column y only b has seed 1, and a change stays or goes whole."""
+    """In column x both rows have seed 0, in column y seed 2; a change stays or goes whole."""
     lines: dict[tuple[str, str], dict[str, Any]] = {
         ("a", "x"): {"mean": 85.0, "values": "seed0=75 seed1=95"},
-        ("a", "y"): {"mean": 60.0, "values": "seed0=60"},
+        ("a", "y"): {"mean": 60.0, "values": "seed2=60"},
         ("b", "x"): {"mean": 80.0, "values": "seed0=80"},
-        ("b", "y"): {"mean": 61.0, "values": "seed0=50 seed1=72", "published_unit": "relative_percent"},
+        ("b", "y"): {"mean": 61.0, "values": "seed2=50 seed3=72", "published_unit": "relative_percent"},
     }
     assert shared_means(lines) == {("a", "x"): 75.0, ("b", "x"): 80.0, ("a", "y"): 60.0}
     lines["b", "y"]["published_unit"] = "percent"
