@@ -61,37 +61,32 @@ class Commands(Mapping[str, Any]):
         }
 
 
-class LazyGroup(TyperGroup):
-    """Shows and completes the names of commands without importing any of them."""
-
-    @contextmanager
-    def _summarised(self) -> Iterator[None]:
-        commands: Any = self.commands
-        self.commands = commands.summaries()
-        yield
-        self.commands = commands
-
-    def get_help(self, ctx: Any) -> str:
-        """Return the help, or print it where it has colours."""
-        with self._summarised():
-            return super().get_help(ctx)
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Return the commands and options that begin with a word."""
-        with self._summarised():
-            return super().shell_complete(ctx, incomplete)
-
-
 def lazy_group(name: str, help: str, own: Places, entry_points: str = "") -> typer.Typer:
     """Return a command line of commands that lie elsewhere; see ``Commands``.
 
     Only one that others contribute to has a name of its own for the shell, and completion.
     """
 
-    class Group(LazyGroup):
+    class Group(TyperGroup):
+        """Shows and completes the names of commands without importing any of them."""
+
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
             self.commands: Any = Commands(own, entry_points)
+
+        @contextmanager
+        def _summarised(self) -> Iterator[None]:
+            commands, self.commands = self.commands, self.commands.summaries()
+            yield
+            self.commands = commands
+
+        def get_help(self, ctx: Any) -> str:
+            with self._summarised():
+                return super().get_help(ctx)
+
+        def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+            with self._summarised():
+                return super().shell_complete(ctx, incomplete)
 
     app = typer.Typer(
         name=name,
