@@ -24,6 +24,10 @@ onstart:
     flow.schedule_on_events()
 
 
+onsuccess:
+    flow.show_reports()
+
+
 onerror:
     flow.say_what_now()
 

@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from inspect import signature
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,9 @@ from types import MethodType
 from typing import Any, TypeVar, cast
 
 import yaml
+from rich.console import Console
 from snakemake_interface_storage_plugins.io import Mtime
+from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
@@ -29,7 +31,7 @@ from pipeline.catalogue import weights
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun
 from pipeline.fidelity import board_plan
 from pipeline.papers import build_catalogue
-from pipeline.workflow import dvc
+from pipeline.workflow import dvc, messages
 from pipeline.workflow.adopt import Decision, apply, inspect, unrecorded
 from pipeline.workflow.estimate import Cost, duration
 from pipeline.workflow.jobs import RUN_FILES, JobSpec, cost_of
@@ -105,6 +107,12 @@ class Workflow:
         self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
         self.top = one_of(path.removeprefix(f"{self.primary}/") for path in self.reports_of(self.primary))
         self._costs: dict[str, Cost] = {}
+        LogHandler.words = Words(
+            partial(messages.job_name, self.catalogue),
+            lambda rule, wildcards: self._cost(wildcards).seconds if rule == "train" else 1.0,
+            duration,
+            plain,
+        )
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
 
     def _refuse_lone_seeds(self) -> None:
@@ -170,14 +178,22 @@ class Workflow:
         """Apply the plan now that the work begins, and estimate how long it takes."""
         if self.decision is not None and (moved := apply(self.decision)):
             say(moved, error=True)
+        jobs = list(self.snakemake.dag.needrun_jobs(exclude_finished=False))
+        seconds = (LogHandler.words.seconds(job.rule.name, job.wildcards_dict) for job in jobs)
+        LogHandler.asked = (len(jobs), sum(seconds))
         self.say_how_long()
+
+    def show_reports(self) -> None:
+        """Say where the reports are that were asked for, and what they mean."""
+        asked = (path for path in self.snakemake.dag.derived_targetfiles if path.startswith("reports/"))
+        messages.show(self.catalogue, asked, Console(stderr=True))
 
     def say_how_long(self) -> None:
         """Say about how long the runs take that are to be done, if there are any."""
         jobs = [
             job for job in self.snakemake.dag.needrun_jobs(exclude_finished=False) if job.rule.name == "train"
         ]
-        seconds = sum(self._cost(job.wildcards).seconds for job in jobs)
+        seconds = sum(self._cost(job.wildcards_dict).seconds for job in jobs)
         if jobs:
             say(
                 f"{len(jobs)} jobs train for about {duration(seconds)} on one core in all, by a guess that is"
@@ -418,7 +434,7 @@ class Workflow:
         return self._known(self.catalogue.groups, self._folder(wildcards))
 
     def _run(self, wildcards: Any) -> PlannedRun:
-        return self._known(self.catalogue.index, f"{self._folder(wildcards)}/seed{wildcards.seed}")
+        return self._known(self.catalogue.index, f"{self._folder(wildcards)}/seed{wildcards.get('seed')}")
 
     def _division(self, wildcards: Any) -> PartitionJob:
         folder = Path("results", wildcards.paper, wildcards.scale, "partitions", wildcards.division)
@@ -426,7 +442,8 @@ class Workflow:
 
     @staticmethod
     def _folder(wildcards: Any) -> str:
-        return str(Path("results", wildcards.paper, wildcards.scale, wildcards.setting, wildcards.method))
+        own = (wildcards.get(name) for name in ("paper", "scale", "setting", "method"))
+        return str(Path("results", *own))
 
     @staticmethod
     def _known(found: Mapping[str, Kept], folder: str) -> Kept:

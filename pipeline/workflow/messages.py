@@ -1,0 +1,123 @@
+"""What a workflow tells a person: what each job does, and where the reports are in the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+from pipeline.catalogue import Catalogue
+from pipeline.fidelity.board import board
+from pipeline.reports import style
+from pipeline.reports.results import REPRODUCTION
+
+MARKS = re.compile(r"\*\*|</?u>|<br>.*")
+MEANING = {
+    "demo": "Demo scale: it shows that everything works. It does not reproduce the paper.",
+    "quick": "Quick scale: the full data, but short runs. It does not reproduce the paper.",
+}
+NEXT = {"demo": "quick", "quick": REPRODUCTION}
+MANY = 4
+WIDEST = 10_000
+
+
+def job_name(catalogue: Catalogue, rule: str, wildcards: Mapping[str, str]) -> str:
+    """Return what a job does, in the words of its paper.
+
+    Args:
+        catalogue: the papers.
+        rule: the job's rule.
+        wildcards: their values by name.
+    """
+    if "setting" in wildcards:
+        regime, dataset, split = wildcards["setting"].split("-")
+        method = style.label(wildcards["method"].rpartition("-")[0])
+        what = f"{method} on {_data(catalogue, wildcards, dataset)} ({split}, {regime.replace('_', ' ')})"
+    elif "division" in wildcards:
+        dataset, split, _ = wildcards["division"].split("-")
+        what = f"who holds which rows of {_data(catalogue, wildcards, dataset)} ({split})"
+    elif "table" in wildcards or "figure" in wildcards:
+        name = wildcards.get("table") or wildcards.get("figure")
+        what = f"reports/{wildcards['paper']}/{name}" + (" as PDF" if rule == "pdf" else "")
+    else:
+        what = " ".join([rule, *wildcards.values()])
+    return what + (f", seed {wildcards['seed']}" if "seed" in wildcards else "")
+
+
+def _data(catalogue: Catalogue, wildcards: Mapping[str, str], dataset: str) -> str:
+    return catalogue.papers[wildcards["paper"]].datasets.get(dataset, dataset)
+
+
+def show(catalogue: Catalogue, asked: Iterable[str], console: Console) -> None:
+    """Print where each report is, its table if there is one, what it means, and what comes next.
+
+    Args:
+        catalogue: the papers at the scale in use.
+        asked: the files that were asked for, below reports/.
+        console: where to print; a table is left out where it is too narrow for it.
+    """
+    reports = _by_report(asked)
+    for name, files in reports.items():
+        more = f" (also {', '.join(path.suffix[1:] for path in files[1:])})" if files[1:] else ""
+        console.print(f"{files[0]}{more}", markup=False, style="bold")
+        page = Path(f"{name}.md")
+        if len(reports) <= MANY and page.is_file():
+            show_table(page, console)
+    for line in _means(catalogue, list(reports)):
+        console.print(line, markup=False)
+
+
+def show_table(page: Path, console: Console) -> None:
+    """Print the table of a report's .md file if the console is wide enough for it."""
+    lines = [line.strip().strip("|") for line in page.read_text("utf-8").split("\n") if line.startswith("|")]
+    if len(lines) < 3:
+        return
+    head, _, *body = ([MARKS.sub("", cell).strip() for cell in line.split("|")] for line in lines)
+    table = Table(*head, box=box.SIMPLE_HEAD)
+    for row in body:
+        table.add_row(*row)
+    if Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum <= console.width:
+        console.print(table)
+
+
+def _by_report(asked: Iterable[str]) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for path in sorted(map(Path, asked)):
+        if path.is_file() and path.suffix:
+            found.setdefault(str(path).partition(".")[0], []).append(path)
+    return found
+
+
+def _means(catalogue: Catalogue, reports: list[str]) -> Iterator[str]:
+    scale = catalogue.params.scale
+    names = [name for name in map(catalogue.named, reports) if "/".join(name) in catalogue.names()]
+    if not names:
+        return
+    if scale == REPRODUCTION:
+        yield from _agreement(names)
+        yield "What was measured beside what the papers print: uv run python -m pipeline fidelity"
+    else:
+        yield MEANING.get(scale, f"Scale {scale}.")
+        if scale in NEXT:
+            yield f"Next: uv run snakemake --cores all {reports[0]}.html --config scale={NEXT[scale]}"
+
+
+def _agreement(names: list[tuple[str, str]]) -> Iterator[str]:
+    found = board(REPRODUCTION)
+    for paper, target in names:
+        cells, claims = (
+            frame[(frame["paper"] == paper) & (frame["target"] == target)]
+            for frame in (found.cells, found.claims)
+        )
+        if len(cells):
+            near, measured = int(cells["within_margin"].eq(True).sum()), int(cells["mean"].notna().sum())
+            yield f"{paper}/{target}: {near} near of {measured} measured of {len(cells)} published cells."
+        counts = claims["verdict"].value_counts()
+        if len(counts):
+            listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+            yield f"{paper}/{target}: claims: {listed}."

@@ -1,0 +1,224 @@
+"""What a person reads of a workflow: one line per job in the papers' words, reasons of failures, the end."""
+
+from __future__ import annotations
+
+import io
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from snakemake.settings.enums import Quietness
+from snakemake_interface_logger_plugins.common import LogEvent
+from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
+from snakemake_logger_plugin_fedrepro import LogHandler, Words
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import plain
+from pipeline.papers import build_catalogue
+from pipeline.workflow import messages
+from pipeline.workflow.estimate import duration
+from pipeline.workflow.messages import job_name
+
+ROOT = Path(__file__).parents[2]
+CATALOGUE = build_catalogue(core_yaml.read(ROOT / "params.yaml", "configuration"))
+SETTINGS = {
+    "printshellcmds": False,
+    "nocolor": True,
+    "quiet": set(),
+    "debug_dag": False,
+    "verbose": False,
+    "show_failed_logs": True,
+    "stdout": False,
+    "dryrun": False,
+}
+
+
+def handler(**settings: Any) -> LogHandler:
+    """Make a handler as Snakemake does, with other settings."""
+    common: Any = SimpleNamespace(**SETTINGS | settings)
+    return LogHandler(common, None)
+
+
+class Listener:
+    """A handler, what it printed, and a clock that goes on by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+        self.text = io.StringIO()
+        monkeypatch.setattr("sys.stderr", self.text)
+        self.handler = handler(**settings)
+
+    def hear(self, message: str = "", level: int = logging.INFO, **about: Any) -> None:
+        record = logging.LogRecord("snakemake", level, "", 0, message, None, None)
+        record.__dict__.update(about)
+        self.handler.emit(record)
+
+    def begin(self, number: int, rule: str = "train", logs: tuple[str, ...] = (), **wildcards: str) -> None:
+        about: dict[str, Any] = {
+            "jobid": number,
+            "rule_name": rule,
+            "wildcards": wildcards,
+            "log": list(logs),
+        }
+        self.hear(event=LogEvent.JOB_INFO, **about)
+        self.hear(event=LogEvent.JOB_STARTED, jobs=[number])
+
+    def end(self, number: int, after: float) -> None:
+        self.now += after
+        self.hear(event=LogEvent.JOB_FINISHED, job_id=number)
+
+    def lines(self) -> list[str]:
+        return self.text.getvalue().splitlines()
+
+
+@pytest.fixture
+def three_jobs(monkeypatch: pytest.MonkeyPatch) -> Listener:
+    """A listener that expects two long jobs and a short one."""
+    seconds = {"train": 10.0, "table": 5.0}
+    monkeypatch.setattr(
+        LogHandler,
+        "words",
+        Words("a {}".format, lambda rule, _: seconds[rule], duration, plain),
+    )
+    monkeypatch.setattr(LogHandler, "asked", (3, 25.0))
+    return Listener(monkeypatch)
+
+
+def test_each_finished_job_is_a_line_with_its_time_and_the_time_left(three_jobs: Listener) -> None:
+    three_jobs.begin(7)
+    three_jobs.end(7, after=20)  # 10 of 25 guessed seconds took 20: the other 15 take 30
+    three_jobs.begin(8)
+    three_jobs.end(8, after=4)  # 20 of 25 took 24: the other 5 take 6
+    three_jobs.begin(9, "table")
+    three_jobs.end(9, after=90)
+    assert three_jobs.lines() == [
+        "1/3  a train  (20 s, about 30 s left)",
+        "2/3  a train  (4 s, about 6 s left)",
+        "3/3  a table  (2 minutes)",
+    ]
+
+
+def test_a_failure_gives_the_job_the_last_line_of_its_log_and_the_log(
+    three_jobs: Listener, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("one\nerror: no \x1b[2Jspace left\n\n")
+    three_jobs.begin(7, logs=("times.tsv", str(path)))
+    three_jobs.hear(event=LogEvent.JOB_ERROR, jobid=7, rule_name="train", log=["times.tsv", str(path)])
+    three_jobs.hear(
+        event=LogEvent.GROUP_ERROR, job_error_info=[{"jobid": 99, "rule_name": "train", "log": []}]
+    )
+    assert three_jobs.lines() == [
+        f"failed: a train: error: no \\x1b[2Jspace left; log: {path}",
+        "failed: train: its log says nothing",
+    ]
+
+
+def test_what_nobody_asked_for_is_left_out_and_warnings_are_not(three_jobs: Listener) -> None:
+    three_jobs.hear("Building DAG of jobs...")
+    three_jobs.hear("Provided cores: 2", event=LogEvent.RESOURCES_INFO)
+    three_jobs.hear("None")
+    three_jobs.hear("Nothing to be done (all requested files are present and up to date).")
+    three_jobs.hear("Select jobs to execute: a warning", level=logging.WARNING)
+    three_jobs.hear(
+        "RuleException:\nCalledProcessError in file ...", level=logging.ERROR, event=LogEvent.ERROR
+    )
+    three_jobs.hear("Directory cannot be locked.", level=logging.ERROR, event=LogEvent.ERROR)
+    assert three_jobs.lines() == [
+        "Nothing to be done (all requested files are present and up to date).",
+        "Select jobs to execute: a warning",
+        "Directory cannot be locked.",
+    ]
+
+
+def test_a_dry_run_names_the_jobs_and_counts_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LogHandler, "words", Words(lambda rule, named: f"{rule} {named['x']}", plain=plain))
+    listener = Listener(monkeypatch, dryrun=True)
+    for _ in range(2):
+        listener.hear("Job stats: 1", event=LogEvent.RUN_INFO, stats={"total": 1})
+    listener.begin(1, x="[red]y")
+    assert listener.lines() == ["Job stats: 1", "  train [red]y"]
+
+
+def test_verbose_and_the_commands_bring_snakemake_s_own_lines_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in ("verbose", "printshellcmds"):
+        listener = Listener(monkeypatch, **{setting: True})
+        listener.hear("Provided cores: 2", event=LogEvent.RESOURCES_INFO)
+        assert listener.lines() == ["Provided cores: 2"]
+
+
+def test_the_default_profile_s_logger_is_found_and_heeds_quiet() -> None:
+    plugin: Any = LoggerPluginRegistry().get_plugin("fedrepro")
+    assert plugin.log_handler is LogHandler
+    quiet = handler(quiet={Quietness.ALL})
+    assert (quiet.writes_to_stream, quiet.has_filter, quiet.has_formatter) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("rule", "wildcards", "name"),
+    [
+        (
+            "train",
+            {"paper": "rfedavg", "setting": "cross_silo-cifar10-sim0", "method": "rfedavg_plus-0a1b2c3d"},
+            "rFedAvg+ on CIFAR-10 (sim0, cross silo)",
+        ),
+        (
+            "train",
+            {"paper": "fedomw", "setting": "dl-letter-skewed", "method": "mine-0a1b2c3d", "seed": "3"},
+            "mine on letter (skewed, dl), seed 3",
+        ),
+        (
+            "partition",
+            {"paper": "rfedavg", "division": "mnist-sim10-0a1b2c3d", "seed": "1"},
+            "who holds which rows of MNIST (sim10), seed 1",
+        ),
+        ("table", {"paper": "rfedavg", "table": "table1"}, "reports/rfedavg/table1"),
+        ("pdf", {"paper": "rfedavg", "table": "table1"}, "reports/rfedavg/table1 as PDF"),
+        ("figure", {"paper": "fedomw", "figure": "fig1"}, "reports/fedomw/fig1"),
+        ("fetch", {"fetched": "mnist-full"}, "fetch mnist-full"),
+        ("site", {}, "site"),
+    ],
+)
+def test_a_job_has_a_name_in_the_words_of_its_paper(rule: str, wildcards: dict[str, str], name: str) -> None:
+    assert job_name(CATALOGUE, rule, wildcards) == name
+
+
+TABLE = """Accuracy (%).
+
+| | MNIST<br>sim0 | B |
+|:--|--:|--:|
+| FedAvg | **90.1** ± 0.2<br>*91.0* | <u>1</u> |
+"""
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, True), (20, False)])
+def test_a_table_is_shown_where_the_terminal_is_wide_enough(width: int, shown: bool, tmp_path: Path) -> None:
+    (tmp_path / "table.md").write_text(TABLE)
+    text = io.StringIO()
+    messages.show_table(tmp_path / "table.md", Console(file=text, width=width))
+    cells = [line.split() for line in text.getvalue().splitlines() if line.strip(" ─")]
+    assert cells == ([["MNIST", "B"], ["FedAvg", "90.1", "±", "0.2", "1"]] if shown else [])
+
+
+def test_the_end_says_where_reports_are_what_they_mean_and_what_is_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("reports/rfedavg")
+    folder.mkdir(parents=True)
+    for form in ("csv", "md", "html"):
+        (folder / f"table1.{form}").write_text(TABLE)
+    text = io.StringIO()
+    asked = [*(str(folder / f"table1.{form}") for form in ("md", "csv")), "reports/rfedavg/missing.csv"]
+    messages.show(CATALOGUE, asked, Console(file=text, width=100))
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    assert lines[0] == "reports/rfedavg/table1.csv (also md)"
+    assert any("FedAvg" in line for line in lines)
+    assert lines[-2:] == [
+        "Demo scale: it shows that everything works. It does not reproduce the paper.",
+        "Next: uv run snakemake --cores all reports/rfedavg/table1.html --config scale=quick",
+    ]
