@@ -86,7 +86,7 @@ EDITS = (
     Edit("primary_paper: quoted", "params.yaml", "primary_paper: rfedavg", "primary_paper: 'rfedavg'"),
     Edit(
         "layout of tables",
-        "pipeline/reports/tables.py",
+        "pipeline/reports/grid.py",
         'PARTIAL = "†"',
         'PARTIAL = "*"',
         {"table": 1},

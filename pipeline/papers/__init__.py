@@ -22,8 +22,8 @@ FOLDER = Path(__file__).parent
 def papers() -> Mapping[str, Paper]:
     """Return all papers by name."""
     names = sorted(info.name for info in pkgutil.iter_modules(__path__) if info.ispkg)
-    found = {name: importlib.import_module(f"{__name__}.{name}").PAPER for name in names}
-    return MappingProxyType({name: replace(own, numbers=published(name)) for name, own in found.items()})
+    declared = {name: importlib.import_module(f"{__name__}.{name}").PAPER for name in names}
+    return MappingProxyType({name: replace(own, numbers=published(name)) for name, own in declared.items()})
 
 
 def build_catalogue(config: Mapping[str, Any]) -> Catalogue:

@@ -1,4 +1,4 @@
-"""Substitute data: results on a part of the data cannot be compared with published numbers."""
+"""Agreement of measured with published numbers; results on a part of the data compare with none."""
 
 from __future__ import annotations
 

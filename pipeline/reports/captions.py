@@ -104,15 +104,18 @@ def bold(kinds: set[str]) -> str:
     return f"Bold: {' or '.join(named)} mean of the column." if named else ""
 
 
-def underlined(tests: Mapping[str, Test], found: Mapping[str, Comparison], labels: Mapping[str, str]) -> str:
+def underlined(
+    tests: Mapping[str, Test], compared: Mapping[str, Comparison], labels: Mapping[str, str]
+) -> str:
     """Say by which test methods are underlined, and where none could run.
 
     Args:
         tests: the test of each column.
-        found: its outcome.
+        compared: its outcome.
         labels: the columns' labels.
     """
-    asked = {key: found[key] for key, test in tests.items() if test != "none" and found[key].best is not None}
+    tested = (key for key, test in tests.items() if test != "none")
+    asked = {key: compared[key] for key in tested if compared[key].best is not None}
     ran = {key: own for key, own in asked.items() if own.p}
     failed = {key: own.why for key, own in asked.items() if not own.p}
     if not asked:

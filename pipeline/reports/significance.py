@@ -65,12 +65,11 @@ def columns(frame: pd.DataFrame, best: Best, test: Test, asked: Sequence[Column]
         best, test: which mean is best, and which test is meant, unless a column says otherwise.
         asked: the columns.
     """
-    found = {}
-    for column in asked:
-        own = frame[(frame["column"] == column.key) & (frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
-        samples = {str(row): parsed(text) for row, text in zip(own["row"], own["values"], strict=True)}
-        found[column.key] = compare(samples, column.best or best, column.test or test)
-    return found
+    complete = frame[(frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
+    samples: dict[str, dict[str, Samples]] = {column.key: {} for column in asked}
+    for row, key, text in complete[["row", "column", "values"]].itertuples(index=False):
+        samples.setdefault(key, {})[str(row)] = parsed(text)
+    return {c.key: compare(samples[c.key], c.best or best, c.test or test) for c in asked}
 
 
 def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Comparison:
@@ -109,10 +108,10 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
     return {row: corrected[row] for row in p}
 
 
-def with_p(frame: pd.DataFrame, found: Mapping[str, Comparison]) -> pd.DataFrame:
+def with_p(frame: pd.DataFrame, compared: Mapping[str, Comparison]) -> pd.DataFrame:
     """Return the frame with ``p_best``: a cell's corrected p-value against the best of its column."""
     lines = zip(frame["row"], frame["column"], strict=True)
-    p = [found[column].p.get(row, math.nan) if column in found else math.nan for row, column in lines]
+    p = [compared.get(column, Comparison()).p.get(row, math.nan) for row, column in lines]
     return frame.assign(p_best=p)
 
 

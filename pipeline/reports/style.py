@@ -56,11 +56,11 @@ def label(name: str) -> str:
     return ((known.label if known else "") or name) + mark(name)
 
 
-def labels(found: Sources) -> Labels:
+def labels(sources: Sources) -> Labels:
     """Return the printed label of each row and of each column of a target, by key."""
-    about, params = found.target, found.params
-    rows = {row: label(row) for row, _ in found.cells}
-    columns = {column: found.about.datasets.get(column, column) for _, column in found.cells}
+    about, params = sources.target, sources.params
+    rows = {row: label(row) for row, _ in sources.cells}
+    columns = {column: sources.about.datasets.get(column, column) for _, column in sources.cells}
     return {**rows, **about.row_labels(params)}, {**columns, **about.column_labels(params)}
 
 

@@ -56,7 +56,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
             id="code-of-fedprox",
         ),
         pytest.param(
-            "pipeline/reports/tables.py",
+            "pipeline/reports/grid.py",
             'PARTIAL = "†"',
             'PARTIAL = "*"',
             {"table": 1},

@@ -11,13 +11,8 @@ from pipeline.catalogue.targets import Column, Query
 from pipeline.reports import datasets
 from pipeline.reports.tables import Table
 
-SETS = {
-    **{
-        name: name
-        for name in ("a1a", "svmguide1", "splice", "vehicle", "dna", "pendigits", "satimage", "usps")
-    },
-    "mnist": "MNIST",
-}
+NAMES = ("a1a", "svmguide1", "splice", "vehicle", "dna", "pendigits", "satimage", "usps")
+SETS = {**{name: name for name in NAMES}, "mnist": "MNIST"}
 DATASETS = {**SETS, "synthetic_half": "synthetic(0.5, 0.5)", "synthetic_one": "synthetic(1, 1)"}
 ABLATED = {
     **{name: name for name in ("svmguide1", "vehicle", "dna", "pendigits", "usps")},
