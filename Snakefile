@@ -1,9 +1,12 @@
 """Every table and figure is a file below reports/: `snakemake --cores 2 reports/table1.tex`."""
 
+import gc
+
 from snakemake.utils import min_version
 
-from pipeline.workflow.locks import forget_dead
+from fedcore.execution import forkserver
 from pipeline.workflow import Workflow
+from pipeline.workflow.records import forget_dead
 
 min_version("9.11")
 
@@ -11,9 +14,10 @@ min_version("9.11")
 configfile: "params.yaml"
 
 
-Workflow.collect_seldom()
+# A graph of thousands of jobs is in use, and large to look through.
+gc.set_threshold(200_000, 50, 100)
 flow = Workflow(config, workflow)
-flow.share_process()
+forkserver.share()
 
 if workflow.is_main_process:
     forget_dead()
@@ -21,7 +25,6 @@ if workflow.is_main_process:
 
 onstart:
     flow.begin()
-    flow.schedule_on_events()
 
 
 onsuccess:
@@ -39,7 +42,7 @@ wildcard_constraints:
     paper=flow.papers,
     table=flow.tables,
     figure=flow.figures,
-    top=flow.top,
+    top=flow.reports.top,
     fetched=flow.fetched,
     scale=flow.params.scale,
     setting=r"[a-z0-9_]+-[a-z0-9_]+-[a-z0-9_]+",
@@ -54,7 +57,7 @@ rule:
         "reports/all"
     default_target: True
     input:
-        flow.all(),
+        flow.reports.all(),
         "reports/site/index.html",
         "reports/fidelity.html",
 

@@ -65,11 +65,11 @@ class DamagedCheckpoint(CheckpointError):
 def fault_message(error: BaseException) -> str | None:
     """Return a fault of the machine as one line; None for any other error, which is a defect."""
     if out_of_memory(error):
-        return f"out of memory ({_first_line(error)}); give it more, then {AGAIN}"
+        return f"out of memory ({reason(error)}); give it more, then {AGAIN}"
     if device_lost(error):
-        return f"the device failed ({_first_line(error)}); {AGAIN}"
+        return f"the device failed ({reason(error)}); {AGAIN}"
     if isinstance(error, OSError) and error.errno in DISK:
-        return f"{DISK[error.errno]}: {error.filename or _first_line(error)}; {AGAIN}"
+        return f"{DISK[error.errno]}: {error.filename or reason(error)}; {AGAIN}"
     return None
 
 
@@ -88,10 +88,6 @@ def device_lost(error: BaseException) -> bool:
         and not out_of_memory(error)
         and any(words in str(error) for words in DEVICE)
     )
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def reason(error: BaseException) -> str:

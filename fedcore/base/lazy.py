@@ -77,25 +77,3 @@ else:
     sklearn, pyarrow, requests, pooch = map(Lazy, ("sklearn", "pyarrow", "requests", "pooch"))
     seaborn = Lazy("seaborn")
     filelock, jinja2, PIL, plotly = map(Lazy, ("filelock", "jinja2", "PIL", "plotly"))
-
-__all__ = [
-    "PIL",
-    "Axes",
-    "Figure",
-    "Tensor",
-    "cvxpy",
-    "filelock",
-    "functional",
-    "jinja2",
-    "matplotlib",
-    "pd",
-    "plotly",
-    "pooch",
-    "pyarrow",
-    "requests",
-    "scipy",
-    "seaborn",
-    "sklearn",
-    "torch",
-    "torchvision",
-]

@@ -125,6 +125,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return how an error about an unknown name ends: with the nearest known one, else with all."""
+    known = list(known)
+    return nearest(name, known) or f"; known: {', '.join(known)}"
+
+
 def keys_of(model: type[BaseModel]) -> list[str]:
     """Return the keys a user writes for ``model``: aliases where there are any."""
     return [field.alias or name for name, field in model.model_fields.items()]
@@ -183,10 +189,8 @@ def describe(error: ValidationError, model: Any, where: str = "") -> str:
     """Put one problem of a pydantic error on one line, an unknown key first, with a count of the rest."""
     problems = error.errors()
     first = min(problems, key=lambda problem: problem["type"] not in UNKNOWN)
-    path = ".".join(
-        [where, *(part if len(part) <= SHOWN else shown(part) for part in map(str, first["loc"]))]
-    )
-    path = path.strip(".")
+    parts = (part if len(part) <= SHOWN else shown(part) for part in map(str, first["loc"]))
+    path = ".".join([where, *parts]).strip(".")
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if first["type"] in UNKNOWN:
         known = _keys_at(model, first["loc"][:-1])

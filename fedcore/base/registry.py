@@ -21,27 +21,19 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Literal
 
 from fedcore.base.errors import SpecError
-from fedcore.base.options import Options, nearest, shown, validate
+from fedcore.base.options import Options, shown, suggestion, validate
 
 VARIABLE = "FEDCORE_PLUGINS"
-PACKAGES: Mapping[str, str] = MappingProxyType(
-    {
-        "algorithm": "fedcore.algorithms",
-        "data": "fedcore.data.datasets",
-        "partition": "fedcore.partitions",
-        "model": "fedcore.models",
-        "observer": "fedcore.parts.observers",
-    }
-)
-FOLDERS: Mapping[str, str] = MappingProxyType(
-    {
-        "algorithm": "algorithms",
-        "data": "datasets",
-        "partition": "partition",
-        "model": "models",
-        "observer": "observers",
-    }
-)
+PACKAGES: Mapping[str, str] = {
+    "algorithm": "fedcore.algorithms",
+    "data": "fedcore.data.datasets",
+    "partition": "fedcore.partitions",
+    "model": "fedcore.models",
+    "observer": "fedcore.parts.observers",
+}
+FOLDERS: Mapping[str, str] = {kind: name.rpartition(".")[2] for kind, name in PACKAGES.items()} | {
+    "partition": "partition"
+}
 Line = Literal["-", "--", "-.", ":", ""]
 
 
@@ -145,7 +137,7 @@ def find(kind: str, name: object, where: str | None = None) -> Plugin:
     """
     known = plugins(kind)
     if not isinstance(name, str) or name not in known:
-        hint = nearest(shown(name), known) or f"; known: {', '.join(sorted(known))}"
+        hint = suggestion(shown(name), sorted(known))
         raise SpecError(f"{where or kind + '.name'}: no {kind} named {shown(name)}{hint}")
     return known[name]
 

@@ -9,11 +9,10 @@ from types import ModuleType
 
 from fedcore.algorithms import AlgorithmOptions
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import FOLDERS, PACKAGES, Plugin, imported, plugins
+from fedcore.base.registry import FOLDERS, PACKAGES, VARIABLE, Plugin, folders, imported, plugins
 from fedcore.models import ModelOptions
 from fedcore.partitions import PartitionOptions
 
-VARIABLE = "FEDCORE_PLUGINS"
 TESTED = ("algorithm", "data", "partition", "model")
 
 
@@ -83,6 +82,4 @@ def _kind(path: Path, plugin: Plugin) -> str:
 def _known(path: Path, kind: str) -> bool:
     """Whether a file is in a folder where plug-ins of its kind are searched."""
     packaged = map(Path, importlib.import_module(PACKAGES[kind]).__path__)
-    contributed = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
-    folders = (*packaged, *(Path(root, FOLDERS[kind]) for root in contributed))
-    return any(folder.resolve() == path.parent for folder in folders)
+    return any(folder.resolve() == path.parent for folder in (*packaged, *folders(kind)))

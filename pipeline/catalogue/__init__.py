@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import SpecError
-from fedcore.base.files import canonical_json, sha256_file, sha256_text
+from fedcore.base.files import digest, sha256_file
 from fedcore.base.options import nearest
 from fedcore.base.registry import plugins
 from fedcore.spec import parse
@@ -47,7 +47,6 @@ class Catalogue:
         self.papers: Mapping[str, Paper] = {name: papers[name] for name in params.papers}
         self._groups: dict[tuple[str, Query], tuple[PlannedRun, ...]] = {}
         self._cells: dict[tuple[str, str], Mapping[tuple[str, str], tuple[PlannedRun, ...]]] = {}
-        self._needed: dict[tuple[str, str], list[PlannedRun]] = {}
 
     def target(self, paper: str, name: str) -> Target:
         """Return a paper's table or figure.
@@ -67,7 +66,13 @@ class Catalogue:
 
     def names(self) -> list[str]:
         """Return all targets as ``<paper>/<target>``."""
-        return [f"{paper}/{name}" for paper, about in self.papers.items() for name in about.targets]
+        return [f"{paper}/{name}" for paper, name, _ in self.targets()]
+
+    def targets(self) -> Iterator[tuple[str, str, Target]]:
+        """Yield the paper, the name and the declaration of each target."""
+        for paper, about in self.papers.items():
+            for name, target in about.targets.items():
+                yield paper, name, target
 
     def nearest(self, name: str) -> str:
         """Return the reports that are most like a name, as they are asked for, and where all are listed."""
@@ -91,8 +96,9 @@ class Catalogue:
         """Return what a target is built from: ``root`` holds results/, ``earlier`` is its csv of before."""
         about, params = self.target(paper, target), self.params.papers[paper]
         cells = self.cells(paper, target)
-        scale = self.params.scale
-        return Sources(paper, target, about, self.papers[paper], params, scale, cells, root, earlier)
+        return Sources(
+            paper, target, about, self.papers[paper], params, self.params.scale, cells, root, earlier
+        )
 
     def build(
         self,
@@ -107,10 +113,8 @@ class Catalogue:
 
     def needed(self, paper: str, target: str) -> list[PlannedRun]:
         """Return the runs that a target needs, each once; of some targets only the partitions count."""
-        if (paper, target) not in self._needed:
-            runs = (run for cell in self.cells(paper, target).values() for run in cell)
-            self._needed[paper, target] = list({run.folder: run for run in runs}.values())
-        return self._needed[paper, target]
+        runs = (run for cell in self.cells(paper, target).values() for run in cell)
+        return list({run.folder: run for run in runs}.values())
 
     def runs(self, paper: str, query: Query) -> tuple[PlannedRun, ...]:
         """Return one run for each seed of a setting and algorithm.
@@ -118,10 +122,9 @@ class Catalogue:
         Raises:
             SpecError: the parameters make no valid specification; the line names the key.
         """
-        key = (paper, query)
-        if key not in self._groups:
-            self._groups[key] = tuple(self._expand(paper, query))
-        return self._groups[key]
+        if (paper, query) not in self._groups:
+            self._groups[paper, query] = tuple(self._expand(paper, query))
+        return self._groups[paper, query]
 
     @cached_property
     def index(self) -> Mapping[str, PlannedRun]:
@@ -150,10 +153,9 @@ class Catalogue:
         return {f"{data['name']}-{data.get('edition', 'given')}": data for data in sections}
 
     def _everything(self, needs: Needs) -> Iterator[PlannedRun]:
-        for name in self.names():
-            paper, target = name.split("/")
-            if self.papers[paper].targets[target].needs == needs:
-                yield from self.needed(paper, target)
+        for paper, name, target in self.targets():
+            if target.needs == needs:
+                yield from self.needed(paper, name)
 
     def _expand(self, paper: str, query: Query) -> Iterator[PlannedRun]:
         params = self.params.papers[paper]
@@ -163,10 +165,10 @@ class Catalogue:
         except SpecError as error:
             raise SpecError(f"papers.{paper}.{place_of(query, str(error))}") from None
         seedless = {key: value for key, value in resolved.items() if key != "seed"}
-        method = f"{query.algorithm}-{_short(seedless)}"
+        method = f"{query.algorithm}-{digest(seedless)[:8]}"
         shared = {"data": resolved["data"], "partition": resolved["partition"]}
         scale = self.params.scale
-        division = f"{query.dataset}-{query.split}-{_short(shared)}"
+        division = f"{query.dataset}-{query.split}-{digest(shared)[:8]}"
         named = {key: resolved[key]["name"] for key in ("algorithm", "data", "model", "partition")}
         observers = tuple(sorted(resolved["evaluation"].get("observe", ())))
         code = codehash.of_run(**named, observers=observers)
@@ -186,16 +188,14 @@ class Catalogue:
 
     def plan(self, paper: str, target: str) -> str:
         """Return a hash of what a target shows and of the code that makes it, for rerunning."""
-        cells = [
-            [*cell, [run.folder for run in runs]] for cell, runs in sorted(self.cells(paper, target).items())
-        ]
-        methods = [
-            plugins("algorithm").get(row) for row in sorted({row for row, _ in self.cells(paper, target)})
-        ]
-        looks = [[one.label, one.colour, one.marker, one.line] for one in methods if one]
+        asked = sorted(self.cells(paper, target).items())
+        cells = [[*cell, [run.folder for run in runs]] for cell, runs in asked]
+        known = plugins("algorithm")
+        methods = [known[row] for row in sorted({row for (row, _), _ in asked}) if row in known]
+        looks = [[one.label, one.colour, one.marker, one.line] for one in methods]
         code = codehash.of_code(type(self.target(paper, target)).__module__, f"pipeline.papers.{paper}")
         files = [sha256_file(path) for path in (self.papers[paper].numbers, *sorted(TEMPLATES.iterdir()))]
-        return sha256_text(canonical_json([cells, looks, code, files]))[:16]
+        return digest([cells, looks, code, files])[:16]
 
 
 def weights(run: PlannedRun) -> Mapping[str, Any] | None:
@@ -215,7 +215,3 @@ def _division(run: PlannedRun) -> PartitionJob:
     }
     code = codehash.of_partition(own["data"]["name"], own["partition"]["name"])
     return PartitionJob(run.partition, own | rest, code)
-
-
-def _short(value: Any) -> str:
-    return sha256_text(canonical_json(value))[:8]

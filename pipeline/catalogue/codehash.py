@@ -83,22 +83,13 @@ def _reached(start: str) -> frozenset[Definition]:
 @cache
 def _led_to(module: str, name: str) -> frozenset[Definition]:
     """Return the definitions that one definition names."""
-    home = _module(module)
     found: set[Definition] = set()
-    for node in home.definitions[name]:
+    for node in _module(module).definitions[name]:
         local = dict(_imported(ast.walk(node)))
-        for path in _paths(node):
-            found |= _followed(module, path, local)
+        for first, *rest in _paths(node):
+            path = tuple(rest)
+            found |= _target(local[first], path) if first in local else _resolved(module, first, path)
     return frozenset(found)
-
-
-def _followed(module: str, path: tuple[str, ...], local: Mapping[str, str]) -> frozenset[Definition]:
-    """Return what a name with its attributes, such as ``files.write_text``, stands for."""
-    first, *rest = path
-    target = local.get(first)
-    if target is None:
-        return _resolved(module, first, tuple(rest))
-    return _target(target, tuple(rest))
 
 
 @cache

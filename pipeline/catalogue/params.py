@@ -1,16 +1,22 @@
-"""From the merged configuration to validated parameters at one scale, or one line with the error."""
+"""From the merged configuration to validated parameters at one scale, or one line with the error.
+
+A plug-in file of an algorithm may say, beside its ``PLUGIN``, whose tables it joins: a paper with the content
+of ``papers.<paper>.algorithms.<name>``, as in ``PAPERS = {"rfedavg": {}}``. So such an algorithm is one file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
-from fedcore.base.options import nearest, validate
-from pipeline.catalogue.contributed import joined
+from fedcore.base.options import suggestion, validate
+from fedcore.base.registry import folders, plugins
 from pipeline.catalogue.schema import CommonParams, PaperParams, Params, ScaleParams
 
 
@@ -53,16 +59,16 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
     Raises:
         SpecError: one line with the path of the key, what was found and what was expected.
     """
-    config = joined(config)
+    config = _joined(config)
     params = validate(Params, config, "")
-    _known("primary_paper", params.primary_paper, params.papers)
-    _known("scale", params.scale, params.scales)
+    require_known("primary_paper", params.primary_paper, params.papers)
+    require_known("scale", params.scale, params.scales)
     scale = params.scales[params.scale]
     where = f"scales.{params.scale}"
     if scale.one_process and scale.seeds is None:
         raise SpecError(f"{where}.seeds: missing, but required where one_process is true")
     for paper in scale.papers:
-        _known(f"{where}.papers", paper, params.papers)
+        require_known(f"{where}.papers", paper, params.papers)
     common = validate(
         CommonParams, overlay(params.common.model_dump(exclude_unset=True), scale.common), f"{where}.common"
     )
@@ -111,10 +117,56 @@ def _only_known_names(base: Mapping[str, Any], changes: Mapping[str, Any], where
     """A scale reduces what the paper has: it can't bring in a new data set, regime or algorithm."""
     for group in ("regimes", "datasets", "algorithms"):
         for name in changes.get(group, {}):
-            _known(f"{where}.{group}", name, base[group])
+            require_known(f"{where}.{group}", name, base[group])
 
 
-def _known(where: str, name: str, known: Mapping[str, Any]) -> None:
+def require_known(where: str, name: str, known: Mapping[str, Any]) -> None:
+    """Refuse a name that nothing bears, where ``where`` gives it."""
     if name not in known:
-        hint = nearest(name, known) or f"; known: {', '.join(known)}"
-        raise SpecError(f"{where}: got '{name}', which is not defined{hint}")
+        raise SpecError(f"{where}: got '{name}', which is not defined{suggestion(name, known)}")
+
+
+def _joined(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the configuration with the rows that plug-in files ask for; its own values win.
+
+    Raises:
+        SpecError: a file asks for a paper that there is not, or does not say for which algorithm.
+    """
+    papers = config.get("papers")
+    if not isinstance(papers, Mapping):
+        return config
+    papers = dict(papers)
+    for path, module in _contributed():
+        for paper, options in _asked(path, module).items():
+            if paper not in papers:
+                hint = suggestion(paper, papers)
+                raise SpecError(f"{path}: PAPERS has the paper {paper!r}, which is not defined{hint}")
+            papers[paper] = _with_row(papers[paper], module.PLUGIN.name, options)
+    return {**config, "papers": papers}
+
+
+def _contributed() -> Iterator[tuple[Path, ModuleType]]:
+    """Yield the plug-in files of algorithms that have ``PAPERS``, loaded."""
+    for path in (path for folder in folders("algorithm") for path in sorted(folder.glob("*.py"))):
+        plugins("algorithm")
+        module = sys.modules.get(f"fedcore_plugins.algorithms.{path.stem}")
+        if module is not None and hasattr(module, "PAPERS"):
+            yield path, module
+
+
+def _asked(path: Path, module: ModuleType) -> Mapping[str, Mapping[str, Any]]:
+    found = module.PAPERS
+    if not isinstance(found, Mapping) or not all(isinstance(own, Mapping) for own in found.values()):
+        raise SpecError(
+            f"{path}: PAPERS is {found!r}, expected papers with hyperparameters, such as {{'rfedavg': {{}}}}"
+        )
+    if not hasattr(module, "PLUGIN"):
+        raise SpecError(f"{path}: PAPERS without PLUGIN, so it is not clear which algorithm joins")
+    return found
+
+
+def _with_row(paper: Any, name: str, options: Mapping[str, Any]) -> Any:
+    rows = paper.get("algorithms") if isinstance(paper, Mapping) else None
+    if not isinstance(rows, Mapping) or name in rows:
+        return paper
+    return {**paper, "algorithms": {**rows, name: dict(options)}}

@@ -20,7 +20,7 @@ def schema_json() -> str:
     """Return the JSON schema of params.yaml."""
     made = Params.model_json_schema(by_alias=True)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml"}
-    return json.dumps(made | head, indent=2) + "\n"
+    return json.dumps(made | head, indent=2).replace(r"\n", " ") + "\n"
 
 
 def key_table() -> str:
@@ -47,7 +47,8 @@ FILES: Mapping[str, Callable[[], str]] = {"params.schema.json": schema_json, "do
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
     for name, field in model.model_fields.items():
         path = f"{prefix}{name}"
-        yield path, _kind(field.annotation), _default(field), (field.description or "").replace("|", "\\|")
+        text = " ".join((field.description or "").split()).replace("|", "\\|")
+        yield path, _kind(field.annotation), _default(field), text
         below, many = _model(field.annotation)
         if below is not None:
             yield from _rows(below, f"{path}.<name>." if many else f"{path}.")

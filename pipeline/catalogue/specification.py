@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 from fedcore.base.errors import SpecError
-from fedcore.base.options import keys_of, nearest
+from fedcore.base.options import keys_of, suggestion
 from fedcore.base.registry import find
-from pipeline.catalogue.params import overlay
+from pipeline.catalogue.params import overlay, require_known
 from pipeline.catalogue.schema import PaperParams, PerParams, PluginSection, TrainingParams
 from pipeline.catalogue.targets import Query
 from pipeline.catalogue.trainings import equal_rounds
+
+LENGTHS = frozenset({"local_steps", "local_epochs"})
 
 
 def specification(params: PaperParams, query: Query) -> dict[str, Any]:
@@ -43,8 +46,9 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         "evaluation": regime.evaluation.model_dump(exclude_none=True),
         **({"precision": regime.precision} if regime.precision else {}),
     }
-    for key, value in query.changes:
-        values = overlay(values, _nested(key.split("."), value))
+    for path, value in query.changes:
+        change = reduce(lambda inner, key: {key: inner}, reversed(path.split(".")), value)
+        values = overlay(values, change)
     if params.equal_trainings and "training.rounds" not in dict(query.changes):
         values["training"]["rounds"] = equal_rounds(values)
     return values
@@ -68,18 +72,10 @@ def _options(params: PaperParams, algorithm: str, query: Query) -> dict[str, Any
 def _lender(params: PaperParams, algorithm: str, other: str) -> str:
     """Return an entry that another one names in ``options_of``, once it is known to give its own options."""
     where = f"algorithms.{algorithm}.options_of"
-    if other not in params.algorithms:
-        hint = nearest(other, params.algorithms) or f"; known: {', '.join(params.algorithms)}"
-        raise SpecError(f"{where}: got '{other}', which is not defined{hint}")
+    require_known(where, other, params.algorithms)
     if params.algorithms[other].options_of:
         raise SpecError(f"{where}: got '{other}', which takes options itself; name the entries that it takes")
     return other
-
-
-def _nested(path: list[str], value: Any) -> dict[str, Any]:
-    """Return ``{a: {b: value}}`` for the path (a, b)."""
-    first, *rest = path
-    return {first: _nested(rest, value) if rest else value}
 
 
 def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:
@@ -87,10 +83,8 @@ def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for layer in layers:
         given = layer.model_dump(exclude_none=True)
-        if "local_steps" in given:
-            merged.pop("local_epochs", None)
-        if "local_epochs" in given:
-            merged.pop("local_steps", None)
+        if not LENGTHS.isdisjoint(given):
+            merged = {key: value for key, value in merged.items() if key not in LENGTHS}
         merged = overlay(merged, given)
     return merged
 
@@ -110,8 +104,8 @@ def _check_per(params: PaperParams, algorithm: str) -> None:
     known = [*params.datasets, *params.regimes, *sorted(splits)]
     for key in params.algorithms[algorithm].per:
         if key not in known:
-            hint = nearest(key, known) or f"; known: {', '.join(known)}"
-            raise SpecError(f"algorithms.{algorithm}.per.{key}: no such data set, regime or split{hint}")
+            where = f"algorithms.{algorithm}.per.{key}"
+            raise SpecError(f"{where}: no such data set, regime or split{suggestion(key, known)}")
 
 
 def _entry(group: Mapping[str, Any], where: str, name: str) -> Any:

@@ -19,9 +19,10 @@ from pipeline.fidelity import picture, scoreboard
 from pipeline.fidelity import reference as keeping
 from pipeline.papers import catalogue_of
 from pipeline.site import pictures as paper_pictures
-from pipeline.workflow.adopt import apply, forget, inspect
+from pipeline.workflow.adopt import apply, inspect
 from pipeline.workflow.dvc import dvc_yaml
 from pipeline.workflow.expected import orphans, remove
+from pipeline.workflow.records import forget
 
 
 def reference(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedcore.base.files import canonical_json, sha256_file, sha256_text
+from fedcore.base.files import digest, sha256_file
 from pipeline.catalogue import codehash
 from pipeline.papers import FOLDER
 
@@ -14,4 +14,4 @@ def board_plan() -> str:
     said = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
     templates = sorted((Path(__file__).parent / "templates").iterdir())
     code = codehash.of_code("pipeline.fidelity.board", "pipeline.fidelity.page")
-    return sha256_text(canonical_json([code, [sha256_file(path) for path in (*said, *templates)]]))[:16]
+    return digest([code, [sha256_file(path) for path in (*said, *templates)]])[:16]

@@ -17,7 +17,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import pd
-from fedcore.base.options import Options, nearest, validate
+from fedcore.base.options import Options, suggestion, validate
 from pipeline.fidelity.checks import CHECKS, Cell, Check, Finding
 from pipeline.papers import FOLDER
 from pipeline.reports.agreement import CHANGE, ON_STAND_IN, stands_in
@@ -151,7 +151,7 @@ def _check(values: Any, where: str) -> Check:
         raise SpecError(f"{where}: expected keys and values with a kind, got {values!r}")
     kind = str(values.get("kind"))
     if kind not in CHECKS:
-        hint = nearest(kind, CHECKS) or f"; known: {', '.join(CHECKS)}"
+        hint = suggestion(kind, CHECKS)
         raise SpecError(f"{where}.kind: no check named {kind!r}{hint}")
     return validate(CHECKS[kind], values, where)
 

@@ -3,7 +3,7 @@
 
 rule fidelity:
     input:
-        flow.numbers(),
+        flow.reports.numbers(),
     output:
         "reports/fidelity.csv",
         "reports/fidelity-claims.csv",

@@ -16,4 +16,4 @@ rule partition:
         code=flow.division_code,
         out=subpath(output.partition, parent=True),
     shell:
-        "fedcore partition {params.order.file} --out {params.out} --code {params.code} --no-figure 2> {log}"
+        "fedcore partition {params.order[file]} --out {params.out} --code {params.code} --no-figure 2> {log}"

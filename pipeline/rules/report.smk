@@ -6,7 +6,7 @@ localrules:
     unknown,
 
 
-for name, files in flow.named.items():
+for name, files in flow.reports.named.items():
 
     rule:
         """All of a paper or all forms of a report; `python -m pipeline targets` says which is what."""
@@ -43,7 +43,7 @@ rule table:
     params:
         order=flow.report,
     shell:
-        "python -m pipeline report reports/{wildcards.paper}/{wildcards.table} --params {params.order.file} > {log} 2>&1"
+        "python -m pipeline report reports/{wildcards.paper}/{wildcards.table} --params {params.order[file]} > {log} 2>&1"
 
 
 rule metrics:
@@ -94,12 +94,12 @@ rule figure:
     params:
         order=flow.report,
     shell:
-        "python -m pipeline report reports/{wildcards.paper}/{wildcards.figure} --params {params.order.file} > {log} 2>&1"
+        "python -m pipeline report reports/{wildcards.paper}/{wildcards.figure} --params {params.order[file]} > {log} 2>&1"
 
 
 rule primary:
     input:
-        f"reports/{flow.primary}/{{top}}",
+        f"reports/{flow.reports.primary}/{{top}}",
     output:
         "reports/{top}",
     log:
@@ -118,7 +118,7 @@ rule unknown:
     log:
         "logs/reports/unknown/{report}.log",
     wildcard_constraints:
-        report=rf"(?!site/index\.html$|fidelity(-claims)?\.(csv|md|html)$|({flow.known})$).+",
+        report=rf"(?!site/index\.html$|fidelity(-claims)?\.(csv|md|html)$|({flow.reports.known})$).+",
     conda:
         flow.environment
     shell:

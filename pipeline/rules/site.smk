@@ -3,7 +3,7 @@
 
 rule site:
     input:
-        flow.all(),
+        flow.reports.all(),
         "reports/fidelity.csv",
         "reports/fidelity-claims.csv",
     output:
@@ -15,4 +15,4 @@ rule site:
     params:
         order=flow.site,
     shell:
-        "python -m pipeline site --params {params.order.file} > {log} 2>&1"
+        "python -m pipeline site --params {params.order[file]} > {log} 2>&1"

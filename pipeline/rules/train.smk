@@ -4,7 +4,7 @@
 
 rule train:
     input:
-        flow.partition,
+        flow.partitions,
         ancient(flow.weights),
     output:
         update(
@@ -28,5 +28,5 @@ rule train:
     params:
         order=flow.order,
     shell:
-        "fedcore run-batch {params.order.file} --threads {threads} --gpu-percent {resources.gpu_percent}"
+        "fedcore run-batch {params.order[file]} --threads {threads} --gpu-percent {resources.gpu_percent}"
         " --benchmark {log.benchmark} 2> {log.messages}"

@@ -28,7 +28,7 @@ rule train:
         mem_mb=flow.megabytes,
         gpu_percent=flow.gpu_percent,
     params:
-        order=flow.orders,
+        order=flow.order,
     shell:
-        "fedcore run-batch {params.order.file} --threads {threads} --gpu-percent {resources.gpu_percent}"
+        "fedcore run-batch {params.order[file]} --threads {threads} --gpu-percent {resources.gpu_percent}"
         " --benchmark {log.benchmark} 2> {log.messages}"

@@ -9,12 +9,13 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from fedcore.base.files import read_or_empty
 from fedcore.base.lazy import jinja2
 from fedcore.execution.machine import commit
 from pipeline.reports import captions, style
 from pipeline.site import fidelity_page, paper_page, partitions, run_page
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
-from pipeline.site.words import accuracy, heading, read_object
+from pipeline.site.words import accuracy, heading
 
 TEMPLATES = Path(__file__).parent / "templates"
 SHORT = 12
@@ -140,7 +141,7 @@ def _listed(one: Evidence) -> dict[str, Any]:
 def _divisions(found: Survey, root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     runs = {one.run.partition: one.run for one in found.finished}
     for partition, run in runs.items():
-        yield run_page.picture(run), read_object(root / partition / "stats.json")
+        yield run_page.picture(run), read_or_empty(root / partition / "stats.json")
 
 
 def _svg(statistics: Mapping[str, Any]) -> str:

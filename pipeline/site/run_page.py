@@ -8,11 +8,12 @@ from typing import Any
 
 import yaml
 
+from fedcore.base.files import read_or_empty
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import captions, style
 from pipeline.site import charts, partitions
 from pipeline.site.survey import Evidence
-from pipeline.site.words import flat, read_object
+from pipeline.site.words import flat
 
 LINES = 200
 OWN_FILES = ("history.csv",)
@@ -21,12 +22,12 @@ OWN_FILES = ("history.csv",)
 def page(one: Evidence, root: Path) -> tuple[dict[str, Any], list[charts.Chart]]:
     """Return what a run's page shows, and its curves."""
     run, folder = one.run, root / one.run.folder
-    summary = read_object(folder / "summary.json")
-    statistics = read_object(root / run.partition / "stats.json")
+    summary = read_or_empty(folder / "summary.json")
+    statistics = read_or_empty(root / run.partition / "stats.json")
     history = folder / "history.csv"
     curves = charts.of_history(history, run.algorithm) if history.exists() else []
     spec = folder / "spec.yaml"
-    provenance = read_object(folder / "provenance.json")
+    provenance = read_or_empty(folder / "provenance.json")
     sources = {key: value for key, value in provenance.items() if key not in summary}
     shown = {
         "run": run,
@@ -35,7 +36,7 @@ def page(one: Evidence, root: Path) -> tuple[dict[str, Any], list[charts.Chart]]
         "used": one.used,
         "charts": curves,
         "result": flat({key: value for key, value in summary.items() if not key.endswith("sha256")}),
-        "times": flat(read_object(folder / "timing.json")),
+        "times": flat(read_or_empty(folder / "timing.json")),
         "picture": picture(run) if statistics.get("label_counts") else "",
         "holds": partitions.words(statistics) if statistics.get("sizes") else "",
         "tables": [_table(path) for path in sorted(folder.glob("*.csv")) if path.name not in OWN_FILES],

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from fedcore.base import files
 from pipeline.fidelity.board import split_reading
 from pipeline.site.survey import TargetStatus
 
@@ -32,14 +30,6 @@ def accuracy(facts: Mapping[str, Any]) -> str | None:
     final = facts.get("final")
     value = final.get("test_accuracy") if isinstance(final, Mapping) else None
     return None if value is None else f"{100 * value:.2f}"
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Return a JSON object; nothing where there is no such file or it holds none."""
-    try:
-        return files.read_object(path)
-    except (OSError, ValueError):
-        return {}
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

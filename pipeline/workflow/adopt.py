@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from fedcore.base.files import read_object, sha256_file
@@ -30,8 +31,6 @@ from pipeline.catalogue.targets import RESULTS, PartitionJob
 from pipeline.reports import REPORTS, is_sound, owners
 from pipeline.workflow import dvc
 from pipeline.workflow.expected import stated
-
-RECORDS = Path(".snakemake")
 
 
 @dataclass(frozen=True)
@@ -54,20 +53,6 @@ class Decision:
             (self.believed if good and self.stale.keys().isdisjoint(made_of) else self.stale)[name] = files
 
 
-def unrecorded(root: Path = Path()) -> bool:
-    """Whether Snakemake knows nothing of the files here, and isn't at work."""
-    folder = root / RECORDS
-    locked = any((folder / "locks").glob("*"))
-    known = (folder / "metadata.db").exists() or any((folder / "metadata").rglob("*"))
-    return not locked and not known
-
-
-def forget(root: Path = Path()) -> None:
-    """Delete Snakemake's records, so that hashes decide about all files."""
-    shutil.rmtree(root / RECORDS / "metadata", ignore_errors=True)
-    (root / RECORDS / "metadata.db").unlink(missing_ok=True)
-
-
 def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
     """Check all partitions, finished runs and reports that are here; changes nothing."""
     found = Decision()
@@ -76,16 +61,15 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
     for folder, run in catalogue.index.items():
         files = _files(root / folder) if (root / folder / SUMMARY).exists() else []
         found.judge(folder, files, finished(root / folder, stated(run)), [run.partition])
-    for name in catalogue.names():
-        paper, target = name.split("/")
-        files = [path for path in (root / REPORTS / paper).glob(f"{target}.*") if path.is_file()]
-        good = is_sound(catalogue, paper, target, root)
-        found.judge(f"reports/{name}", files, good, owners(catalogue, paper, target))
+    for paper, name, _ in catalogue.targets():
+        files = [path for path in (root / REPORTS / paper).glob(f"{name}.*") if path.is_file()]
+        good = is_sound(catalogue, paper, name, root)
+        found.judge(f"reports/{paper}/{name}", files, good, owners(catalogue, paper, name))
     for paper, about in catalogue.papers.items():
         tables = [name for name, target in about.targets.items() if target.kind == "table"]
         path = root / REPORTS / paper / dvc.METRICS
-        reports = [f"reports/{paper}/{name}" for name in tables]
         files = [path] if path.is_file() else []
+        reports = [f"reports/{paper}/{name}" for name in tables]
         found.judge(f"reports/{paper}/{dvc.METRICS}", files, _sound_metrics(path, tables), reports)
     return found
 
@@ -97,12 +81,12 @@ def apply(decision: Decision, root: Path = Path()) -> str:
         One line that says where these are and how to get them back; empty if all are believed.
     """
     now = time.time()
-    for path in (path for files in decision.believed.values() for path in files):
+    for path in chain.from_iterable(decision.believed.values()):
         os.utime(path, (now, now))
     if not decision.stale:
         return ""
     aside = Path(RESULTS, SUPERSEDED, time.strftime("%Y%m%dT%H%M%S", time.gmtime(now)))
-    for path in (path for files in decision.stale.values() for path in files):
+    for path in chain.from_iterable(decision.stale.values()):
         target = root / aside / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, target)

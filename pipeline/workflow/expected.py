@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from fedcore.base.errors import DataError, SpecError
-from fedcore.base.files import canonical_json, read_object, sha256_text
+from fedcore.base.files import digest, read_or_empty
 from fedcore.execution.integrity import PARTITION, PROVENANCE, SUMMARY, Problem, Report, code_of
 from fedcore.partitions.file import load
-from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.papers import catalogue_of
@@ -30,20 +29,13 @@ def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
         SpecError: params.yaml is wrong, or there is no such report.
     """
     catalogue = catalogue_of(params)
-    runs = catalogue.index.values()
-    if not report:
-        return {run.folder: stated(run) for run in runs}
-    parts = Path(report).with_suffix("").parts[-2:]
-    paper, target = (
-        parts if len(parts) == 2 and parts[0] != "reports" else (catalogue.params.primary, parts[-1])
-    )
-    catalogue.target(paper, target)
-    return {run.folder: stated(run) for run in catalogue.needed(paper, target)}
+    runs = catalogue.needed(*catalogue.named(report)) if report else catalogue.index.values()
+    return {run.folder: stated(run) for run in runs}
 
 
 def stated(run: PlannedRun) -> dict[str, str]:
     """Return what provenance.json should state of a run besides its files."""
-    return {"code": run.code, "spec_sha256": sha256_text(canonical_json(run.spec))}
+    return {"code": run.code, "spec_sha256": digest(run.spec)}
 
 
 def check(found: Report, params: Path) -> list[Problem]:
@@ -62,10 +54,9 @@ def check(found: Report, params: Path) -> list[Problem]:
             continue
         scale = parts[2]
         if scale not in catalogues:
-            try:
-                catalogues[scale] = _index(params, scale)
-            except SpecError:
-                catalogues[scale] = {}
+            catalogues[scale] = {}
+            with suppress(SpecError):
+                catalogues[scale] = catalogue_of(params, scale).index
         run = catalogues[scale].get("/".join(parts))
         problems += [Problem(folder, what) for what in _differences(folder, run, home, params, scale)]
     for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
@@ -82,30 +73,18 @@ def _place(folder: Path, home: Path) -> tuple[str, ...] | None:
     return parts if len(parts) == 6 and parts[0] == RESULTS else None
 
 
-def _index(params: Path, scale: str) -> Mapping[str, PlannedRun]:
-    catalogue: Catalogue = catalogue_of(params, scale)
-    return catalogue.index
-
-
 def _differences(folder: Path, run: PlannedRun | None, home: Path, params: Path, scale: str) -> Iterator[str]:
     if run is None:
         yield f"{params} describes no such run at {scale} scale (`fedcore prune` lists such)"
         return
-    summary = _summary(folder)
-    if summary.get("spec_sha256") != sha256_text(canonical_json(run.spec)):
+    summary = read_or_empty(folder / SUMMARY)
+    if summary.get("spec_sha256") != digest(run.spec):
         yield f"its specification is not the one that {params} describes"
     if code_of(folder) != run.code:
         yield f"made by other code ({code_of(folder)[:12] or 'unknown'}, now {run.code[:12]})"
     partition = home / run.partition / PARTITION
     if partition.is_file() and _rows(partition) not in {"", summary.get("partition_sha256")}:
         yield f"made with another partition than {run.partition}/{PARTITION}"
-
-
-def _summary(folder: Path) -> Mapping[str, Any]:
-    try:
-        return read_object(folder / SUMMARY)
-    except (OSError, ValueError):
-        return {}
 
 
 @cache
@@ -115,7 +94,7 @@ def _rows(path: Path) -> str:
         partition, _ = load(path)
     except DataError:
         return ""
-    return sha256_text(canonical_json([rows.tolist() for rows in partition.clients]))
+    return digest([rows.tolist() for rows in partition.clients])
 
 
 def orphans(params: Path, results: Path) -> list[Path]:

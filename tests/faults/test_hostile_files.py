@@ -25,7 +25,7 @@ from typer.testing import CliRunner, Result
 
 from fedcore.base import errors
 from fedcore.base.errors import DataError, FedcoreError, SpecError
-from fedcore.base.files import canonical_json, sha256_file, sha256_text
+from fedcore.base.files import canonical_json, read_or_empty, sha256_file, sha256_text
 from fedcore.cli import main, status
 from fedcore.cli.main import app
 from fedcore.cli.status import lines, view
@@ -39,7 +39,6 @@ from fedcore.partitions.file import load as load_partition
 from fedcore.partitions.file import save as save_partition
 from fedcore.spec import parse
 from pipeline.reports.results import facts
-from pipeline.site.words import read_object
 
 CLI = CliRunner()
 JUNK: tuple[Any, ...] = (
@@ -121,7 +120,7 @@ def looked_at(root: Path) -> None:
         finished(folder, {"code": "c0de"})
         changed(folder)
         for name in ("summary.json", "provenance.json", "timing.json", "stats.json"):
-            read_object(folder / name)
+            read_or_empty(folder / name)
     check(root)
     for arguments in (["status", str(root)], ["verify", str(root)]):
         done = CLI.invoke(app, arguments)

@@ -26,7 +26,7 @@ from fedcore.data import Source
 from fedcore.data.download import Declaration, Edition, File, fetch
 from fedcore.execution import batch
 from fedcore.execution.status import survey
-from pipeline.workflow import Workflow
+from pipeline.workflow import Workflow, _known
 
 ROOT = Path(__file__).parents[2]
 ESCAPE = "\x1b[31m\x1b]0;owned\x07"
@@ -184,7 +184,7 @@ def test_snakemake_s_refusals_are_clean(tmp_path: Path) -> None:
         report = f"x{ESCAPE}"
 
     questions: tuple[Callable[[], object], ...]
-    questions = (lambda: flow.unknown(Asked()), lambda: flow._known({}, f"x{ESCAPE}"))
+    questions = (lambda: flow.unknown(Asked()), lambda: _known({}, f"x{ESCAPE}"))
     for question in questions:
         with pytest.raises(SystemExit) as refused:
             question()

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +25,6 @@ from fedcore.data.download.fetch import obtain_file
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.workflow import Workflow
-from pipeline.workflow.jobs import JobSpec
 
 ROOT = Path(__file__).parents[2]
 Record = Callable[[str, int], None]
@@ -156,7 +156,7 @@ def test_a_hostile_mirror_is_one_argument(
 
 
 def test_rules_put_nothing_into_a_shell_but_paths_of_checked_names() -> None:
-    allowed = {"input", "output", "log", "threads", "params.order.file", "params.out", "params.what"}
+    allowed = {"input", "output", "log", "threads", "params.order[file]", "params.out", "params.what"}
     allowed |= {"params.code", "params.mirror", "params.scale", "resources.gpu_percent"}
     allowed |= {"wildcards.paper", "wildcards.table", "wildcards.figure"}
     for path in (ROOT / "pipeline" / "rules").glob("*.smk"):
@@ -284,8 +284,14 @@ def test_declared_addresses_and_names_are_plain(record_property: Record) -> None
             assert file.sha256 or form.digest or file.rows or not form.urls, "unverified"
 
 
-def test_an_order_is_data_and_no_command(tmp_path: Path) -> None:
-    text = json.dumps([{"out": "$(touch hacked)"}])
-    order = JobSpec.of(text, tmp_path / "order.json", text, real=True)
-    assert order.file == tmp_path / "order.json"
-    assert json.loads(order.path.read_text()) == [{"out": "$(touch hacked)"}]
+def test_an_order_is_data_and_no_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    flow = Workflow(params())
+    told = [{"out": "$(touch hacked)"}]
+    job = SimpleNamespace(rule=SimpleNamespace(name="table"), wildcards_dict={})
+    job.params = {"order": {"file": "logs/order.json", "told": told}}
+    dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: [job])
+    flow.snakemake = SimpleNamespace(dag=dag, scheduler=SimpleNamespace())
+    flow.begin()
+    assert json.loads(Path("logs/order.json").read_text()) == told
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fedcore.base.errors import DataError, MissingPackage
-from fedcore.base.options import nearest
+from fedcore.base.options import suggestion
 from fedcore.base.registry import plugins
 from fedcore.data import Source
 from fedcore.data.download import Edition, Entry, File, cache, fetch
@@ -60,7 +60,7 @@ def entry(name: str) -> Entry:
     """
     known = entries()
     if name not in known:
-        hint = nearest(name, known) or f"; known: {', '.join(known)}"
+        hint = suggestion(name, known)
         raise DataError(f"no data set named '{name}'{hint}")
     return known[name]
 
