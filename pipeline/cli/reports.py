@@ -12,12 +12,12 @@ from fedcore.base.files import write_text
 from pipeline.catalogue.params import configuration
 from pipeline.cli.names import PARAMS, Params, Report, Scale
 from pipeline.fidelity.board import board
-from pipeline.fidelity.page import write as write_board
 from pipeline.papers import catalogue_of
 from pipeline.reports import build_report, write_partial
 from pipeline.reports.render import compile_document
 from pipeline.reports.style import labels
 from pipeline.site import build as build_site
+from pipeline.site.board import write as write_board
 from pipeline.workflow.dvc import means_json
 
 

@@ -22,6 +22,7 @@ from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
+from pipeline.reports.render import md_table
 from pipeline.reports.results import RunFacts, earlier_cells, made, refuse_changed
 
 REFERENCE = Path("reports/reference")
@@ -143,39 +144,38 @@ def line(run: PlannedRun, root: Path) -> dict[str, Any]:
 
 def contents(folder: Path) -> str:
     """Return what a reference holds as Markdown: its reports, and each paper's runs and hours."""
-    lines = ["| Report | Numbers | Of |", "| :-- | --: | --: |"]
-    papers = [
-        "| Paper | Runs | Hours on one core | Commits | Machines | Days |",
-        "| :-- | --: | --: | :-- | :-- | :-- |",
-    ]
-    for paper in sorted(path for path in folder.iterdir() if path.is_dir()):
-        for path in sorted(paper.glob("*.csv")):
-            if path.name != RUNS:
-                lines.append(_report_line(path))
-        if (paper / RUNS).exists():
-            papers.append(_paper_line(paper))
-    return "\n".join([*papers, "", *lines]) + "\n"
+    papers = [path for path in sorted(folder.iterdir()) if path.is_dir()]
+    runs = [path / RUNS for path in papers if (path / RUNS).exists()]
+    reports = [path for paper in papers for path in sorted(paper.glob("*.csv")) if path.name != RUNS]
+    return "\n".join(
+        (
+            md_table(
+                ("Paper", "Runs:", "Hours on one core:", "Commits", "Machines", "Days"),
+                map(_paper_line, runs),
+            ),
+            md_table(("Report", "Numbers:", "Of:"), map(_report_line, reports)),
+        )
+    )
 
 
-def _report_line(path: Path) -> str:
+def _report_line(path: Path) -> tuple[str, ...]:
     kept = pd.read_csv(path)
     made, asked = (kept["n"].sum(), kept["seeds"].sum()) if "seeds" in kept else (len(kept), len(kept))
     form = ".md" if path.with_suffix(".md").exists() else ".svg"
     name = f"{path.parent.name}/{path.stem}"
-    return f"| [{name}]({name}{form}) | {made:,} | {asked:,} |"
+    return f"[{name}]({name}{form})", f"{made:,}", f"{asked:,}"
 
 
-def _paper_line(paper: Path) -> str:
-    kept = pd.read_csv(paper / RUNS)
+def _paper_line(path: Path) -> tuple[str, ...]:
+    kept = pd.read_csv(path)
     days = sorted({str(moment)[:10] for moment in kept["finished"]})
-    shown = [
-        paper.name,
+    return (
+        path.parent.name,
         f"{len(kept):,}",
         f"{kept['seconds'].sum() / 3600:.2f}",
         *(", ".join(sorted(set(map(str, kept[key])))) for key in ("commit", "machine")),
         " to ".join(dict.fromkeys((days[0], days[-1]))),
-    ]
-    return f"| {' | '.join(shown)} |"
+    )
 
 
 def inserted(page: str, name: str, part: str) -> str:

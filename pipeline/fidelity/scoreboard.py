@@ -9,9 +9,9 @@ from fedcore.base.lazy import pd
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
 from pipeline.fidelity.claims import Claim, ledger
-from pipeline.fidelity.page import number_or_dash
 from pipeline.papers import papers
 from pipeline.reports.agreement import AGREES, DIFFERS, ON_STAND_IN, PERCENTAGES
+from pipeline.reports.render import md_table, number
 from pipeline.reports.results import REPRODUCTION
 
 SAME = 1 - 1e-9
@@ -122,14 +122,8 @@ def markdown(frame: pd.DataFrame) -> str:
 
 
 def _table(frame: pd.DataFrame, headings: Mapping[str, str]) -> str:
-    lines = [
-        f"| {' | '.join([*KEYS.values(), *headings.values()])} |",
-        "| :-- | :-- |" + " --: |" * len(headings),
-    ]
-    for line in frame.to_dict("records"):
-        shown = [
-            *(f"{line[key]}" for key in KEYS),
-            *(number_or_dash(line[key], "{:.3g}") for key in headings),
-        ]
-        lines.append(f"| {' | '.join(shown)} |")
-    return "\n".join(lines) + "\n"
+    lines = (
+        [*(line[key] for key in KEYS), *(number(line[key], "{:.3g}") for key in headings)]
+        for line in frame.to_dict("records")
+    )
+    return md_table([*KEYS.values(), *(f"{name}:" for name in headings.values())], lines)

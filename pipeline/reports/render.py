@@ -6,7 +6,7 @@ import math
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,19 @@ def tex(text: str) -> str:
 def md(text: str) -> str:
     """Return a text as Markdown shows it literally, in a line or in a table's cell."""
     return "".join(MD.get(sign, sign) for sign in _line(text))
+
+
+def md_table(headings: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
+    """Return a Markdown table; a column of numbers, whose heading ends with a colon, ends at the right."""
+    names = list(headings)
+    rules = ["--:" if name.endswith(":") else ":--" for name in names]
+    rows = [[name.removesuffix(":") for name in names], rules, *lines]
+    return "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
+
+
+def number(value: float, form: str = "{:.6g}") -> str:
+    """Return a number in print; a dash where there is none."""
+    return "–" if pd.isna(value) else form.format(value).replace("-", "−")
 
 
 def _line(text: str) -> str:

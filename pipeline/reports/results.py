@@ -105,14 +105,9 @@ class RunFacts:
         """Its summary; None if there is none."""
         path = self.root / self.run.folder / SUMMARY
         _refuse(path.parent)
-        summary = _read(path)
-        if summary is None:
-            return None
-        if summary.get("spec_sha256") != spec_hash(self.run):
+        summary = _summary(path)
+        if summary is not None and summary.get("spec_sha256") != spec_hash(self.run):
             raise DataError(f"{path}: made by another specification; delete the folder and build it again")
-        final = summary.get("final")
-        if final is not None and not (isinstance(final, dict) and all(map(_is_measured, final.values()))):
-            raise DataError(f"{path}: final: expected numbers by name, or null, got {shown(final)}")
         return summary
 
     @property
@@ -209,7 +204,7 @@ def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
         DataError: one of its files is damaged.
     """
     known = {"seed": run.seed, "spec": spec_hash(run), "code": run.code, "partition": run.partition}
-    summary = _read(root / run.folder / SUMMARY)
+    summary = _summary(root / run.folder / SUMMARY)
     if summary is None:
         return known | {"status": "not run yet"}
     timing = _read(root / run.folder / TIMING) or {}
@@ -220,6 +215,26 @@ def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
 def _refuse(folder: Path) -> None:
     if what := _wrong(folder):
         raise DataError(f"{folder}: {what} ({REPAIR})")
+
+
+def _summary(path: Path) -> Summary | None:
+    summary = _read(path)
+    final = None if summary is None else summary.get("final")
+    if final is not None and not (isinstance(final, dict) and all(map(_is_measured, final.values()))):
+        raise DataError(f"{path}: final: expected numbers by name, or null, got {shown(final)}")
+    return summary
+
+
+def read_history(path: Path) -> pd.DataFrame:
+    """Read a history's numbers by round.
+
+    Raises:
+        DataError: it is no table of numbers, or has no column of rounds.
+    """
+    history = _numbers(path)
+    if "round" not in history or not pd.api.types.is_integer_dtype(history["round"]):
+        raise DataError(f"{path}: round: expected a column of whole numbers")
+    return history
 
 
 def _numbers(path: Path) -> pd.DataFrame:

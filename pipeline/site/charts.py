@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fedcore.base.lazy import pd
 from pipeline.reports import style
 from pipeline.reports.curves import Curves
+from pipeline.reports.results import read_history
 from pipeline.site.words import SCORES
 
 POINTS = 250
@@ -32,23 +32,25 @@ SYMBOLS = {
 }
 LOSSES = ("train_loss", "test_loss")
 TRAFFIC = ("bytes_down", "bytes_up")
-PAIR = ("#0072B2", "#D55E00")
+TOGETHER = {"train_loss": "loss", "bytes_down": "bytes sent"}
+PAIR = [
+    {"colour": "#0072B2", "dash": "solid", "symbol": "square"},
+    {"colour": "#D55E00", "dash": "solid", "symbol": "circle"},
+]
 Chart = dict[str, Any]
 
 
 def of_figure(frame: pd.DataFrame, figure: Curves) -> list[Chart]:
     """Return a chart for each panel of a figure of curves, given its tidy csv."""
-    names = list(dict.fromkeys(frame["row"]))
+    looks = style.looks(frame["row"])
     return [
         {
             "title": panel.label,
             "x": figure.horizontal,
             "y": figure.axis,
             "traces": [
-                _trace(
-                    style.look(name, names), frame[(frame["column"] == panel.key) & (frame["row"] == name)]
-                )
-                for name in names
+                _trace(look, frame[(frame["column"] == panel.key) & (frame["row"] == name)])
+                for name, look in looks.items()
             ],
         }
         for panel in figure.panels
@@ -57,48 +59,41 @@ def of_figure(frame: pd.DataFrame, figure: Curves) -> list[Chart]:
 
 def series(frame: pd.DataFrame) -> list[dict[str, str]]:
     """Return how each algorithm of a figure looks, for its legend."""
-    names = list(dict.fromkeys(frame["row"]))
-    return [_look(style.look(name, names)) for name in names]
+    return [_look(look) for look in style.looks(frame["row"]).values()]
 
 
 def of_history(path: Path, algorithm: str) -> list[Chart]:
-    """Return the charts of one run: accuracy, losses, then each other column that it measured."""
-    with path.open(encoding="utf-8", newline="") as handle:
-        lines = list(csv.DictReader(handle))
-    columns = [name for name in (lines[0] if lines else {}) if name != "round"]
-    rounds = [int(float(line["round"])) for line in lines]
-    values = {name: [_number(line[name]) for line in lines] for name in columns}
-    others = [(name,) for name in columns if name not in {"test_accuracy", *LOSSES, *TRAFFIC}]
-    groups = [("test_accuracy",), LOSSES, *others, TRAFFIC]
-    look = style.look(algorithm)
-    return [
-        _history_chart([name for name in group if name in values], rounds, values, look)
-        for group in groups
-        if any(name in values for name in group)
+    """Return the charts of one run: accuracy, losses, then each other column that it measured.
+
+    Raises:
+        DataError: the history holds something else than numbers.
+    """
+    history = read_history(path).set_index("round")
+    others = [(name,) for name in history if name not in {"test_accuracy", *LOSSES, *TRAFFIC}]
+    groups = [
+        [name for name in group if name in history]
+        for group in (("test_accuracy",), LOSSES, *others, TRAFFIC)
     ]
+    return [_history_chart(history[group], style.look(algorithm)) for group in groups if group]
 
 
-def _history_chart(
-    names: Sequence[str], rounds: Sequence[int], values: dict[str, list[float | None]], look: style.Look
-) -> Chart:
-    percent = names[0].endswith(SCORES)
+def _history_chart(own: pd.DataFrame, look: style.Look) -> Chart:
+    """Return a chart of one measurement in the algorithm's look, or of two that belong together."""
+    first, looks = str(own.columns[0]), [_look(look)] if len(own.columns) == 1 else PAIR
+    percent = first.endswith(SCORES)
     traces = []
-    for place, name in enumerate(names):
-        known = [(at, y) for at, y in zip(rounds, values[name], strict=True) if y is not None]
+    for name, known_look in zip(own, looks, strict=False):
+        known = [(at, y) for at, y in own[name].items() if math.isfinite(y)]
         points = _thinned(known)
-        own = {
-            "name": _words(name),
-            "colour": PAIR[place],
-            "dash": "solid",
-            "symbol": "circle" if place else "square",
-        }
         traces.append(
-            (_look(look) | {"name": _words(name)} if len(names) == 1 else own)
-            | {"x": [at for at, _ in points], "mean": [_short(100 * y if percent else y) for _, y in points]}
+            {
+                **known_look,
+                "name": _words(str(name)),
+                "x": [at for at, _ in points],
+                "mean": [_short(100 * y if percent else y) for _, y in points],
+            }
         )
-    title = (
-        _words(names[0]) if len(names) == 1 else {"train_loss": "loss", "bytes_down": "bytes sent"}[names[0]]
-    )
+    title = _words(first) if len(own.columns) == 1 else TOGETHER[first]
     return {"title": title, "y": f"{title} (%)" if percent else title, "traces": traces}
 
 
@@ -128,20 +123,9 @@ def _thinned(points: Sequence[Any]) -> list[Any]:
     return kept if not points or kept[-1] is points[-1] else [*kept, points[-1]]
 
 
-def _number(text: str) -> float | None:
-    """Return a finite number of a csv file, or None."""
-    value = float(text) if text else math.nan
-    return value if math.isfinite(value) else None
-
-
 def _short(value: float) -> float | None:
     return float(f"{value:.5g}") if math.isfinite(value) else None
 
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def names(charts: Iterable[Chart]) -> list[str]:
-    """Return the charts' titles, for a reader who can't see them."""
-    return [str(chart["title"]) for chart in charts]

@@ -3,55 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup, escape
-
-from fedcore.base.files import read_or_empty
-from fedcore.base.lazy import jinja2
 from fedcore.execution.machine import commit
 from pipeline.reports import captions, style
-from pipeline.site import fidelity_page, paper_page, partitions, run_page
+from pipeline.site import board, paper_page, run_page
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
-from pipeline.site.words import accuracy, heading
+from pipeline.site.words import outcome, rendered
 
-TEMPLATES = Path(__file__).parent / "templates"
-SHORT = 12
+RUN = ("paper", "scale", "algorithm", "dataset", "setting", "seed")
 Page = tuple[str, str | Mapping[str, Any]]
+Choices = dict[str, tuple[str, list[tuple[str, str]]]]
 
 
 def every(found: Survey, root: Path) -> Iterator[Page]:
     """Yield (path below the site, page or data) of everything but assets and copies.
 
     Raises:
-        DataError: a report can't be read.
+        DataError: a report can't be read, or a run's history or partition is not as it was written.
     """
     shared = _shared(found)
-    yield "index.html", _render("index", shared, here="index.html", **_overview(found))
+    yield _page("index", "index", shared, **_overview(found))
     for key, paper in found.papers.items():
         blocks, data = paper_page.page(found, key, root)
-        drawn = bool(data["charts"])
         yield f"data/{key}.js", data
-        own = {"key": key, "paper": paper, "blocks": blocks, "charts": drawn, "data": f"data/{key}.js"}
-        yield f"{key}.html", _render("paper", shared, here=f"{key}.html", **own)
-    yield (
-        "fidelity.html",
-        _render("fidelity", shared, here="fidelity.html", **fidelity_page.page(found, root)),
-    )
-    listed = [_listed(one) for one in found.finished]
-    yield "data/runs.js", {"runs": listed}
-    choices = _run_choices(found)
-    yield "runs.html", _render("runs", shared, here="runs.html", data="data/runs.js", choices=choices)
-    for path, statistics in _divisions(found, root):
-        if statistics.get("label_counts"):
-            yield path, _svg(statistics)
+        own = {"charts": bool(data["charts"]), "data": f"data/{key}.js"}
+        yield _page("paper", key, shared, key=key, paper=paper, blocks=blocks, **own)
+    yield _page("fidelity", "fidelity", shared, **board.page(found, root))
+    yield "data/runs.js", {"runs": [_listed(one) for one in found.finished]}
+    yield _page("runs", "runs", shared, data="data/runs.js", choices=_run_choices(found))
+    for one in {one.run.partition: one for one in found.finished}.values():
+        if picture := run_page.picture(one.run, root):
+            yield run_page.picture_name(one.run), rendered("partition.svg", {"picture": picture})
     for one in found.finished:
-        page, curves = run_page.page(one, root)
-        own = {"root": "../", "charts": curves, "data": f"runs/{one.name}.js"}
-        yield f"runs/{one.name}.js", {"charts": {"run": curves}}
-        yield f"runs/{one.name}.html", _render("run", shared | own, here="", **page)
+        page = run_page.page(one, root)
+        yield f"runs/{one.name}.js", {"charts": {"run": page["charts"]}}
+        yield _page("run", f"runs/{one.name}", shared, root="../", data=f"runs/{one.name}.js", **page)
+
+
+def _page(template: str, path: str, shared: Mapping[str, Any], **own: Any) -> Page:
+    return f"{path}.html", rendered(f"{template}.html", {**shared, "here": f"{path}.html", **own})
 
 
 def _shared(found: Survey) -> dict[str, Any]:
@@ -69,6 +61,7 @@ def _shared(found: Survey) -> dict[str, Any]:
 
 def _overview(found: Survey) -> dict[str, Any]:
     cards = [_card(shown) for shown in found.targets]
+    states = {card["state"] for card in cards}
     return {
         "papers": found.papers,
         "cards": cards,
@@ -77,8 +70,8 @@ def _overview(found: Survey) -> dict[str, Any]:
         "needed": len(found.evidence),
         "scales": found.scales,
         "choices": {
-            "paper": [(key, key) for key in found.papers],
-            "state": [(state, state) for state in MEANING if any(card["state"] == state for card in cards)],
+            "paper": ("Paper", [(key, key) for key in found.papers]),
+            "state": ("State", [(state, state) for state in MEANING if state in states]),
             **_names(found),
         },
     }
@@ -87,104 +80,51 @@ def _overview(found: Survey) -> dict[str, Any]:
 def _card(shown: TargetStatus) -> dict[str, Any]:
     algorithms = sorted({run.algorithm for run in shown.runs})
     datasets = sorted({run.dataset for run in shown.runs})
-    title, published = shown.about.title, shown.about.published
     labels = [*map(style.label, algorithms), *(shown.declared.datasets.get(name, name) for name in datasets)]
-    words = [
-        shown.paper,
-        shown.name,
-        published,
-        title,
-        shown.state,
-        shown.scale,
-        *algorithms,
-        *datasets,
-        *labels,
-    ]
+    about = shown.about
+    words = [shown.paper, shown.name, about.published, about.title, shown.state, shown.scale]
     return {
         "paper": shown.paper,
         "name": shown.name,
-        "heading": heading(shown),
-        "title": title,
+        "heading": shown.heading,
+        "title": about.title,
         "state": shown.state,
         "meaning": MEANING[shown.state],
-        "scale": shown.scale if shown.scaled else "",
+        "scale": shown.scale if about.changes_with_scale else "",
         "reduced": bool(captions.watermark(shown.scale)),
         "finished": shown.finished,
         "needed": len(shown.runs),
-        "what": shown.about.needs,
+        "what": about.needs,
         "algorithms": algorithms,
         "datasets": datasets,
         "thumb": f"files/{shown.paper}/{shown.name}.small.png" if "png" in shown.files else "",
-        "text": " ".join(words).lower(),
+        "text": " ".join([*words, *algorithms, *datasets, *labels]).lower(),
     }
 
 
 def _listed(one: Evidence) -> dict[str, Any]:
     """Return a run in the words of the list of all runs."""
-    run = one.run
-    return {
-        "name": one.name,
-        "paper": run.paper,
-        "scale": run.scale,
-        "algorithm": run.algorithm,
-        "dataset": run.dataset,
-        "setting": run.setting,
-        "seed": run.seed,
-        "status": one.facts.get("status"),
-        "accuracy": accuracy(one.facts),
-        "finished": one.facts.get("finished"),
-        "spec": str(one.facts.get("spec", ""))[:SHORT],
-        "targets": list(one.used),
-    }
+    about = {name: getattr(one.run, name) for name in RUN}
+    return {"name": one.name, **about, **outcome(one.facts), "targets": one.used}
 
 
-def _divisions(found: Survey, root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    runs = {one.run.partition: one.run for one in found.finished}
-    for partition, run in runs.items():
-        yield run_page.picture(run), read_or_empty(root / partition / "stats.json")
-
-
-def _svg(statistics: Mapping[str, Any]) -> str:
-    picture = partitions.picture(statistics["label_counts"])
-    return _environment().get_template("partition.svg.j2").render(picture=picture)
-
-
-def _names(found: Survey) -> dict[str, list[tuple[str, str]]]:
+def _names(found: Survey) -> Choices:
     """Return the algorithms and data sets of all targets, for choosing."""
-    runs = [run for shown in found.targets for run in shown.runs]
-    algorithms = {run.algorithm: style.label(run.algorithm) for run in runs}
-    datasets = {
-        run.dataset: shown.declared.datasets.get(run.dataset, run.dataset)
-        for shown in found.targets
-        for run in shown.runs
-    }
+    pairs = [(shown.declared.datasets, run) for shown in found.targets for run in shown.runs]
+    algorithms = {run.algorithm: style.label(run.algorithm) for _, run in pairs}
+    datasets = {run.dataset: printed.get(run.dataset, run.dataset) for printed, run in pairs}
     return {
-        "algorithm": sorted(algorithms.items(), key=lambda one: one[1].lower()),
-        "dataset": sorted(datasets.items(), key=lambda one: one[1].lower()),
+        "algorithm": ("Algorithm", sorted(algorithms.items(), key=lambda one: one[1].lower())),
+        "dataset": ("Data set", sorted(datasets.items(), key=lambda one: one[1].lower())),
     }
 
 
-def _run_choices(found: Survey) -> dict[str, list[tuple[str, str]]]:
-    runs = found.finished
-    targets = dict.fromkeys(target for one in runs for target in one.used)
-    statuses = sorted({str(one.facts["status"]) for one in runs})
+def _run_choices(found: Survey) -> Choices:
+    targets = dict.fromkeys(target for one in found.finished for target in one.used)
+    statuses = sorted({str(one.facts["status"]) for one in found.finished})
     return {
-        "paper": [(key, key) for key in found.papers],
-        "targets": [(name, name) for name in targets],
-        "status": [(name, name) for name in statuses],
+        "paper": ("Paper", [(key, key) for key in found.papers]),
+        "targets": ("Table or figure", [(name, name) for name in targets]),
         **_names(found),
+        "status": ("Status", [(name, name) for name in statuses]),
     }
-
-
-def _render(name: str, shared: Mapping[str, Any], **own: Any) -> str:
-    return _environment().get_template(f"{name}.html.j2").render({**shared, **own})
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    made.trim_blocks = made.lstrip_blocks = True
-    made.filters["breakable"] = lambda text: escape(text).replace("/", Markup("/<wbr>"))
-    return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,82 +11,71 @@ from pipeline.reports import captions, style
 from pipeline.reports.curves import Curves
 from pipeline.reports.drawings import Drawing
 from pipeline.reports.listings import Listing
+from pipeline.reports.render import number
 from pipeline.reports.results import lost
-from pipeline.reports.style import Labels, labels
 from pipeline.reports.tables import Table
 from pipeline.site import charts, tables
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
-from pipeline.site.words import accuracy, heading, number
+from pipeline.site.words import SHORT, outcome, with_std
 
-SHORT = 12
-LINES = 200
 EXPLAIN = "fedcore explain"
+BODIES = ("view", "grid", "charts", "series", "numbers", "caption", "columns", "matrix")
 
 
 def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the blocks of a paper's page and the data for its script."""
     own = [shown for shown in found.targets if shown.paper == key]
+    blocks = {shown.name: _block(shown, found, root) for shown in own}
     runs = {run.folder: run for shown in own for run in shown.runs}
     places = {folder: place for place, folder in enumerate(runs)}
-    data: dict[str, Any] = {
+    drawn = {name: block for name, block in blocks.items() if block["charts"]}
+    return list(blocks.values()), {
         "runs": [_behind(found.evidence.get(folder), run) for folder, run in runs.items()],
-        "cells": {},
-        "charts": {},
-        "series": {},
+        "cells": {shown.name: _cells(shown, places) for shown in own},
+        "charts": {name: block["charts"] for name, block in drawn.items()},
+        "series": {name: block["series"] for name, block in drawn.items()},
     }
-    blocks = []
-    for shown in own:
-        block = _block(shown, found, root)
-        data["cells"][shown.name] = _cells(shown, places)
-        if block["charts"]:
-            data["charts"][shown.name] = block["charts"]
-            data["series"][shown.name] = block["series"]
-        blocks.append(block)
-    return blocks, data
 
 
 def _block(shown: TargetStatus, found: Survey, root: Path) -> dict[str, Any]:
-    gone = lost(shown.cells, found.diverged)
-    block: dict[str, Any] = {
+    files = f"files/{shown.paper}"
+    return {
+        **dict.fromkeys(BODIES),
         "name": shown.name,
-        "heading": heading(shown),
+        "heading": shown.heading,
         "title": shown.about.title,
         "state": shown.state,
         "standing": _standing(shown),
         "changed": "; ".join(shown.changed),
         "unknown": _unknown(shown),
-        "downloads": [(form, f"files/{shown.paper}/{path.name}") for form, path in shown.files.items()],
-        "picture": f"files/{shown.paper}/{shown.name}.svg" if "svg" in shown.files else "",
-        "places": {cell: place for place, cell in enumerate(shown.cells)},
-        "view": None,
-        "grid": None,
-        "charts": [],
-        "series": [],
-        "numbers": None,
-        "caption": None,
-        "about": {},
-        "columns": [],
-        "matrix": [],
+        "downloads": [(form, f"{files}/{path.name}") for form, path in shown.files.items()],
+        "picture": f"{files}/{shown.name}.svg" if "svg" in shown.files else "",
+        **_body(shown, lost(shown.cells, found.diverged), root),
     }
-    about, frame = shown.about, shown.frame
-    if isinstance(about, Table) and frame is not None:
-        try:
-            view = tables.view(shown, about, frame)
-        except KeyError:
-            return block | {"numbers": tables.plain(frame, LINES)}
-        lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
-        return block | {"view": view, "about": {cell: _about(line) for cell, line in lines.items()}}
-    if isinstance(about, Listing):
-        return block if frame is None else block | {"grid": tables.words(shown, about, frame)}
-    block |= _matrix(shown)
-    if isinstance(about, Curves) and frame is not None:
-        with style.marking(row for row, _ in gone):
-            drawn = {"charts": charts.of_figure(frame, about), "series": charts.series(frame)}
-        return block | drawn | {"caption": about.caption(shown.sources(root), gone, frame, shown.runs)}
-    if isinstance(about, Drawing) and frame is not None:
-        caption = about.caption(shown.sources(root), gone)
-        block |= {"numbers": tables.plain(frame, LINES), "caption": caption}
-    return block
+
+
+def _body(shown: TargetStatus, gone: Mapping[Any, Any], root: Path) -> dict[str, Any]:
+    """Return what a block shows of a target besides its state: a table, charts or a picture."""
+    frame, sources = shown.frame, shown.sources(root)
+    if frame is None:
+        return {} if shown.about.kind == "words" else _matrix(shown)
+    match shown.about:
+        case Table() as table:
+            try:
+                return {"view": tables.view(shown, table, frame)}
+            except KeyError:  # it was built of other rows or columns than params.yaml asks for now
+                return {"numbers": tables.plain(frame)}
+        case Listing() as listing:
+            return {"grid": tables.words(shown, listing, frame)}
+        case Curves() as curves:
+            caption = curves.caption(sources, gone, frame, shown.runs)
+            with style.marking(row for row, _ in gone):
+                drawn = {"charts": charts.of_figure(frame, curves), "series": charts.series(frame)}
+            return {**_matrix(shown), **drawn, "caption": caption}
+        case Drawing() as drawing:
+            caption = drawing.caption(sources, gone)
+            return {**_matrix(shown), "numbers": tables.plain(frame), "caption": caption}
+    return _matrix(shown)
 
 
 def _unknown(shown: TargetStatus) -> str:
@@ -101,59 +89,39 @@ def _standing(shown: TargetStatus) -> str:
     needed = len(shown.runs)
     told = [MEANING[shown.state] if needed else "built" if shown.files else "not built"]
     told.append(f"{shown.finished} of {needed} {shown.about.needs} finished" if needed else "it needs no run")
-    told += [f"{shown.scale} scale"] if shown.scaled else []
+    told += [f"{shown.scale} scale"] if shown.about.changes_with_scale else []
     said = f"{'; '.join(told).capitalize()}."
     if shown.state == "made":
         return said
-    form = "svg" if shown.drawn else "html"
+    form = "svg" if shown.about.drawn else "html"
     return f"{said} To build it: snakemake --cores 2 reports/{shown.paper}/{shown.name}.{form}"
 
 
-def _about(line: tables.Line) -> str:
-    """Return the text shown on hovering: n, deviation, published number."""
-    n, seeds, std = line["n"], line.get("seeds", math.nan), line["std"]
-    parts = [f"n = {n:g}" + (f" of {seeds:g}" if seeds == seeds else "")]
-    parts.append(f"sd {std:.3g}" if std == std else "no sd")
-    if line["published_mean"] == line["published_mean"]:
-        spread = f" ± {line['published_std']:g}" if line["published_std"] == line["published_std"] else ""
-        parts.append(f"published {line['published_mean']:g}{spread}")
-    if line.get("verdict"):
-        parts.append(str(line["verdict"]))
-    return "; ".join(parts)
-
-
 def _matrix(shown: TargetStatus) -> dict[str, Any]:
-    """Return a button for each cell of a figure that has runs, as rows and columns."""
-    rows, columns = _labels(shown)
-    places = {cell: place for place, cell in enumerate(shown.cells)}
+    """Return a button for each cell of a target that has runs, as rows and columns."""
+    rows, columns = shown.labels
     what = shown.about.needs.removesuffix("s")
 
     def entry(cell: tuple[str, str]) -> tuple[int | None, str]:
-        number = len(shown.cells.get(cell, ()))
-        return places.get(cell), f"{number} {what}{'s' if number != 1 else ''}"
+        count = len(shown.cells.get(cell, ()))
+        return shown.places.get(cell), f"{count} {what}{'s' if count != 1 else ''}"
 
-    used = {column: None for _, column in shown.cells}
+    used = dict.fromkeys(column for _, column in shown.cells)
     matrix = [(rows[row], [entry((row, column)) for column in used]) for row in rows]
     return {"columns": [columns[column] for column in used], "matrix": matrix}
 
 
-def _labels(shown: TargetStatus) -> Labels:
-    return labels(shown.sources())
-
-
 def _cells(shown: TargetStatus, places: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the runs of each cell, in the cells' order."""
-    rows, columns = _labels(shown)
-    lines: dict[tuple[str, str], Any] = {}
-    if shown.frame is not None and shown.about.kind == "table":
-        lines = {(line["row"], line["column"]): line for line in shown.frame.to_dict("records")}
+    rows, columns = shown.labels
+    lines = shown.lines if shown.about.kind == "table" else {}
     return [
         {
             "title": f"{rows[row]}, {columns[column]}",
             "facts": [
-                ["table", f"{shown.paper}, {heading(shown)}: {shown.about.title}"],
+                ["table", f"{shown.paper}, {shown.heading}: {shown.about.title}"],
                 ["scale", f"{shown.scale}. {captions.watermark(shown.scale)}".strip()],
-                *(_measured(lines[row, column], shown) if (row, column) in lines else []),
+                *(_measured(lines[row, column], shown.about.unit) if (row, column) in lines else []),
             ],
             "runs": list(dict.fromkeys(places[run.folder] for run in runs)),
             "partitions": shown.about.needs == "partitions",
@@ -163,24 +131,23 @@ def _cells(shown: TargetStatus, places: Mapping[str, int]) -> list[dict[str, Any
     ]
 
 
-def _measured(line: tables.Line, shown: TargetStatus) -> list[list[str]]:
-    unit = shown.about.unit
-    facts = [
-        ["mean", number(line["mean"], unit) or "–"],
-        ["standard deviation", number(line["std"], unit) or "–"],
+def _measured(line: tables.Line, unit: str) -> list[list[str]]:
+    form = f"{{:.6g}} {unit}".strip()
+    runs = [
+        f"{line['n']:g} of {line['seeds']:g}" + f", {line['diverged']:g} diverged" * bool(line["diverged"])
     ]
-    runs = f"{line['n']:g} of {line['seeds']:g}" + (
-        f", {line['diverged']:g} diverged" if line["diverged"] else ""
-    )
-    facts.append(["runs in the mean", runs + (f"; {failed}" if (failed := line.get("failed")) else "")])
-    if published := number(line["published_mean"], unit):
-        spread = number(line["published_std"], "")
-        facts.append(["published", published + (f" ± {spread}" if spread else "")])
-        facts.append(["difference", number(line["difference"], unit).replace("-", "−") or "–"])
-    for name in ("verdict", "variant", "data", "data_state"):
-        if line.get(name):
-            facts.append([name.replace("_", " "), str(line[name])])
-    return facts
+    facts = [
+        ["mean", number(line["mean"], form)],
+        ["standard deviation", number(line["std"], form)],
+        ["runs in the mean", "; ".join([*runs, *filter(None, [line.get("failed")])])],
+    ]
+    if line["published_mean"] == line["published_mean"]:
+        facts += [
+            ["published", f"{with_std(line['published_mean'], line['published_std'])} {unit}".strip()],
+            ["difference", number(line["difference"], form)],
+        ]
+    told = ("verdict", "variant", "data", "data_state")
+    return facts + [[name.replace("_", " "), str(line[name])] for name in told if line.get(name)]
 
 
 def _behind(one: Evidence | None, run: PlannedRun) -> dict[str, Any]:
@@ -188,16 +155,11 @@ def _behind(one: Evidence | None, run: PlannedRun) -> dict[str, Any]:
     known = {"run": f"{run.setting} {style.label(run.algorithm)}", "seed": run.seed, "divided": run.partition}
     if one is None:
         return known
-    facts = one.facts
-    return known | {
-        "status": facts.get("status"),
-        "accuracy": accuracy(facts),
-        "spec": str(facts.get("spec", ""))[:SHORT],
-        "data": str(facts.get("data_sha256", ""))[:SHORT],
-        "partition": str(facts.get("partition_sha256", ""))[:SHORT],
-        "code": facts.get("code"),
-        "commit": facts.get("commit"),
-        "finished": facts.get("finished"),
-        "seconds": facts.get("seconds"),
+    return {
+        **known,
+        **outcome(one.facts),
+        "data": str(one.facts.get("data_sha256", ""))[:SHORT],
+        "partition": str(one.facts.get("partition_sha256", ""))[:SHORT],
+        **{name: one.facts.get(name) for name in ("code", "commit", "seconds")},
         "page": one.name if one.finished else None,
     }

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import canonical_json, sha256_text
 from fedcore.base.lazy import pd
-from fedcore.execution.integrity import PROVENANCE
+from fedcore.execution.integrity import PROVENANCE, STATISTICS
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
+from pipeline.fidelity.board import split_reading
 from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
-from pipeline.reports.results import facts
+from pipeline.reports.results import facts, short_hash
+from pipeline.reports.style import Labels, labels
 
-State = Literal["made", "outdated", "partly", "missing"]
 FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv")
-NUMBERS = (
-    "mean",
-    "std",
-    "n",
-    "seeds",
-    "diverged",
-    "published_mean",
-    "published_std",
-    "difference",
-    "round",
-)
+NUMBERS = ["mean", "std", "n", "seeds", "diverged", "published_mean", "published_std", "difference", "round"]
+FINISHED = frozenset({"completed", "diverged"})
 MEANING = {
     "made": "built from all its runs",
     "outdated": "built, but the parameters ask for other runs now",
@@ -50,18 +41,18 @@ class Evidence:
     """
 
     run: PlannedRun
-    facts: Mapping[str, object]
-    used: tuple[str, ...]
+    facts: Mapping[str, Any]
+    used: list[str]
 
     @property
     def name(self) -> str:
-        """A file name of its own."""
-        return name_of(self.run)
+        """Its name in files and addresses: its folder below results/, with dots for slashes."""
+        return dotted(self.run.folder)
 
     @property
     def finished(self) -> bool:
         """Whether it has a summary, diverged or not."""
-        return self.facts.get("status") in {"completed", "diverged"}
+        return self.facts.get("status") in FINISHED
 
 
 @dataclass(frozen=True)
@@ -77,7 +68,6 @@ class TargetStatus:
         cells: the runs of each cell, as the parameters ask for them now.
         finished: how many of its runs are finished.
         changed: what was changed in its files after they were written.
-        state: in one word.
     """
 
     paper: str
@@ -89,7 +79,6 @@ class TargetStatus:
     cells: Mapping[Cell, tuple[PlannedRun, ...]]
     finished: int
     changed: tuple[str, ...]
-    state: State
 
     @property
     def scale(self) -> str:
@@ -102,18 +91,47 @@ class TargetStatus:
         return self.home.papers[self.paper]
 
     @property
-    def drawn(self) -> bool:
-        """Whether it is a figure."""
-        return self.about.drawn
-
-    @property
-    def scaled(self) -> bool:
-        """Whether it changes with the scale."""
-        return self.about.changes_with_scale
+    def heading(self) -> str:
+        """Its name in its paper, and which reading it is where that is not the text's."""
+        reading = split_reading(self.name)[1].replace("_", " ")
+        return f"{self.about.published} ({reading})" if reading else self.about.published
 
     def sources(self, root: Path = Path()) -> Sources:
         """What it is built from, at its scale."""
         return self.home.sources(self.paper, self.name, root)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """The printed labels of its rows and columns."""
+        return labels(self.sources())
+
+    @cached_property
+    def lines(self) -> Mapping[Cell, Mapping[Hashable, Any]]:
+        """The csv's line of each cell; of a figure, a cell's last."""
+        written = [] if self.frame is None else self.frame.to_dict("records")
+        return {(line["row"], line["column"]): line for line in written}
+
+    @cached_property
+    def places(self) -> Mapping[Cell, int]:
+        """The place of each cell among all, by which a page's script knows it."""
+        return {cell: place for place, cell in enumerate(self.cells)}
+
+    @cached_property
+    def state(self) -> str:
+        """How far it is, in one word; ``MEANING`` explains each."""
+        begun = "partly" if self.finished else "missing"
+        if self.frame is None:
+            return begun
+        if "specs" in self.frame and {"row", "column"} <= {*self.frame}:
+            asked = {cell: {*map(short_hash, runs)} for cell, runs in self.cells.items()}
+            written = {cell: {*line["specs"].split()} for cell, line in self.lines.items()}
+            if {*written} != {*asked} or any(not written[cell] <= asked[cell] for cell in asked):
+                return "outdated"
+        if {"n", "diverged", "seeds"} <= {*self.frame} and any(
+            self.frame["n"] + self.frame["diverged"] < self.frame["seeds"]
+        ):
+            return begun
+        return "outdated" if 0 < self.finished < len(self.runs) else "made"
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
@@ -152,7 +170,9 @@ class Survey:
     @property
     def scales(self) -> list[str]:
         """The scales of the reports that exist, or of the parameters where there are none."""
-        return sorted({shown.scale for shown in self.targets if shown.files and shown.scaled}) or [self.scale]
+        return sorted(
+            {shown.scale for shown in self.targets if shown.files and shown.about.changes_with_scale}
+        ) or [self.scale]
 
     @property
     def newest(self) -> str:
@@ -171,30 +191,36 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
         SpecError: the configuration is wrong.
     """
     own = build_catalogue(config)
-    others: dict[str, Catalogue] = {own.params.scale: own}
-    known: dict[str, Mapping[str, object]] = {}
+    homes: dict[str, Catalogue] = {own.params.scale: own}
+    evidence: dict[str, Evidence] = {}
     targets = []
     for name in own.names():
         paper, target = name.split("/")
-        files = _files(root / "reports" / paper, target)
+        folder = root / "reports" / paper
+        paths = {form: folder / f"{target}.{form}" for form in FORMS}
+        files = {form: path for form, path in paths.items() if path.exists()}
         frame = read_csv(files["csv"]) if "csv" in files else None
-        scale = _scale(frame) or own.params.scale
-        if scale not in others and scale in config["scales"]:
-            others[scale] = build_catalogue({**config, "scale": scale})
-        targets.append(_shown(others.get(scale, own), paper, target, frame, files, known, root))
-    used: dict[str, list[str]] = {}
-    runs: dict[str, PlannedRun] = {}
-    for shown in targets:
-        for run in shown.runs if shown.about.needs == "runs" else ():
-            runs[run.folder] = run
-            used.setdefault(run.folder, []).append(f"{shown.paper}/{shown.name}")
-    evidence = {folder: Evidence(run, known[folder], tuple(used[folder])) for folder, run in runs.items()}
+        scale = _scale(frame)
+        if scale not in homes and scale in config["scales"]:
+            homes[scale] = build_catalogue({**config, "scale": scale})
+        home = homes.get(scale, own)
+        about, cells = home.target(paper, target), home.cells(paper, target)
+        runs = {run.folder: run for runs in cells.values() for run in runs}
+        if about.needs == "runs":
+            for run in runs.values():
+                _evidence(evidence, run, root).used.append(name)
+            finished = sum(evidence[folder].finished for folder in runs)
+        else:
+            finished = sum((root / run.partition / STATISTICS).exists() for run in runs.values())
+        provenance = folder / f"{target}.{PROVENANCE}"
+        changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
+        targets.append(TargetStatus(paper, target, about, home, frame, files, cells, finished, changed))
     return Survey(own.params.scale, tuple(targets), evidence)
 
 
-def name_of(run: PlannedRun) -> str:
-    """Return a run's name for files and addresses: its folder below results/, with dots for slashes."""
-    return run.folder.split("/", 1)[1].replace("/", ".")
+def dotted(folder: str) -> str:
+    """Return a name for a folder below results/ or partitions/: the path in it, with dots for slashes."""
+    return folder.split("/", 1)[1].replace("/", ".")
 
 
 def read_csv(path: Path) -> pd.DataFrame:
@@ -208,71 +234,16 @@ def read_csv(path: Path) -> pd.DataFrame:
     return frame
 
 
-def _shown(
-    home: Catalogue,
-    paper: str,
-    target: str,
-    frame: pd.DataFrame | None,
-    files: Mapping[str, Path],
-    known: dict[str, Mapping[str, object]],
-    root: Path,
-) -> TargetStatus:
-    about = home.target(paper, target)
-    cells = home.cells(paper, target)
-    runs = {run.folder: run for runs in cells.values() for run in runs}
-    for folder, run in runs.items():
-        if about.needs == "runs" and folder not in known:
-            known[folder] = _facts(run, root)
-    if about.needs == "partitions":
-        finished = sum((root / run.partition / "stats.json").exists() for run in runs.values())
-    else:
-        finished = sum(known[folder].get("status") in {"completed", "diverged"} for folder in runs)
-    state = _state(frame, cells, finished, len(runs))
-    provenance = root / "reports" / paper / f"{target}.{PROVENANCE}"
-    changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
-    return TargetStatus(paper, target, about, home, frame, files, cells, finished, changed, state)
+def _evidence(known: dict[str, Evidence], run: PlannedRun, root: Path) -> Evidence:
+    if run.folder not in known:
+        try:
+            found = facts(run, root=root)
+        except DataError as error:
+            found = {"seed": run.seed, "status": f"damaged: {error}"}
+        known[run.folder] = Evidence(run, found, [])
+    return known[run.folder]
 
 
-def _facts(run: PlannedRun, root: Path) -> Mapping[str, object]:
-    try:
-        return facts(run, root=root)
-    except DataError as error:
-        return {"seed": run.seed, "status": f"damaged: {error}"}
-
-
-def _files(folder: Path, target: str) -> dict[str, Path]:
-    paths = {form: folder / f"{target}.{form}" for form in FORMS}
-    return {form: path for form, path in paths.items() if path.exists()}
-
-
-def _scale(frame: pd.DataFrame | None) -> str | None:
-    if frame is None or frame.empty or "scale" not in frame:
-        return None
-    return str(frame["scale"].iloc[0])
-
-
-def _state(
-    frame: pd.DataFrame | None, cells: Mapping[Cell, tuple[PlannedRun, ...]], finished: int, needed: int
-) -> State:
-    if frame is None:
-        return "partly" if finished else "missing"
-    if "specs" in frame and {"row", "column"} <= set(frame.columns):
-        written = {(line["row"], line["column"]): line["specs"] for line in frame.to_dict("records")}
-        asked = {cell: _specs(runs) for cell, runs in cells.items()}
-        if set(written) != set(asked) or any(
-            not set(written[cell].split()) <= set(asked[cell]) for cell in asked
-        ):
-            return "outdated"
-    if _lacks_runs(frame):
-        return "partly" if finished else "missing"
-    return "outdated" if 0 < finished < needed else "made"
-
-
-def _lacks_runs(frame: pd.DataFrame) -> bool:
-    """Whether a table was written from the runs that there were, before all were finished."""
-    counted = {"n", "diverged", "seeds"} <= set(frame.columns)
-    return counted and bool((frame["n"] + frame["diverged"] < frame["seeds"]).any())
-
-
-def _specs(runs: Iterable[PlannedRun]) -> list[str]:
-    return [sha256_text(canonical_json(run.spec))[:12] for run in runs]
+def _scale(frame: pd.DataFrame | None) -> str:
+    """Return the scale that a report names, or nothing."""
+    return "" if frame is None or frame.empty or "scale" not in frame else str(frame["scale"].iloc[0])

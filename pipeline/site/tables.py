@@ -2,79 +2,49 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.targets import Column
 from pipeline.reports.agreement import Agreement
-from pipeline.reports.captions import Caption
-from pipeline.reports.grid import Grid, PrintedCell
+from pipeline.reports.grid import Grid
 from pipeline.reports.listings import Listing
+from pipeline.reports.render import number
 from pipeline.reports.tables import Table, arrange
 from pipeline.site.survey import TargetStatus
+from pipeline.site.words import with_std
 
 FAR = 5
-MARKS = {-2: "▼▼", -1: "▼", 0: "≈", 1: "▲", 2: "▲▲"}
-CLASSES = {-2: "far-below", -1: "below", 0: "near", 1: "above", 2: "far-above"}
+LEVELS = {
+    -2: ("far-below", "▼▼", f"below by more than {FAR} margins"),
+    -1: ("below", "▼", "below"),
+    0: ("near", "≈", "within the margin"),
+    1: ("above", "▲", "above"),
+    2: ("far-above", "▲▲", f"above by more than {FAR} margins"),
+}
 Line = Mapping[Hashable, Any]
 
 
-@dataclass(frozen=True)
-class Distance:
+class Distance(NamedTuple):
     """How far a cell is from the published number.
 
     Attributes:
         level: -2 (far below) to 2 (far above); 0 is near.
+        kind: the name of its style.
+        mark: a sign that says the same without colour.
         text: the difference in print.
     """
 
     level: int
+    kind: str
+    mark: str
     text: str
 
-    @property
-    def mark(self) -> str:
-        """A sign that says the same without colour."""
-        return MARKS[self.level]
 
-    @property
-    def kind(self) -> str:
-        """The name of its style."""
-        return CLASSES[self.level]
-
-
-@dataclass(frozen=True)
-class SiteCell:
-    """A cell: its key in files, what is printed, and its distance, None where nothing was published."""
-
-    row: str
-    column: str
-    printed: PrintedCell
-    distance: Distance | None
-
-
-@dataclass(frozen=True)
-class View:
-    """A table ready for a page.
-
-    Attributes:
-        grid: headings and caption.
-        rows: (label, cells).
-        legend: (style, sign, meaning) of each level that can occur; empty where nothing was published.
-    """
-
-    grid: Grid
-    rows: tuple[tuple[str, tuple[SiteCell, ...]], ...]
-    legend: tuple[tuple[str, str, str], ...]
-
-    @property
-    def caption(self) -> Caption:
-        """The lines below it."""
-        return self.grid.caption
-
-
-def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> View:
-    """Lay out a table that was built.
+def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> dict[str, Any]:
+    """Return a table that was built: its grid, its rows of cells with their distances, and the legend.
 
     Raises:
         KeyError: the csv's cells are not those that the parameters ask for.
@@ -82,19 +52,23 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> View:
     params = shown.home.params.papers[shown.paper]
     columns = table.columns(params)
     grid = arrange(frame, table, columns, shown.declared, table.row_labels(params))
-    lines = {(line["row"], line["column"]): line for line in frame.to_dict("records")}
-    names = dict.fromkeys(frame["row"])
-    rows = tuple(
+    lines = shown.lines
+    rows = [
         (
             label,
-            tuple(
-                _cell(lines[name, column.key], printed, _digits(table, column.decimals))
-                for column, printed in zip(columns, printed_cells, strict=True)
-            ),
+            [
+                {
+                    "printed": printed,
+                    "distance": _distance(lines[name, column.key], table, column),
+                    "about": _about(lines[name, column.key]),
+                    "place": shown.places.get((name, column.key)),
+                }
+                for column, printed in zip(columns, cells, strict=True)
+            ],
         )
-        for name, (label, printed_cells) in zip(names, grid.rows, strict=True)
-    )
-    return View(grid, rows, _legend(frame) if grid.has_published else ())
+        for name, (label, cells) in zip(dict.fromkeys(frame["row"]), grid.rows, strict=True)
+    ]
+    return {"grid": grid, "rows": rows, "legend": _legend(frame) if grid.has_published else ()}
 
 
 def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
@@ -110,8 +84,9 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     if found.near is None:
         return None
     level = 0 if found.near else 1 if found.within(FAR) else 2
-    text = f"{found.difference:+.{decimals}f}".replace("-", "−")
-    return Distance(level if found.difference > 0 else -level, text)
+    level = level if found.difference > 0 else -level
+    kind, mark, _ = LEVELS[level]
+    return Distance(level, kind, mark, number(found.difference, f"{{:+.{decimals}f}}"))
 
 
 def words(shown: TargetStatus, listing: Listing, frame: pd.DataFrame) -> Grid:
@@ -128,21 +103,26 @@ def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[st
     ]
 
 
-def _cell(line: Line, printed: PrintedCell, decimals: int) -> SiteCell:
-    return SiteCell(line["row"], line["column"], printed, distance(line, line["published_unit"], decimals))
+def _distance(line: Line, table: Table, column: Column) -> Distance | None:
+    return distance(
+        line, line["published_unit"], table.decimals if column.decimals is None else column.decimals
+    )
 
 
-def _digits(table: Table, own: int | None) -> int:
-    return table.decimals if own is None else own
+def _about(line: Line) -> str:
+    """Return the text shown on hovering: n, deviation, published number."""
+    seeds, published = line.get("seeds", math.nan), with_std(line["published_mean"], line["published_std"])
+    parts = [
+        f"n = {line['n']:g}" + (f" of {seeds:g}" if seeds == seeds else ""),
+        f"sd {line['std']:.3g}" if line["std"] == line["std"] else "no sd",
+        f"published {published}" if published != "–" else "",
+        str(line.get("verdict") or ""),
+    ]
+    return "; ".join(filter(None, parts))
 
 
-def _legend(frame: pd.DataFrame) -> tuple[tuple[str, str, str], ...]:
+def _legend(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
     rules = " or ".join(sorted({str(rule) for rule in frame["margin_rule"] if rule}))
-    words = {
-        -2: f"below by more than {FAR} margins",
-        -1: "below",
-        0: f"within the margin ({rules})",
-        1: "above",
-        2: f"above by more than {FAR} margins",
-    }
-    return tuple((CLASSES[level], MARKS[level], text) for level, text in words.items())
+    return [
+        (kind, mark, text if level else f"{text} ({rules})") for level, (kind, mark, text) in LEVELS.items()
+    ]

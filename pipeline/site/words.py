@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from pipeline.fidelity.board import split_reading
-from pipeline.site.survey import TargetStatus
+from markupsafe import Markup, escape
 
-MOST = 40
+from fedcore.base.lazy import jinja2
+from pipeline.reports.render import number
+
+TEMPLATES, ASSETS = (Path(__file__).parent / name for name in ("templates", "assets"))
+MOST, SHORT = 40, 12
 SCORES = ("accuracy", "f1", "auc")
 PREFIXES = "kMGTP"
 
 
-def heading(shown: TargetStatus) -> str:
-    """Return a target's name in its paper, and which reading it is where that is not the text's."""
-    reading = split_reading(shown.name)[1].replace("_", " ")
-    return f"{shown.about.published} ({reading})" if reading else shown.about.published
+def rendered(name: str, values: Mapping[str, Any]) -> str:
+    """Return what a template, such as ``index.html``, makes of values; HTML escapes all of them."""
+    return _environment(name.endswith(".html")).get_template(f"{name}.j2").render(values)
 
 
-def number(value: float, unit: str = "") -> str:
-    """Return a number with its unit, nothing for NaN."""
-    return "" if math.isnan(value) else f"{value:.6g} {unit}".strip()
+@cache
+def _environment(escaped: bool) -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=escaped, undefined=jinja2.StrictUndefined
+    )
+    made.trim_blocks = made.lstrip_blocks = made.keep_trailing_newline = True
+    made.filters["breakable"] = lambda text: escape(text).replace("/", Markup("/<wbr>"))
+    return made
 
 
-def accuracy(facts: Mapping[str, Any]) -> str | None:
-    """Return a run's accuracy after the last round in per cent, None if it has none."""
-    final = facts.get("final")
-    value = final.get("test_accuracy") if isinstance(final, Mapping) else None
-    return None if value is None else f"{100 * value:.2f}"
+def with_std(mean: float, std: float) -> str:
+    """Return a number with its standard deviation, where there is one."""
+    return number(mean) + (f" ± {number(std, '{:.3g}')}" if std == std else "")
+
+
+def outcome(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what lists say of a run: status, hash, time, and the last accuracy in per cent if it has one."""
+    accuracy = (facts.get("final") or {}).get("test_accuracy")
+    return {
+        "status": facts.get("status"),
+        "accuracy": None if accuracy is None else f"{100 * accuracy:.2f}",
+        "spec": str(facts.get("spec", ""))[:SHORT],
+        "finished": facts.get("finished"),
+    }
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -40,9 +57,8 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(value, Mapping):
             lines += flat(value, f"{name} ")
         elif isinstance(value, list):
-            lines.append(
-                (name, ", ".join(map(str, value[:MOST])) + (" …" if len(value) > MOST else "") or "none")
-            )
+            more = " …" if len(value) > MOST else ""
+            lines.append((name, ", ".join(map(str, value[:MOST])) + more or "none"))
         elif value is not None:
             lines.append((name, _told(key, value)))
     return [(name.replace("_", " "), text) for name, text in lines]
@@ -62,10 +78,6 @@ def _told(key: str, value: Any) -> str:
         return str(value)
     if key.endswith(SCORES):
         return f"{100 * value:.2f} %"
-    return (
-        size(value)
-        if key.startswith("bytes_")
-        else f"{value:.6g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if key.startswith("bytes_"):
+        return size(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -31,7 +31,7 @@ from pipeline.reports.agreement import (
 )
 from pipeline.reports.results import read
 from pipeline.reports.tables import Table, tidy
-from pipeline.site import fidelity_page
+from pipeline.site import board as site_board
 
 NAN = math.nan
 
@@ -115,13 +115,13 @@ def test_tables_board_and_site_give_one_verdict(
         monkeypatch.setattr(module, "papers", lambda: {"rfedavg": papers()["rfedavg"]})
     monkeypatch.setattr(board_module, "published", lambda paper: printed)
     shown = SimpleNamespace(scale="paper", papers=["rfedavg"], targets=[])
-    [site_cell] = fidelity_page.page(shown, tmp_path)["cells"]  # type: ignore[arg-type]
+    [(_, [site_cell])] = site_board.page(shown, tmp_path)["cells"]["rfedavg"]  # type: ignore[arg-type]
     found = board_module.board("paper", tmp_path / "reports")
     scores = scoreboard_module.scoreboard(tmp_path / "reports")
     assert list(frame["verdict"]) == [verdict]
     assert list(found.cells["verdict"]) == [verdict]
     assert list(found.cells["within_margin"]) == [verdict == "agrees"]
-    assert (site_cell["verdict"], site_cell["kind"]) == (verdict, kind)
+    assert (site_cell["verdict"], site_cell["distance"].kind) == (verdict, kind)
     assert (scores["measured"].sum(), scores["near"].sum()) == (1, int(verdict == "agrees"))
 
 

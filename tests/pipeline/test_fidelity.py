@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from fedcore.base.errors import DataError
 from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, read
 from pipeline.fidelity.checks import Beats
 from pipeline.fidelity.claims import Claim
-from pipeline.fidelity.page import board_html, markdown, write
 from pipeline.papers import papers, published
+from pipeline.site.board import content, html, markdown, write
 
 NAN = math.nan
 PRINTED = """target,row,column,mean,std,unit,mark,note
@@ -264,15 +265,15 @@ def test_the_page_escapes_and_warns(printed: pd.DataFrame, tmp_path: Path) -> No
     cells.loc[0, "column"] = "<script>alert(1)</script>"
     claims = judged([claim(text="a > b & <b>c</b> | d")], reports("demo"), "demo")
     made = Board("demo", cells, by_table(cells), claims)
-    page = board_html(made)
+    page = html(content(made))
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "a &gt; b &amp; &lt;b&gt;c&lt;/b&gt; | d" in page
     assert "src=" not in page
-    assert "http" not in page
-    assert 'class="watermark">Demo scale: not a reproduction.' in page
-    text = markdown(made)
-    assert r"<b>c</b> \| d" in text
+    assert "://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert re.search(r'class="watermark"[^>]*>Demo scale: not a reproduction\.', page)
+    text = markdown(content(made))
+    assert r"&lt;b&gt;c&lt;/b&gt; \| d" in text
     assert "**Demo scale: not a reproduction." in text
     paths = write(made, tmp_path)
     first = [path.read_bytes() for path in paths]
@@ -281,17 +282,17 @@ def test_the_page_escapes_and_warns(printed: pd.DataFrame, tmp_path: Path) -> No
 
 def test_no_watermark_at_paper_scale(printed: pd.DataFrame) -> None:
     cells = compare(printed, reports(), "paper")
-    page = board_html(Board("paper", cells, by_table(cells), judged([claim()], reports(), "paper")))
+    page = html(content(Board("paper", cells, by_table(cells), judged([claim()], reports(), "paper"))))
     assert 'class="watermark"' not in page
     assert "not a reproduction" not in page
-    assert page.count("<caption>") == page.count("<table>") == 1 + 1 + 5
+    assert page.count('role="region" aria-label=') == page.count("<table") == 1 + 1 + 5
 
 
 def test_the_page_shows_labels_where_they_are_known(printed: pd.DataFrame) -> None:
     cells = compare(printed, reports(), "paper")
     made = Board("paper", cells, by_table(cells), judged((), reports(), "paper"))
     names = {("p", "table1"): ({"a": "Method <A>"}, {"x": "Set X 10%"})}
-    page = board_html(made, names)
+    page = html(content(made, names))
     assert page.count("Method &lt;A&gt;</th>") == 3  # twice in table1, once where the released code is read
     assert page.count(">Set X 10%</td>") == 5
-    assert "Set X 10%" not in board_html(made)
+    assert "Set X 10%" not in html(content(made))

@@ -21,7 +21,7 @@ from pipeline import site as building
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.claims import ledger
 from pipeline.papers import build_catalogue, published
-from pipeline.site import charts, pages, partitions
+from pipeline.site import charts, pages, run_page
 from pipeline.site.survey import survey
 from pipeline.site.tables import distance
 
@@ -250,9 +250,9 @@ def test_long_histories_are_thinned_to_their_ends(tmp_path: Path) -> None:
 
 
 def test_a_partition_is_drawn_to_scale() -> None:
-    made = partitions.picture([[3, 0], [4, 5]])
-    assert [round(share, 3) for *_, share in made.cells] == [1.0, 0.444, 0.556]
-    (_, _, _, small), (_, _, _, large) = made.bars
+    made = run_page.drawn([[3, 0], [4, 5]])
+    assert [round(share, 3) for *_, share in made["cells"]] == [1.0, 0.444, 0.556]
+    (_, _, _, small), (_, _, _, large) = made["bars"]
     assert small / large == pytest.approx(3 / 9, rel=0.01)
 
 

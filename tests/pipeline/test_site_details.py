@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pretended import finish
 from project import HOME, parameters
 from rich.console import Console
 
+from fedcore.base.errors import FedcoreError
 from fedcore.base.registry import plugins
 from fedcore.cli.status import view
 from fedcore.execution.status import Status
@@ -54,6 +56,60 @@ def test_the_site_shows_rows_that_nobody_asks_for_any_more(
     said = f"Not asked for by params.yaml or a plug-in any more: {named}. From which runs"
     assert page.count(said) == 2
     assert f'<th scope="row">{named}</th>' in page
+
+
+STATISTICS = {
+    "clients": 2,
+    "sizes": {"min": 1, "max": 2, "mean": 1.5},
+    "empty_clients": [],
+    "c_score": 0.5,
+    "label_counts": [[1], [2]],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("history.csv", "round,test_accuracy\n0,high\n", "test_accuracy: expected numbers"),
+        ("history.csv", "round,test_accuracy\nzero,0.5\n", "round: expected numbers"),
+        ("history.csv", "round,test_accuracy\n,0.5\n", "round: expected a column of whole numbers"),
+        ("history.csv", "test_accuracy\n0.5\n", "round: expected a column of whole numbers"),
+        ("history.csv", "", "no table: No columns to parse from file"),
+        ("stats.json", STATISTICS | {"c_score": "low"}, "c_score: got 'low', expected a valid number"),
+        ("stats.json", STATISTICS | {"sizes": {"min": 1}}, "sizes.max: missing, but required"),
+        (
+            "stats.json",
+            STATISTICS | {"label_counts": [[1], ["2"]]},
+            "label_counts.1.0: got '2', expected",
+        ),
+        ("stats.json", STATISTICS | {"label_counts": [[], []]}, "label_counts.0: got [], expected"),
+    ],
+)
+def test_a_file_of_wrong_types_is_named_in_one_line(
+    name: str, text: str | dict[str, object], message: str, tmp_path: Path
+) -> None:
+    run = build_catalogue(CONFIG).needed("rfedavg", "table1")[0]
+    finish(run, tmp_path, 0.5)
+    path = tmp_path / (run.folder if name == "history.csv" else run.partition) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    with pytest.raises(FedcoreError) as refused:
+        build(CONFIG, tmp_path)
+    assert str(refused.value).startswith(f"{path}")
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("final", [{"test_accuracy": "high"}, [0.5], "0.5"])
+def test_a_summary_of_wrong_types_is_shown_as_damaged(final: object, tmp_path: Path) -> None:
+    run = build_catalogue(CONFIG).needed("rfedavg", "table1")[0]
+    finish(run, tmp_path, 0.5)
+    path = tmp_path / run.folder / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"final": final}))
+    build(CONFIG, tmp_path)
+    told = (tmp_path / "reports/site/data/rfedavg.js").read_text()
+    assert f"damaged: {path}: final: expected numbers by name, or null" in told
+    assert not (tmp_path / "reports/site/runs").exists()
 
 
 def test_numbers_of_a_run_have_units() -> None:

@@ -1,0 +1,177 @@
+"""The fidelity board for readers: one content, as a page of the site, as a page alone and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from fedcore.base.errors import DataError
+from fedcore.base.files import write_text
+from fedcore.base.lazy import pd
+from pipeline.fidelity import board as comparing
+from pipeline.fidelity.board import Board
+from pipeline.papers import papers
+from pipeline.reports import render, style
+from pipeline.reports.agreement import CONFIDENCE, RULE
+from pipeline.reports.captions import watermark
+from pipeline.reports.render import md, md_table, number
+from pipeline.reports.style import Labels
+from pipeline.site.survey import Survey
+from pipeline.site.tables import LEVELS, distance
+from pipeline.site.words import ASSETS, rendered, with_std
+
+Names = Mapping[tuple[str, str], Labels]
+NAMELESS: Names = {}
+TABLES = ("Paper", "Table", "Variant", "Cells:", "Compared:", "Near:", "Interval:", "Order:")
+CLAIMS = {
+    "text": "Claim",
+    "source": "Source",
+    "target": "Target",
+    "verdict": "Verdict",
+    "detail": "What was found",
+    "printed": "In the paper's own numbers",
+}
+
+
+def page(found: Survey, root: Path) -> dict[str, Any]:
+    """Return what the site shows; where reports of several scales lie side by side, only that they do."""
+    try:
+        whole = comparing.board(found.scale, root / "reports")
+    except DataError as error:
+        return {"problem": str(error)}
+    own = (frame[frame["paper"].isin([*found.papers])] for frame in (whole.cells, whole.tables, whole.claims))
+    names = {(shown.paper, shown.name): shown.labels for shown in found.targets}
+    return content(Board(whole.scale, *own), names) | {"linked": set(names)}
+
+
+def write(board: Board, folder: Path = Path("reports"), names: Names = NAMELESS) -> tuple[Path, ...]:
+    """Write the board's files and return their paths; ``names`` as in ``content``."""
+    shown = content(board, names)
+    texts = {
+        "fidelity.csv": csv(board.cells),
+        "fidelity-claims.csv": csv(board.claims),
+        "fidelity.md": markdown(shown),
+        "fidelity.html": html(shown),
+    }
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    return tuple(folder / name for name in texts)
+
+
+def csv(frame: pd.DataFrame) -> str:
+    """Return a frame as csv, with six significant digits and whole counts."""
+    return render.csv(frame.astype({name: "Int64" for name in ("n", "seeds") if name in frame}))
+
+
+def markdown(shown: Mapping[str, Any]) -> str:
+    """Return the summary, the tables' lines and the claims as Markdown."""
+    return rendered("fidelity.md", shown)
+
+
+def html(shown: Mapping[str, Any]) -> str:
+    """Return the whole board as a page that needs no other file."""
+    inline = {name: Markup((ASSETS / name).read_text(encoding="utf-8")) for name in ("site.css", "site.js")}
+    return rendered("fidelity.html", {**shown, "inline": inline, "root": "", "pages": (), "footer": ""})
+
+
+def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
+    """Return what the board shows, as texts.
+
+    Args:
+        board: what was compared.
+        names: printed labels of rows and columns by paper and table; keys are shown without them.
+    """
+    cells = board.cells
+    cited = {name: f"{name}: {paper.citation}" for name, paper in papers().items()}
+    tables = [_table(line) for line in board.tables.to_dict("records")]
+    groups = {
+        paper: [
+            (name, [_cell(line, names) for line in one.to_dict("records")])
+            for name, one in _each(own, "target")
+        ]
+        for paper, own in _each(cells, "paper")
+    }
+    return {
+        "problem": "",
+        "linked": set(),
+        "cited": cited,
+        "watermark": watermark(board.scale),
+        "scale": board.scale,
+        "published": int((cells["target"] == cells["beside"]).sum()),
+        "compared": int(cells["difference"].notna().sum()),
+        "lines": len(cells),
+        "verdicts": {"Cells": _counted(cells), "Claims": _counted(board.claims)},
+        "tables": tables,
+        "tables_md": md_table(TABLES, tables),
+        "claims": {paper: own.to_dict("records") for paper, own in _each(board.claims, "paper")},
+        "claims_md": {paper: claims_table(own) for paper, own in _each(board.claims, "paper")},
+        "cells": groups,
+        "rule": RULE,
+        "confidence": f"{CONFIDENCE:.0%}",
+        "choices": {
+            "table": ("Table", _choices("/".join(line[:2]) for line in tables)),
+            "verdict": ("Verdict", _choices(sorted({*cells["verdict"], *board.claims["verdict"]}))),
+            "level": (
+                "Difference",
+                [
+                    *((kind, f"{mark} {kind.replace('-', ' ')}") for kind, mark, _ in LEVELS.values()),
+                    ("none", "not measured"),
+                ],
+            ),
+        },
+    }
+
+
+def claims_table(claims: pd.DataFrame) -> str:
+    """Return claims with their verdicts as a Markdown table."""
+    return md_table(CLAIMS.values(), (map(md, line) for line in claims[[*CLAIMS]].to_numpy()))
+
+
+def _table(line: Mapping[Hashable, Any]) -> list[str]:
+    """Return the texts of a table's line, as in ``TABLES``."""
+    return [
+        line["paper"],
+        line["target"],
+        line["variant"] or "–",
+        str(line["cells"]),
+        str(line["compared"]),
+        number(line["within_margin"], "{:.0%}"),
+        number(line["within_interval"], "{:.0%}"),
+        number(line["tau"], "{:.2f}"),
+    ]
+
+
+def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[str, Any]:
+    row, column, inside = line["row"], line["column"], line["within_interval"]
+    rows, columns = names.get((line["paper"], line["beside"]), ({}, {}))
+    return {
+        "row": rows.get(row, style.label(row)),
+        "column": columns.get(column, column),
+        "published": with_std(line["published_mean"], line["published_std"]),
+        "ours": with_std(line["mean"], line["std"]),
+        "n": number(line["n"], "{:.0f}"),
+        "difference": number(line["difference"], "{:+.4g}"),
+        "distance": distance(line, line["unit"]),
+        "inside": "–" if pd.isna(inside) else "yes" if inside else "no",
+        "tau": number(line["tau"], "{:.2f}"),
+        "verdict": line["verdict"],
+        "unit": line["unit"],
+        "beside": line["beside"],
+        "keys": f"{line['paper']}/{line['target']} {row} {column}",
+    }
+
+
+def _each(frame: pd.DataFrame, key: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    return ((str(name), own) for name, own in frame.groupby(key, sort=False))
+
+
+def _counted(frame: pd.DataFrame) -> str:
+    counts = sorted(frame["verdict"].value_counts().items(), key=lambda one: (-one[1], one[0]))
+    return "; ".join(f"{count} {verdict}" for verdict, count in counts)
+
+
+def _choices(values: Iterable[str]) -> list[tuple[str, str]]:
+    return [(value.replace(" ", "_"), value) for value in values]
