@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -13,6 +13,7 @@ from mkdocs.structure.pages import Page
 
 from pipeline.fidelity.reference import REFERENCE
 from pipeline.handbook import papers, reference
+from pipeline.papers import papers as known_papers
 
 HOME = Path(__file__).parents[2]
 COPIED = {
@@ -53,20 +54,19 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 def pages(pictures: Path) -> Mapping[str, str]:
     """Return the generated pages by their address below docs/."""
-    made: dict[str, Callable[[], str]] = {
-        "reference/commands.md": reference.commands_page,
-        "reference/specification.md": reference.specification_page,
-        "reference/plugins.md": reference.plugins_page,
-        "papers/index.md": lambda: papers.index(pictures),
+    return {
+        "reference/commands.md": reference.commands_page(),
+        "reference/specification.md": reference.specification_page(),
+        "reference/plugins.md": reference.plugins_page(),
+        "papers/index.md": papers.index(pictures),
+        **{address: (HOME / name).read_text(encoding="utf-8") for name, address in COPIED.items()},
+        **{address_of(name): papers.page(name, pictures) for name in known_papers()},
     }
-    copied = {address: (HOME / name).read_text(encoding="utf-8") for name, address in COPIED.items()}
-    own = {address_of(name): papers.page(name, pictures) for name in papers.names()}
-    return {**{address: make() for address, make in made.items()}, **copied, **own}
 
 
 def sources() -> Mapping[str, str]:
     """Return the page's address of each file outside docs/ that has one."""
-    readmes = {f"pipeline/papers/{name}/README.md": address_of(name) for name in papers.names()}
+    readmes = {f"pipeline/papers/{name}/README.md": address_of(name) for name in known_papers()}
     return {**COPIED, **readmes, **figures(), "README.md": "index.md"}
 
 

@@ -1,4 +1,4 @@
-"""One page per paper: its README, what was measured, and pictures of its targets."""
+"""One page per paper: its README, what was measured at the paper's own scale, and pictures of its targets."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.catalogue.targets import Target
-from pipeline.handbook.found import found
+from fedcore.base.lazy import pd
+from pipeline.fidelity.reference import REFERENCE
+from pipeline.fidelity.scoreboard import begun, claims, scoreboard
+from pipeline.handbook import rendered
 from pipeline.papers import FOLDER, papers
+from pipeline.reports.agreement import RULE
+from pipeline.reports.render import md_table
+from pipeline.site.board import claims_table
 from pipeline.site.pictures import MADE
 
-HEAD = """# The papers
-
-This page is for readers who choose a paper. The five papers are about federated learning with data that
-differ between clients. Each paper has a page with its claims, its tables and figures, its settings and its
-open points.
-"""
-
-
-def names() -> tuple[str, ...]:
-    """Return the papers' names."""
-    return tuple(papers())
+READINGS = {
+    "paper": "As the text reads",
+    "released": "As the authors' code reads it",
+    "by_client": "With a Dirichlet draw per client",
+    "cohort": "With the deltas of the round's clients alone",
+}
+NOTHING = "No run at the paper's own scale has been kept yet."
 
 
 def index(pictures: Path) -> str:
     """Return the page that lists the papers."""
-    rows = [
-        f"| [{paper.title}]({name}.md)<br>{paper.citation} | `{name}` | {len(paper.targets)} |"
+    lines = [
+        (f"[{paper.title}]({name}.md)<br>{paper.citation}", f"`{name}`", len(paper.targets))
         for name, paper in papers().items()
     ]
-    table = ["| Paper | Name | Targets |", "|:--|:--|--:|", *rows]
-    return "\n".join([HEAD, *table, "", _made(pictures), ""])
+    return rendered("papers", table=md_table(("Paper", "Name", "Targets:"), lines), made=_made(pictures))
 
 
 def page(name: str, pictures: Path) -> str:
@@ -42,48 +42,49 @@ def page(name: str, pictures: Path) -> str:
         pictures: the folder of pictures, of which `<paper>/<target>.webp` are shown.
     """
     paper = papers()[name]
-    text = (FOLDER / name / "README.md").read_text(encoding="utf-8")
-    _, _, rest = text.partition("\n")
-    head = [
-        f"# {paper.title}",
-        "",
-        f"`{name}` in commands and files: `snakemake --cores 2 reports/{name}`.",
-        "",
-    ]
-    measured = [
-        "",
-        "## What we found so far",
-        "",
-        *found(name),
-        "",
-        FOUND,
-        "",
-        "## Pictures",
-        "",
-        _made(pictures),
-    ]
-    return "\n".join([*head, rest.strip(), *measured, "", *_gallery(name, pictures)]) + "\n"
+    _, _, readme = (FOLDER / name / "README.md").read_text(encoding="utf-8").partition("\n")
+    drawn = {
+        target: about
+        for target, about in paper.targets.items()
+        if (pictures / name / f"{target}.webp").exists()
+    }
+    told = {"readme": readme.strip(), "found": found(name).strip(), "made": _made(pictures), "drawn": drawn}
+    return rendered("paper", name=name, paper=paper, **told)
 
 
-FOUND = """[Do the papers' numbers hold?](../fidelity.md) says what was tried where a number is far from
-the published one. `uv run fedcore fidelity` compares every published number and claim with your
-own `results/`."""
+def found(name: str, folder: Path = REFERENCE) -> str:
+    """Return what was measured of a paper: cells that agree, claims, and the tables that are kept.
+
+    Args:
+        name: the paper.
+        folder: the kept results, `reports/reference`.
+    """
+    if not (folder / name).exists():
+        return NOTHING
+    lines = scoreboard(folder)
+    own = lines[(lines["paper"] == name) & begun(lines)]
+    readings = list(own["reading"]) or ["paper"]
+    judged = pd.concat([claims(name, reading, folder) for reading in readings])
+    judged = judged.drop_duplicates(["target", "id"])
+    told = judged[judged["told"]]
+    return rendered(
+        "found",
+        lines=own.to_dict("records"),
+        readings=READINGS,
+        rule=RULE,
+        claims=claims_table(told) if len(told) else "",
+        waiting=len(judged) - len(told),
+        reports=_kept(name, folder / name),
+    )
 
 
-def kind(target: Target) -> str:
-    """Return what a target is, in a word."""
-    return "figure" if target.drawn else target.kind
-
-
-def _gallery(name: str, pictures: Path) -> Iterator[str]:
-    yield '<div class="pictures" markdown>'
-    for target, made in papers()[name].targets.items():
-        if not (pictures / name / f"{target}.webp").exists():
-            continue
-        address = f"../img/papers/{name}/{target}.webp"
-        said = made.title.replace('"', "'").replace("[", "(").replace("]", ")")
-        yield f"\n[![{target}: {said}]({address})]({address})\n`{target}` ({kind(made)}): {made.title}.\n"
-    yield "</div>"
+def _kept(name: str, folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield (target, title, table or picture as Markdown) of what is kept of a paper."""
+    for target, about in papers()[name].targets.items():
+        if (table := folder / f"{target}.md").exists():
+            yield target, about.title, table.read_text(encoding="utf-8").rstrip()
+        elif (folder / f"{target}.svg").exists():
+            yield target, about.title, f"![{target}](../img/reference/{name}/{target}.svg)"
 
 
 def _made(pictures: Path) -> str:

@@ -19,7 +19,6 @@ from PIL import Image
 from fedcore.execution import runner
 from fedcore.spec import Spec, Training, parse
 from pipeline.handbook import hooks, papers, reference
-from pipeline.handbook.found import NOTHING, found
 from pipeline.papers import papers as known
 from pipeline.reports.tables import COLUMNS
 from pipeline.site import pictures
@@ -123,8 +122,8 @@ def test_a_paper_s_page_shows_its_readme_and_its_pictures(tmp_path: Path) -> Non
 
 
 def test_a_paper_s_page_shows_what_was_kept_of_it(tmp_path: Path) -> None:
-    assert list(found("comfed", tmp_path)) == [NOTHING]
-    text = "\n".join(found("fedomw"))
+    assert papers.found("comfed", tmp_path) == papers.NOTHING
+    text = papers.found("fedomw")
     kept = pd.read_csv(ROOT / "reports" / "reference" / "fedomw" / "table2.csv")
     for mean in kept["mean"]:
         assert f"{mean:.2f}" in text
