@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, model_validator
 
@@ -45,14 +45,19 @@ class Finding:
 
 
 class Check(Options):
-    """Base of all checks: ``columns`` are looked at; the statement must hold in ``in_share`` of the parts."""
+    """Base of all checks: ``columns`` are looked at; the statement must hold in ``in_share`` of the parts.
 
+    ``methods``: the fields that name rows.
+    """
+
+    methods: ClassVar[tuple[str, ...]]
     columns: Names
     in_share: Share = 1.0
 
-    @abstractmethod
     def named(self) -> tuple[str, ...]:
         """Return the rows that the check names."""
+        given = [getattr(self, name) or () for name in self.methods]
+        return tuple(row for own in given for row in ([own] if isinstance(own, str) else own))
 
     @abstractmethod
     def part(self, name: str, means: Means) -> tuple[bool, str]:
@@ -87,13 +92,10 @@ class Beats(Check):
     """Each of ``row`` lies above every row of ``over``, by at least ``by_at_least`` if that is given."""
 
     kind: Literal["beats"]
+    methods = ("row", "over")
     row: Names
     over: Names
     by_at_least: NonNegativeFloat = 0.0
-
-    def named(self) -> tuple[str, ...]:
-        """Return the winners and the beaten."""
-        return (*self.row, *self.over)
 
     def part(self, name: str, means: Means) -> tuple[bool, str]:
         """Compare the worst of the winners with the best of the beaten rows in one column."""
@@ -112,14 +114,11 @@ class Best(Check):
     """
 
     kind: Literal["best"]
+    methods = ("rows", "against")
     rows: Names
     against: Names | None = None
     smallest: bool = False
     base: float | None = None
-
-    def named(self) -> tuple[str, ...]:
-        """Return the candidates and, where they are listed, their rivals."""
-        return (*self.rows, *(self.against or ()))
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return all cells of the column, or those of the listed rows."""
@@ -145,11 +144,8 @@ class Order(Check):
     """The means of ``rows`` go down in the order written."""
 
     kind: Literal["order"]
+    methods = ("rows",)
     rows: Annotated[Names, Field(min_length=2)]
-
-    def named(self) -> tuple[str, ...]:
-        """Return the ordered rows."""
-        return self.rows
 
     def part(self, name: str, means: Means) -> tuple[bool, str]:
         """Compare neighbours in one column."""
@@ -162,14 +158,11 @@ class DifferenceAbout(Check):
     """``row`` minus ``minus`` lies within ``within`` of ``value``."""
 
     kind: Literal["difference_about"]
+    methods = ("row", "minus")
     row: str
     minus: str
     value: float
     within: PositiveFloat
-
-    def named(self) -> tuple[str, ...]:
-        """Return both rows."""
-        return (self.row, self.minus)
 
     def part(self, name: str, means: Means) -> tuple[bool, str]:
         """Subtract in one column."""
@@ -181,6 +174,7 @@ class RatioAbout(Check):
     """``row`` divided by ``over``, or by itself in ``over_column``, lies within ``within`` of ``value``."""
 
     kind: Literal["ratio_about"]
+    methods = ("row", "over")
     row: str
     over: str | None = None
     over_column: str | None = None
@@ -192,10 +186,6 @@ class RatioAbout(Check):
         if self.over is None and self.over_column is None:
             raise ValueError("neither over nor over_column is given, expected one of them or both")
         return self
-
-    def named(self) -> tuple[str, ...]:
-        """Return both rows."""
-        return (self.row, self.over or self.row)
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cell that is divided and the one that divides it."""
@@ -215,13 +205,10 @@ class Close(Check):
     """
 
     kind: Literal["close"]
+    methods = ("rows",)
     rows: Names
     within: PositiveFloat
     base: float | None = None
-
-    def named(self) -> tuple[str, ...]:
-        """Return the rows."""
-        return self.rows
 
     def part(self, name: str, means: Means) -> tuple[bool, str]:
         """Compare the ends in one column."""
@@ -234,6 +221,7 @@ class Between(Check):
     """``row`` lies between ``at_least`` and ``at_most``, of which one may be left out."""
 
     kind: Literal["between"]
+    methods = ("row",)
     row: str
     at_least: float | None = None
     at_most: float | None = None
@@ -243,10 +231,6 @@ class Between(Check):
         if self.at_least is None and self.at_most is None:
             raise ValueError("neither at_least nor at_most is given, expected one of them or both")
         return self
-
-    def named(self) -> tuple[str, ...]:
-        """Return the row."""
-        return (self.row,)
 
     def part(self, name: str, means: Means) -> tuple[bool, str]:
         """Compare one cell with the bounds."""
@@ -264,15 +248,12 @@ class Trend(Check):
     """
 
     kind: Literal["falls", "rises"]
+    methods = ("rows",)
     rows: Names
     columns: Annotated[Names, Field(min_length=2)]
     by_at_least: NonNegativeFloat = 0.0
     ends: bool = False
     changes_from: str | None = None
-
-    def named(self) -> tuple[str, ...]:
-        """Return the rows."""
-        return self.rows
 
     def parts(self) -> tuple[str, ...]:
         """Return the rows: each is one part."""
@@ -305,14 +286,11 @@ class GainLargestIn(Check):
     """
 
     kind: Literal["gain_largest_in"]
+    methods = ("row", "over")
     row: str
     over: str | None = None
     than: Names
     relative: bool = True
-
-    def named(self) -> tuple[str, ...]:
-        """Return the row and the row that it gains over."""
-        return (self.row,) if self.over is None else (self.row, self.over)
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cells of the column and of those that it is compared with."""
