@@ -140,7 +140,7 @@ def _table(line: Mapping[Hashable, Any]) -> list[str]:
         str(line["compared"]),
         number(line["within_margin"], "{:.0%}"),
         number(line["within_interval"], "{:.0%}"),
-        number(line["tau"], "{:.2f}"),
+        number(line["tau"], "{:z.2f}"),
     ]
 
 
@@ -156,7 +156,7 @@ def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[str, Any]:
         "difference": number(line["difference"], "{:+.4g}"),
         "distance": distance(line, line["unit"]),
         "inside": "–" if pd.isna(inside) else "yes" if inside else "no",
-        "tau": number(line["tau"], "{:.2f}"),
+        "tau": number(line["tau"], "{:z.2f}"),
         "verdict": line["verdict"],
         "unit": line["unit"],
         "beside": line["beside"],
