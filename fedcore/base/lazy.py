@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     import PIL.PngImagePlugin
     import plotly.offline
     import pooch
-    import pyarrow
     import requests
     import scipy.cluster.hierarchy
     import scipy.optimize
@@ -74,6 +73,6 @@ else:
     torch, torchvision, scipy, matplotlib, cvxpy = map(
         Lazy, ("torch", "torchvision", "scipy", "matplotlib", "cvxpy")
     )
-    sklearn, pyarrow, requests, pooch = map(Lazy, ("sklearn", "pyarrow", "requests", "pooch"))
+    sklearn, requests, pooch = map(Lazy, ("sklearn", "requests", "pooch"))
     seaborn = Lazy("seaborn")
     filelock, jinja2, PIL, plotly = map(Lazy, ("filelock", "jinja2", "PIL", "plotly"))
