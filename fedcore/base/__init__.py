@@ -1,3 +1,3 @@
 """What all of fedcore needs: errors, files, random streams, options, YAML and the registry."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
