@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import yaml
 from rich.console import Console
 from snakemake_interface_storage_plugins.io import Mtime
-from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
@@ -31,6 +30,7 @@ from pipeline.workflow.adopt import Decision, apply, inspect
 from pipeline.workflow.estimate import Cost, duration, estimate
 from pipeline.workflow.records import unrecorded
 from pipeline.workflow.reports import ReportFiles, one_of
+from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 WHAT_NOW = """fedcore status shows what failed, and why. The same command continues from the checkpoints.
 A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv"""

@@ -46,7 +46,7 @@ PARTS = (
     "pyproject.toml",
     "README.md",
 )
-FOLDERS = ("docs", "examples", "fedcore", "pipeline", "profiles")
+FOLDERS = ("docs", "examples", "fedcore", "pipeline", "profiles", "snakemake_logger_plugin_fedrepro")
 SKIPPED = "Not executed by the tests"
 OUTPUT, SLOW, ANY = "Output", "<!-- slow -->", "..."
 FILE = re.compile(r"[\w./-]+\.\w+|[\w./-]*Snakefile")

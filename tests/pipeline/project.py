@@ -19,7 +19,7 @@ from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.execution.integrity import SEAL, sealed
 
 HOME = Path(__file__).parents[2]
-SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles")
+SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles", "snakemake_logger_plugin_fedrepro")
 FAKE = Path(__file__).with_name("fake_fedcore.py")
 QUICK = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 UNLISTED = {"provenance.json", "timing.json"}

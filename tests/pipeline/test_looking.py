@@ -98,7 +98,7 @@ def clone(foreign: Project, tmp_path: Path) -> Project:
 def test_a_dry_run_foresees_the_jobs_of_the_real_run(clone: Project) -> None:
     asked = (TABLE, "reports/table1.tex")
     foreseen = clone.jobs(*asked)
-    done = clone.make(*asked)
+    done = clone.make("-p", *asked)
     assert {name: done.count(f"rule {name}:") for name in foreseen} == foreseen
     assert foreseen["partition"] == 1
     assert 8 <= foreseen["train"] < 48

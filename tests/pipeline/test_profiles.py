@@ -40,7 +40,7 @@ def test_a_site_profile_changes_nothing_that_the_default_sets() -> None:
 
 
 def test_small_runs_share_a_gpu_and_large_ones_do_not(project: Project) -> None:
-    text = project.make("--dry-run", "--profile", "profiles/gpu", SHORT)
+    text = project.make("--dry-run", "-p", "--profile", "profiles/gpu", SHORT)
     assert {*asked(text, "gpu_percent")} == {25, 100}
     files = [part for part in re.split(r"^ *rule ", text, flags=re.MULTILINE) if part.startswith("train:")]
     small = {"gpu_percent=25" in part for part in files if "-mnist-" in part}
@@ -48,19 +48,19 @@ def test_small_runs_share_a_gpu_and_large_ones_do_not(project: Project) -> None:
 
 
 def test_the_share_can_be_declared(project: Project) -> None:
-    text = project.make("--dry-run", SHORT, "--set-resources", "train:gpu_percent=50")
+    text = project.make("--dry-run", "-p", SHORT, "--set-resources", "train:gpu_percent=50")
     assert {*asked(text, "gpu_percent")} == {50}
 
 
 def test_jobs_of_seconds_go_to_a_cluster_together(project: Project) -> None:
-    text = project.make("--dry-run", "--profile", "profiles/slurm", SHORT)
+    text = project.make("--dry-run", "-p", "--profile", "profiles/slurm", SHORT)
     groups = text.count("Group job ")
     assert asked(text, "runtime")
     assert groups == (16 + 39) // 40 + (48 + 19) // 20 + 1, "partitions, training, report"
 
 
 def test_long_runs_go_alone_with_time_and_memory_of_their_own(project: Project) -> None:
-    text = project.make("--dry-run", "--profile", "profiles/slurm", SHORT, "--config", "scale=paper")
+    text = project.make("--dry-run", "-p", "--profile", "profiles/slurm", SHORT, "--config", "scale=paper")
     assert text.count("Group job ") == 2
     assert len({*asked(text, "runtime")}) >= 3
     assert min(asked(text, "runtime")) > 15
