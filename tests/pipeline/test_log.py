@@ -13,7 +13,6 @@ from rich.console import Console
 from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
-from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import plain
@@ -21,6 +20,7 @@ from pipeline.papers import build_catalogue
 from pipeline.workflow import messages
 from pipeline.workflow.estimate import duration
 from pipeline.workflow.messages import job_name
+from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = build_catalogue(core_yaml.read(ROOT / "params.yaml", "configuration"))
