@@ -158,6 +158,7 @@ def test_no_rule_writes_outside_its_folders(project: Project) -> None:
         "logs",
         "params.yaml",
         "Snakefile",
+        "snakemake_logger_plugin_fedrepro",
     }
     project.make("reports/rfedavg/fig2.svg")
     found = {path.name for path in Path(project.folder).iterdir() if not path.name.startswith(".")}
