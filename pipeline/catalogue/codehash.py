@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ PARTITION = (
     "fedcore.partitions.build:identity",
     "fedcore.partitions.stats",
 )
+INNER_IMPORT = re.compile(r"^[ \t]+(from [\w.]+ import|import [\w.]+)\b", re.MULTILINE)
 UNSEEN = frozenset({"ctx", "returns", "type_comment", "kind", "type_ignores", "simple"})
 BUILT = 3  # of a plug-in's arguments: name, options and build; the others describe it
 WORDS = frozenset({"summary", "source", "released", "label", "colour", "marker", "line"})
@@ -85,7 +87,7 @@ def _led_to(module: str, name: str) -> frozenset[Definition]:
     """Return the definitions that one definition names."""
     found: set[Definition] = set()
     for node in _module(module).definitions[name]:
-        local = dict(_imported(ast.walk(node)))
+        local = _module(module).inner_imports(node)
         for first, *rest in _paths(node):
             path = tuple(rest)
             found |= _target(local[first], path) if first in local else _resolved(module, first, path)
@@ -121,8 +123,9 @@ def _whole(module: str) -> frozenset[Definition]:
 
 @dataclass(frozen=True)
 class _Module:
-    """A module's syntax: its definitions by name, and what its imports bring, by name."""
+    """A module's source and syntax: its definitions by name, and what its imports bring, by name."""
 
+    source: str
     tree: ast.Module
 
     @cached_property
@@ -140,14 +143,26 @@ class _Module:
         """Imported names, each as ``module`` or ``module:name``."""
         return dict(_imported(self.tree.body))
 
+    @cached_property
+    def _imports_inside(self) -> bool:
+        return INNER_IMPORT.search(self.source) is not None
+
+    def inner_imports(self, node: ast.stmt) -> Mapping[str, str]:
+        """Return what a definition itself imports; few modules have such imports, so few are walked."""
+        return dict(_imported(ast.walk(node))) if self._imports_inside else {}
+
+    def reads_facts(self, node: ast.stmt) -> bool:
+        """Whether a definition calls ``declared``."""
+        return "declared" in self.source and any(map(_reads_facts, ast.walk(node)))
+
 
 @cache
 def _digest(module: str, name: str) -> bytes:
     """Return the hash of a definition's syntax."""
     home = _module(module)
     nodes = home.definitions[name]
-    text = "\n".join(_text(node, {**home.imports, **dict(_imported(ast.walk(node)))}) for node in nodes)
-    if any(_reads_facts(inner) for node in nodes for inner in ast.walk(node)):
+    text = "\n".join(_text(node, {**home.imports, **home.inner_imports(node)}) for node in nodes)
+    if any(map(home.reads_facts, nodes)):
         text += _facts(module)
     return hashlib.sha256(text.encode()).digest()
 
@@ -280,7 +295,8 @@ def _module(name: str) -> _Module:
     path = _path(name)
     if path is None:
         raise FileNotFoundError(f"{name}: no such module under {HOME}")
-    return _Module(ast.parse(path.read_text(encoding="utf-8")))
+    source = path.read_text(encoding="utf-8")
+    return _Module(source, ast.parse(source))
 
 
 @cache
