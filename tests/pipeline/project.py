@@ -10,9 +10,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
+import warm_snakemake
 import yaml
 
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
@@ -51,13 +53,20 @@ def same(found: Path, whole: Path) -> bool:
 
 
 def copy_sources(folder: Path) -> None:
-    """Copy what a workflow consists of, without data and results."""
+    """Copy what a workflow consists of, compiled modules included, without data and results."""
     for name in SOURCES:
         source = HOME / name
         if source.is_dir():
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            if (compiled := _compiled(source)).is_dir():
+                shutil.copytree(compiled, _compiled(folder / name), ignore=shutil.ignore_patterns("*.pyc.*"))
         else:
             shutil.copy(source, folder / name)
+
+
+def _compiled(package: Path) -> Path:
+    """Return where Python keeps the compiled modules of a package."""
+    return Path(cache_from_source(str(package / "__init__.py"))).parent
 
 
 def seal(folder: Path, spec: Mapping[str, Any], note: str = "", **provenance: str) -> None:
@@ -103,6 +112,8 @@ class Project:
 
     def call(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the project."""
+        if command[0] == "snakemake":
+            return warm_snakemake.snakemake(self.folder, command[1:], self.environment(**environment), 600)
         return subprocess.run(
             command,
             cwd=self.folder,
