@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -153,18 +154,21 @@ def _flat(places: Places) -> dict[str, tuple[str, str]]:
 def _summary(place: str) -> str:
     """Return what a command's module says it does, without importing it."""
     module, _, attribute = place.partition(":")
-    for node in _statements(module):
-        if isinstance(node, ast.FunctionDef) and node.name == attribute:
-            return ast.get_docstring(node) or ""
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == attribute:
-            words = {key.arg: key.value for key in ast.walk(node) if isinstance(key, ast.keyword)}
-            return str(ast.literal_eval(words["help"]))
-    raise LookupError(f"{place}: no such command")
+    found = re.search(
+        rf"^(def {attribute}\(|{attribute} = ).*\n([ )].*\n|\n)*", _source(module), re.MULTILINE
+    )
+    if found is None:
+        raise LookupError(f"{place}: no such command")
+    (statement,) = ast.parse(found[0]).body
+    if isinstance(statement, ast.FunctionDef):
+        return ast.get_docstring(statement) or ""
+    words = {key.arg: key.value for key in ast.walk(statement) if isinstance(key, ast.keyword)}
+    return str(ast.literal_eval(words["help"]))
 
 
 @cache
-def _statements(module: str) -> list[ast.stmt]:
+def _source(module: str) -> str:
     spec = find_spec(module)
     assert spec is not None
     assert spec.origin is not None
-    return ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body
+    return Path(spec.origin).read_text(encoding="utf-8")
