@@ -90,11 +90,6 @@ def allocate(problem: Problem, search: Search, rng: np.random.Generator) -> Coun
     return round_exactly(allocation, problem.sizes, problem.counts)
 
 
-def class_problem(sizes: Counts, counts: Counts, proportions: Matrix) -> Problem:
-    """Return eq. (1): rows of class k on client t near ``proportions[t, k] * sizes[t]``."""
-    return Problem(sizes, counts, np.arange(len(counts))[:, None], (proportions * sizes[:, None],))
-
-
 def solve(problem: Problem) -> Matrix:
     """Return a minimiser of eq. (1) or (2), [clients, configurations], non-negative, sums met to 1e-9.
 
@@ -130,18 +125,6 @@ def balance(allocation: Matrix, sizes: Counts, counts: Counts) -> Matrix:
         if np.abs(allocation.sum(axis=1) - sizes).max(initial=0.0) <= 1e-12 * total:
             break
     return allocation
-
-
-def move(allocation: Matrix, first: tuple[int, int], second: tuple[int, int], size: float) -> Matrix:
-    """Shift ``size`` rows round the rectangle that two entries span; row and column sums stay.
-
-    Both entries lose ``size``, the other two corners gain it. RADFed, Algorithm 3.
-    """
-    (i, j), (k, m) = first, second
-    moved = allocation.copy()
-    for row, column, sign in ((i, j, -1), (k, m, -1), (i, m, 1), (k, j, 1)):
-        moved[row, column] += sign * size
-    return moved
 
 
 def randomise(problem: Problem, allocation: Matrix, search: Search, rng: np.random.Generator) -> Matrix:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcore.base.options import validate
 from fedcore.base.registry import find
 from fedcore.data import Dataset, Partition, Rows
 from fedcore.partitions import PartitionOptions
+from fedcore.partitions.allocation import Problem
 from fedcore.partitions.build import make
 
 
@@ -66,3 +68,21 @@ def rows_of(partition: Partition) -> list[np.ndarray]:
     """Return all index arrays of a partition."""
     test = [] if partition.test is None else [partition.test]
     return [*partition.clients, partition.validation, partition.dropped, *test]
+
+
+def class_problem(
+    sizes: NDArray[np.int64], counts: NDArray[np.int64], proportions: NDArray[np.float64]
+) -> Problem:
+    """Return RADFed's eq. (1): rows of class k on client t near ``proportions[t, k] * sizes[t]``."""
+    return Problem(sizes, counts, np.arange(len(counts))[:, None], (proportions * sizes[:, None],))
+
+
+def move(
+    allocation: NDArray[np.float64], first: tuple[int, int], second: tuple[int, int], size: float
+) -> NDArray[np.float64]:
+    """Make one move of RADFed's Algorithm 3: two entries lose ``size``, the other corners gain it."""
+    (i, j), (k, m) = first, second
+    moved = allocation.copy()
+    for row, column, sign in ((i, j, -1), (k, m, -1), (i, m, 1), (k, j, 1)):
+        moved[row, column] += sign * size
+    return moved

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from partition_toys import covers_once, oracle, split_data, toy_data
+from partition_toys import class_problem, covers_once, move, oracle, split_data, toy_data
 
 from fedcore.partitions.allocation import (
     Problem,
     Search,
     balance,
-    class_problem,
-    move,
     randomise,
     round_exactly,
     solve,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from partition_toys import split_data, toy_data
+from partition_toys import class_problem, move, split_data, toy_data
 
 from fedcore.base.errors import SpecError
 from fedcore.partitions import allocation, draw_dirichlet, integers, qp
@@ -17,8 +17,6 @@ from fedcore.partitions.allocation import (
     Search,
     allocate,
     balance,
-    class_problem,
-    move,
     randomise,
     round_exactly,
     solve,
