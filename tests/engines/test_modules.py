@@ -14,7 +14,7 @@ import fedcore
 from fedcore.base import registry
 from fedcore.base.errors import SpecError
 from fedcore.base.options import validate
-from fedcore.base.registry import find, plugins
+from fedcore.base.registry import Plugin, find, plugins
 from fedcore.conformance import findings, models
 from fedcore.models import Shape, start
 from fedcore.models.module import ModuleOptions, from_module
@@ -222,44 +222,49 @@ def test_torchvision_s_networks_are_refused_in_one_line(
         plugin.build(validate(plugin.options, {"arch": arch}, "model"), Shape(shape, 10))
 
 
+def failures(plugin: Plugin) -> dict[str, str]:
+    """Return what a model does wrong, by what is demanded."""
+    return {found.demand: found.wrong for found in findings(models.checks(plugin, {})) if found.wrong}
+
+
 @pytest.mark.parametrize("name", ["cnn", "linear", "linear_outputs", "logistic", "lstm", "mlp", "rff_linear"])
 def test_our_models_do_what_every_model_must(name: str) -> None:
-    failed = [str(found) for found in findings(models.checks(find("model", name), {})) if found.wrong]
-    assert not failed
+    assert not failures(find("model", name))
 
 
-def test_conformance_finds_what_a_model_does_wrong() -> None:
-    class Mixed(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc = LINEAR(12, 4)
+class Mixed(torch.nn.Module):
+    """A row's scores depend on the other rows."""
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            scores: torch.Tensor = self.fc(x - x.mean(0, keepdim=True))
-            return scores
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = LINEAR(12, 4)
 
-    wrong = {
-        found.demand: found.wrong
-        for found in findings(models.checks(from_module("net", lambda o, s: Mixed()), {}))
-        if found.wrong
-    }
-    assert list(wrong) == ["the loss of a row depends on no other row"]
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.fc(x - x.mean(0, keepdim=True))
+        return scores
 
-    class Stopped(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner, self.fc = LINEAR(12, 5), LINEAR(5, 4)
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            scores: torch.Tensor = self.fc(torch.tanh(self.inner(x)).detach())
-            return scores
+class Stopped(torch.nn.Module):
+    """No gradient reaches the inner layer."""
 
-    wrong = {
-        found.demand: found.wrong
-        for found in findings(models.checks(from_module("net", lambda o, s: Stopped()), {}))
-        if found.wrong
-    }
-    assert list(wrong) == ["gradients are those of finite differences"]
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.fc = LINEAR(12, 5), LINEAR(5, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.fc(torch.tanh(self.inner(x)).detach())
+        return scores
+
+
+@pytest.mark.parametrize(
+    ("wrong", "demand"),
+    [
+        (Mixed, "the loss of a row depends on no other row"),
+        (Stopped, "gradients are those of finite differences"),
+    ],
+)
+def test_conformance_finds_what_a_model_does_wrong(wrong: type[torch.nn.Module], demand: str) -> None:
+    assert list(failures(from_module("net", lambda options, shape: wrong()))) == [demand]
 
 
 def test_a_registered_name_is_free_and_of_a_known_kind(known: Callable[..., None]) -> None:
