@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, reason
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
@@ -159,6 +159,6 @@ def _stacks(trial: Trial) -> str:
     try:
         losses = torch.vmap(trial.losses)(stack)
     except RuntimeError as error:
-        raise Skipped(f"torch.vmap refuses the model ({str(error).splitlines()[0]})") from None
+        raise Skipped(f"torch.vmap refuses the model ({reason(error)})") from None
     same = torch.allclose(losses[0], trial.losses(trial.w), rtol=TOLERANCE, atol=TOLERANCE)
     return "" if same else "a stacked model has other losses than the model alone"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, reason
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
@@ -184,8 +184,9 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
             with torch.random.fork_rng(devices=[]):
                 training = trained(x)
     except Exception as error:
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise SpecError(f"model '{name}' does not take inputs {list(shape.inputs)}: {reason[0]}") from error
+        raise SpecError(
+            f"model '{name}' does not take inputs {list(shape.inputs)}: {reason(error)}"
+        ) from error
     if not isinstance(whole, torch.Tensor) or whole.shape != (ROWS, shape.classes):
         got = list(whole.shape) if isinstance(whole, torch.Tensor) else type(whole).__name__
         raise SpecError(

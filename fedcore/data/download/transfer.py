@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcore.base.errors import DataError
+from fedcore.base.errors import DataError, reason
 from fedcore.base.files import sha256_text
 from fedcore.base.lazy import pooch, requests
 
@@ -83,7 +83,7 @@ def _complete(url: str, part: Path, policy: Policy) -> None:
         try:
             return _go_on(url, part, policy)
         except requests.RequestException as error:
-            problem = _reason(error)
+            problem = _why(error)
             if problem == NO_CONNECTION and attempt:
                 raise Unreachable(f"{url}: {problem}") from None
     raise DataError(f"{url}: {problem} (tried {policy.attempts} times)")
@@ -109,7 +109,7 @@ def _go_on(url: str, part: Path, policy: Policy) -> None:
         fetch(url, handle, None)
 
 
-def _reason(error: Exception) -> str:
+def _why(error: Exception) -> str:
     """Say in a few words why a request failed."""
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"HTTP {error.response.status_code}"
@@ -120,4 +120,4 @@ def _reason(error: Exception) -> str:
         return "the connection broke off"
     if isinstance(error, requests.ConnectionError):
         return NO_CONNECTION
-    return str(error).split("\n", 1)[0] or type(error).__name__
+    return reason(error)
