@@ -30,7 +30,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from fedcore.base.errors import SpecError
 
@@ -43,6 +43,19 @@ EXPECTED: Mapping[str, LiteralString] = {
     "boolean": "a number, not a boolean",
     "beyond": "a number below 3.4e+38, a whole one below 2**31",
     "seed": f"at most {DIGITS} digits",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "keys and values"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    "string_type": "text",
+    "string_pattern_mismatch": "text of the form {pattern}",
+    "string_too_short": "{min_length} or more characters",
+    "too_short": "{min_length} or more values",
+    "too_long": "{max_length} or fewer values",
+    **dict.fromkeys(
+        ("greater_than", "greater_than_equal", "less_than", "less_than_equal"), "a number {said}"
+    ),
 }
 Place = tuple[int | str, ...]
 Clients = Annotated[PositiveInt, Field(le=1_000_000)]
@@ -189,37 +202,74 @@ def describe(error: ValidationError, model: Any, where: str = "") -> str:
     """Put one problem of a pydantic error on one line, an unknown key first, with a count of the rest."""
     problems = error.errors()
     first = min(problems, key=lambda problem: problem["type"] not in UNKNOWN)
-    parts = (part if len(part) <= SHOWN else shown(part) for part in map(str, first["loc"]))
+    alike = [problem for problem in problems if _choice(model, problem) == _choice(model, first)]
+    paths = [_walk(model, problem["loc"])[0] for problem in alike]
+    deepest = max(paths, key=len)
+    told = [problem for problem, path in zip(alike, paths, strict=True) if path == deepest]
+    first = told[0]
+    parts = (part if len(part) <= SHOWN else shown(part) for part in map(str, deepest))
     path = ".".join([where, *parts]).strip(".")
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    expected = " or ".join(dict.fromkeys(map(_expected, told)))
     if first["type"] in UNKNOWN:
-        known = _keys_at(model, first["loc"][:-1])
+        known = list(_fields(_walk(model, first["loc"][:-1])[2]))
         hint = nearest(str(first["loc"][-1]), known) or f"; known keys: {', '.join(known) or 'none'}"
         text = f"{path}: unknown key{hint}"
     elif first["type"] == "missing":
         text = f"{path}: missing, but required"
-    elif first["loc"][-1:] == ("[key]",):
-        expected = "a-z, 0-9 and _" if first["type"] == "string_pattern_mismatch" else message
-        text = f"{path.removesuffix('.[key]')}: got the name {shown(first['input'])}, expected {expected}"
     elif first["type"] in {"value_error", "assertion_error"}:
-        text = f"{path}: {message}"
+        text = f"{path}: {expected}"
+    elif deepest[-1:] == ("[key]",):
+        text = f"{path.removesuffix('.[key]')}: got the name {shown(first['input'])}, expected {expected}"
     else:
-        text = f"{path}: got {shown(first['input'])}, expected {message}"
-    more = len(problems) - 1
+        text = f"{path}: got {shown(first['input'])}, expected {expected}"
+    more = len(problems) - len(alike)
     return text + (f" (and {more} more)" if more else "")
 
 
-def _keys_at(model: Any, path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that are allowed at a place of the tree, found by walking the annotations."""
-    here: Any = model
-    for step in path:
-        if fields := _fields(here):
-            here = fields[str(step)]
-        elif inner := [own for own in get_args(here) if own is not ...]:
-            here = inner[-1]
-        while get_origin(here) in {Annotated, Union, UnionType}:
-            here = get_args(here)[0]
-    return list(_fields(here))
+def _expected(problem: ErrorDetails) -> str:
+    """Return what was expected in a value's place; what a check of our own says stays as it is."""
+    said = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return EXPECTED.get(problem["type"], "{said}").format(said=said, **problem.get("ctx", {}))
+
+
+def _choice(model: Any, problem: ErrorDetails) -> Place:
+    """Return the place of a problem, or of the choice of types around it, none of which took the value."""
+    return problem["loc"][: _walk(model, problem["loc"])[1]]
+
+
+def _walk(model: Any, loc: Place) -> tuple[Place, int, Any]:
+    """Follow the annotations to a place of the tree.
+
+    Returns:
+        The place as a user writes it, without pydantic's names of the types that it tried; the number of
+        steps before the first such name; the type at the place.
+    """
+    here, path, plain = _single(model), [], len(loc)
+    for number, step in enumerate(loc):
+        if get_origin(here) in {Union, UnionType}:
+            plain = min(plain, number)
+            tried = (own for own in get_args(here) if str(step).startswith(_name(_single(own))))
+            here = _single(next(tried, None))
+            continue
+        path.append(step)
+        inner = [own for own in get_args(here) if own is not ...]
+        here = _single(fields.get(str(step)) if (fields := _fields(here)) else inner[-1] if inner else None)
+    return tuple(path), plain, here
+
+
+def _single(kind: Any) -> Any:
+    """Return a type without its constraints, and without None where that leaves one type."""
+    while get_origin(kind) in {Annotated, Union, UnionType}:
+        others = [own for own in get_args(kind) if own is not type(None)]
+        if get_origin(kind) is not Annotated and len(others) > 1:
+            return kind
+        kind = others[0]
+    return kind
+
+
+def _name(kind: Any) -> str:
+    """Return a type's name, with which pydantic's name of it begins."""
+    return str(getattr(get_origin(kind) or kind, "__name__", kind))
 
 
 def _fields(kind: Any) -> dict[str, Any]:

@@ -182,7 +182,10 @@ def test_a_diverged_run_has_no_last_features(linear: Values, tmp_path: Path) -> 
     ("given", "line"),
     [
         ({"feature": None}, "evaluation.observe: no observer named 'feature' (did you mean 'features'?)"),
-        ({"features": {"rows": 0}}, "evaluation.observe.features.rows: got 0, expected greater than 0"),
+        (
+            {"features": {"rows": 0}},
+            "evaluation.observe.features.rows: got 0, expected a number greater than 0",
+        ),
         ({"path": {"often": 1}}, "evaluation.observe.path.often: unknown key; known keys: every"),
         ({"path": 3}, "evaluation.observe.path: expected keys and values, got 3"),
         (["path"], "evaluation.observe: expected observers' names with their options, got ['path']"),

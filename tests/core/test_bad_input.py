@@ -33,7 +33,11 @@ def changed(spec: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 CASES = [
     ("algorithm", {"name": "fedprox", "mew": 1}, "algorithm.mew: unknown key; known keys: mu"),
-    ("algorithm", {"name": "fedprox", "mu": -1}, "algorithm.mu: got -1, expected greater than or equal to 0"),
+    (
+        "algorithm",
+        {"name": "fedprox", "mu": -1},
+        "algorithm.mu: got -1, expected a number greater than or equal to 0",
+    ),
     (
         "algorithm",
         {"name": "fedprx"},
@@ -42,14 +46,18 @@ CASES = [
     ("algorithm", {"mu": 1}, "algorithm: expected keys and values with a 'name', got {'mu': 1}"),
     ("algorithm", {"name": "rfedavg", "lambda": "much"}, "algorithm.lambda: got 'much', expected"),
     ("training.batch_size", 0, "training.batch_size"),
-    ("training.lr", 0, "training.lr: got 0, expected greater than 0"),
+    ("training.lr", 0, "training.lr: got 0, expected a number greater than 0"),
     ("training.lr", float("inf"), "training.lr: got inf, expected a finite number"),
     ("training.rounds", 2.5, "training.rounds: got 2.5, expected"),
-    ("training.momentum", 1.0, "training.momentum: got 1.0, expected less than 1"),
+    ("training.momentum", 1.0, "training.momentum: got 1.0, expected a number less than 1"),
     ("training.lrr", 1, "training.lrr: unknown key (did you mean 'lr'?)"),
     ("training.lr", None, "training.lr: missing, but required"),
     ("training.local_steps", 3, "training: local_epochs and local_steps are both given, expected one"),
-    ("participation.fraction", 1.5, "participation.fraction: got 1.5, expected less than or equal to 1"),
+    (
+        "participation.fraction",
+        1.5,
+        "participation.fraction: got 1.5, expected a number less than or equal to 1",
+    ),
     ("participation.cohorts", [], "participation: cohorts: an empty list was given"),
     ("participation.cohorts", [[0, 9]], "participation.cohorts: no client 9, expected ids from 0 to 4"),
     ("participation.cohorts", [[1, 1]], "participation.cohorts: a client is given twice in [1, 1]"),

@@ -55,7 +55,7 @@ def test_the_quick_way_to_read_gives_the_same(path: Path, monkeypatch: pytest.Mo
     [
         ("  title: Toy\n", "", "toy.title: missing, but required"),
         ("bytes: 93", "byte: 93", r"full.files.0.byte: unknown key \(did you mean 'bytes'\?\)"),
-        ("bytes: 93", "bytes: many", "toy.editions.full.files.0.bytes: got 'many', expected a valid integer"),
+        ("bytes: 93", "bytes: many", "toy.editions.full.files.0.bytes: got 'many', expected a whole number"),
         ("state: real", "state: ideal", "toy.editions.full.state: got 'ideal', expected 'real', 'subset'"),
         ("  classes: 2\n", "  classes: 2\n  classes: 3\n", "the key 'classes' is given twice, first in line"),
         (TOY, "toy: 3", "toy: got 3, expected "),

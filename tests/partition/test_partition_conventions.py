@@ -276,11 +276,15 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     (
         "similarity",
         {"clients": 5, "similarity": 1.4},
-        "partition.similarity: got 1.4, expected less",
+        "partition.similarity: got 1.4, expected a number less",
     ),
-    ("similarity", {"clients": 0, "similarity": 1}, "partition.clients: got 0, expected greater than 0"),
+    (
+        "similarity",
+        {"clients": 0, "similarity": 1},
+        "partition.clients: got 0, expected a number greater than 0",
+    ),
     ("similarity", {"similarity": 1}, "partition.clients: missing, but required"),
-    ("iid", {"clients": 3, "validation": 1}, "partition.validation: got 1, expected less than 1"),
+    ("iid", {"clients": 3, "validation": 1}, "partition.validation: got 1, expected a number less than 1"),
     ("iid", {"clients": 3, "fold": {"index": 5}}, "index: got 5, expected 0 to 4"),
     ("iid", {"clients": 9, "fold": {"index": 0, "rotation": 5}}, "rotation: got 5, expected 1 to 4"),
     ("iid", {"clients": 4, "fold": {"index": 0}}, "partition.fold.of: got 5, expected at most 4"),

@@ -67,7 +67,7 @@ def test_as_many_users_as_clients_is_the_split_without_groups() -> None:
         ({"users": 5}, "partition: users: got 5, expected clients, and no fewer users than clients"),
         ({"users": 5, "clients": 6}, "users: got 5, expected clients, and no fewer users than clients"),
         ({"users": 41, "clients": 6}, "partition.users: got 41, expected at most 40"),
-        ({"users": 0, "clients": 6}, "partition.users: got 0, expected greater than 0"),
+        ({"users": 0, "clients": 6}, "partition.users: got 0, expected a number greater than 0"),
     ],
 )
 def test_users_that_do_not_fit_are_one_line(options: dict[str, int], said: str) -> None:

@@ -506,7 +506,7 @@ def test_a_ledger_is_read(tmp_path: Path) -> None:
         (
             "columns: [100]",
             "columns: [100], in_share: 2",
-            "check.in_share: got 2, expected less than or equal to 1",
+            "check.in_share: got 2, expected a number less than or equal to 1",
         ),
         ("source: Table 1", "sources: Table 1", "claim.source"),
         ("text: It is so.", "text: ''", "claim.text"),

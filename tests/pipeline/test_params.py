@@ -50,12 +50,13 @@ def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         (
             "papers.rfedavg.regimes.cross_silo.fraction",
             1.5,
-            "papers.rfedavg.regimes.cross_silo.fraction: got 1.5, expected less than or equal to 1",
+            "papers.rfedavg.regimes.cross_silo.fraction: got 1.5, expected a number less than or equal to 1",
         ),
         (
             "papers.rfedavg.datasets.mnist.splits.sim0.similarity",
             1.4,
-            "papers.rfedavg.datasets.mnist.splits.sim0.similarity: got 1.4, expected less than or equal to 1",
+            "papers.rfedavg.datasets.mnist.splits.sim0.similarity: got 1.4, "
+            "expected a number less than or equal to 1",
         ),
         (
             "papers.rfedavg.datasets.mnist.data.name",
@@ -75,7 +76,7 @@ def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         (
             "papers.rfedavg.algorithms.fedprox.mu",
             -1.0,
-            "papers.rfedavg.algorithms.fedprox.mu: got -1.0, expected greater than or equal to 0",
+            "papers.rfedavg.algorithms.fedprox.mu: got -1.0, expected a number greater than or equal to 0",
         ),
         (
             "papers.rfedavg.algorithms.fedprox.per.mnits",
@@ -92,7 +93,7 @@ def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         (
             "papers.rfedavg.seeds",
             [0, -1],
-            "papers.rfedavg.seeds.1: got -1, expected greater than or equal to 0",
+            "papers.rfedavg.seeds.1: got -1, expected a number greater than or equal to 0",
         ),
         ("papers.rfedavg.algorithms.Bad-Name", {}, "papers.rfedavg.algorithms.Bad-Name: got the name"),
         (
@@ -107,7 +108,7 @@ def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ),
         ("scales.demo.papers.fedwow", {}, "scales.demo.papers: got 'fedwow', which is not defined"),
         ("scales.demo.seeds", None, "scales.demo.seeds: missing, but required where one_process is true"),
-        ("papers", "none", "papers: got 'none', expected a valid dictionary"),
+        ("papers", "none", "papers: got 'none', expected keys and values"),
     ],
 )
 def test_a_wrong_value_is_one_line_with_the_path_of_the_key(

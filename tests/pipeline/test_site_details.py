@@ -75,7 +75,7 @@ STATISTICS = {
         ("history.csv", "round,test_accuracy\n,0.5\n", "round: expected a column of whole numbers"),
         ("history.csv", "test_accuracy\n0.5\n", "round: expected a column of whole numbers"),
         ("history.csv", "", "no table: No columns to parse from file"),
-        ("stats.json", STATISTICS | {"c_score": "low"}, "c_score: got 'low', expected a valid number"),
+        ("stats.json", STATISTICS | {"c_score": "low"}, "c_score: got 'low', expected a number"),
         ("stats.json", STATISTICS | {"sizes": {"min": 1}}, "sizes.max: missing, but required"),
         (
             "stats.json",

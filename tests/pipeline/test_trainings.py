@@ -134,7 +134,7 @@ def test_a_value_that_is_chosen_for_one_data_set_reaches_the_variant_there_alone
             ["radfed_p"],
             "options_of: got 'radfed_p', which takes options itself; name the entries that it takes",
         ),
-        ("fedadapt", r"options_of: got 'fedadapt', expected a valid tuple"),
+        ("fedadapt", r"options_of: got 'fedadapt', expected a list"),
     ],
 )
 def test_a_wrong_reference_is_one_line(entry: Any, message: str, tmp_path: Path) -> None:
