@@ -192,7 +192,7 @@ def network_of(model: str, size: Size) -> Network:
 
 def duration(seconds: float) -> str:
     """Return a guessed time in the unit that suits it."""
-    if seconds < 60:
+    if seconds < 90:
         return f"{ceil(seconds)} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 

@@ -19,7 +19,7 @@ from pipeline.reports.results import REPRODUCTION
 MARKS = re.compile(r"\*\*|</?u>|<br>.*")
 MEANING = {
     "demo": "Demo scale: it shows that everything works. It does not reproduce the paper.",
-    "quick": "Quick scale: the full data, but short runs. It does not reproduce the paper.",
+    "quick": "Quick scale: short runs, mostly on full data. It does not reproduce the paper.",
 }
 NEXT = {"demo": "quick", "quick": REPRODUCTION}
 MANY = 4
@@ -63,13 +63,13 @@ def show(catalogue: Catalogue, asked: Iterable[str], console: Console) -> None:
     """
     reports = _by_report(asked)
     for name, files in reports.items():
-        more = f" (also {', '.join(path.suffix[1:] for path in files[1:])})" if files[1:] else ""
-        console.print(f"{files[0]}{more}", markup=False, style="bold")
+        more = f" (also {', '.join(path.name.partition('.')[2] for path in files[1:])})" if files[1:] else ""
+        console.print(f"{files[0]}{more}", markup=False, style="bold", soft_wrap=True)
         page = Path(f"{name}.md")
         if len(reports) <= MANY and page.is_file():
             show_table(page, console)
     for line in _means(catalogue, list(reports)):
-        console.print(line, markup=False)
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def show_table(page: Path, console: Console) -> None:
@@ -100,7 +100,7 @@ def _means(catalogue: Catalogue, reports: list[str]) -> Iterator[str]:
         return
     if scale == REPRODUCTION:
         yield from _agreement(names)
-        yield "What was measured beside what the papers print: uv run python -m pipeline fidelity"
+        yield "What was measured beside what the papers print: uv run fedcore fidelity"
     else:
         yield MEANING.get(scale, f"Scale {scale}.")
         if scale in NEXT:

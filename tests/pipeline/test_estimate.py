@@ -305,8 +305,17 @@ def test_guesses_are_near_the_seconds_of_the_kept_runs() -> None:
 
 
 def test_times_are_said_in_a_unit_that_suits_them() -> None:
-    said = [duration(seconds) for seconds in (0.2, 59.0, 60.0, 600.0, 5399.0, 5400.0, 360_190.0)]
-    assert said == ["1 s", "59 s", "1 minutes", "10 minutes", "90 minutes", "1.5 hours", "100.1 hours"]
+    said = [duration(seconds) for seconds in (0.2, 59.0, 89.0, 90.0, 600.0, 5399.0, 5400.0, 360_190.0)]
+    assert said == [
+        "1 s",
+        "59 s",
+        "89 s",
+        "2 minutes",
+        "10 minutes",
+        "90 minutes",
+        "1.5 hours",
+        "100.1 hours",
+    ]
 
 
 @pytest.mark.parametrize("scale", list(PARAMS["scales"]))

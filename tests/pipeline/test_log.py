@@ -210,13 +210,16 @@ def test_the_end_says_where_reports_are_what_they_mean_and_what_is_next(
     monkeypatch.chdir(tmp_path)
     folder = Path("reports/rfedavg")
     folder.mkdir(parents=True)
-    for form in ("csv", "md", "html"):
+    for form in ("csv", "md", "html", "standalone.tex"):
         (folder / f"table1.{form}").write_text(TABLE)
     text = io.StringIO()
-    asked = [*(str(folder / f"table1.{form}") for form in ("md", "csv")), "reports/rfedavg/missing.csv"]
-    messages.show(CATALOGUE, asked, Console(file=text, width=100))
+    asked = [
+        *(str(folder / f"table1.{form}") for form in ("standalone.tex", "md", "csv")),
+        "reports/rfedavg/missing.csv",
+    ]
+    messages.show(CATALOGUE, asked, Console(file=text, width=60))
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
-    assert lines[0] == "reports/rfedavg/table1.csv (also md)"
+    assert lines[0] == "reports/rfedavg/table1.csv (also md, standalone.tex)"
     assert any("FedAvg" in line for line in lines)
     assert lines[-2:] == [
         "Demo scale: it shows that everything works. It does not reproduce the paper.",
