@@ -58,12 +58,10 @@ NOT_TRIED = """## Not tried
   (docs/determinism.md).
 """
 
-AUDIT_HEAD = """## What an audit found
+FOUND_HEAD = """## Faults of version 0.1.0
 
-Readers checked every module of version 0.1.0 against the papers, built the project from nothing, and
-tried 1,435 cases of bad input, faults and hostility. S stands for science, P for the product in use, R
-for reliability and security. A finding without a test concerns only wording. P15 (a readable log) and P17
-(one command line) are not fixed yet.
+Version 0.1.0 had these faults, and no later version has them. S stands for science, P for the product in
+use, R for reliability and security. A fault without a test concerned only wording.
 """
 
 
@@ -433,7 +431,7 @@ def page(measured: dict[str, dict[str, object]]) -> str:
 
 def findings() -> list[str]:
     """Return the table of what the audit found, as lines of Markdown."""
-    lines = [AUDIT_HEAD, "| | What was wrong | What happens now | Tested by |", "|---|---|---|---|"]
+    lines = [FOUND_HEAD, "| | What was wrong | What happens now | Tested by |", "|---|---|---|---|"]
     for number, found in yaml.safe_load(FINDINGS.read_text(encoding="utf-8")).items():
         tests = (test.partition("::") for test in found["tests"])
         held = ", ".join(f"[`{function or Path(file).stem}`](../{file})" for file, _, function in tests)
