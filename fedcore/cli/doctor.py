@@ -22,7 +22,7 @@ from fedcore.cli.options import Json, Mirror, Root, extensions, show
 CHECKS = "fedcore.doctor"
 PROJECT = "fedrepro"
 INSTALL = "uv sync, or pip install fedrepro"
-SPACE = 6.0  # GB
+SPACE = 7.0  # GB
 
 
 @dataclass(frozen=True)
