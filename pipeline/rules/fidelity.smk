@@ -1,4 +1,4 @@
-# Published numbers and claims beside ours; `python -m pipeline fidelity` compares whatever exists.
+# Published numbers and claims beside ours; `fedcore fidelity` compares whatever exists.
 
 
 rule fidelity:

@@ -9,7 +9,7 @@ localrules:
 for name, files in flow.reports.named.items():
 
     rule:
-        """All of a paper or all forms of a report; `python -m pipeline targets` says which is what."""
+        """All of a paper or all forms of a report; `fedcore targets` says which is what."""
         name:
             name
         input:

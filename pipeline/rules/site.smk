@@ -1,4 +1,4 @@
-# Pages that show all reports and runs; `python -m pipeline site` makes them of whatever exists.
+# Pages that show all reports and runs; `fedcore site` makes them of whatever exists.
 
 
 rule site:
