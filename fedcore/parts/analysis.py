@@ -18,15 +18,6 @@ from fedcore.parts.discrepancy import mmd
 Array = NDArray[np.floating]
 
 
-def mean_feature_distances(features: Sequence[Array]) -> NDArray[np.float64]:
-    """Return ||mean phi(X_i) - mean phi(X_j)|| [K, K] of clients' features, [n_k, d] each.
-
-    The MMD under a linear kernel: rFedAvg, eq. (2); FedAvgR, Section 4.
-    """
-    means = np.stack([phi.mean(axis=0, dtype=np.float64) for phi in features])
-    return np.linalg.norm(means[:, None] - means[None], axis=2)  # type: ignore[no-any-return]
-
-
 def kernel_mmd(x: Array, z: Array) -> float:
     """Return the MMD of points ``x`` [n, d] and ``z`` [m, d] under a Gaussian kernel whose bandwidth is the
     median distance of the pooled points. FedAvgR, Section 4, leaves kernel and bandwidth open.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import canonical_json, read_object, sha256_file, sha256_text, write_json
+from fedcore.base.files import digest, read_object, sha256_file, write_json
 from fedcore.execution.integrity import PROVENANCE, STATISTICS, file_changes, sealed, unsealed
 from pipeline.catalogue import Catalogue
 
@@ -56,7 +56,7 @@ def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) 
         else read_object(root / owner / PROVENANCE)["files"]
         for owner in owners(catalogue, paper, target)
     }
-    return sha256_text(canonical_json(hashes))
+    return digest(hashes)
 
 
 def owners(catalogue: Catalogue, paper: str, target: str) -> list[str]:

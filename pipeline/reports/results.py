@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, reason
-from fedcore.base.files import canonical_json, read_object, sha256_text
+from fedcore.base.files import digest, read_object
 from fedcore.base.lazy import pd
 from fedcore.base.options import shown
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
@@ -106,7 +106,7 @@ class RunFacts:
         path = self.root / self.run.folder / SUMMARY
         _refuse(path.parent)
         summary = _summary(path)
-        if summary is not None and summary.get("spec_sha256") != spec_hash(self.run):
+        if summary is not None and summary.get("spec_sha256") != digest(self.run.spec):
             raise DataError(f"{path}: made by another specification; delete the folder and build it again")
         return summary
 
@@ -203,7 +203,7 @@ def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
     Raises:
         DataError: one of its files is damaged.
     """
-    known = {"seed": run.seed, "spec": spec_hash(run), "code": run.code, "partition": run.partition}
+    known = {"seed": run.seed, "spec": digest(run.spec), "code": run.code, "partition": run.partition}
     summary = _summary(root / run.folder / SUMMARY)
     if summary is None:
         return known | {"status": "not run yet"}
@@ -367,11 +367,6 @@ def _is_measured(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def spec_hash(run: PlannedRun) -> str:
-    """Return the SHA-256 of a run's specification, as its summary states it."""
-    return sha256_text(canonical_json(run.spec))
-
-
 def short_hash(run: PlannedRun) -> str:
-    """Return the digits of it that tables state."""
-    return spec_hash(run)[:12]
+    """Return the digits of the hash of a run's specification that tables state."""
+    return digest(run.spec)[:12]
