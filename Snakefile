@@ -5,7 +5,7 @@ import gc
 from snakemake.utils import min_version
 
 from fedcore.execution import forkserver
-from pipeline.workflow import Workflow
+from pipeline.workflow.answers import Workflow
 from pipeline.workflow.records import forget_dead
 
 min_version("9.11")

@@ -2,7 +2,7 @@
 
 Snakemake finds it by its module's name, and profiles/default names it. Its own messages stay whole in its log
 file; ``--verbose`` and ``--printshellcmds`` print them. The module imports nothing of the project: Snakemake
-imports it before the Snakefile says where the project is. ``pipeline.workflow`` gives it the words.
+imports it before the Snakefile says where the project is. ``pipeline.workflow.answers`` gives it the words.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def status(
         "results"
     ),
     of: Annotated[
-        str, typer.Option("--for", help="Count the runs of one report only, such as reports/table1.tex.")
+        str, typer.Option("--for", help="Count the runs of one report or paper only, such as rfedavg/table1.")
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until everything is finished.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,

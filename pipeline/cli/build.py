@@ -15,8 +15,9 @@ import typer
 
 from fedcore.base.errors import SpecError, say
 from fedcore.cli.options import Quiet
-from pipeline.cli.names import PARAMS, Reports, Scale, path_of
+from pipeline.cli.names import PARAMS, Reports, Scale
 from pipeline.papers import catalogue_of
+from pipeline.workflow.reports import path_of
 
 
 def build(

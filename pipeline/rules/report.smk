@@ -114,11 +114,11 @@ rule unknown:
     input:
         flow.unknown,
     output:
-        "reports/{report}",
+        "{unknown}",
     log:
-        "logs/reports/unknown/{report}.log",
+        "logs/reports/unknown/{unknown}.log",
     wildcard_constraints:
-        report=rf"(?!site/index\.html$|fidelity(-claims)?\.(csv|md|html)$|({flow.reports.known})$).+",
+        unknown=flow.reports.unknown,
     conda:
         flow.environment
     shell:

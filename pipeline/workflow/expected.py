@@ -16,6 +16,7 @@ from pipeline.catalogue.params import configuration
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.papers import catalogue_of
 from pipeline.reports import REPORTS, report_changes
+from pipeline.workflow.reports import runs_of
 
 
 def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
@@ -23,13 +24,13 @@ def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
 
     Args:
         params: a params.yaml; its own scale counts.
-        report: only the runs of this report, such as ``reports/rfedavg/table1.tex``.
+        report: only the runs of this report, paper or other name that a user types.
 
     Raises:
         SpecError: params.yaml is wrong, or there is no such report.
     """
     catalogue = catalogue_of(params)
-    runs = catalogue.needed(*catalogue.named(report)) if report else catalogue.index.values()
+    runs = runs_of(catalogue, report or "all")
     return {run.folder: stated(run) for run in runs}
 
 

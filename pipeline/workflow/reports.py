@@ -1,14 +1,59 @@
-"""The files below reports/ that a rule can make, and the names that stand for several of them."""
+"""The files below reports/ that a rule can make, the names that stand for several, and names as typed."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from fedcore.base.errors import SpecError
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.workflow import dvc
+
+BESIDE = {
+    "all": "reports/all",
+    "site": "reports/site/index.html",
+    "fidelity": "reports/fidelity.html",
+}
+
+
+def path_of(catalogue: Catalogue, typed: str) -> str:
+    """Return the file, or the name of several, that Snakemake makes for what a user typed.
+
+    Raises:
+        SpecError: there is no such report, or no such form of it.
+    """
+    name = os.path.relpath(typed)
+    if name.startswith(("results/", "data/")):
+        return name
+    name = name.removeprefix("reports/")
+    if name in BESIDE or f"reports/{name}" in BESIDE.values():
+        return BESIDE.get(name, f"reports/{name}")
+    stem, dot, form = name.partition(".")
+    if not dot and stem in catalogue.papers:
+        return f"reports/{stem}"
+    folder, _, target = stem.rpartition("/")
+    paper = folder or catalogue.params.primary
+    if f"{paper}/{target}" not in catalogue.names():
+        raise SpecError(f"{typed}: no such report; {catalogue.nearest(stem)}")
+    forms = (*catalogue.target(paper, target).files, "pdf", *(["provenance.json"] if folder else []))
+    if dot and form not in forms:
+        raise SpecError(f"{typed}: no such form; expected {stem} with one of .{', .'.join(forms)}")
+    return f"reports/{name}"
+
+
+def runs_of(catalogue: Catalogue, typed: str) -> list[PlannedRun]:
+    """Return the runs that a report needs, or all reports of a paper, or all; ``typed`` as in ``path_of``."""
+    path = path_of(catalogue, typed)
+    name = path.removeprefix("reports/").partition(".")[0]
+    if path in BESIDE.values():
+        return [*catalogue.index.values()]
+    if name in catalogue.papers:
+        return [run for run in catalogue.index.values() if run.paper == name]
+    return catalogue.needed(*catalogue.named(path))
 
 
 def one_of(names: Iterable[str]) -> str:
@@ -65,18 +110,19 @@ class ReportFiles:
         return found
 
     @property
-    def known(self) -> str:
-        """The files below reports/ that a rule can make, as a wildcard constraint."""
-        own = (path.removeprefix("reports/") for files in self.named.values() for path in files)
-        beside = (f"{name}.{form}" for name in self.catalogue.names() for form in ("pdf", "provenance.json"))
-        return one_of({*own, *beside})
+    def unknown(self) -> str:
+        """What no rule can make, as a wildcard constraint: wrong names of reports."""
+        own = (path for files in self.named.values() for path in files)
+        forms = ("pdf", "provenance.json")
+        beside = (f"reports/{name}.{form}" for name in self.catalogue.names() for form in forms)
+        board = r"reports/(site/index\.html|fidelity(-claims)?\.(csv|md|html))"
+        return rf"(?!(results|data|logs)/|({board}|{one_of({*own, *beside})})$).+"
 
-    def refusal(self, report: str) -> str:
-        """Say in one line why there is no such file, with the names of those that are most like it."""
-        name, dot, _ = report.partition(".")
-        files = self.named.get(f"reports/{name}")
-        if not files:
-            return f"reports/{report}: no such report; {self.catalogue.nearest(name)}"
-        if not dot:
-            return f"reports/{report}: got a slash at its end, expected reports/{report}"
-        return f"reports/{report}: no such form; there are {', '.join(files)}"
+    def refusal(self, typed: str) -> str:
+        """Say in one line what to ask for in place of a report that no rule makes."""
+        try:
+            path = path_of(self.catalogue, typed)
+        except SpecError as error:
+            return str(error)
+        why = "got a slash at its end, " if path == typed else ""  # Snakemake takes it away
+        return f"{typed}: {why}expected {path}"

@@ -26,7 +26,7 @@ from fedcore.data import Source
 from fedcore.data.download import Declaration, Edition, File, fetch
 from fedcore.execution import batch
 from fedcore.execution.status import survey
-from pipeline.workflow import Workflow, _known
+from pipeline.workflow.answers import Workflow, _known
 
 ROOT = Path(__file__).parents[2]
 ESCAPE = "\x1b[31m\x1b]0;owned\x07"

@@ -24,7 +24,7 @@ from fedcore.data.download.cache import inside
 from fedcore.data.download.fetch import obtain_file
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
-from pipeline.workflow import Workflow
+from pipeline.workflow.answers import Workflow
 
 ROOT = Path(__file__).parents[2]
 Record = Callable[[str, int], None]

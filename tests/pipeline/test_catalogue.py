@@ -177,7 +177,7 @@ def test_twenty_thousand_runs_expand_in_seconds() -> None:
 
 def test_expansion_imports_nothing_heavy() -> None:
     program = (
-        "import sys, yaml; from pipeline.workflow import Workflow;"
+        "import sys, yaml; from pipeline.workflow.answers import Workflow;"
         "Workflow(yaml.safe_load(open('params.yaml')));"
         "print([name for name in ('torch', 'pandas', 'matplotlib', 'scipy') if name in sys.modules])"
     )

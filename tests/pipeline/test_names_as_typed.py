@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 from fedcore.base.errors import SpecError
 from fedcore.cli.main import app
 from pipeline.catalogue import Catalogue
-from pipeline.cli.names import names, path_of, whole
+from pipeline.cli.names import names, whole
 from pipeline.papers import catalogue_of
+from pipeline.workflow.expected import planned
+from pipeline.workflow.reports import path_of
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,7 @@ def test_a_name_as_typed_is_found(
         ("tabel1", "reports/rfedavg/table1"),
         ("rfedvag/table2", "reports/rfedavg/table2"),
         ("table1.docx", "table1 with one of .csv,"),
+        ("table1.provenance.json", "table1 with one of .csv,"),
         ("rfedavg.html", "`"),
     ],
 )
@@ -67,6 +70,19 @@ def test_any_other_name_is_one_line_with_names_to_paste(catalogue: Catalogue, ty
     assert str(refused.value).startswith(f"{typed}: no such ")
     assert near in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_runs_are_counted_by_the_same_names(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HOME)
+    params, index = HOME / "params.yaml", catalogue.index
+    assert [*planned(params)] == [*planned(params, "all")] == [*index]
+    assert {*planned(params, "rfedavg/")} == {
+        folder for folder in index if folder.startswith("results/rfedavg/")
+    }
+    for typed in ("table1", "reports/rfedavg/table1.standalone.tex"):
+        assert [*planned(params, typed)] == [run.folder for run in catalogue.needed("rfedavg", "table1")]
+    with pytest.raises(SpecError, match=r"^rfedavg/table1\.docx: no such form"):
+        planned(params, "rfedavg/table1.docx")
 
 
 def test_every_name_that_is_completed_or_listed_is_found(catalogue: Catalogue) -> None:

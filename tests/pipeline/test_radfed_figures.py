@@ -25,7 +25,7 @@ from pipeline.reports.curves import tidy as curves
 from pipeline.reports.drawings import Drawing, Inputs
 from pipeline.reports.results import RunFacts, read
 from pipeline.reports.tables import Table, arrange, tidy
-from pipeline.workflow import Workflow
+from pipeline.workflow.answers import Workflow
 
 
 def drawn(made: Catalogue, target: str, root: Path) -> tuple[pd.DataFrame, str]:

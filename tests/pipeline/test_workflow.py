@@ -11,7 +11,7 @@ import pytest
 from project import HOME, Project, parameters
 
 from pipeline.papers import build_catalogue
-from pipeline.workflow import Workflow
+from pipeline.workflow.answers import Workflow
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +31,20 @@ def complaint(project: Project, *arguments: str) -> list[str]:
 @pytest.mark.parametrize(
     ("report", "said"),
     [
-        ("rfedavg/table9.tex", "no such report; the nearest: reports/rfedavg/table"),
-        ("rfedavg/tabel2", "no such report; the nearest: reports/rfedavg/table2"),
+        ("reports/rfedavg/table9.tex", "no such report; the nearest: reports/rfedavg/table"),
+        ("reports/rfedavg/tabel2", "no such report; the nearest: reports/rfedavg/table2"),
+        ("reports/tabel2", "no such report; the nearest: reports/rfedavg/table2"),
+        ("reports/rfedavg2/theory.html", "no such report; the nearest: reports/rfedavg/theory"),
+        ("reports/table1.docx", "no such form; expected table1 with one of .csv, .md, "),
+        ("reports/rfedavg", "got a slash at its end, expected reports/rfedavg"),
+        ("rfedavg", "expected reports/rfedavg"),
         ("tabel2", "no such report; the nearest: reports/rfedavg/table2"),
-        ("rfedavg2/theory.html", "no such report; the nearest: reports/rfedavg/theory"),
-        ("table1.docx", "no such form; there are reports/table1.csv, reports/table1.md, "),
-        ("rfedavg", "got a slash at its end, expected reports/rfedavg"),
     ],
 )
 def test_a_refusal_names_the_nearest(report: str, said: str) -> None:
     with pytest.raises(SystemExit) as refused:
-        Workflow(parameters()).unknown(Namespace(report=report))
-    assert str(refused.value).startswith(f"reports/{report}: {said}")
+        Workflow(parameters()).unknown(Namespace(unknown=report))
+    assert str(refused.value).startswith(f"{report}: {said}")
     assert len(str(refused.value)) < 400
 
 
@@ -50,8 +52,9 @@ def test_a_refusal_names_the_nearest(report: str, said: str) -> None:
     ("target", "said"),
     [
         ("reports/rfedavg/table9.tex", "no such report; the nearest: reports/rfedavg/table"),
-        ("reports/rfedavg/fig2.html", "no such form; there are reports/rfedavg/fig2.csv, "),
+        ("reports/rfedavg/fig2.html", "no such form; expected rfedavg/fig2 with one of .csv, .svg, "),
         ("reports/rfedavg/table2/", "got a slash at its end, expected reports/rfedavg/table2"),
+        ("rfedavg/table2", "expected reports/rfedavg/table2"),
     ],
 )
 def test_an_unknown_report_is_one_line(project: Project, target: str, said: str) -> None:

@@ -1,0 +1,332 @@
+"""What the Snakefile asks: functions of wildcards over one catalogue. Rules hold no logic."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial, reduce
+from itertools import chain
+from operator import add
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from rich.console import Console
+from snakemake_interface_storage_plugins.io import Mtime
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
+from fedcore.base.files import canonical_json, write_text
+from pipeline.catalogue import weights
+from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Target
+from pipeline.fidelity import board_plan
+from pipeline.papers import build_catalogue
+from pipeline.workflow import messages
+from pipeline.workflow.adopt import Decision, apply, inspect
+from pipeline.workflow.estimate import Cost, duration, estimate
+from pipeline.workflow.records import unrecorded
+from pipeline.workflow.reports import ReportFiles, one_of
+from snakemake_logger_plugin_fedrepro import LogHandler, Words
+
+WHAT_NOW = """fedcore status shows what failed, and why. The same command continues from the checkpoints.
+A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv"""
+RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
+SHORT_SECONDS = 120.0
+SMALL_PERCENT = 25
+Kept = TypeVar("Kept")
+JobSpec = dict[str, Any]
+
+
+class Workflow:
+    """The catalogue, with an answer to each question that a rule asks.
+
+    A job spec is what a job's command is told: a parameter of its rule, so another one makes the job run
+    again. ``begin`` writes it to its ``file`` beside the log, so the command can be repeated by hand.
+
+    Args:
+        config: the merged configuration: params.yaml and what ``--config`` changed.
+        snakemake: its workflow, which says whether jobs are really done, and which files the configuration
+            comes from; these are held to stricter rules than Snakemake's.
+
+    Raises:
+        SystemExit: the configuration is wrong; the message is one line.
+    """
+
+    def __init__(self, config: Mapping[str, Any], snakemake: Any = None) -> None:
+        self.config = config
+        self.snakemake = snakemake
+        self.decision: Decision | None = None
+        main = snakemake is not None and snakemake.is_main_process
+        self.unrecorded = main and unrecorded()
+        if main:
+            atexit.register(self._foretell)
+        try:
+            for file in snakemake.configfiles if main else ():
+                core_yaml.read(Path(file), "configuration")
+        except SpecError as error:
+            raise SystemExit(str(error)) from None
+        try:
+            self.catalogue = build_catalogue(config)
+            self.catalogue.index  # noqa: B018 - every specification is checked before anything runs
+        except SpecError as error:
+            raise SystemExit(f"params.yaml: {error}") from None
+        self.params = self.catalogue.params
+        self._refuse_lone_seeds()
+        self.reports = ReportFiles(self.catalogue)
+        self.run_files = RUN_FILES
+        self.seeds = next(iter(self.params.papers.values())).seeds
+        self.papers = one_of(self.catalogue.papers)
+        targets = [*self.catalogue.targets()]
+        self.tables = one_of({name for _, name, target in targets if not target.drawn})
+        self.figures = one_of({name for _, name, target in targets if target.drawn})
+        self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
+        self._costs: dict[str, Cost] = {}
+        LogHandler.words = Words(
+            partial(messages.job_name, self.catalogue),
+            lambda rule, wildcards: self._cost(wildcards).seconds if rule == "train" else 1.0,
+            duration,
+            plain,
+        )
+        self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
+
+    def _refuse_lone_seeds(self) -> None:
+        """Refuse one process for all seeds if a search trains only the first seed."""
+        if not self.params.one_process:
+            return
+        for runs in self.catalogue.groups.values():
+            paper, seeds = runs[0].paper, tuple(run.seed for run in runs)
+            if seeds != self.params.papers[paper].seeds:
+                raise SystemExit(
+                    f"params.yaml: scales.{runs[0].scale}.one_process: got true, expected false with so many "
+                    f"seeds, as {runs[0].group} takes the seeds {seeds} alone"
+                )
+
+    def begin(self) -> None:
+        """Set aside what is not believed, write the specs of jobs, and guess how long they take."""
+        # Snakemake's limit on jobs per second starts a timer at each look for ready jobs, and a timer ends in
+        # another look: after some hundred jobs, that takes a processor. No option turns the limit off.
+        self.snakemake.scheduler.job_rate_limiter = None
+        if self.decision is not None and (moved := apply(self.decision)):
+            say(moved, error=True)
+        for spec in filter(None, (job.params.get("order") for job in self._jobs())):
+            told = canonical_json(spec["told"]) if "told" in spec else self._merged
+            write_text(Path(spec["file"]), f"{told}\n")
+        jobs = self._jobs()
+        seconds = (LogHandler.words.seconds(job.rule.name, job.wildcards_dict) for job in jobs)
+        LogHandler.asked = (len(jobs), sum(seconds))
+        self._say_how_long()
+
+    @staticmethod
+    def say_what_now() -> None:
+        """Say where to look after a job has failed."""
+        print(WHAT_NOW, file=sys.stderr)
+
+    def _jobs(self) -> list[Any]:
+        """Return Snakemake's jobs that are to be done."""
+        return list(self.snakemake.dag.needrun_jobs(exclude_finished=False))
+
+    def show_reports(self) -> None:
+        """Say where the reports are that were asked for, and what they mean."""
+        asked = (path for path in self.snakemake.dag.derived_targetfiles if path.startswith("reports/"))
+        messages.show(self.catalogue, asked, Console(stderr=True))
+
+    def _say_how_long(self) -> None:
+        jobs = [job for job in self._jobs() if job.rule.name == "train"]
+        seconds = sum(self._cost(job.wildcards_dict).seconds for job in jobs)
+        if jobs:
+            say(
+                f"{len(jobs)} jobs train for about {duration(seconds)} on one core in all, by a guess that is"
+                " often wrong by a factor of 2; `runtime` is in minutes, with a margin",
+                error=True,
+            )
+
+    def _foretell(self) -> None:
+        if self.snakemake.dryrun and self.snakemake.dag is not None:
+            self._say_how_long()
+
+    def _foresee(self) -> None:
+        """Let hashes decide about files that came from elsewhere, and let Snakemake plan accordingly.
+
+        Questions for input files call it, so it comes before Snakemake compares times. Nothing changes but
+        its plan, so that a dry run and a real run have the same one: believed files count as made now, and
+        what makes the others has to be done.
+        """
+        if not self.unrecorded or self.decision is not None or self.snakemake.touch:
+            return
+        self.decision = inspect(self.catalogue)
+        # The documented way, `--touch`, changes the files.
+        now = Mtime(local=time.time())
+        for path in chain.from_iterable(self.decision.believed.values()):
+            self.snakemake.iocache.mtime[path.as_posix()] = now
+        self.snakemake.dag.forcefiles.update(
+            path.as_posix() for path in chain.from_iterable(self.decision.stale.values())
+        )
+        if self.decision.believed or self.decision.stale:
+            later = "; they are set aside once work begins" if self.decision.stale else ""
+            say(f"{self.decision}{later}", error=True)
+
+    @property
+    def environment(self) -> str | Callable[[Any], str]:
+        """The environment of jobs for conda. Snakemake formats the path, so braces in it are doubled."""
+        path = str(Path(__file__).parents[1] / "rules" / "envs" / "fedrepro.yaml")
+        doubled = path.replace("{", "{{").replace("}", "}}")
+        return path if path == doubled else lambda wildcards: doubled
+
+    def tables_of(self, wildcards: Any) -> list[str]:
+        """Return the numbers of a paper's tables."""
+        self._foresee()
+        targets = self.catalogue.papers[wildcards.paper].targets.items()
+        return [f"reports/{wildcards.paper}/{name}.csv" for name, own in targets if own.kind == "table"]
+
+    @staticmethod
+    def board_plan(wildcards: Any) -> str:
+        """Return a hash of everything besides our numbers that the fidelity board depends on."""
+        del wildcards
+        return board_plan()
+
+    def unknown(self, wildcards: Any) -> list[str]:
+        """Refuse a report that doesn't exist, with the names of those that are most like it."""
+        raise SystemExit(plain(self.reports.refusal(wildcards.unknown)))
+
+    def summaries(self, wildcards: Any) -> list[str]:
+        """Return the summaries, or the statistics of partitions, that a table or figure is made of."""
+        self._foresee()
+        target, runs = self._target(wildcards)
+        if target.needs == "partitions":
+            return [f"{run.partition}/stats.json" for run in runs]
+        return [f"{run.folder}/summary.json" for run in runs]
+
+    def histories(self, wildcards: Any) -> list[str]:
+        """Return the histories that a figure is made of."""
+        target, runs = self._target(wildcards)
+        return [f"{run.folder}/history.csv" for run in runs if target.needs == "runs"]
+
+    def report(self, wildcards: Any) -> JobSpec:
+        """Return the spec of a report: a function of its runs and its code, as a hash."""
+        paper, name = wildcards.paper, self._name(wildcards)
+        return {"file": f"logs/reports/{paper}/{name}.params.yaml", "plan": self.catalogue.plan(paper, name)}
+
+    @staticmethod
+    def site(wildcards: Any) -> JobSpec:
+        """Return the spec of the site."""
+        del wildcards
+        return {"file": "logs/reports/site.params.yaml", "plan": "site"}
+
+    @cached_property
+    def _merged(self) -> str:
+        """The configuration as YAML, without the mirror, whose address may hold a password."""
+        return yaml.safe_dump({**self.config, "data": {}}, sort_keys=False)
+
+    def data(self, wildcards: Any) -> list[str]:
+        """Return the marker of fetched data that a partition needs; none for data in the repository."""
+        self._foresee()
+        section = self._division(wildcards).spec["data"]
+        edition = section.get("edition", "demo")
+        return [] if edition == "demo" else [f"data/fetched/{section['name']}-{edition}.done"]
+
+    @staticmethod
+    def data_set(wildcards: Any) -> str:
+        """Return a data set and edition as arguments of ``fedcore data fetch``."""
+        name, _, edition = wildcards.fetched.rpartition("-")
+        return f"{name} --edition {edition}"
+
+    @property
+    def mirror(self) -> str:
+        """The mirror of data files as an option of ``fedcore``; empty if there is none.
+
+        An address with a password is left to the environment, since Snakemake shows and logs commands.
+        """
+        mirror = self.params.mirror or os.environ.get("FEDCORE_MIRROR", "")
+        if CREDENTIALS.search(mirror):
+            os.environ["FEDCORE_MIRROR"], mirror = mirror, ""
+        return f"--mirror {shlex.quote(mirror)}" if mirror else ""
+
+    def all_data(self) -> list[str]:
+        """Return the markers of all data that have to be fetched at this scale."""
+        names = (name for name in self.catalogue.data if not name.endswith(("-demo", "-given")))
+        return [f"data/fetched/{name}.done" for name in names]
+
+    def division(self, wildcards: Any) -> JobSpec:
+        """Return the spec of a partition."""
+        own = self._division(wildcards)
+        return _job_spec("partitions", own.folder.replace("/partitions/", "/", 1), own.spec)
+
+    def division_code(self, wildcards: Any) -> str:
+        """Return the hash of the code that makes a partition."""
+        return self._division(wildcards).code
+
+    def partitions(self, wildcards: Any) -> list[str]:
+        """Return the partition files of a job's runs."""
+        self._foresee()
+        return [f"{run.partition}/partition.npz" for run in self._runs(wildcards)]
+
+    def weights(self, wildcards: Any) -> list[str]:
+        """Return the marker of fetched weights that a run's model starts from; none for most models."""
+        found = weights(self._runs(wildcards)[0])
+        return [f"data/fetched/{found['name']}-{found['edition']}.done"] if found else []
+
+    def order(self, wildcards: Any) -> JobSpec:
+        """Return the spec of a job's runs."""
+        runs = self._runs(wildcards)
+        folder = runs[0].folder if wildcards.get("seed") else runs[0].group
+        return _job_spec("train", folder, [run.order() for run in runs])
+
+    def minutes(self, wildcards: Any, attempt: int) -> int:
+        """Return the time to ask a cluster for; twice as much at each further attempt."""
+        return self._cost(wildcards).minutes(attempt)
+
+    def megabytes(self, wildcards: Any, attempt: int) -> int:
+        """Return the memory to ask a cluster for; half as much again at each further attempt."""
+        return self._cost(wildcards).megabytes(attempt)
+
+    def gpu_percent(self, wildcards: Any) -> int:
+        """Return the share of a GPU that a job takes: runs of small gradient steps leave room for others."""
+        return SMALL_PERCENT if self._cost(wildcards).small else 100
+
+    def batch(self, wildcards: Any) -> str | None:
+        """Return the group of jobs that a cluster gets together: those that take little time."""
+        return "short" if self._cost(wildcards).seconds < SHORT_SECONDS else None
+
+    def _cost(self, wildcards: Any) -> Cost:
+        """Return the cost of a job's runs, one after another."""
+        runs = self._runs(wildcards)
+        job = runs[0].folder
+        if job not in self._costs:
+            self._costs[job] = reduce(add, (estimate(run.spec) for run in runs))
+        return self._costs[job]
+
+    def _name(self, wildcards: Any) -> str:
+        name = wildcards.get("table") or wildcards.get("figure")
+        if name not in self.catalogue.papers[wildcards.paper].targets:
+            raise SystemExit(self.reports.refusal(f"reports/{wildcards.paper}/{name}"))
+        return str(name)
+
+    def _target(self, wildcards: Any) -> tuple[Target, Iterable[PlannedRun]]:
+        paper, name = wildcards.paper, self._name(wildcards)
+        return self.catalogue.target(paper, name), self.catalogue.needed(paper, name)
+
+    def _runs(self, wildcards: Any) -> list[PlannedRun]:
+        """Return the runs of a job: one, or those of all seeds."""
+        asked = (wildcards.get(name) for name in ("paper", "scale", "setting", "method"))
+        group = "/".join((RESULTS, *asked))
+        if seed := wildcards.get("seed"):
+            return [_known(self.catalogue.index, f"{group}/seed{seed}")]
+        return _known(self.catalogue.groups, group)
+
+    def _division(self, wildcards: Any) -> PartitionJob:
+        folder = f"{RESULTS}/{wildcards.paper}/{wildcards.scale}/partitions/{wildcards.division}"
+        return _known(self.catalogue.divisions, f"{folder}/seed{wildcards.seed}")
+
+
+def _job_spec(rule: str, folder: str, told: Any) -> JobSpec:
+    return {"file": f"logs/{rule}/{folder.removeprefix(f'{RESULTS}/')}.order.json", "told": told}
+
+
+def _known(found: Mapping[str, Kept], folder: str) -> Kept:
+    if folder not in found:
+        raise SystemExit(plain(f"{folder}: no such run in params.yaml; it may belong to other parameters"))
+    return found[folder]
