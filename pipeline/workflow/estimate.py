@@ -40,6 +40,7 @@ MARGIN = 3.0
 LONGEST_MINUTES = 24 * 60
 SMALL_STEP = 1e9
 UNKNOWN = Size(10_000, (100,), 10)
+SHRUNK = 32**2  # how many times fewer pixels a trunk's output has than its input
 TEST_SHARE = 0.2
 STATEFUL = ("scaffold", "scaf_", "feddc", "mime", "moon", "vrl_sgd")
 
@@ -149,14 +150,14 @@ def estimate(spec: Mapping[str, Any]) -> Cost:
 def size_of(data: str) -> Size:
     """Return how large a data set is, given the section of a specification as JSON.
 
-    A plug-in that doesn't say counts as 10,000 rows of 100 numbers.
+    A plug-in that doesn't say, or a folder without rows, counts as 10,000 rows of 100 numbers.
     """
     try:
         asked = chosen("data", json.loads(data))
         found: Size = asked.plugin.size(asked.options) if asked.plugin.size else UNKNOWN
     except (FedcoreError, OSError):
         return UNKNOWN
-    return found
+    return found if found.rows else UNKNOWN
 
 
 @cache
@@ -174,12 +175,13 @@ def network_of(model: str, size: Size) -> Network:
     except FedcoreError:
         return Network(10**6, 1e6, 0.0, prod(size.inputs))
     dense = shared = 0.0
-    resized = getattr(options, "resize", 0)
-    pixels = (resized / 32) ** 2 if resized else prod(size.inputs[1:])
+    pixels = float(prod(size.inputs[1:]))
+    if trunk := hasattr(options, "resize"):
+        pixels = (options.resize**2 or pixels) / SHRUNK
     for name, shape in made.trainable.shapes.items():
         if len(shape) == 4:
             shared += prod(shape) * pixels
-            pixels = pixels if resized else pixels / 4
+            pixels = pixels if trunk else pixels / 4
         elif len(shape) == 2 and size.vocabulary and name != made.head:
             shared += 0 if name.startswith("embedding") else prod(shape) * size.inputs[0]
         elif len(shape) == 2:

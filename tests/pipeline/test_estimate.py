@@ -225,6 +225,11 @@ def test_parameters_are_those_of_the_models(data: str, model: dict[str, Any], pa
             {"name": "mobilenetv2_head", "weights": "full", "resize": 96},
             Network(898_890, 12_800, 9 * 879_040, 3072),
         ),
+        (
+            "cifar10",
+            {"name": "mobilenetv2_head", "weights": "full", "resize": 0},
+            Network(898_890, 12_800, 879_040, 3072),
+        ),
         ("shakespeare", {"name": "lstm"}, Network(822_570, 256 * 90, 80 * 1024 * (264 + 512), 80)),
         ("sent140", {"name": "lstm"}, Network(842_242, 256 * 2, 25 * 1024 * (306 + 512), 25)),
         ("shakespeare", {"name": "cnn"}, Network(10**6, 1e6, 0.0, 80)),
@@ -239,7 +244,8 @@ def test_what_counts_of_a_model(data: str, model: dict[str, Any], network: Netwo
 def test_data_that_can_not_be_read_count_as_unknown(tmp_path: Path) -> None:
     (tmp_path / "clients").mkdir()
     (tmp_path / "clients" / "0.npz").write_bytes(b"no archive")
-    assert size_of(canonical_json({"name": "npz", "path": str(tmp_path)})) == UNKNOWN
+    for path in (tmp_path, tmp_path / "missing"):
+        assert size_of(canonical_json({"name": "npz", "path": str(path)})) == UNKNOWN
 
 
 @pytest.mark.parametrize("name", sorted({*plugins("data")} - {"npz"}))
