@@ -12,7 +12,8 @@ from fedcore.base.files import sha256_file, write_json
 from fedcore.cli.options import Mirror, Quiet, Root
 from fedcore.data import Source
 from fedcore.execution.integrity import sealed
-from fedcore.partitions import build as partitioning
+from fedcore.partitions import file
+from fedcore.partitions.build import make
 from fedcore.partitions.figure import draw, write
 from fedcore.partitions.stats import label_counts, of_data, statistics, warn_of_empty
 from fedcore.spec import load
@@ -34,10 +35,10 @@ def partition(
     checked = load(spec)
     data, own = checked.data, checked.partition
     dataset = data.build(Source(root, mirror))
-    made = partitioning.make(own.plugin, own.options, dataset, checked.seed)
-    origin = partitioning.identity(own.resolved(), data.resolved(), checked.seed, dataset.sha256())
+    made = make(own.plugin, own.options, dataset, checked.seed)
+    origin = file.identity(own.resolved(), data.resolved(), checked.seed, dataset.sha256())
     described = statistics(made, dataset.train.y, dataset.classes)
-    partitioning.save(made, out / "partition.npz", origin)
+    file.save(made, out / "partition.npz", origin)
     digest = {"partition.npz_sha256": sha256_file(out / "partition.npz")} | ({"code": code} if code else {})
     write_json(out / "stats.json", sealed({**of_data(dataset), **described, **digest}))
     if figure:

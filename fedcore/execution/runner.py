@@ -32,7 +32,7 @@ from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
 from fedcore.execution.results import Result, parameters, summarise, timing_of, write
 from fedcore.execution.simulation import simulate
-from fedcore.partitions import build as partitioning
+from fedcore.partitions import build, file
 from fedcore.parts import Run, State
 from fedcore.parts.divergence import Divergence
 from fedcore.spec import Spec, parse
@@ -218,11 +218,11 @@ def _first_state(prepared: Run, folder: Path | None, identity: dict[str, Any], s
 
 def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str) -> Partition:
     if settings.partition is None:
-        return partitioning.make(spec.partition.plugin, spec.partition.options, dataset, spec.seed)
-    expected = partitioning.identity(spec.partition.resolved(), spec.data.resolved(), spec.seed, data_hash)
-    partition, origin = partitioning.load(settings.partition)
-    partitioning.refuse_other(settings.partition, origin, expected)
-    partitioning.check(partition, len(dataset.train), str(settings.partition))
+        return build.make(spec.partition.plugin, spec.partition.options, dataset, spec.seed)
+    expected = file.identity(spec.partition.resolved(), spec.data.resolved(), spec.seed, data_hash)
+    partition, origin = file.load(settings.partition)
+    file.refuse_other(settings.partition, origin, expected)
+    build.check(partition, len(dataset.train), str(settings.partition))
     return partition
 
 

@@ -13,9 +13,6 @@ from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
 from fedcore.partitions import Fold, PartitionOptions, Rows, cut, even, floor_share
-from fedcore.partitions.file import identity, load, refuse_other, save
-
-__all__ = ["check", "fold_sets", "identity", "load", "make", "refuse_other", "save"]
 
 
 def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int) -> Partition:

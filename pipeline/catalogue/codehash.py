@@ -30,7 +30,7 @@ CONTRIBUTED = "fedcore_plugins."
 RUN = ("fedcore.execution.runner:run",)
 PARTITION = (
     "fedcore.partitions.build:make",
-    "fedcore.partitions.build:identity",
+    "fedcore.partitions.file:identity",
     "fedcore.partitions.stats",
 )
 INNER_IMPORT = re.compile(r"^[ \t]+(from [\w.]+ import|import [\w.]+)\b", re.MULTILINE)

@@ -192,8 +192,8 @@ def test_a_runs_hash_is_of_the_runner_and_of_each_of_its_plugins() -> None:
 
 
 def test_a_partitions_hash_is_of_its_data_its_plugin_and_their_making() -> None:
-    build = "fedcore.partitions.build"
-    making = (f"{build}:make", f"{build}:identity", "fedcore.partitions.stats")
+    home = "fedcore.partitions"
+    making = (f"{home}.build:make", f"{home}.file:identity", f"{home}.stats")
     own = module("data", "mnist"), module("partition", "qp")
     assert codehash.of_partition("mnist", "qp") == codehash.of_code(*making, *own)
     pairs = (("mnist", "qp"), ("mnist", "iid"), ("usps", "qp"))
