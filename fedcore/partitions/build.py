@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import DataError, SpecError
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
@@ -29,19 +29,28 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
         clients and held-out rows are named in ``note``.
 
     Raises:
+        DataError: there are no rows to deal out.
         SpecError: the options don't fit the data, or the plug-in broke the contract.
     """
     streams = Streams(seed if options.seed is None else options.seed)
     if options.validation_from == "pool" and options.validation > 0:
         partition = _after_pool(plugin, options, dataset, streams)
     else:
-        partition = plugin.build(options, dataset, streams.get("partition"))
-    check(partition, len(dataset.train), f"partition '{plugin.name}'")
+        partition = _built(plugin, options, dataset, streams)
     if options.fold is not None:
         partition = _by_client(partition, options.fold, streams)
     elif options.validation > 0 and options.validation_from == "clients":
         partition = _hold_out(partition, options.validation, streams)
     return _tidy(partition)
+
+
+def _built(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:
+    """Let the plug-in deal the training rows out, and check that it did."""
+    if not len(dataset.train):
+        raise DataError(f"data '{dataset.name}': no training rows, expected some to deal out")
+    partition: Partition = plugin.build(options, dataset, streams.get("partition"))
+    check(partition, len(dataset.train), f"partition '{plugin.name}'")
+    return partition
 
 
 def check(partition: Partition, rows: int, where: str) -> None:
@@ -117,8 +126,7 @@ def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, str
     kept = np.sort(kept)
     features = {key: column[kept] for key, column in dataset.client_features.items()}
     rest = replace(dataset, train=dataset.train.take(kept), client_features=features)
-    inner = plugin.build(options, rest, streams.get("partition"))
-    check(inner, len(kept), f"partition '{plugin.name}'")
+    inner = _built(plugin, options, rest, streams)
     return Partition(
         clients=tuple(kept[rows] for rows in inner.clients),
         validation=np.concatenate([taken, kept[inner.validation]]),

@@ -336,3 +336,17 @@ def test_faults_are_one_line(name: str, options: dict[str, Any], message: str) -
         split_data(toy_data(BALANCED), name, **options)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("more", [{}, {"validation": 0.2, "validation_from": "pool"}])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dirichlet", {"clients": 2, "alpha": 1, "convention": "by_label"}),
+        ("qp", {"clients": 2}),
+        ("iid", {"clients": 2}),
+    ],
+)
+def test_data_without_rows_are_refused(name: str, options: dict[str, Any], more: dict[str, Any]) -> None:
+    with pytest.raises(FedcoreError, match=r"^data 'toy': no training rows, expected some to deal out$"):
+        split_data(toy_data([]), name, **options, **more)
