@@ -143,4 +143,6 @@ def _light(path: Path) -> str:
         [sys.executable, "-c", IMPORT, str(path)], capture_output=True, text=True, check=True
     )
     heavy = sorted(set(HEAVY) & set(done.stdout.split()))
-    return f"importing the file imports {', '.join(heavy)}; import them inside functions" if heavy else ""
+    return (
+        f"importing the file imports {', '.join(heavy)}; import them from fedcore.base.lazy" if heavy else ""
+    )

@@ -1,4 +1,4 @@
-"""What a model is: pure functions of named parameters. Models themselves are in ``fedcore.models``."""
+"""What a model is: pure functions of named parameters. Each module beside this one holds models."""
 
 from __future__ import annotations
 

@@ -161,6 +161,6 @@ PLUGIN = Plugin(
     NpzOptions,
     build,
     "your own data: clients/<id>.npz, test.npz, validation.npz",
-    "docs/add-a-dataset.md",
+    "docs/own-data.md",
     size=size,
 )
