@@ -44,7 +44,7 @@ class Plugin:
     Attributes:
         name: what a specification writes, lower case.
         options: its option class; every key of the specification's section but ``name``.
-        build: what makes it; the signature depends on the kind (see docs/architecture.md).
+        build: what makes it; what it is given depends on the kind; see docs/add-an-algorithm.md and so on.
         summary: one sentence for ``fedcore list``.
         source: where it is defined: paper, section or equation.
         released: how the authors' released code differs, where ``variant: released`` is known.
@@ -118,15 +118,26 @@ def register(kind: str, plugin: Plugin) -> None:
 
 @cache
 def plugins(kind: str) -> Mapping[str, Plugin]:
-    """Return all plug-ins of a kind, such as ``algorithm`` (see ``PACKAGES``), by name."""
+    """Return all plug-ins of a kind, such as ``algorithm`` (see ``PACKAGES``), by name.
+
+    Raises:
+        SpecError: a file can't be loaded, or declares a name that is taken.
+    """
     found = dict(_REGISTERED[kind])
     for module in (*_packaged(PACKAGES[kind]), *_contributed(kind)):
-        declared = (*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)]))
-        for plugin in declared:
+        for plugin in of_module(module):
             if plugin.name in found:
-                raise RuntimeError(f"two {kind} plug-ins are named '{plugin.name}'")
+                raise SpecError(
+                    f"{kind} '{plugin.name}': {Path(str(module.__file__)).resolve()} declares this name too, "
+                    "expected another"
+                )
             found[plugin.name] = plugin
     return MappingProxyType(found)
+
+
+def of_module(module: ModuleType) -> list[Any]:
+    """Return what a module declares as its plug-ins: ``PLUGINS``, and ``PLUGIN`` if it has one."""
+    return [*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)])]
 
 
 def find(kind: str, name: object, where: str | None = None) -> Plugin:

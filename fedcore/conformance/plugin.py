@@ -9,7 +9,7 @@ from types import ModuleType
 
 from fedcore.algorithms import AlgorithmOptions
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import FOLDERS, PACKAGES, VARIABLE, Plugin, folders, imported, plugins
+from fedcore.base.registry import FOLDERS, PACKAGES, VARIABLE, Plugin, folders, imported, of_module, plugins
 from fedcore.models import ModelOptions
 from fedcore.partitions import PartitionOptions
 
@@ -33,8 +33,8 @@ def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
     if not path.is_file():
         raise SpecError(f"{path}: no such file")
     path = path.resolve()
-    declared = _declared(alone(path), path)
-    kind = _kind(path, declared[0])
+    own = _declared(alone(path), path)
+    kind = _kind(path, own[0])
     if not _known(path, kind):
         place = folder / FOLDERS[kind]
         place.mkdir(parents=True)
@@ -42,11 +42,8 @@ def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
         before = os.environ.get(VARIABLE)
         os.environ[VARIABLE] = os.pathsep.join(filter(None, [before, str(folder)]))
     plugins.cache_clear()
-    try:
-        known = plugins(kind)
-    except RuntimeError as error:
-        raise SpecError(f"{path}: {error}; take another name") from None
-    return kind, [known[plugin.name] for plugin in declared]
+    known = plugins(kind)
+    return kind, [known[plugin.name] for plugin in own]
 
 
 def alone(path: Path) -> ModuleType:
@@ -59,10 +56,10 @@ def alone(path: Path) -> ModuleType:
 
 
 def _declared(module: ModuleType, path: Path) -> list[Plugin]:
-    declared = [*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)])]
-    if not declared or not all(isinstance(plugin, Plugin) for plugin in declared):
+    own = of_module(module)
+    if not own or not all(isinstance(plugin, Plugin) for plugin in own):
         raise SpecError(f"{path}: declares no plug-in; expected PLUGIN = fedcore.base.registry.Plugin(...)")
-    return declared
+    return own
 
 
 def _kind(path: Path, plugin: Plugin) -> str:

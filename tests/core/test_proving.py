@@ -338,7 +338,7 @@ def test_each_fault_of_data_is_found_and_said(fault: str, tmp_path: Path) -> Non
         ('PLUGIN = "x"', "declares no plug-in"),
         (
             filled(ALGORITHM, SOUND).replace('"mine"', '"fedavg"', 1),
-            "two algorithm plug-ins are named 'fedavg'",
+            r"algorithm 'fedavg': .*mine\.py declares this name too",
         ),
     ],
 )
@@ -360,4 +360,4 @@ def test_the_command_lists_what_it_found_and_fails(tmp_path: Path) -> None:
     shutil.copy(ROOT / "fedcore/algorithms/fedprox.py", tmp_path / "mine.py")
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "take another name" in done.stderr
+    assert "mine.py declares this name too, expected another" in done.stderr
