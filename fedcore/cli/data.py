@@ -119,7 +119,7 @@ def verify(
     if not as_json:
         present = sum(found.status == "ok" for found in findings)
         say(f"{present} editions here and right, {wrong} wrong, {len(findings) - present - wrong} absent")
-        if everything and mirror and not mirror.startswith("http"):
+        if everything and mirror and not fetch.is_url(mirror):
             say(f"in the mirror but not declared: {', '.join(inventory.unclaimed(mirror)) or 'nothing'}")
     if wrong:
         raise typer.Exit(1)
@@ -137,10 +137,11 @@ def _describe(name: str, edition: Edition) -> None:
     for label, text in (("terms", edition.terms), ("how to get it", edition.how)):
         if text:
             say(f"    {label}: {text}")
-    for file in (*edition.files, *edition.extras)[:SHOWN]:
+    files = (*edition.files, *edition.extras)
+    for file in files[:SHOWN]:
         say(f"    {file.path}: sha256 {file.sha256 or 'of the plain content not known'}")
         for form in file.forms:
             parts = [form.digest, f"member {form.member}" if form.member else "", *form.urls]
             say(f"      as {form.name} " + " ".join(filter(None, parts)))
-    if len(edition.files) > SHOWN:
-        say(f"    and {len(edition.files) - SHOWN} more files")
+    if len(files) > SHOWN:
+        say(f"    and {len(files) - SHOWN} more files")

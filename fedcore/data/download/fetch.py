@@ -97,9 +97,19 @@ def accept_terms(declaration: Declaration, source: Source) -> None:
     write_json(_accepted(declaration, source), terms)
 
 
+def is_url(place: str) -> bool:
+    """Say whether a place is an address, not a path."""
+    return place.startswith(("http://", "https://"))
+
+
+def mirror_folder(mirror: str) -> Path:
+    """Return a mirror's folder, which may be written as a ``file://`` address."""
+    return Path(mirror.removeprefix("file://")).expanduser()
+
+
 def mirrored(file: File, mirror: str) -> Path | None:
     """Return where a mirror folder holds a file (in any form), or None."""
-    candidates = (_folder(mirror) / relative for relative, _ in _candidates(file))
+    candidates = (mirror_folder(mirror) / relative for relative, _ in _candidates(file))
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -151,7 +161,7 @@ def _fill(request: _Request, file: File, path: Path) -> None:
             unreachable |= {host} if isinstance(error, Unreachable) else set()
             problems.append(error)
         finally:
-            if _is_url(place) and not (form and form.member):
+            if is_url(place) and not (form and form.member):
                 _downloaded(path, form).unlink(missing_ok=True)
     other = any(isinstance(problem, OtherEdition) for problem in problems)
     raise (OtherEdition if other else DataError)(_advice(request, file, problems))
@@ -161,10 +171,10 @@ def _places(file: File, source: Source) -> Iterator[tuple[str, Form | None]]:
     """Yield every place to look at, in order: the mirror's candidates, then upstream's addresses."""
     if source.mirror:
         for relative, form in _candidates(file):
-            if _is_url(source.mirror):
+            if is_url(source.mirror):
                 yield f"{source.mirror.rstrip('/')}/{quote(relative)}", form
             else:
-                yield str(_folder(source.mirror) / relative), form
+                yield str(mirror_folder(source.mirror) / relative), form
     if not source.offline:
         for form in file.forms:
             for url in form.urls:
@@ -183,14 +193,6 @@ def _candidates(file: File) -> list[tuple[str, Form | None]]:
     return list(names.items())
 
 
-def _is_url(place: str) -> bool:
-    return place.startswith(("http://", "https://"))
-
-
-def _folder(mirror: str) -> Path:
-    return Path(mirror.removeprefix("file://")).expanduser()
-
-
 def _downloaded(path: Path, form: Form | None) -> Path:
     """Return where a download goes; an archive of several files is shared by them."""
     if form is not None and form.member:
@@ -200,7 +202,7 @@ def _downloaded(path: Path, form: Form | None) -> Path:
 
 def _stored(request: _Request, place: str, form: Form | None, path: Path) -> Path:
     """Return the file as stored at a place, downloaded if it is an address."""
-    if not _is_url(place):
+    if not is_url(place):
         if not Path(place).is_file():
             raise NotThere(place)
         return Path(place)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache as remember
-from pathlib import Path
 from types import MappingProxyType
 
 from fedcore.base.errors import DataError, MissingPackage
@@ -74,7 +73,7 @@ def verify(data: Entry, source: Source) -> Iterator[Finding]:
 
 def unclaimed(mirror: str) -> list[str]:
     """Return the files of a mirror folder that no declaration knows, by path below it."""
-    folder = Path(mirror.removeprefix("file://")).expanduser()
+    folder = fetch.mirror_folder(mirror)
     editions = [edition for data in entries().values() for edition in data.declaration.editions.values()]
     claimed = {fetch.mirrored(file, mirror) for one in editions for file in (*one.files, *one.extras)}
     return sorted(
@@ -114,6 +113,6 @@ def _counted(data: Entry, verified: Finding, edition: Edition, source: Source) -
 
 def _here(file: File, source: Source) -> bool:
     """Say whether a file is in the cache or (as far as that can be seen without asking it) in the mirror."""
-    if cache.place(file, source).is_file() or (source.mirror or "").startswith("http"):
+    if cache.place(file, source).is_file() or fetch.is_url(source.mirror or ""):
         return True
     return bool(source.mirror) and fetch.mirrored(file, source.mirror or "") is not None
