@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
+from fedcore.base.errors import say
 from fedcore.base.lazy import torch
 from fedcore.execution.forkserver import private
 
@@ -64,7 +64,7 @@ def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
 def _wait(names: Sequence[str], slots: int, folder: Path, held: ExitStack) -> str:
     name = _claim(names, slots, folder, held)
     if name is None:
-        print("waiting for a GPU", file=sys.stderr, flush=True)
+        say("waiting for a GPU", error=True)
     while name is None:
         time.sleep(WAIT_SECONDS)
         name = _claim(names, slots, folder, held)

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from typing import Any
 
 from fedcore import models
 from fedcore.base import core_yaml
-from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError
+from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError, say
 from fedcore.base.files import canonical_json, digest, read_object, stamps
 from fedcore.base.lazy import torch
 from fedcore.base.options import differences, shown
@@ -209,7 +208,7 @@ def _first_state(prepared: Run, folder: Path | None, identity: dict[str, Any], s
         try:
             return checkpoint.load(folder / CHECKPOINT, identity, start.device)
         except DamagedCheckpoint as error:
-            print(f"{error}; starting anew", file=sys.stderr)
+            say(f"{error}; starting anew", error=True)
         except CheckpointError:
             if checkpoint.made_by(folder / CHECKPOINT) == identity["provenance"]:
                 raise

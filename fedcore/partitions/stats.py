@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import say
 from fedcore.base.lazy import scipy
 from fedcore.data import Dataset, Partition
 
@@ -19,7 +19,7 @@ MOST_LISTED = 10_000
 def warn_of_empty(empty: int, clients: int) -> None:
     """Say on standard error that clients hold no row, if any does; these never train."""
     if empty:
-        print(f"warning: {empty:,} of {clients:,} clients hold no row and never train", file=sys.stderr)
+        say(f"warning: {empty:,} of {clients:,} clients hold no row and never train", error=True)
 
 
 def label_counts(
