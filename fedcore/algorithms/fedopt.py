@@ -63,7 +63,7 @@ def adaptive(
     return {"server": server, "update": update}
 
 
-def build(options: FedAdaptOptions, spec: Spec) -> Recipe:
+def build_fedadapt(options: FedAdaptOptions, spec: Spec) -> Recipe:
     """FedAvg's mean change enters the chosen optimizer as pseudo-gradient."""
     return recipe(**adaptive(options.server, options, spec))
 
@@ -93,7 +93,7 @@ PLUGINS = (
     Plugin(
         "fedadapt",
         FedAdaptOptions,
-        build,
+        build_fedadapt,
         "an adaptive server optimizer of a chosen kind",
         "Reddi et al., Algorithm 2; RADFed, Section IV-E",
         label="FedAdapt",

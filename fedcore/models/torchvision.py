@@ -28,7 +28,8 @@ def make(options: TorchvisionOptions, shape: Shape) -> torch.nn.Module:
     known = torchvision.models.list_models(module=torchvision.models)
     if options.arch not in known:
         raise SpecError(
-            f"model.arch: torchvision has no {shown(options.arch)}{nearest(options.arch, known) or ''}"
+            f"model.arch: got {shown(options.arch)}, expected a network of torchvision.models"
+            f"{nearest(options.arch, known)}"
         )
     module: torch.nn.Module = torchvision.models.get_model(
         options.arch, weights=None, num_classes=shape.classes

@@ -209,7 +209,11 @@ def test_a_network_of_torchvision_is_that_network() -> None:
 @pytest.mark.parametrize(
     ("arch", "shape", "message"),
     [
-        ("resnet81", (3, 32, 32), r"model.arch: torchvision has no 'resnet81' \(did you mean 'resnet"),
+        (
+            "resnet81",
+            (3, 32, 32),
+            r"got 'resnet81', expected a network of torchvision.models \(did you mean 'resnet",
+        ),
         ("resnet18", (1, 28, 28), r"networks take images \[3, height, width\], found \(1, 28, 28\)"),
         ("vit_b_16", (3, 32, 32), r"does not take inputs \[3, 32, 32\]: Wrong image height"),
     ],
