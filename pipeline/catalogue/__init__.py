@@ -113,8 +113,7 @@ class Catalogue:
 
     def needed(self, paper: str, target: str) -> list[PlannedRun]:
         """Return the runs that a target needs, each once; of some targets only the partitions count."""
-        runs = (run for cell in self.cells(paper, target).values() for run in cell)
-        return list({run.folder: run for run in runs}.values())
+        return self.sources(paper, target).runs
 
     def runs(self, paper: str, query: Query) -> tuple[PlannedRun, ...]:
         """Return one run for each seed of a setting and algorithm.

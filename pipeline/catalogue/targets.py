@@ -110,6 +110,11 @@ class Column:
     best: Best | None = None
     test: Test | None = None
 
+    @property
+    def heading(self) -> str:
+        """Its label after its group's."""
+        return f"{self.group} {self.label}".strip()
+
 
 @dataclass(frozen=True)
 class Sources:

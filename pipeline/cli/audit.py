@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +14,7 @@ import typer
 
 from fedcore.base.errors import FedcoreError, say
 from fedcore.cli.options import Json, show
+from pipeline.cli.doctor import pins
 
 ASKED = ("--strict", "--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json")
 MISSING = "No module named pip_audit"
@@ -56,10 +56,9 @@ def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]
     Raises:
         NotAudited: a pin could not be looked up, or pip-audit is not installed; one line says why.
     """
-    pins = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["uv"]["constraint-dependencies"]
     with tempfile.TemporaryDirectory() as name:
         asked, answer = Path(name, "pins.txt"), Path(name, "answer.json")
-        asked.write_text("\n".join(pins) + "\n", encoding="utf-8")
+        asked.write_text("\n".join(pins(pyproject)) + "\n", encoding="utf-8")
         command = [sys.executable, "-m", "pip_audit", *ASKED, "--requirement", str(asked)]
         done = subprocess.run(
             [*command, "--output", str(answer), *service], capture_output=True, text=True, check=False

@@ -11,9 +11,10 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import digest, read_object, sha256_file, write_json
 from fedcore.execution.integrity import PROVENANCE, STATISTICS, file_changes, sealed, unsealed
 from pipeline.catalogue import Catalogue
+from pipeline.reports.results import made
 
 REPORTS = Path("reports")
-FROM_ALL_RUNS = ("pdf", "provenance.json")
+FROM_ALL_RUNS = ("pdf", PROVENANCE)
 OLD = 86400.0
 
 
@@ -28,7 +29,7 @@ def build_report(catalogue: Catalogue, paper: str, target: str) -> list[Path]:
         DataError: a run that the target needs can't be used.
     """
     reports = catalogue.target(paper, target).paths(REPORTS / paper, target)
-    provenance = REPORTS / paper / f"{target}.provenance.json"
+    provenance = REPORTS / paper / f"{target}.{PROVENANCE}"
     catalogue.build(paper, target, reports)
     seal_report(catalogue, paper, target, reports.values(), provenance)
     return [*reports.values(), provenance]
@@ -103,13 +104,13 @@ def write_partial(catalogue: Catalogue, paper: str, target: str, root: Path = Pa
         SpecError: there is no such target.
         DataError: it is no table, a run is changed or damaged, or none is finished.
     """
-    folder = root / "reports" / paper
+    folder = root / REPORTS / paper
     about = catalogue.target(paper, target)
     if about.kind != "table":
         raise DataError(f"reports/{paper}/{target}: is no table")
     outputs = about.paths(folder, target)
     runs = catalogue.needed(paper, target)
-    if not any((root / run.folder / "summary.json").exists() for run in runs):
+    if not any(made(run, root) for run in runs):
         raise DataError(f"reports/{paper}/{target}: none of its {len(runs)} runs is finished")
     catalogue.build(paper, target, outputs, root)
     for ending in FROM_ALL_RUNS:

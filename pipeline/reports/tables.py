@@ -103,7 +103,7 @@ class Table(Target):
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what columns are called in print, each after its group."""
-        return {c.key: f"{c.group} {c.label}".strip() for c in self.columns(params)}
+        return {c.key: c.heading for c in self.columns(params)}
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""
@@ -289,7 +289,7 @@ def _caption(
         for own in lines
         if own["diverged"]
     }
-    headings = {c.key: f"{c.group} {c.label}".strip() for c in columns}
+    headings = {c.key: c.heading for c in columns}
     labels = {c.key: c.group or c.label for c in columns}
     tests = {c.key: c.test or table.test for c in columns}
     title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")

@@ -10,13 +10,13 @@ from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
-from fedcore.execution.integrity import PROVENANCE, STATISTICS
+from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
 from pipeline.fidelity.board import split_reading
 from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
-from pipeline.reports.results import facts, short_hash
+from pipeline.reports.results import facts, made, short_hash
 from pipeline.reports.style import Labels, labels
 
 FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv")
@@ -136,7 +136,7 @@ class TargetStatus:
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
         """Its runs, each once."""
-        return tuple({run.folder: run for runs in self.cells.values() for run in runs}.values())
+        return tuple(self.home.needed(self.paper, self.name))
 
 
 @dataclass(frozen=True)
@@ -204,14 +204,13 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
         if scale not in homes and scale in config["scales"]:
             homes[scale] = build_catalogue({**config, "scale": scale})
         home = homes.get(scale, own)
-        about, cells = home.target(paper, target), home.cells(paper, target)
-        runs = {run.folder: run for runs in cells.values() for run in runs}
+        about, cells, runs = home.target(paper, target), home.cells(paper, target), home.needed(paper, target)
         if about.needs == "runs":
-            for run in runs.values():
+            for run in runs:
                 _evidence(evidence, run, root).used.append(name)
-            finished = sum(evidence[folder].finished for folder in runs)
+            finished = sum(evidence[run.folder].finished for run in runs)
         else:
-            finished = sum((root / run.partition / STATISTICS).exists() for run in runs.values())
+            finished = sum(made(run, root, partition=True) for run in runs)
         provenance = folder / f"{target}.{PROVENANCE}"
         changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
         targets.append(TargetStatus(paper, target, about, home, frame, files, cells, finished, changed))

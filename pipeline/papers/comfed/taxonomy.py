@@ -88,8 +88,8 @@ def combinations() -> Table:
     servers = {recipe(name).server.label: title for title, name in SERVERS.items()}
     place: dict[tuple[str | None, str | None], str] = {}
     for title, name in {**ALGORITHMS, **COMFED}.items():
-        found = recipe(name)
-        place[clients.get(client_parts(found)), servers.get(found.server.label)] = title
+        parts = recipe(name)
+        place[clients.get(client_parts(parts)), servers.get(parts.server.label)] = title
     rows = tuple((client, *(place.get((client, server), SAME) for server in SERVERS)) for client in CLIENTS)
     return Table(3, "Client-variance reductions by server optimizers", ("", *SERVERS), rows)
 
@@ -99,23 +99,23 @@ def recipe(name: str) -> Recipe:
     return example(name, OPTIONS.get(name, {}))
 
 
-def four(found: Recipe) -> tuple[str, str, str, str]:
+def four(parts: Recipe) -> tuple[str, str, str, str]:
     """Return a recipe's local loss, local update, aggregation and global update in ComFed's words."""
-    update = family(found.server)
-    if isinstance(found.server, ServerSgd):
-        update = f"{update} with learning rate {found.server.lr:g}"
-    return (*client_side(found), update)
+    update = family(parts.server)
+    if isinstance(parts.server, ServerSgd):
+        update = f"{update} with learning rate {parts.server.lr:g}"
+    return (*client_side(parts), update)
 
 
-def client_side(found: Recipe) -> tuple[str, str, str]:
+def client_side(parts: Recipe) -> tuple[str, str, str]:
     """Return a recipe's local loss, local update and aggregation in ComFed's words."""
-    loss = " + ".join(dict.fromkeys(family(term) for term in found.objective)) or "log loss"
-    return loss, family(found.update), family(found.aggregate)
+    loss = " + ".join(dict.fromkeys(family(term) for term in parts.objective)) or "log loss"
+    return loss, family(parts.update), family(parts.aggregate)
 
 
-def client_parts(found: Recipe) -> tuple[type, ...]:
+def client_parts(parts: Recipe) -> tuple[type, ...]:
     """Return the kinds of parts that make up a recipe's client side."""
-    return tuple(type(part) for part in (*found.objective, found.update, found.aggregate))
+    return tuple(type(part) for part in (*parts.objective, parts.update, parts.aggregate))
 
 
 def family(part: Part) -> str:
@@ -123,30 +123,30 @@ def family(part: Part) -> str:
     return part.family or part.label
 
 
-def text(found: Table) -> str:
+def text(table: Table) -> str:
     """Return a table as aligned text."""
-    return f"Table {found.number}: {found.caption}\n\n" + columns([found.head, *found.rows])
+    return f"Table {table.number}: {table.caption}\n\n" + columns([table.head, *table.rows])
 
 
-def as_csv(found: Table) -> str:
+def as_csv(table: Table) -> str:
     """Return a table as CSV."""
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([found.head, *found.rows])
+    csv.writer(out, lineterminator="\n").writerows([table.head, *table.rows])
     return out.getvalue().rstrip("\n")
 
 
-def latex(found: Table) -> str:
+def latex(table: Table) -> str:
     """Return a table as a LaTeX table with booktabs rules."""
     head, *rows = (
         " & ".join("--" if cell == SAME else tex(cell) for cell in row) + r" \\"
-        for row in (found.head, *found.rows)
+        for row in (table.head, *table.rows)
     )
     inner = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
     return "\n".join(
         [
             r"\begin{table}",
-            rf"  \caption{{{tex(found.caption)}}}",
-            rf"  \begin{{tabular}}{{{'l' * len(found.head)}}}",
+            rf"  \caption{{{tex(table.caption)}}}",
+            rf"  \begin{{tabular}}{{{'l' * len(table.head)}}}",
             *(f"    {line}" for line in inner),
             r"  \end{tabular}",
             r"\end{table}",
