@@ -127,17 +127,6 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
     return Verdict("not enough runs", _missing(missing, len(needed)) + so_far, bool(so_far))
 
 
-def printed_results(paper: str, path: Path) -> pd.DataFrame:
-    """Return a paper's published numbers in the form of results, so that claims can be checked on them.
-
-    Args:
-        paper: the paper's name.
-        path: its published.csv.
-    """
-    frame = pd.read_csv(path, dtype={"row": str, "column": str})
-    return frame[["target", "row", "column", "mean", "std"]].assign(paper=paper, n=1)
-
-
 def _claim(values: Any, where: str, paper: str) -> Claim:
     if not isinstance(values, dict):
         raise SpecError(f"{where}: expected keys and values, got {values!r}")
