@@ -58,16 +58,17 @@ def reference(
             say(f"left out {name}: {reason}", error=True)
 
 
-def adopt() -> None:
+def adopt(as_json: Json = False) -> None:
     """After `dvc checkout` or `dvc pull` into a used folder: let hashes decide which files are up to date.
 
     Example: fedcore adopt
     """
     decision = inspect(catalogue_of(PARAMS))
     forget()
-    say(decision)
-    if moved := apply(decision):
-        say(moved)
+    moved = apply(decision)
+    show(as_json, {"believed": [*decision.believed], "stale": [*decision.stale]}, [decision])
+    if moved:
+        say(moved, error=as_json)
 
 
 def prune(

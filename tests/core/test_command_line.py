@@ -155,7 +155,9 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_json_has_the_keys_that_the_documentation_names(tmp_path: Path) -> None:
+def test_json_has_the_keys_that_the_documentation_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = documented()
     assert {name.removeprefix("fedcore ") for name in table} == {
         name for name, command in commands().items() if any(own.name == "as_json" for own in command.params)
@@ -180,6 +182,9 @@ def test_json_has_the_keys_that_the_documentation_names(tmp_path: Path) -> None:
         own = keys(found["algorithms"]) if name == "list" else keys(found)
         assert own == table[f"fedcore {name}"], name
     assert as_json("runs", *cell)[0].endswith("/summary.json")
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert keys(as_json("adopt")) == table["fedcore adopt"]
 
 
 @pytest.mark.parametrize("name", inventory.entries())
