@@ -11,7 +11,10 @@ Discrepancy = Literal["kernel", "mean"]
 
 
 def mmd(kind: Discrepancy, x: Tensor, z: Tensor) -> float:
-    """Return the MMD of points x [n, d] and z [m, d]: Gaussian kernel, or difference of means."""
+    """Return the MMD of points x [n, d] and z [m, d].
+
+    With a Gaussian kernel, or the distance of means: rFedAvg, eq. (2).
+    """
     weights = x.new_full((len(x),), 1 / len(x))
     square = mean_discrepancy if kind == "mean" else kernel_discrepancy
     return float(square(x, z, weights).clamp(min=0).sqrt())
