@@ -189,7 +189,7 @@ class Workflow:
         return board_plan()
 
     def unknown(self, wildcards: Any) -> list[str]:
-        """Refuse a report that doesn't exist, with the names of those that are most like it."""
+        """Refuse a file that no rule makes, with what to ask for in its place."""
         raise SystemExit(plain(self.reports.refusal(wildcards.unknown)))
 
     def summaries(self, wildcards: Any) -> list[str]:

@@ -181,7 +181,7 @@ def test_snakemake_s_refusals_are_clean(tmp_path: Path) -> None:
     flow = Workflow(config)
 
     class Asked:
-        report = f"x{ESCAPE}"
+        unknown = f"x{ESCAPE}"
 
     questions: tuple[Callable[[], object], ...]
     questions = (lambda: flow.unknown(Asked()), lambda: _known({}, f"x{ESCAPE}"))
