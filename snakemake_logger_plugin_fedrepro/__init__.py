@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from snakemake.logging import ColorizingTextHandler, DefaultFormatter
+from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
@@ -78,6 +78,15 @@ class Tally:
         return (time.monotonic() - self.since) * (1 - share) / share
 
 
+class Filter(DefaultFilter):
+    """What ``--quiet`` leaves out, but never that a job failed, nor what its name is."""
+
+    def filter(self, record: LogRecord) -> bool:
+        """Say whether a record goes on."""
+        told = {LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, *(() if self.dryrun else (LogEvent.JOB_INFO,))}
+        return getattr(record, "event", None) in told or super().filter(record)
+
+
 class LogHandler(LogHandlerBase):
     """Prints a line for each job that ends, warnings and errors whole, and little else."""
 
@@ -89,6 +98,15 @@ class LogHandler(LogHandlerBase):
         stream = sys.stdout if settings.stdout else sys.stderr
         self.console = Console(
             file=stream, highlight=False, no_color=settings.nocolor or None, soft_wrap=True
+        )
+        self.addFilter(
+            Filter(
+                settings.quiet,
+                settings.debug_dag,
+                settings.verbose,
+                settings.dryrun,
+                settings.printshellcmds,
+            )
         )
         self.tally = Tally(since=time.monotonic())
         self.whole = ColorizingTextHandler(
@@ -107,8 +125,8 @@ class LogHandler(LogHandlerBase):
 
     @property
     def has_filter(self) -> bool:
-        """Snakemake's filter serves ``--quiet``."""
-        return False
+        """Its filter is Snakemake's own but for failures, which ``--quiet`` would hide."""
+        return True
 
     @property
     def has_formatter(self) -> bool:

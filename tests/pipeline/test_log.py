@@ -55,7 +55,7 @@ class Listener:
     def hear(self, message: str = "", level: int = logging.INFO, **about: Any) -> None:
         record = logging.LogRecord("snakemake", level, "", 0, message, None, None)
         record.__dict__.update(about)
-        self.handler.emit(record)
+        self.handler.handle(record)
 
     def begin(self, number: int, rule: str = "train", logs: tuple[str, ...] = (), **wildcards: str) -> None:
         about: dict[str, Any] = {
@@ -151,11 +151,27 @@ def test_verbose_and_the_commands_bring_snakemake_s_own_lines_back(monkeypatch: 
         assert listener.lines() == ["Provided cores: 2"]
 
 
-def test_the_default_profile_s_logger_is_found_and_heeds_quiet() -> None:
+def test_the_default_profile_s_logger_is_found() -> None:
     plugin: Any = LoggerPluginRegistry().get_plugin("fedrepro")
     assert plugin.log_handler is LogHandler
-    quiet = handler(quiet={Quietness.ALL})
-    assert (quiet.writes_to_stream, quiet.has_filter, quiet.has_formatter) == (True, False, True)
+    made = handler()
+    assert (made.writes_to_stream, made.has_filter, made.has_formatter) == (True, True, True)
+
+
+@pytest.mark.parametrize("quietness", Quietness)
+def test_quiet_hides_what_is_done_but_no_failure(
+    quietness: Quietness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    listener = Listener(monkeypatch, quiet={quietness})
+    log = tmp_path / "train.log"
+    log.write_text("error: no such data\n")
+    listener.begin(1, logs=(str(log),))
+    listener.begin(2)
+    listener.end(2, 1)
+    listener.hear(event=LogEvent.JOB_ERROR, jobid=1, rule_name="train", log=[str(log)])
+    quiet = quietness in {Quietness.ALL, Quietness.PROGRESS}
+    assert len(listener.lines()) == (1 if quiet else 2)
+    assert listener.lines()[-1] == f"failed: 'train': 'error: no such data'; log: {log}"
 
 
 @pytest.mark.parametrize(
