@@ -78,15 +78,6 @@ class Tally:
         return (time.monotonic() - self.since) * (1 - share) / share
 
 
-class Filter(DefaultFilter):
-    """What ``--quiet`` leaves out, but never that a job failed, nor what its name is."""
-
-    def filter(self, record: LogRecord) -> bool:
-        """Say whether a record goes on."""
-        told = {LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, *(() if self.dryrun else (LogEvent.JOB_INFO,))}
-        return getattr(record, "event", None) in told or super().filter(record)
-
-
 class LogHandler(LogHandlerBase):
     """Prints a line for each job that ends, warnings and errors whole, and little else."""
 
@@ -99,15 +90,16 @@ class LogHandler(LogHandlerBase):
         self.console = Console(
             file=stream, highlight=False, no_color=settings.nocolor or None, soft_wrap=True
         )
-        self.addFilter(
-            Filter(
-                settings.quiet,
-                settings.debug_dag,
-                settings.verbose,
-                settings.dryrun,
-                settings.printshellcmds,
-            )
+        theirs = DefaultFilter(
+            settings.quiet, settings.debug_dag, settings.verbose, settings.dryrun, settings.printshellcmds
         )
+        # --quiet hides neither that a job failed nor, from this handler, what the job's name is
+        needed = {
+            LogEvent.JOB_ERROR,
+            LogEvent.GROUP_ERROR,
+            *(() if settings.dryrun else (LogEvent.JOB_INFO,)),
+        }
+        self.addFilter(lambda record: getattr(record, "event", None) in needed or theirs.filter(record))
         self.tally = Tally(since=time.monotonic())
         self.whole = ColorizingTextHandler(
             settings.nocolor, stream, DefaultFormatter(settings.quiet, settings.show_failed_logs)
