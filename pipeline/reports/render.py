@@ -18,7 +18,10 @@ from pipeline.reports.grid import Grid
 
 TEMPLATES = Path(__file__).parent / "templates"
 ENGINES = ("pdflatex", "lualatex", "xelatex", "tectonic")
-INSTALL = "texlive-latex-recommended and preview-latex-style (Debian, Ubuntu), MacTeX, MiKTeX or tectonic"
+NO_TEX = (
+    "a PDF needs a TeX on PATH, and there is none; install texlive-latex-recommended and preview-latex-style"
+    " (Debian, Ubuntu), MacTeX, MiKTeX or tectonic, or ask for .tex"
+)
 LINE, SHARED = 80, 0.86
 ONE_COLUMN = 8  # cm, of a page in two columns
 PAGE, LETTER, GAP, SMALL = 19, 0.16, 0.35, 0.8  # cm, but the last: the size of a deviation's letters
@@ -166,9 +169,7 @@ def compile_document(source: Path, target: Path) -> None:
     """
     name = engine()
     if name is None:
-        raise DataError(
-            f"{target}: a PDF needs a TeX on PATH, and there is none; install {INSTALL}, or ask for .tex"
-        )
+        raise DataError(f"{target}: {NO_TEX}")
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(source, Path(folder, "table.tex"))
         options = (

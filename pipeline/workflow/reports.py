@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from fedcore.base.errors import SpecError
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
+from pipeline.reports import render
 from pipeline.workflow import dvc
 
 BESIDE = {
@@ -67,7 +67,7 @@ class ReportFiles:
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.primary = catalogue.params.primary
-        self.printed = ("pdf",) if shutil.which("pdflatex") else ()
+        self.printed = ("pdf",) if render.engine() else ()
 
     def of(self, paper: str) -> list[str]:
         """Return the files of a paper's targets below reports/; tables as PDF where there is a TeX."""
@@ -124,5 +124,7 @@ class ReportFiles:
             path = path_of(self.catalogue, typed)
         except SpecError as error:
             return str(error)
+        if path.endswith(".pdf") and not self.printed:
+            return f"{typed}: {render.NO_TEX}"
         why = "got a slash at its end, " if path == typed else ""  # Snakemake takes it away
         return f"{typed}: {why}expected {path}"

@@ -15,8 +15,9 @@ from fedcore.cli.main import app
 from pipeline.catalogue import Catalogue
 from pipeline.cli.names import names, whole
 from pipeline.papers import catalogue_of
+from pipeline.reports import render
 from pipeline.workflow.expected import planned
-from pipeline.workflow.reports import path_of
+from pipeline.workflow.reports import ReportFiles, path_of
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +133,12 @@ def test_what_targets_prints_can_be_pasted(catalogue: Catalogue, monkeypatch: py
     assert [path_of(catalogue, line.split()[0]) for line in lines] == [
         f"reports/{name}" for name in catalogue.names()
     ]
+
+
+def test_a_pdf_without_a_tex_says_what_to_install(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(render, "engine", lambda: None)
+    assert ReportFiles(catalogue).refusal("reports/table1.pdf") == f"reports/table1.pdf: {render.NO_TEX}"
+    monkeypatch.setattr(render, "engine", lambda: "tectonic")
+    assert "rfedavg/table1.pdf" in ReportFiles(catalogue).of("rfedavg")
