@@ -18,7 +18,8 @@ class Source:
     """Where data files are looked for: the local folder first, then the mirror, then upstream.
 
     Attributes:
-        root: the project's data folder; ``root/demo`` ships with the code, ``root/fetched`` is a cache.
+        root: the project's data folder; ``root/demo`` holds demo data (without it, the package's own are
+            used), ``root/fetched`` is a cache.
         mirror: a folder or URL that holds upstream's files (compressed or not), or None.
         offline: never go to upstream.
     """

@@ -28,6 +28,13 @@ COMMANDS = {"dvc", "snakemake-executor-plugin-slurm"}  # called, or found by nam
 PACKAGES = {"Tensor": "torch", "Figure": "matplotlib", "Axes": "matplotlib"} | {
     name: found.__name__.split(".")[0] for name, found in vars(lazy).items() if isinstance(found, lazy.Lazy)
 }
+MNIST = {
+    "data": {"name": "mnist", "edition": "demo"},
+    "partition": {"name": "dirichlet", "clients": 5, "alpha": 0.5, "convention": "by_client"},
+    "model": {"name": "logistic"},
+    "algorithm": {"name": "fedavg"},
+    "training": {"rounds": 1, "batch_size": 20, "lr": 0.1},
+}
 DOCS = {"mkdocs"}  # imported by the pages' hooks, which mkdocs calls
 
 
@@ -105,6 +112,7 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"fedcore"}
     facts = {str(path.relative_to(ROOT)) for path in (ROOT / "fedcore").rglob("*.yaml")}
     assert {"fedcore/py.typed", "fedcore/cli/start.py", "fedcore/data/datasets/libsvm.yaml", *facts} <= names
+    assert wheel.stat().st_size < 3_000_000
     asked = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")]
     assert declared([line for line in asked if "extra ==" not in line]) == declared(PROJECT["dependencies"])
     assert f"Version: {PROJECT['version']}" in lines
@@ -152,3 +160,12 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
         [home / "bin" / "python", "-c", code], cwd=folder, env=told, capture_output=True, text=True
     )
     assert Path(place.stdout.strip()).is_relative_to(site)
+
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    code = f"import fedcore; print(fedcore.run({MNIST}).summary['data_note'])"
+    done = subprocess.run(
+        [home / "bin" / "python", "-c", code], cwd=bare, env=told, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("2,000 + 1,000 images"), done.stderr
+    assert not list(bare.iterdir())

@@ -314,8 +314,10 @@ def test_a_cache_that_cannot_be_written_is_said(mirror: Path, tmp_path: Path) ->
         get(declare(toy()), Source(tmp_path / "data", str(mirror), offline=True))
 
 
-def test_a_damaged_or_unlisted_demo_file_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_or_unlisted_demo_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(tmp_path)
+    monkeypatch.setattr(fetch, "PACKAGED", tmp_path / "package")
+    monkeypatch.setattr(fetch, "CHECKOUT", tmp_path / "checkout")
     with pytest.raises(DataError, match="no demo data there"):
         fetch.demo_file(source, "toy.npz")
     (tmp_path / "demo").mkdir()
@@ -325,6 +327,22 @@ def test_a_damaged_or_unlisted_demo_file_is_refused(tmp_path: Path) -> None:
         fetch.demo_file(source, "toy.npz")
     with pytest.raises(DataError, match="demo file is missing"):
         fetch.demo_file(source, "other.npz")
+
+
+def test_without_demo_data_in_the_data_folder_the_package_s_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "mnist/mnist.npz"
+    assert fetch.demo_file(Source(tmp_path), name) == fetch.CHECKOUT / name
+    packaged = tmp_path / "package"
+    packaged.mkdir()
+    (packaged / "MANIFEST.json").write_bytes((fetch.CHECKOUT / "MANIFEST.json").read_bytes())
+    monkeypatch.setattr(fetch, "PACKAGED", packaged)
+    with pytest.raises(DataError, match="not in the installed package; name a checkout's data folder"):
+        fetch.demo_file(Source(tmp_path), name)
+    (packaged / "mnist").mkdir()
+    (packaged / name).write_bytes((fetch.CHECKOUT / name).read_bytes())
+    assert fetch.demo_file(Source(tmp_path), name) == packaged / name
 
 
 def test_derived_arrays_are_kept_and_follow_their_files(source: Source, tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ from fedcore.data.download.unpack import DAMAGE, SUFFIXES, opened
 
 SLACK = 1.1
 ACCEPT = "FEDCORE_ACCEPT_TERMS"
+MANIFEST = "MANIFEST.json"
+PACKAGED = Path(__file__).parents[1] / "demo"  # where pyproject.toml puts some of CHECKOUT's into a wheel
+CHECKOUT = Path(__file__).parents[3] / "data" / "demo"
 
 
 class OtherEdition(DataError):
@@ -68,27 +71,37 @@ def obtain_file(
 def demo_file(source: Source, relative: str) -> Path:
     """Return a file of the demo data that ships with the code, checked against its manifest.
 
+    It is the data folder's, or where that has no demo data the package's own: in a wheel some data sets, else
+    all of the checkout.
+
     Raises:
         DataError: the file is missing, unlisted or damaged.
     """
-    folder = source.root / "demo"
+    folder = _demo(source)
     path = cache.inside(folder, relative)
     try:
-        listed = read_object(folder / "MANIFEST.json")["files"]
+        listed = read_object(folder / MANIFEST)["files"]
         checksums = {str(name): str(facts["sha256"]) for name, facts in listed.items()}
     except FileNotFoundError:
         raise DataError(
-            f"{folder}: no demo data there (MANIFEST.json is missing); name the data folder by --root"
+            f"{folder}: no demo data there ({MANIFEST} is missing); name the data folder by --root"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
-            f"{folder}/MANIFEST.json: damaged, expected each file's SHA-256; restore it from the repository"
+            f"{folder}/{MANIFEST}: damaged, expected each file's SHA-256; restore it from the repository"
         ) from None
+    if relative in checksums and folder == PACKAGED and not path.is_file():
+        raise DataError(f"{path}: not in the installed package; name a checkout's data folder by --root")
     if relative not in checksums or not path.is_file():
         raise DataError(f"{path}: demo file is missing; restore it from the repository")
     if sha256_file(path) != checksums[relative]:
-        raise DataError(f"{path}: checksum differs from MANIFEST.json; restore it from the repository")
+        raise DataError(f"{path}: checksum differs from {MANIFEST}; restore it from the repository")
     return path
+
+
+def _demo(source: Source) -> Path:
+    places = (source.root / "demo", PACKAGED, CHECKOUT)
+    return next((place for place in places if (place / MANIFEST).is_file()), places[0])
 
 
 def accept_terms(declaration: Declaration, source: Source) -> None:
