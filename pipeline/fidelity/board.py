@@ -14,7 +14,7 @@ from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
-from pipeline.fidelity.claims import Claim, Status, Verdict, evaluate, ledger
+from pipeline.fidelity.claims import Claim, Lines, Status, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in
@@ -179,18 +179,19 @@ def by_table(cells: pd.DataFrame) -> pd.DataFrame:
 def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFrame:
     """Return a line for each claim, with its verdict and the numbers behind it."""
     lines = []
+    cells = {name: cells_of(own) for name, own in reports.items() if {"row", "column", "mean", "n"} <= {*own}}
     for claim in claims:
-        found = _judge(claim, reports.get((claim.paper, claim.target)), scale)
+        found = _judge(claim, cells.get((claim.paper, claim.target)), scale)
         about = (claim.paper, claim.id, claim.text, claim.source, claim.target)
         lines.append((*about, scale, found.status, found.detail, found.told, claim.printed))
     return pd.DataFrame(lines, columns=CLAIMS)
 
 
-def _judge(claim: Claim, report: pd.DataFrame | None, scale: str) -> Verdict:
-    if report is None or not {"row", "column", "mean", "n"} <= {*report}:
+def _judge(claim: Claim, cells: Lines | None, scale: str) -> Verdict:
+    if cells is None:
         status: Status = "not enough runs" if scale in claim.scales else "not tested at this scale"
         return Verdict(status, f"reports/{claim.paper}/{claim.target}.csv: {NOT_BUILT}", told=False)
-    return evaluate(claim, report.assign(paper=claim.paper, target=claim.target), scale)
+    return judge(claim, cells, scale)
 
 
 def split_reading(name: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -71,6 +72,7 @@ class Verdict:
     told: bool = True
 
 
+@cache
 def ledger(paper: str) -> tuple[Claim, ...]:
     """Return a paper's claims; none if it has no ledger."""
     path = FOLDER / paper / LEDGER
@@ -107,7 +109,11 @@ def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
         scale: the scale at which the results were made.
     """
     own = frame[(frame["paper"] == claim.paper) & (frame["target"] == claim.target)]
-    cells = dict(_cells(own))
+    return judge(claim, cells_of(own), scale)
+
+
+def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
+    """Judge a claim on the cells of its own target; see ``evaluate``."""
     rows = tuple(dict.fromkeys(row for row, _ in cells))
     needed = dict.fromkeys(cell for part in claim.check.parts() for cell in claim.check.needs(part, rows))
     missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs))}
@@ -143,6 +149,11 @@ def _check(values: Any, where: str) -> Check:
         hint = suggestion(kind, CHECKS)
         raise SpecError(f"{where}.kind: no check named {kind!r}{hint}")
     return validate(CHECKS[kind], values, where)
+
+
+def cells_of(report: pd.DataFrame) -> Lines:
+    """Return the cells of one target's tidy results, each with its line."""
+    return dict(_cells(report))
 
 
 def _cells(own: pd.DataFrame) -> Iterator[tuple[Cell, Mapping[Any, Any]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedcore.base.lazy import pd
@@ -36,11 +36,12 @@ ORDER: Mapping[str, str] = {
 HEADINGS: Mapping[str, str] = {**KEYS, **CELLS, **ORDER}
 
 
-def scoreboard(folder: Path) -> pd.DataFrame:
+def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
     """Count what agrees, from reports at paper scale.
 
     Args:
         folder: holds ``<paper>/<target>.csv``.
+        names: the papers; all by default.
 
     Returns:
         A line per paper and reading with columns as in ``HEADINGS``. ``measured``: published cells that have
@@ -55,7 +56,9 @@ def scoreboard(folder: Path) -> pd.DataFrame:
         DataError: a report is of another scale.
     """
     board = board_of(REPRODUCTION, folder)
-    lines = [_line(board, name, reading, folder) for name in papers() for reading in ("paper", *READINGS)]
+    lines = [
+        _line(board, name, reading, folder) for name in names or papers() for reading in ("paper", *READINGS)
+    ]
     frame = pd.DataFrame(lines, columns=list(HEADINGS))
     return frame[(frame["reading"] == "paper") | begun(frame)].reset_index(drop=True)
 

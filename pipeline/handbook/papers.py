@@ -61,8 +61,8 @@ def found(name: str, folder: Path = REFERENCE) -> str:
     """
     if not (folder / name).exists():
         return NOTHING
-    lines = scoreboard(folder)
-    own = lines[(lines["paper"] == name) & begun(lines)]
+    lines = scoreboard(folder, [name])
+    own = lines[begun(lines)]
     readings = list(own["reading"]) or ["paper"]
     judged = pd.concat([claims(name, reading, folder) for reading in readings])
     judged = judged.drop_duplicates(["target", "id"])
