@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import plugins
+from fedcore.base.options import keys_of
+from fedcore.base.registry import find, plugins
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
@@ -21,7 +22,8 @@ def specification(base: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a short run of an algorithm with its defaults; one round where it allows no more."""
     learnable = name == "fedavgr"
     model = {"name": "rff_linear", "features": 32, "learnable": True} if learnable else base["model"]
-    spec = {**base, "algorithm": {"name": name}, "model": model}
+    few = {"redistributions": 3} if "redistributions" in keys_of(find("algorithm", name).options) else {}
+    spec = {**base, "algorithm": {"name": name, **few}, "model": model}
     try:
         parse(spec)
     except SpecError:

@@ -10,7 +10,7 @@ A block is what its title and language say:
 - `sh`, `python` without a title: executed, in order. `<!-- slow -->` above it: with `-m slow`.
 - `text` without a title: no code.
 
-`python tests/docs/blocks.py PAGE...` writes what commands print into the pages.
+`PYTHONPATH=tests/pipeline python tests/docs/blocks.py PAGE...` writes what commands print into the pages.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from copies import copy_folder
 from markdown_it import MarkdownIt
 from typer.main import get_command
 
@@ -116,7 +117,7 @@ def indented(page: Path) -> list[int]:
 def copied(folder: Path) -> Path:
     """Copy what commands of a checkout need, and put stand-ins of `uv` and `pip` before them."""
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "out"))
+        copy_folder(ROOT / name, folder / name)
     for name in (*PARTS, "LICENSE", "CHANGELOG.md", "SECURITY.md"):
         shutil.copy(ROOT / name, folder / name)
     (folder / "data").mkdir()

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import plugins
+from fedcore.base.options import keys_of
+from fedcore.base.registry import find, plugins
 from fedcore.spec import parse
 
 ALGORITHMS = sorted(plugins("algorithm"))
@@ -21,11 +22,12 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def specification(folder: Path, algorithm: str, model: str, **others: Any) -> dict[str, Any]:
-    """A run of an algorithm with its defaults; one round where it allows no more."""
+    """A run of an algorithm with its defaults, but few inner rounds; one round where it allows no more."""
+    few = {"redistributions": 3} if "redistributions" in keys_of(find("algorithm", algorithm).options) else {}
     spec = {
         "data": {"name": "npz", "path": str(folder)},
         "model": MODELS[model],
-        "algorithm": {"name": algorithm},
+        "algorithm": {"name": algorithm, **few},
         "participation": {"fraction": 0.75},
         "training": {"rounds": 20, "local_epochs": 1, "batch_size": 7, "lr": 0.05},
         "evaluation": {"every": 20, "train_every": 0},

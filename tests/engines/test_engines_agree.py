@@ -34,7 +34,7 @@ def trained(result: Result) -> set[str]:
     return set(result.parameters) - ({"omega", "phase"} if result.summary["parameters"] == 60 else set())
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm(images: Path, algorithm: str, engine: str, dtype: str) -> None:

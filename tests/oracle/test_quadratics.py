@@ -47,7 +47,7 @@ def final(algorithm: dict[str, Any], rounds: int, steps: Any = 10) -> float:
         ("SCAFFOLD-II", {"name": "scaffold", "option": 2}, 10, 120),
         ("q-FedAvg q=0", {"name": "qfedavg", "q": 0}, 10, 60),
         ("q-FedAvg q=1", {"name": "qfedavg", "q": 1}, 10, 250),
-        ("q-FedAvg q=5", {"name": "qfedavg", "q": 5}, 10, 500),
+        pytest.param("q-FedAvg q=5", {"name": "qfedavg", "q": 5}, 10, 500, marks=pytest.mark.slow),
         ("optimum", {"name": "vrl_sgd"}, 10, 120),
         ("optimum", {"name": "feddc", "alpha": 0.1}, 10, 120),
     ],
@@ -66,7 +66,9 @@ def test_scaffold_with_unequal_steps_after_exactly_200_rounds(option: int) -> No
     assert found == pytest.approx(value, rel=1e-9)
 
 
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize(
+    "server", [name if name == "adam" else pytest.param(name, marks=pytest.mark.slow) for name in SERVERS]
+)
 def test_server_optimizers_share_fedavgs_fixed_point(server: str) -> None:
     assert final(SERVERS[server], 400) == pytest.approx(Q["FedAvg"]["closed_form"], rel=0, abs=1e-8)
 

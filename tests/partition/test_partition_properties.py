@@ -80,9 +80,19 @@ def holds(
 
 
 @pytest.mark.parametrize("case", CHEAP.values(), ids=CHEAP.keys())
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(labels=LABELS, clients=st.integers(1, 40), seed=st.integers(0, 2**31), extra=HOLD_OUT)
 def test_covers_each_row_once(
+    case: tuple[str, dict[str, Any]], labels: list[int], clients: int, seed: int, extra: dict[str, Any]
+) -> None:
+    holds(case, labels, clients, seed, extra)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CHEAP.values(), ids=CHEAP.keys())
+@settings(max_examples=1000, deadline=None)
+@given(labels=LABELS, clients=st.integers(1, 40), seed=st.integers(0, 2**31), extra=HOLD_OUT)
+def test_covers_each_row_once_on_many_labels(
     case: tuple[str, dict[str, Any]], labels: list[int], clients: int, seed: int, extra: dict[str, Any]
 ) -> None:
     holds(case, labels, clients, seed, extra)

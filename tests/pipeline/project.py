@@ -10,12 +10,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
 import warm_snakemake
 import yaml
+from copies import copy_folder
 
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.execution.integrity import SEAL, sealed
@@ -57,16 +57,9 @@ def copy_sources(folder: Path) -> None:
     for name in SOURCES:
         source = HOME / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-            if (compiled := _compiled(source)).is_dir():
-                shutil.copytree(compiled, _compiled(folder / name), ignore=shutil.ignore_patterns("*.pyc.*"))
+            copy_folder(source, folder / name)
         else:
             shutil.copy(source, folder / name)
-
-
-def _compiled(package: Path) -> Path:
-    """Return where Python keeps the compiled modules of a package."""
-    return Path(cache_from_source(str(package / "__init__.py"))).parent
 
 
 def seal(folder: Path, spec: Mapping[str, Any], note: str = "", **provenance: str) -> None:
