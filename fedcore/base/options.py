@@ -246,7 +246,7 @@ def _walk(model: Any, loc: Place) -> tuple[Place, int, Any]:
     """
     here, path, plain = _single(model), [], len(loc)
     for number, step in enumerate(loc):
-        if get_origin(here) in {Union, UnionType}:
+        if get_origin(here) in {Union, UnionType} and isinstance(step, str):  # a type's name, no place
             plain = min(plain, number)
             tried = (own for own in get_args(here) if str(step).startswith(_name(_single(own))))
             here = _single(next(tried, None))
