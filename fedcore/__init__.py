@@ -20,16 +20,26 @@ if sys.platform == "win32":
 if TYPE_CHECKING:
     from fedcore.base.registry import register
     from fedcore.data import Source
-    from fedcore.execution.results import Result
+    from fedcore.execution.notebook import Result, compare, load
     from fedcore.execution.runner import Settings, run
     from fedcore.models.module import from_module
     from fedcore.spec import Spec
 
-__all__ = ["Result", "Settings", "Source", "Spec", "from_module", "register", "run"]
+__all__ = [
+    "Result",
+    "Settings",
+    "Source",
+    "Spec",
+    "compare",
+    "from_module",
+    "load",
+    "register",
+    "run",
+]
 _HOMES = {
     "fedcore.base.registry": ("register",),
     "fedcore.data": ("Source",),
-    "fedcore.execution.results": ("Result",),
+    "fedcore.execution.notebook": ("Result", "compare", "load"),
     "fedcore.execution.runner": ("Settings", "run"),
     "fedcore.models.module": ("from_module",),
     "fedcore.spec": ("Spec",),

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import matplotlib.axis
     import matplotlib.figure
     import matplotlib.lines
+    import matplotlib.pyplot
     import matplotlib.ticker
     import pandas as pd
     import PIL.Image

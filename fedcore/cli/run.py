@@ -69,7 +69,7 @@ def run(
     )
     checked = load(spec)
     with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet or verbose) as progress:
-        result = runner.run(checked, out, settings, _say_round if verbose else progress)
+        result = runner.run(checked, out, settings, _say_round if verbose else progress or False)
     if not quiet:
         say(f"{result.summary['status']}: {_headline(result.summary)} -> {out}", error=True)
         warn_of_empty(len(result.summary["empty_clients"]), result.summary["clients"])

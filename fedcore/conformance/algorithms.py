@@ -18,7 +18,7 @@ from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
 from fedcore.conformance import Check, Skipped, disturb
 from fedcore.engines import Upload
-from fedcore.execution.results import Result
+from fedcore.execution.notebook import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Part, Plan, State
@@ -90,7 +90,7 @@ def specification(plugin: Plugin, options: Mapping[str, Any]) -> dict[str, Any]:
             }
             try:
                 for first in sorted({1, rounds}):
-                    run({**spec, "training": {**spec["training"], "rounds": first}}, None, CPU)
+                    run({**spec, "training": {**spec["training"], "rounds": first}}, None, CPU, False)
             except SpecError as error:
                 refused = error
                 continue
@@ -101,7 +101,7 @@ def specification(plugin: Plugin, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _finite(spec: dict[str, Any]) -> str:
-    result = run(spec, None, CPU)
+    result = run(spec, None, CPU, False)
     if result.summary["status"] != "completed":
         return f"after {result.summary['rounds']} rounds a parameter or a loss is no finite number"
     return ""
@@ -109,7 +109,7 @@ def _finite(spec: dict[str, Any]) -> str:
 
 def _learns(spec: dict[str, Any]) -> str:
     alike = {**spec, "partition": {"name": "iid", "clients": 4, "validation": 0.2}}
-    history = run(alike, None, CPU).history
+    history = run(alike, None, CPU, False).rows
     first, last = history[0]["train_loss"], history[-1]["train_loss"]
     return "" if last < first else f"the training loss was {first:.4g} before and is {last:.4g} after"
 
@@ -118,7 +118,7 @@ def _again(spec: dict[str, Any], folder: Path) -> str:
     for name, seed in (("one", 1), ("two", 2), ("three", 2)):
         disturb(seed)
         torch.manual_seed(seed)
-        run(spec, folder / name, CPU)
+        run(spec, folder / name, CPU, False)
     if not (where := _difference(folder / "one", folder / "two")):
         return ""
     if _difference(folder / "two", folder / "three"):
@@ -127,13 +127,13 @@ def _again(spec: dict[str, Any], folder: Path) -> str:
 
 
 def _seeds(spec: dict[str, Any]) -> str:
-    one, other = (run({**spec, "seed": seed}, None, CPU).history for seed in (3, 4))
+    one, other = (run({**spec, "seed": seed}, None, CPU, False).rows for seed in (3, 4))
     return "" if one != other else f"seeds 3 and 4 give the same history; {STREAMS}"
 
 
 def _resumes(spec: dict[str, Any], folder: Path) -> str:
     rounds = spec["training"]["rounds"]
-    run(spec, folder / "whole", CPU)
+    run(spec, folder / "whole", CPU, False)
     for stop in range(rounds):
 
         def cut(done: int, total: int, row: Mapping[str, float], last: int = stop) -> None:
@@ -144,7 +144,7 @@ def _resumes(spec: dict[str, Any], folder: Path) -> str:
         try:
             run(spec, part, replace(CPU, checkpoint_seconds=0.0), cut)
         except Stop:
-            run(spec, part, CPU)
+            run(spec, part, CPU, False)
         if where := _difference(folder / "whole", part):
             return f"stopped after round {stop} of {rounds}, {where}; {STATE}: no more is saved"
         shutil.rmtree(part)
@@ -169,9 +169,9 @@ def _difference(one: Path, other: Path) -> str:
 
 
 def _agrees(spec: dict[str, Any], engine: str) -> str:
-    expected = run(spec, None, CPU)
+    expected = run(spec, None, CPU, False)
     try:
-        result = run({**spec, "engine": engine}, None, CPU)
+        result = run({**spec, "engine": engine}, None, CPU, False)
     except SpecError as error:
         raise Skipped(str(error)) from None
     apart = _distance(result, expected)
@@ -229,7 +229,7 @@ def _counts(spec: dict[str, Any]) -> str:
 
 
 def _one_variant(spec: dict[str, Any]) -> str:
-    paper, released = (run({**spec, "variant": name}, None, CPU) for name in ("paper", "released"))
-    if paper.history == released.history:
+    paper, released = (run({**spec, "variant": name}, None, CPU, False) for name in ("paper", "released"))
+    if paper.rows == released.rows:
         return ""
     return "the numbers differ; say how in the plug-in's field released"

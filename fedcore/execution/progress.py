@@ -1,7 +1,8 @@
-"""Progress of a run: a live bar in a terminal, plain lines elsewhere, a file for ``fedcore status``."""
+"""Progress of a run: a bar in a terminal or notebook, else plain lines, and a file for ``fedcore status``."""
 
 from __future__ import annotations
 
+import html
 import math
 import os
 import shlex
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from fedcore.base.files import read_object, write_json
 
 RECORD = ".progress.json"
 LINE_SECONDS = 10.0
+CELL_SECONDS = 0.1
 RECORD_SECONDS = 1.0
 
 Note = Callable[[int, int, Mapping[str, float]], None]
@@ -105,11 +108,18 @@ def _log() -> str | None:
 
 
 @contextmanager
-def reporter(name: str, rounds: int, quiet: bool) -> Iterator[Note | None]:
-    """Yield a function to call after each measured round, or None if ``quiet``."""
-    if quiet:
-        yield None
-    elif sys.stderr.isatty():
+def reporter(name: str, rounds: int, quiet: bool, lines: bool = True) -> Iterator[Note | None]:
+    """Yield a function to call after each measured round, or None where nothing is to be shown.
+
+    Args:
+        name: what the run is called on the screen.
+        rounds: how many there will be.
+        quiet: show nothing.
+        lines: write a line now and then where there is neither a notebook nor a terminal.
+    """
+    if not quiet and Console().is_jupyter:
+        yield _cell(name)
+    elif not quiet and sys.stderr.isatty():
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -125,7 +135,29 @@ def reporter(name: str, rounds: int, quiet: bool) -> Iterator[Note | None]:
 
             yield show
     else:
-        yield _lines(name)
+        yield _lines(name) if lines and not quiet else None
+
+
+def _cell(name: str) -> Note:
+    """Draw a bar in a notebook's cell, by what every notebook can show."""
+    display: Any = import_module("IPython.display").display
+    last, handle = -CELL_SECONDS, None
+
+    def show(done: int, total: int, row: Mapping[str, float]) -> None:
+        nonlocal last, handle
+        now = time.monotonic()
+        if now - last < CELL_SECONDS and done < total:
+            return
+        text = f"{plain(name)}: round {done}/{total}, accuracy {_percent(row)}"
+        bar = f'<progress max="{total}" value="{done}"></progress> {html.escape(text)}'
+        shown = {"text/plain": text, "text/html": bar}
+        if handle is None:
+            handle = display(shown, raw=True, display_id=True)
+        else:
+            handle.update(shown, raw=True)
+        last = now
+
+    return show
 
 
 def _lines(name: str) -> Note:

@@ -31,11 +31,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Result:
+class Outcome:
     """What a run gives.
 
     Attributes:
-        history: one row a measured round, round 0 being the initial model.
+        spec: the specification with all defaults, as spec.yaml holds it.
+        rows: what was measured, one row a measured round, round 0 being the initial model.
         summary: what summary.json holds.
         parameters: the final model's arrays (and fixed buffers) by name.
         clients: one row per client at the end if ``evaluation.clients`` asks for it, else empty.
@@ -44,7 +45,8 @@ class Result:
         timing: seconds, machine and versions; never part of a comparison.
     """
 
-    history: list[dict[str, float]]
+    spec: dict[str, Any]
+    rows: list[dict[str, float]]
     summary: dict[str, Any]
     parameters: dict[str, NDArray[np.floating]]
     clients: list[dict[str, float]]
@@ -85,13 +87,13 @@ def parameters(run: Run, state: State) -> dict[str, NDArray[np.floating]]:
     return arrays | {name: tensor.cpu().numpy() for name, tensor in run.problem.buffers.items()}
 
 
-def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance: Mapping[str, Any]) -> None:
+def write(folder: Path, spec: Spec, result: Outcome, save_model: bool, provenance: Mapping[str, Any]) -> None:
     """Write a finished run's files; summary.json comes last but provenance, so that it marks the end."""
     if save_model:
         with atomic(folder / "model.npz") as handle:
             np.savez(handle, **result.parameters)  # type: ignore[arg-type]
-    write_text(folder / SPEC, core_yaml.written(spec.resolved()))
-    tables = {"history": result.history, "clients": result.clients, **result.tables}
+    write_text(folder / SPEC, core_yaml.written(result.spec))
+    tables = {"history": result.rows, "clients": result.clients, **result.tables}
     tables = {f"{name}.csv": rows for name, rows in tables.items() if rows}
     arrays = {f"{name}.npz": its for name, its in result.arrays.items()}
     for name, rows in tables.items():

@@ -7,7 +7,8 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,14 +30,14 @@ from fedcore.execution import checkpoint, metrics
 from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC
 from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
-from fedcore.execution.results import Result, parameters, summarise, timing_of, write
+from fedcore.execution.notebook import Result
+from fedcore.execution.progress import Note, reporter
+from fedcore.execution.results import Outcome, parameters, summarise, timing_of, write
 from fedcore.execution.simulation import simulate
 from fedcore.partitions import build, file
 from fedcore.parts import Run, State
 from fedcore.parts.divergence import Divergence
 from fedcore.spec import Spec, parse
-
-Progress = Callable[[int, int, Mapping[str, float]], None]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def run(
     spec: Spec | dict[str, Any],
     out: Path | str | None = None,
     settings: Settings | None = None,
-    progress: Progress | None = None,
+    progress: Note | bool = True,
 ) -> Result:
     """Do one federated run.
 
@@ -84,7 +85,8 @@ def run(
         spec: the specification, as plain values or parsed.
         out: folder for the run's files; None keeps everything in memory.
         settings: how to execute it.
-        progress: called after each measured round with (round, rounds, record).
+        progress: True draws a bar in a notebook or, on standard error, in a terminal; False draws nothing. A
+            function is called after each measured round with (round, rounds, record).
 
     Raises:
         SpecError: the specification is wrong, or does not fit the data, or ``out`` holds the result
@@ -93,8 +95,13 @@ def run(
         CheckpointError: ``out`` holds a checkpoint of another specification.
     """
     spec = spec if isinstance(spec, Spec) else parse(spec)
-    settings = settings or Settings()
-    folder = None if out is None else Path(out)
+    with _shown(spec, progress) as note:
+        done = execute(spec, None if out is None else Path(out), settings or Settings(), note)
+    return Result(**vars(done))
+
+
+def execute(spec: Spec, folder: Path | None, settings: Settings, note: Note | None) -> Outcome:
+    """Do one run, as ``run`` does, and call ``note`` after each measured round."""
     with limited_threads(settings.threads), watched(settings.stall_seconds) as alive:
         began = time.perf_counter()
         if folder and os.path.lexists(folder) and not folder.is_dir():
@@ -106,8 +113,8 @@ def run(
         saved = time.perf_counter()
         rounds: list[float] = []
         for _ in simulate(prepared, state, rounds):
-            if progress and state.history[-1]["round"] == state.round:
-                progress(state.round, spec.training.rounds, state.history[-1])
+            if note and state.history[-1]["round"] == state.round:
+                note(state.round, spec.training.rounds, state.history[-1])
             alive()
             if folder and time.perf_counter() - saved >= settings.checkpoint_seconds:
                 checkpoint.save(folder / CHECKPOINT, state, identity)
@@ -120,10 +127,17 @@ def run(
         parts = list(prepared.recipe.parts())
         tables = {name: rows for part in parts for name, rows in part.tables(state).items()}
         arrays = {name: its for part in parts for name, its in part.arrays(state).items()}
-        result = Result(state.history, summary, parameters(prepared, state), clients, tables, arrays, timing)
+        model = parameters(prepared, state)
+        done = Outcome(spec.resolved(), state.history, summary, model, clients, tables, arrays, timing)
     if folder:
-        write(folder, spec, result, settings.save_model, settings.provenance or {})
-    return result
+        write(folder, spec, done, settings.save_model, settings.provenance or {})
+    return done
+
+
+def _shown(spec: Spec, progress: Note | bool) -> AbstractContextManager[Note | None]:
+    if callable(progress):
+        return nullcontext(progress)
+    return reporter(spec.algorithm.name, spec.training.rounds, quiet=not progress, lines=False)
 
 
 def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[str, Any]]:

@@ -11,20 +11,14 @@ from typing import IO, Any
 
 from fedcore.base.files import write_text
 from fedcore.base.lazy import Axes, Figure, matplotlib, pd, seaborn
+from fedcore.execution import notebook
 from pipeline.reports.captions import Caption
 from pipeline.reports.render import csv
 from pipeline.reports.style import Look
 
-STYLE: Any = {
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
+STYLE: Any = notebook.STYLE | {
     "axes.titlesize": 8,
     "font.size": 8,
-    "grid.alpha": 0.25,
-    "grid.linewidth": 0.5,
-    "legend.frameon": False,
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
     "pdf.fonttype": 42,

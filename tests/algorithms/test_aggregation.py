@@ -95,7 +95,7 @@ def test_asynchronous_updates_mix_in_what_old_versions_become(
 def test_the_staleness_of_each_update_is_reported(quadratics: Values) -> None:
     spec = {**quadratics, "algorithm": {"name": "fedasync"}, "participation": {"events": EVENTS}}
     spec["training"] = {**spec["training"], "rounds": 9}
-    rows = run(spec).history
+    rows = run(spec).rows
     assert [row["staleness"] for row in rows] == [0, 0, 1, 2, 2, 0, 4, 1, 0, 1]
 
 

@@ -63,7 +63,7 @@ def test_observing_changes_nothing(spec: Values) -> None:
     for algorithm in ({"name": "scaffold"}, {"name": "radfed_i", "redistributions": 2}, {"name": "fedasync"}):
         plain = run({**spec, "algorithm": algorithm})
         observed = run({**spec, "algorithm": algorithm, "evaluation": {"divergence": True}})
-        assert observed.history == plain.history
+        assert observed.rows == plain.rows
         assert len(observed.tables["divergence"]) == (12 if algorithm["name"] == "radfed_i" else 6)
         assert "divergence" not in plain.tables
 
@@ -75,7 +75,7 @@ def test_path_of_the_mixture(spec: Values) -> None:
     path = np.array([[row[f"p_{k}"] for k in range(5)] for row in result.tables["mixture"]])
     assert path.shape == (8, 5)
     np.testing.assert_allclose(path[0], np.array([40, 60, 80, 100, 120]) / 400)
-    assert path[-1].sum() == pytest.approx(result.history[-1]["mixture_sum"])
+    assert path[-1].sum() == pytest.approx(result.rows[-1]["mixture_sum"])
     assert all((before != after).any() for before, after in pairwise(path))
     assert "mixture" not in run({**spec, **one, "algorithm": {**algorithm, "steps_p": 0}}).tables
 

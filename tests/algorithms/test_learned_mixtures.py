@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from fedcore.base.errors import SpecError
 from fedcore.engines import Job, Upload
-from fedcore.execution.results import Result
+from fedcore.execution.notebook import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
@@ -36,7 +36,7 @@ def using(spec: Values, rounds: int = 3, **algorithm: Any) -> Values:
 
 
 def shared(result: Result) -> list[list[float]]:
-    return [[row[key] for key in ("train_loss", "test_loss", "bytes_up")] for row in result.history]
+    return [[row[key] for key in ("train_loss", "test_loss", "bytes_up")] for row in result.rows]
 
 
 def uploads_of(made: Run, state: State) -> list[Upload]:
@@ -188,7 +188,7 @@ def test_scores_of_all_clients(full: Values, model: Values) -> None:
 
 
 def test_history_reports_the_mixture(full: Values) -> None:
-    rows = run(using(full, name="fedomw", lr_p=0.05)).history
+    rows = run(using(full, name="fedomw", lr_p=0.05)).rows
     assert rows[0]["mixture_sum"] == pytest.approx(1)
     assert all(row["mixture_min"] <= row["mixture_max"] for row in rows)
     assert len({row["mixture_sum"] for row in rows}) == len(rows)
@@ -233,8 +233,8 @@ def test_a_run_is_the_rounds_of_its_parts(full: Values) -> None:
     seen = []
     for _ in simulate(made, state):
         seen.append(state.server["mixture"].clone())
-    reset = run(using(full, 2, name="fedomw", lr_p=0.05, p_reset=True)).history
-    kept = run(using(full, 2, name="fedomw", lr_p=0.05)).history
+    reset = run(using(full, 2, name="fedomw", lr_p=0.05, p_reset=True)).rows
+    kept = run(using(full, 2, name="fedomw", lr_p=0.05)).rows
     assert reset[1] == kept[1]
     assert reset[2] != kept[2]
     assert not torch.equal(seen[1], seen[2])

@@ -132,7 +132,7 @@ def test_kernel_mmd_tells_distributions_apart() -> None:
 
 def test_no_regulariser_is_fedavg(spec: Values) -> None:
     plain = {"name": "fedavgr", "alpha": 0, "beta": 0, "gamma": 0}
-    assert run({**spec, "algorithm": plain}).history == run(spec).history
+    assert run({**spec, "algorithm": plain}).rows == run(spec).rows
 
 
 def test_densities_come_from_local_features(rff: Values) -> None:
@@ -240,7 +240,7 @@ def test_history_reports_the_distance_to_the_mixture(rff: Values) -> None:
     weights = torch.tensor([40, 60, 80, 100, 120], dtype=torch.float64) / 400
     expected = float(weights @ (means - weights @ means).norm(dim=1))
     assert state.values["mmd"] == pytest.approx(expected, abs=1e-12)
-    rows = run({**rff, "algorithm": {"name": "fedavgr"}, "evaluation": {"every": 4}}).history
+    rows = run({**rff, "algorithm": {"name": "fedavgr"}, "evaluation": {"every": 4}}).rows
     assert [row["round"] for row in rows] == [0, 4, 6]
     assert all(0 < row["mmd"] < 1.5 for row in rows)
     assert len({row["mmd"] for row in rows}) == 3

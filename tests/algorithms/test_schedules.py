@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist
 from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
 from fedcore.execution.integrity import CHECKPOINT
-from fedcore.execution.results import Result
+from fedcore.execution.notebook import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
@@ -170,12 +170,12 @@ def test_a_stale_update_is_trained_on_an_old_version(spec: Values) -> None:
 
 def test_staleness_is_drawn_up_to_the_maximum_and_cut_to_the_versions_there_are(spec: Values) -> None:
     spec = using(spec, {"name": "fedasync", "max_staleness": 3}, training={"rounds": 40})
-    stale = [row["staleness"] for row in run(spec).history[1:]]
+    stale = [row["staleness"] for row in run(spec).rows[1:]]
     assert stale[0] == 0
     assert all(s <= round for round, s in enumerate(stale))
     assert set(stale[3:]) == {1, 2, 3}
     newest = using(spec, {"name": "fedasync", "max_staleness": 0}, training={"rounds": 5})
-    assert {row["staleness"] for row in run(newest).history} == {0}
+    assert {row["staleness"] for row in run(newest).rows} == {0}
 
 
 def test_one_cluster_is_fedavg(spec: Values) -> None:
@@ -254,7 +254,7 @@ def test_traffic_counts_every_model_that_moves(spec: Values) -> None:
     model = run(spec).summary["parameters"] * 4
 
     def last(algorithm: Values) -> tuple[float, float]:
-        row = run(using(spec, algorithm)).history[-1]
+        row = run(using(spec, algorithm)).rows[-1]
         return row["bytes_down"], row["bytes_up"]
 
     assert last({"name": "radfed", "redistributions": 4}) == (12 * model, 12 * model)

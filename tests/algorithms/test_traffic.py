@@ -42,7 +42,7 @@ def ran(
 
 
 def per_round(result: Any, key: str) -> list[float]:
-    return [row[key] for row in result.history]
+    return [row[key] for row in result.rows]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -120,10 +120,10 @@ def test_deltas_that_start_at_zero_cost_nothing_beforehand(spec: dict[str, Any])
     asked = ran(spec, {"name": "rfedavg"})
     zero = ran(spec, {"name": "rfedavg", "delta_start": "zero"})
     model, delta = asked.summary["parameters"] * 4, FEATURES * 4
-    assert asked.history[0]["bytes_up"] == CLIENTS * delta
-    assert asked.history[0]["bytes_down"] == CLIENTS * model
-    assert zero.history[0]["bytes_up"] == zero.history[0]["bytes_down"] == 0
-    assert zero.history[1]["bytes_down"] == CLIENTS * (model + CLIENTS * delta)
+    assert asked.rows[0]["bytes_up"] == CLIENTS * delta
+    assert asked.rows[0]["bytes_down"] == CLIENTS * model
+    assert zero.rows[0]["bytes_up"] == zero.rows[0]["bytes_down"] == 0
+    assert zero.rows[1]["bytes_down"] == CLIENTS * (model + CLIENTS * delta)
 
 
 @pytest.mark.parametrize(

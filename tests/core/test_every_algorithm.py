@@ -56,13 +56,13 @@ def test_equal_bytes_again_and_after_an_interruption(name: str, spec: dict[str, 
 def test_learns_from_iid_clients_and_counts_its_traffic(name: str, spec: dict[str, Any]) -> None:
     iid = {**spec, "partition": {"name": "iid", "clients": 5}}
     result = run(specification(iid, name))
-    first, last = result.history[0], result.history[-1]
+    first, last = result.rows[0], result.rows[-1]
     assert last["train_loss"] < first["train_loss"]
     if name != "centralised":
         model = result.summary["parameters"] * 4
         assert result.summary["bytes_up"] >= model
         assert result.summary["bytes_down"] >= model
-    assert result.summary["bytes_up"] == sum(row["bytes_up"] for row in result.history)
+    assert result.summary["bytes_up"] == sum(row["bytes_up"] for row in result.rows)
 
 
 def test_every_algorithm_that_the_papers_name_is_there() -> None:

@@ -41,7 +41,7 @@ def test_every_observer_works_with_every_algorithm(name: str, spec: dict[str, An
     plain = run(spec)
     for observer in OBSERVERS:
         seen = run({**spec, "evaluation": {"observe": {observer: {}}}})
-        assert seen.history == plain.history, f"{observer} changes the run"
+        assert seen.rows == plain.rows, f"{observer} changes the run"
         kept = {**seen.tables, **seen.arrays}
         assert observer in kept or name == "centralised", f"{observer} keeps nothing"
     asked = {**spec, "evaluation": {"divergence": True, "observe": {name: {} for name in OBSERVERS}}}
@@ -49,7 +49,7 @@ def test_every_observer_works_with_every_algorithm(name: str, spec: dict[str, An
         with pytest.raises(SpecError, match=NO_MODELS):
             run(asked)
     else:
-        assert run(asked).history == plain.history
+        assert run(asked).rows == plain.rows
 
 
 def one_class(folder: Path, test: int) -> dict[str, Any]:

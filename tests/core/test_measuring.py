@@ -39,12 +39,12 @@ def test_final_record_against_numpy(linear: dict[str, Any], digits: Path) -> Non
     x, y = (np.concatenate([c[key] for c in clients]) for key in ("x", "y"))
     test = np.load(digits / "test.npz")
     z = scores(result.parameters, test["x"])
-    last = result.history[-1]
+    last = result.rows[-1]
     assert last["train_loss"] == pytest.approx(losses(scores(result.parameters, x), y).mean(), abs=1e-12)
     assert last["test_loss"] == pytest.approx(losses(z, test["y"]).mean(), abs=1e-12)
     assert last["test_accuracy"] == (z.argmax(axis=1) == test["y"]).mean()
     assert result.summary["final"]["test_accuracy"] == last["test_accuracy"]
-    assert result.summary["best"]["test_accuracy"] == max(row["test_accuracy"] for row in result.history)
+    assert result.summary["best"]["test_accuracy"] == max(row["test_accuracy"] for row in result.rows)
 
 
 def test_rows_and_columns_follow_the_evaluation(linear: dict[str, Any], tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_client_rows_average_to_the_test_set_when_labels_agree(tmp_path: Path) -
     rows = list(csv.DictReader((tmp_path / "out/clients.csv").open()))
     assert [row["client"] for row in rows] == ["0", "1", "2"]
     for row in rows:
-        assert float(row["test_accuracy"]) == pytest.approx(result.history[-1]["test_accuracy"])
+        assert float(row["test_accuracy"]) == pytest.approx(result.rows[-1]["test_accuracy"])
 
 
 def test_divergence_is_a_status_not_a_number(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_divergence_is_a_status_not_a_number(tmp_path: Path) -> None:
     assert result.summary["status"] == "diverged"
     assert result.summary["final"] is None
     assert 0 < result.summary["rounds"] < 200
-    assert result.history[-1]["round"] == result.summary["rounds"]
+    assert result.rows[-1]["round"] == result.summary["rounds"]
     assert "NaN" not in (tmp_path / "out/summary.json").read_text()
 
 
@@ -170,17 +170,17 @@ def test_metrics_and_validation_are_columns_where_asked_for(tmp_path: Path) -> N
     asked = run({**spec, "evaluation": {"metrics": ["f1", "auc"], "validation": True}}, tmp_path / "asked")
     added = [f"{of}_{key}" for of in ("test", "validation") for key in ("f1", "auc")]
     added += ["validation_loss", "validation_accuracy"]
-    assert set(asked.history[0]) - set(plain.history[0]) == set(added)
-    shared = [{key: row[key] for key in plain.history[0]} for row in asked.history]
-    assert shared == plain.history, "measuring more changes nothing else"
+    assert set(asked.rows[0]) - set(plain.rows[0]) == set(added)
+    shared = [{key: row[key] for key in plain.rows[0]} for row in asked.rows]
+    assert shared == plain.rows, "measuring more changes nothing else"
     assert asked.summary["final"] == {
-        key: value for key, value in asked.history[-1].items() if key != "round" and "bytes" not in key
+        key: value for key, value in asked.rows[-1].items() if key != "round" and "bytes" not in key
     }
     test = np.load(tmp_path / "data/test.npz")
     predicted = scores(asked.parameters, test["x"]).argmax(axis=1)
     hits = (predicted & test["y"]).sum()
-    assert asked.history[-1]["test_f1"] == pytest.approx(2 * hits / (predicted.sum() + test["y"].sum()))
-    assert asked.history[-1]["validation_loss"] != asked.history[-1]["test_loss"]
+    assert asked.rows[-1]["test_f1"] == pytest.approx(2 * hits / (predicted.sum() + test["y"].sum()))
+    assert asked.rows[-1]["validation_loss"] != asked.rows[-1]["test_loss"]
 
 
 def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import torch
 from engine_cases import ALGORITHMS, MODELS, specification
 from pretended_gpu import DEVICE, pretended
 
-from fedcore.execution.results import Result
+from fedcore.execution.notebook import Result
 from fedcore.execution.runner import Settings, run
 
 TOLERANCE = {"float64": 1e-8, "float32": 1e-3}
@@ -35,7 +35,7 @@ def agree(spec: dict[str, Any]) -> None:
     scale = max(np.abs(array).max() for array in expected.parameters.values())
     for name, array in expected.parameters.items():
         assert np.abs(found.parameters[name] - array).max() <= tolerance * scale, name
-    assert found.history[-1]["test_loss"] == pytest.approx(expected.history[-1]["test_loss"], rel=tolerance)
+    assert found.rows[-1]["test_loss"] == pytest.approx(expected.rows[-1]["test_loss"], rel=tolerance)
     exact = ("bytes_down", "bytes_up", "partition_sha256", "data_sha256", "spec_sha256")
     assert {key: found.summary[key] for key in exact} == {key: expected.summary[key] for key in exact}
 

@@ -135,7 +135,7 @@ def test_fixed_features_are_computed_once(images: Path, monkeypatch: pytest.Monk
 def test_bf16_trains_close_to_fp32(images: Path, algorithm: str) -> None:
     def test_loss(**others: Any) -> tuple[float, float]:
         result = run(specification(images, algorithm, "cnn", dtype="float32", **others))
-        return result.history[0]["test_loss"], result.history[-1]["test_loss"]
+        return result.rows[0]["test_loss"], result.rows[-1]["test_loss"]
 
     start, exact = test_loss()
     _, rough = test_loss(precision="bf16")
@@ -147,7 +147,7 @@ def test_measuring_in_bf16_leaves_training_as_it_is(images: Path) -> None:
     def result(**evaluation: Any) -> tuple[float, float, list[bytes]]:
         done = run(specification(images, "fedavg", "cnn", dtype="float32", evaluation=evaluation))
         model = [array.tobytes() for array in done.parameters.values()]
-        return done.history[0]["test_loss"], done.history[-1]["test_loss"], model
+        return done.rows[0]["test_loss"], done.rows[-1]["test_loss"], model
 
     start, exact, model = result()
     _, rough, same = result(precision="bf16")
@@ -171,7 +171,7 @@ def test_deltas_in_bf16_are_close_and_leave_the_rest_as_it_is(images: Path, algo
     def result(**options: Any) -> tuple[float, list[bytes]]:
         asked = specification(images, algorithm, "cnn", dtype="float32")
         done = run(asked | {"algorithm": {"name": algorithm, "lambda": 0.0, **options}})
-        return done.history[-1]["delta_spread"], [array.tobytes() for array in done.parameters.values()]
+        return done.rows[-1]["delta_spread"], [array.tobytes() for array in done.parameters.values()]
 
     exact, model = result()
     rough, same = result(delta_precision="bf16")

@@ -11,7 +11,7 @@ import pytest
 from engine_cases import ALGORITHMS, MODELS, specification
 
 from fedcore.engines import stacked
-from fedcore.execution.results import Result
+from fedcore.execution.notebook import Result
 from fedcore.execution.runner import run
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}

@@ -80,7 +80,7 @@ def test_the_trunk_is_computed_once(tmp_path: Path) -> None:
         atol=1e-5,
     )
     result = run(spec)
-    assert result.history[1]["train_loss"] < result.history[0]["train_loss"]
+    assert result.rows[1]["train_loss"] < result.rows[0]["train_loss"]
 
 
 def test_images_are_enlarged() -> None:

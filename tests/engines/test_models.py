@@ -77,7 +77,7 @@ def test_linear_with_outputs_as_features_learns_what_linear_learns(
     other = run({**spec, "model": {"name": "linear_outputs"}})
     for name in ("weight", "bias"):
         np.testing.assert_allclose(other.parameters[f"phi.{name}"], plain.parameters[name], atol=1e-12)
-    assert other.history[-1]["test_loss"] == pytest.approx(plain.history[-1]["test_loss"], abs=1e-12)
+    assert other.rows[-1]["test_loss"] == pytest.approx(plain.rows[-1]["test_loss"], abs=1e-12)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

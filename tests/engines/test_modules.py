@@ -80,7 +80,7 @@ def test_a_module_computes_what_our_own_model_does(
     expected = fedcore.run(
         specification({"name": "mlp", "hidden": [5], "init": str(tmp_path / "ours.npz")}, engine=engine)
     )
-    assert found.history[-1]["test_loss"] == pytest.approx(expected.history[-1]["test_loss"], rel=1e-12)
+    assert found.rows[-1]["test_loss"] == pytest.approx(expected.rows[-1]["test_loss"], rel=1e-12)
     np.testing.assert_allclose(
         found.parameters["hidden.weight"], expected.parameters["layers.0.weight"], rtol=1e-10, atol=1e-14
     )

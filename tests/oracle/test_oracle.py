@@ -12,7 +12,7 @@ import pytest
 import yaml
 from cases import ALGORITHMS, at, expected, names, probed, specification, write_mlp
 
-from fedcore.execution.results import Result
+from fedcore.execution.notebook import Result
 from fedcore.execution.runner import run
 
 CASES = names(*ALGORITHMS)
@@ -36,7 +36,7 @@ def check_parameters(parameters: dict[str, np.ndarray], name: str) -> None:
 
 
 def losses(result: Result) -> list[float]:
-    return [row["train_loss"] for row in result.history]
+    return [row["train_loss"] for row in result.rows]
 
 
 def test_every_case_of_these_functions_is_covered() -> None:
@@ -51,8 +51,8 @@ def test_float64(name: str, mlp: Path) -> None:
     assert path[0] == pytest.approx(case["loss0"], rel=0, abs=1e-9)
     assert path[1:6] == pytest.approx(case["loss_first5"], rel=0, abs=1e-9)
     assert path[-1] == pytest.approx(case["loss"], rel=0, abs=1e-9)
-    assert result.history[-1]["test_loss"] == pytest.approx(case["loss_test"], rel=0, abs=1e-9)
-    assert result.history[-1]["test_accuracy"] == pytest.approx(case["acc_test"], rel=0, abs=1e-9)
+    assert result.rows[-1]["test_loss"] == pytest.approx(case["loss_test"], rel=0, abs=1e-9)
+    assert result.rows[-1]["test_accuracy"] == pytest.approx(case["acc_test"], rel=0, abs=1e-9)
     check_parameters(result.parameters, name)
 
 

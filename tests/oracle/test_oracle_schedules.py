@@ -140,12 +140,12 @@ def test_every_case_of_these_functions_is_covered() -> None:
 def test_float64(name: str, rff: Path) -> None:
     case = expected()["A"][name]
     result = run(spec_of(name, rff))
-    path = [row["train_loss"] for row in result.history]
+    path = [row["train_loss"] for row in result.rows]
     assert path[0] == pytest.approx(case["loss0"], rel=0, abs=1e-9)
     assert path[1:6] == pytest.approx(case["loss_first5"], rel=0, abs=1e-9)
     assert path[-1] == pytest.approx(case["loss"], rel=0, abs=1e-9)
-    assert result.history[-1]["test_loss"] == pytest.approx(case["loss_test"], rel=0, abs=1e-9)
-    assert result.history[-1]["test_accuracy"] == pytest.approx(case["acc_test"], rel=0, abs=1e-9)
+    assert result.rows[-1]["test_loss"] == pytest.approx(case["loss_test"], rel=0, abs=1e-9)
+    assert result.rows[-1]["test_accuracy"] == pytest.approx(case["acc_test"], rel=0, abs=1e-9)
     for probe, value in case["probe"].items():
         found = at(probed(result.parameters), probe)
         np.testing.assert_allclose(found, value, rtol=0, atol=1e-8, err_msg=probe)
@@ -154,7 +154,7 @@ def test_float64(name: str, rff: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if expected()["A"][name]["primary"]])
 def test_float32(name: str, rff: Path) -> None:
     case = expected()["A"][name]
-    loss = run(spec_of(name, rff) | {"dtype": "float32"}).history[-1]["train_loss"]
+    loss = run(spec_of(name, rff) | {"dtype": "float32"}).rows[-1]["train_loss"]
     assert loss == pytest.approx(case["loss"], rel=0, abs=max(2e-6, 5 * case["f32_dev"]))
 
 

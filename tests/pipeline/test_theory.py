@@ -110,7 +110,7 @@ def test_errors_start_at_the_initial_loss_and_fall(tmp_path: Path) -> None:
     assert (errors["mean"] > 0).all()
     assert ((errors["low"] <= errors["mean"]) & (errors["mean"] <= errors["high"])).all()
     least = objectives(runs[0])["error"].least()
-    losses = [result.history[-1]["train_loss"] for result in results]
+    losses = [result.rows[-1]["train_loss"] for result in results]
     norms = [sum(np.square(array).sum() for array in result.parameters.values()) for result in results]
     ends = [loss + norm / 2 - least for loss, norm in zip(losses, norms, strict=True)]
     assert errors.loc[rounds, "mean"] == pytest.approx(np.mean(ends), rel=1e-9)

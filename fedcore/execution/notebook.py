@@ -1,0 +1,244 @@
+"""Results in a Python session: as frames, pictures and small tables, read back from folders, and compared."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import DataError, SpecError, plain, reason
+from fedcore.base.files import canonical_json, read_object
+from fedcore.base.lazy import Axes, matplotlib, pd, seaborn
+from fedcore.execution.integrity import PROVENANCE, SPEC, SUMMARY, TIMING, changed, unsealed
+from fedcore.execution.results import Outcome
+
+STYLE: Any = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+}
+SIZE = (6.4, 3.6)
+SEED = "seed"
+
+
+@dataclass(frozen=True)
+class Result(Outcome):
+    """What a run gives; a notebook shows it as a small table."""
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """What was measured, a new frame: history.csv has the same columns (accuracies are fractions)."""
+        return pd.DataFrame(self.rows)
+
+    def plot(self, measure: str = "test_accuracy", axes: Axes | None = None) -> Axes:
+        """Draw a measure over the rounds.
+
+        Args:
+            measure: a column of ``history``.
+            axes: where to draw; a new figure unless given.
+
+        Raises:
+            DataError: ``history`` has no such column.
+        """
+        return _drawn(self.history, measure, axes)
+
+    def _repr_html_(self) -> str:
+        final = self.summary["final"] or {}
+        facts = {
+            "method": self.spec["algorithm"]["name"],
+            "data": f"{self.spec['data']['name']} ({self.summary['data_note']})",
+            "rounds": self.summary["rounds"],
+            "test accuracy": f"{100 * final['test_accuracy']:.2f}%" if final else "",
+            "test loss": f"{final['test_loss']:.4f}" if final else "",
+            "time": f"{self.timing['seconds']:.1f} s",
+            "status": self.summary["status"],
+        }
+        return _html(pd.DataFrame([{key: plain(value) for key, value in facts.items()}]))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Several runs beside each other; a notebook shows the frame.
+
+    Attributes:
+        frame: a row for each specification, runs that differ in their seed alone being one: what differs
+            between the rows by key, the numbers of ``runs`` and of those that ``diverged``, the rounds, the
+            means over the runs of the last ``test_accuracy`` (a fraction) and ``test_loss``, the sample
+            standard deviation of the accuracy, and the mean of ``seconds``. A row with a diverged run has no
+            accuracy or loss.
+        histories: the histories below each other; ``method`` says what differs.
+    """
+
+    frame: pd.DataFrame
+    histories: pd.DataFrame
+
+    def plot(self, measure: str = "test_accuracy", axes: Axes | None = None) -> Axes:
+        """Draw a measure over the rounds: mean and ± one sample standard deviation over seeds.
+
+        Methods with a diverged run have a place in the legend and no line.
+
+        Args:
+            measure: a column of ``histories``.
+            axes: where to draw; a new figure unless given.
+
+        Raises:
+            DataError: there is no such column.
+        """
+        names = self.histories["method"].unique().tolist()
+        return _drawn(
+            self.histories[~self.histories["diverged"]],
+            measure,
+            axes,
+            hue="method",
+            hue_order=names,
+            palette="colorblind",
+            errorbar="sd",
+            err_kws={"alpha": 0.15},
+        )
+
+    def _repr_html_(self) -> str:
+        return _html(self.frame)
+
+
+def load(folder: Path | str) -> Result:
+    """Read a finished run back from its folder; ``parameters`` are empty unless the model was saved.
+
+    Raises:
+        DataError: the folder holds no finished run, or its files are changed or damaged.
+    """
+    place = Path(folder)
+    if what := changed(place):
+        raise DataError(f"{place}: {what}; expected the folder of a finished run")
+    try:
+        names = list(unsealed(read_object(place / PROVENANCE))["files"])
+        tables = {name[:-4]: _rows(place / name) for name in names if name.endswith(".csv")}
+        arrays = {name[:-4]: _arrays(place / name) for name in names if name.endswith(".npz")}
+        return Result(
+            core_yaml.read(place / SPEC),
+            tables.pop("history"),
+            read_object(place / SUMMARY),
+            arrays.pop("model", {}),
+            tables.pop("clients", []),
+            tables,
+            arrays,
+            unsealed(read_object(place / TIMING)),
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{place}: {reason(error)}; expected the folder of a finished run") from None
+
+
+def compare(results: Iterable[Result | Path | str]) -> Comparison:
+    """Put runs beside each other: results, or folders of finished runs.
+
+    Raises:
+        DataError: a folder holds no finished run, or its files are changed or damaged.
+        SpecError: there is no run, or two have the same specification and the same seed.
+    """
+    runs = [one if isinstance(one, Result) else load(one) for one in results]
+    if not runs:
+        raise SpecError("compare: got no run, expected at least one")
+    groups: dict[str, list[Result]] = {}
+    for run in runs:
+        others = groups.setdefault(canonical_json({**run.spec, SEED: None}), [])
+        if any(run.spec[SEED] == other.spec[SEED] for other in others):
+            method = f"{run.spec['algorithm']['name']}, seed {run.spec[SEED]}"
+            raise SpecError(f"compare: got two runs of one specification ({method}), expected one of each")
+        others.append(run)
+    specs = [dict(_flat(first.spec)) for first, *_ in groups.values()]
+    differing = [key for key in dict.fromkeys(key for one in specs for key in one) if _differs(specs, key)]
+    lines, histories = [], []
+    for spec, group in zip(specs, groups.values(), strict=True):
+        lines.append({key: spec[key] for key in differing if key in spec} | _numbers(group))
+        diverged = lines[-1]["diverged"]
+        name = _label(specs, spec) + (f" ({diverged} of {len(group)} diverged)" if diverged else "")
+        histories += [
+            run.history.assign(method=name, seed=run.spec[SEED], diverged=diverged > 0) for run in group
+        ]
+    return Comparison(pd.DataFrame(lines), pd.concat(histories, ignore_index=True))
+
+
+def _numbers(group: list[Result]) -> dict[str, Any]:
+    final = pd.DataFrame(
+        [run.summary["final"] or {} for run in group], columns=["test_accuracy", "test_loss"]
+    )
+    mean, std = final.astype(float).mean(skipna=False), final.astype(float).std(skipna=False)
+    return {
+        "runs": len(group),
+        "diverged": sum(run.summary["final"] is None for run in group),
+        "rounds": max(run.summary["rounds"] for run in group),
+        "test_accuracy": mean["test_accuracy"],
+        "test_accuracy_std": std["test_accuracy"],
+        "test_loss": mean["test_loss"],
+        "seconds": float(np.mean([run.timing["seconds"] for run in group])),
+    }
+
+
+def _differs(specs: list[dict[str, Any]], key: str) -> bool:
+    """Whether a key but the seed differs, or is in some of the specifications alone."""
+    return key != SEED and any(one.get(key, specs) != specs[0].get(key, specs) for one in specs)
+
+
+def _label(specs: list[dict[str, Any]], spec: dict[str, Any]) -> str:
+    """Say which plug-ins differ, and which options differ among those that share the plug-in."""
+    pieces = []
+    for key, value in spec.items():
+        section, _, option = key.partition(".")
+        name = f"{section}.name"
+        alike = specs if option == "name" else [one for one in specs if one.get(name) == spec.get(name)]
+        if _differs(alike, key):
+            pieces.append(str(value) if option == "name" else f"{key.rpartition('.')[2]} {value}")
+    return ", ".join(pieces) or str(spec["algorithm.name"])
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else key)
+    else:
+        yield path, value
+
+
+def _drawn(frame: pd.DataFrame, measure: str, axes: Axes | None, **looks: Any) -> Axes:
+    known = [name for name in frame.columns if name not in {"round", "method", SEED, "diverged"}]
+    if measure not in known:
+        raise DataError(f"plot: got {measure!r}, expected one of {', '.join(known)}")
+    with matplotlib.rc_context(STYLE):
+        if axes is None:
+            _, axes = matplotlib.pyplot.subplots(figsize=SIZE, layout="constrained")
+        seaborn.lineplot(frame, x="round", y=measure, ax=axes, **looks)
+        axes.set(xlabel="communication round", ylabel=measure.replace("_", " "))
+        axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator("auto", integer=True))
+    return axes
+
+
+def _html(frame: pd.DataFrame) -> str:
+    with pd.option_context("display.max_colwidth", None):
+        return frame.to_html(index=False, na_rep="", float_format="{:.4g}".format)
+
+
+def _rows(path: Path) -> list[dict[str, float]]:
+    with path.open(newline="", encoding="utf-8") as lines:
+        return [{key: _number(text) for key, text in row.items()} for row in csv.DictReader(lines)]
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text) if text else math.nan
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
