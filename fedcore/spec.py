@@ -25,9 +25,9 @@ from pydantic import (
 )
 
 from fedcore.base import core_yaml
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, shown
 from fedcore.base.files import digest
-from fedcore.base.options import Options, omit_default, shown, validate
+from fedcore.base.options import Options, omit_default, validate
 from fedcore.base.registry import Choice, chosen, find
 
 REPLAYED = ("assignments", "events")

@@ -16,8 +16,7 @@ from typing import Any
 import yaml
 from yaml.composer import Composer
 
-from fedcore.base.errors import SpecError
-from fedcore.base.options import DIGITS, shown
+from fedcore.base.errors import DIGITS, SpecError, shown
 
 BYTES, NODES, DEPTH = 1_000_000, 10_000, 100
 TAG = "tag:yaml.org,2002:"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import re
 import sys
+from collections.abc import Iterator
+from typing import Any
 
+SHOWN, DIGITS = 200, 300
 CREDENTIALS = re.compile(r"(\w:/+)\S*@")
 AGAIN = "repeat the command to go on from the checkpoint"
 DISK = {
@@ -37,6 +40,32 @@ def say(*lines: object, error: bool = False) -> None:
     """Print lines, made ``plain``, on standard output or on standard error."""
     for line in lines:
         print(plain(line), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def shown(value: Any) -> str:
+    """Return a wrong value as an error shows it: the beginning of a long one, without making the rest."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > SHOWN:
+            return f"{text[:SHOWN]}..."
+    return text
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """Yield the parts of ``repr(value)``, in order."""
+    if isinstance(value, dict | list) and value:
+        keyed = isinstance(value, dict)
+        for place, item in enumerate(value):
+            yield ", " if place else "{" if keyed else "["
+            if keyed:
+                yield from (*_pieces(item), ": ")
+            yield from _pieces(value[item] if keyed else item)
+        yield "}" if keyed else "]"
+    elif isinstance(value, int) and value.bit_length() > 4 * SHOWN:
+        yield f"an integer of some {round(value.bit_length() * 0.30103)} digits"
+    else:
+        yield repr(value[: SHOWN + 1] if isinstance(value, str | bytes) else value)
 
 
 class FedcoreError(Exception):

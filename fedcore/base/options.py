@@ -32,10 +32,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import DIGITS, SHOWN, SpecError, shown
 
 T = TypeVar("T", bound=BaseModel)
-SHOWN, DIGITS = 200, 300
 UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 NO_NUMBERS = frozenset({str, bool, type(None)})
 FLOAT, INTEGER = 3.4028234663852886e38, 2**31 - 1
@@ -156,32 +155,6 @@ def differences(found: Any, expected: Any, path: str = "") -> list[tuple[str, An
     keys = [*expected, *(key for key in found if key not in expected)]
     inner = [differences(found.get(key), expected.get(key), f"{path}.{key}".strip(".")) for key in keys]
     return [one for own in inner for one in own]
-
-
-def shown(value: Any) -> str:
-    """Return a wrong value as an error shows it: the beginning of a long one, without making the rest."""
-    text = ""
-    for piece in _pieces(value):
-        text += piece
-        if len(text) > SHOWN:
-            return f"{text[:SHOWN]}..."
-    return text
-
-
-def _pieces(value: Any) -> Iterator[str]:
-    """Yield the parts of ``repr(value)``, in order."""
-    if isinstance(value, dict | list) and value:
-        keyed = isinstance(value, dict)
-        for place, item in enumerate(value):
-            yield ", " if place else "{" if keyed else "["
-            if keyed:
-                yield from (*_pieces(item), ": ")
-            yield from _pieces(value[item] if keyed else item)
-        yield "}" if keyed else "]"
-    elif isinstance(value, int) and value.bit_length() > 4 * SHOWN:
-        yield f"an integer of some {round(value.bit_length() * 0.30103)} digits"
-    else:
-        yield repr(value[: SHOWN + 1] if isinstance(value, str | bytes) else value)
 
 
 def validate(model: type[T], values: Any, where: str) -> T:

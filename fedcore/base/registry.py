@@ -20,8 +20,8 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal
 
-from fedcore.base.errors import SpecError
-from fedcore.base.options import Options, shown, suggestion, validate
+from fedcore.base.errors import SpecError, shown
+from fedcore.base.options import Options, suggestion, validate
 
 VARIABLE = "FEDCORE_PLUGINS"
 PACKAGES: Mapping[str, str] = {

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import CheckpointError, DamagedCheckpoint
+from fedcore.base.errors import CheckpointError, DamagedCheckpoint, shown
 from fedcore.base.files import atomic
 from fedcore.base.lazy import Tensor, torch
-from fedcore.base.options import differences, shown
+from fedcore.base.options import differences
 from fedcore.parts import State
 
 FORMAT = 3

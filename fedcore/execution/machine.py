@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, shown
 from fedcore.base.lazy import torch
-from fedcore.base.options import shown
 
 CPUINFO = Path("/proc/cpuinfo")
 KEYS = ("vendor_id", "cpu family", "model")

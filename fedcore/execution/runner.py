@@ -16,10 +16,10 @@ from typing import Any
 
 from fedcore import models
 from fedcore.base import core_yaml
-from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError, say
+from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError, say, shown
 from fedcore.base.files import canonical_json, digest, read_object, stamps
 from fedcore.base.lazy import torch
-from fedcore.base.options import differences, shown
+from fedcore.base.options import differences
 from fedcore.base.registry import chosen
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Source

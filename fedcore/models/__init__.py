@@ -13,10 +13,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, shown
 from fedcore.base.files import is_file
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.base.options import Options, shown
+from fedcore.base.options import Options
 from fedcore.data import Source
 
 Parameters = Mapping[str, "Tensor"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, shown
 from fedcore.base.lazy import torch, torchvision
-from fedcore.base.options import nearest, shown
+from fedcore.base.options import nearest
 from fedcore.models import Shape
 from fedcore.models.module import ModuleOptions, from_module
 

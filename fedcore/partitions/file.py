@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, model_validator
 
-from fedcore.base.errors import DataError, SpecError
+from fedcore.base.errors import DataError, SpecError, shown
 from fedcore.base.files import atomic, canonical_json, is_file, read_json, sha256_file
-from fedcore.base.options import differences, shown
+from fedcore.base.options import differences
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
 from fedcore.partitions import PartitionOptions, Rows, cut

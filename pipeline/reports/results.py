@@ -13,10 +13,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import DataError, reason
+from fedcore.base.errors import DataError, reason, shown
 from fedcore.base.files import digest, read_object
 from fedcore.base.lazy import pd
-from fedcore.base.options import shown
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.machine import commit
 from fedcore.execution.status import cause

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, shown
 from fedcore.base.options import (
     Options,
     describe,
@@ -16,7 +16,6 @@ from fedcore.base.options import (
     keys_of,
     nearest,
     omit_default,
-    shown,
     validate,
 )
 

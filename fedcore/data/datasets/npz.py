@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fedcore.base.errors import DataError
+from fedcore.base.errors import DataError, shown
 from fedcore.base.files import is_folder
-from fedcore.base.options import Options, shown
+from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.readers import read_npz, whole
