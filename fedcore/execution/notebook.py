@@ -32,7 +32,7 @@ SIZE = (6.4, 3.6)
 SEED = "seed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(Outcome):
     """What a run gives; a notebook shows it as a small table."""
 
@@ -53,18 +53,23 @@ class Result(Outcome):
         """
         return _drawn(self.history, measure, axes)
 
+    def __repr__(self) -> str:
+        return f"<Result {', '.join(f'{key}: {value}' for key, value in self._facts().items() if value)}>"
+
     def _repr_html_(self) -> str:
-        final = self.summary["final"] or {}
+        return _html(pd.DataFrame([self._facts() | {"time": f"{self.timing['seconds']:.1f} s"}]))
+
+    def _facts(self) -> dict[str, str]:
+        final = self.summary["final"]
         facts = {
             "method": self.spec["algorithm"]["name"],
             "data": f"{self.spec['data']['name']} ({self.summary['data_note']})",
             "rounds": self.summary["rounds"],
             "test accuracy": f"{100 * final['test_accuracy']:.2f}%" if final else "",
             "test loss": f"{final['test_loss']:.4f}" if final else "",
-            "time": f"{self.timing['seconds']:.1f} s",
             "status": self.summary["status"],
         }
-        return _html(pd.DataFrame([{key: plain(value) for key, value in facts.items()}]))
+        return {key: plain(value) for key, value in facts.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,9 +218,10 @@ def _drawn(frame: pd.DataFrame, measure: str, axes: Axes | None, **looks: Any) -
     known = [name for name in frame.columns if name not in {"round", "method", SEED, "diverged"}]
     if measure not in known:
         raise DataError(f"plot: got {measure!r}, expected one of {', '.join(known)}")
+    # A notebook's way to show figures is set up with the first one, and the context would take it back.
+    figure = axes.figure if axes else matplotlib.pyplot.figure(figsize=SIZE, layout="constrained")
     with matplotlib.rc_context(STYLE):
-        if axes is None:
-            _, axes = matplotlib.pyplot.subplots(figsize=SIZE, layout="constrained")
+        axes = axes or figure.subplots()
         seaborn.lineplot(frame, x="round", y=measure, ax=axes, **looks)
         axes.set(xlabel="communication round", ylabel=measure.replace("_", " "))
         axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator("auto", integer=True))

@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from pipeline.fidelity.reference import REFERENCE
-from pipeline.handbook import papers, reference
+from pipeline.handbook import notebook, papers, reference
 from pipeline.papers import papers as known_papers
 
 HOME = Path(__file__).parents[2]
@@ -21,6 +21,7 @@ COPIED = {
     "SECURITY.md": "reference/security.md",
     "pipeline/papers/README.md": "reference/papers.md",
 }
+STUDY, STUDY_PAGE = "study.ipynb", "study.md"
 SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
@@ -29,6 +30,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and the figures that were made at the papers' own scale."""
     for figure, address in figures().items():
         files.append(File.generated(config, address, abs_src_path=str(HOME / figure)))
+    for address, picture in notebook.pictures(HOME / "docs" / STUDY).items():
+        files.append(File.generated(config, address, content=picture))
     for address, text in pages(HOME / "docs" / "img" / "papers").items():
         files.append(File.generated(config, address, content=text))
     return files
@@ -59,6 +62,7 @@ def pages(pictures: Path) -> Mapping[str, str]:
         "reference/specification.md": reference.specification_page(),
         "reference/plugins.md": reference.plugins_page(),
         "papers/index.md": papers.index(pictures),
+        STUDY_PAGE: notebook.page(HOME / "docs" / STUDY),
         **{address: (HOME / name).read_text(encoding="utf-8") for name, address in COPIED.items()},
         **{address_of(name): papers.page(name, pictures) for name in known_papers()},
     }
@@ -67,7 +71,7 @@ def pages(pictures: Path) -> Mapping[str, str]:
 def sources() -> Mapping[str, str]:
     """Return the page's address of each file outside docs/ that has one."""
     readmes = {f"pipeline/papers/{name}/README.md": address_of(name) for name in known_papers()}
-    return {**COPIED, **readmes, **figures(), "README.md": "index.md"}
+    return {**COPIED, **readmes, **figures(), "README.md": "index.md", f"docs/{STUDY}": STUDY_PAGE}
 
 
 def figures() -> Mapping[str, str]:
@@ -96,9 +100,10 @@ def relinked(markdown: str, source: str, address: str) -> str:
     def replaced(found: re.Match[str]) -> str:
         picture, label, target, place = found[1], found[2], found[3], found[4] or ""
         within = source.startswith("docs/") and (HOME / "docs" / here / target).exists()
-        if re.match(r"\w+:", target) or (within and not target.startswith("../")):
-            return found[0]
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        direct = within and not target.startswith("../") and file not in known
+        if re.match(r"\w+:", target) or direct:
+            return found[0]
         inside = known.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else None)
         if inside is None and not (HOME / file).exists():
             return found[0]
