@@ -2,7 +2,7 @@
 
 A plug-in module defines ``PLUGIN`` or ``PLUGINS``; the registry imports every module of the kind's
 package and collects them. Adding one is adding a file: to the package, or to ``algorithms/``,
-``datasets/``, ``partition/``, ``models/`` or ``observers/`` in a folder that the environment variable
+``datasets/``, ``partitions/``, ``models/`` or ``observers/`` in a folder that the environment variable
 ``FEDCORE_PLUGINS`` names. Nothing here imports torch.
 """
 
@@ -31,9 +31,7 @@ PACKAGES: Mapping[str, str] = {
     "model": "fedcore.models",
     "observer": "fedcore.parts.observers",
 }
-FOLDERS: Mapping[str, str] = {kind: name.rpartition(".")[2] for kind, name in PACKAGES.items()} | {
-    "partition": "partition"
-}
+FOLDERS: Mapping[str, str] = {kind: name.rpartition(".")[2] for kind, name in PACKAGES.items()}
 Line = Literal["-", "--", "-.", ":", ""]
 
 
@@ -173,9 +171,20 @@ def _packaged(name: str) -> Iterator[ModuleType]:
 
 
 def folders(kind: str) -> list[Path]:
-    """Return the user's folders of plug-ins of a kind, which ``FEDCORE_PLUGINS`` names."""
-    roots = os.environ.get(VARIABLE, "").split(os.pathsep)
-    return [Path(root, FOLDERS[kind]) for root in roots if root]
+    """Return the user's folders of plug-ins of a kind, which ``FEDCORE_PLUGINS`` names.
+
+    Raises:
+        SpecError: a folder that it names holds none of them, or one whose name lacks the plural's s.
+    """
+    roots = [Path(root) for root in os.environ.get(VARIABLE, "").split(os.pathsep) if root]
+    for root in roots:
+        for singular, name in FOLDERS.items():
+            if f"{singular}s" == name and any(Path(root, singular).glob("*.py")):
+                raise SpecError(f"{VARIABLE}: found the folder {root / singular}, expected {root / name}")
+        if not any(Path(root, name).is_dir() for name in FOLDERS.values()):
+            known = ", ".join(f"{name}/" for name in FOLDERS.values())
+            raise SpecError(f"{VARIABLE}: '{root}' has no plug-ins, expected a folder with some of {known}")
+    return [root / FOLDERS[kind] for root in roots]
 
 
 def _contributed(kind: str) -> Iterator[ModuleType]:

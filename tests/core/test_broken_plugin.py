@@ -1,4 +1,4 @@
-"""A plug-in file that can't be loaded is named in one line."""
+"""Plug-in files that can't be loaded, or would not be found, are named in one line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import VARIABLE, folders
 
 ROOT = Path(__file__).parents[2]
 SPEC = """
@@ -26,3 +31,26 @@ def test_a_broken_plugin_file_is_named(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 2
     assert "broken.py: cannot be loaded (ModuleNotFoundError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (None, "has no plug-ins, expected a folder with some of algorithms/, datasets/, partitions/"),
+        ("by_size.py", "has no plug-ins"),
+        ("data/rings.py", "has no plug-ins"),
+        ("partition/by_size.py", "expected {root}/partitions"),
+        ("algorithm/fedclip.py", "expected {root}/algorithms"),
+    ],
+)
+def test_a_folder_in_which_nothing_would_be_found_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str | None, said: str
+) -> None:
+    root = tmp_path / "plugins"
+    if file:
+        (root / file).parent.mkdir(parents=True)
+        (root / file).touch()
+    monkeypatch.setenv(VARIABLE, str(root))
+    with pytest.raises(SpecError) as caught:
+        folders("partition")
+    assert said.format(root=root) in str(caught.value)
