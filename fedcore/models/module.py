@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fedcore.base.errors import SpecError, reason
+from fedcore.base.errors import FedcoreError, SpecError, reason
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
@@ -115,10 +115,17 @@ def _model(name: str, draw: Callable[[], torch.nn.Module], head: str, shape: Sha
     """Make a model, and try it on a few random rows.
 
     Raises:
-        SpecError: the module does not take the data, has no linear output layer, or computes in another way
-            while it is trained.
+        SpecError: the module can't be made for the data or does not take them, has no linear output layer, or
+            computes in another way while it is trained.
     """
-    module = _drawn(draw)
+    try:
+        module = _drawn(draw)
+    except FedcoreError:
+        raise
+    except Exception as error:
+        raise SpecError(
+            f"model '{name}' can't be made for inputs {list(shape.inputs)}: {reason(error)}"
+        ) from error
     linear = [path for path, part in module.named_modules() if isinstance(part, torch.nn.Linear)]
     layer = head or (linear[-1] if linear else "")
     if layer not in linear:

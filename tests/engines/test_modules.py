@@ -149,6 +149,11 @@ LINEAR = torch.nn.Linear
             {},
             "model 'net' does not take inputs [6]: mat1 and mat2 shapes cannot be multiplied (4x6 and 7x3)",
         ),
+        (
+            lambda options, shape: LINEAR(shape.inputs[2], shape.classes),
+            {},
+            "model 'net' can't be made for inputs [6]: tuple index out of range",
+        ),
         (_sequence(LINEAR(6, 4)), {}, "model 'net' returns [4, 4], expected scores [4, 3] of 4 rows"),
         (
             _sequence(torch.nn.Tanh()),
