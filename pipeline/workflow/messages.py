@@ -104,7 +104,9 @@ def _means(catalogue: Catalogue, reports: list[str]) -> Iterator[str]:
     else:
         yield MEANING.get(scale, f"Scale {scale}.")
         if scale in NEXT:
-            yield f"Next: uv run snakemake --cores all {reports[0]}.html --config scale={NEXT[scale]}"
+            form = "svg" if catalogue.target(*names[0]).drawn else "html"
+            file = f"reports/{'/'.join(names[0])}.{form}"
+            yield f"Next: uv run snakemake --cores all {file} --config scale={NEXT[scale]}"
 
 
 def _agreement(names: list[tuple[str, str]]) -> Iterator[str]:

@@ -232,10 +232,15 @@ def test_the_end_says_where_reports_are_what_they_mean_and_what_is_next(
     asked = [
         *(str(folder / f"table1.{form}") for form in ("standalone.tex", "md", "csv")),
         "reports/rfedavg/missing.csv",
+        str(folder / "metrics.json"),
     ]
+    (folder / "metrics.json").write_text("{}")
     messages.show(CATALOGUE, asked, Console(file=text, width=60))
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
-    assert lines[0] == "reports/rfedavg/table1.csv (also md, standalone.tex)"
+    assert lines[:2] == [
+        "reports/rfedavg/metrics.json",
+        "reports/rfedavg/table1.csv (also md, standalone.tex)",
+    ]
     assert any("FedAvg" in line for line in lines)
     assert lines[-2:] == [
         "Demo scale: it shows that everything works. It does not reproduce the paper.",
