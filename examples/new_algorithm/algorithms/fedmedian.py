@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
 from fedcore.engines import Upload
 from fedcore.parts import Aggregation, Recipe, Run, State
 from fedcore.spec import Spec
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FedMedianOptions(AlgorithmOptions):
@@ -30,8 +27,6 @@ class Median(Aggregation):
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Return the median change [d]."""
-        import torch
-
         values, order = torch.sort(torch.stack([upload.model - model for upload in uploads]), dim=0)
         sizes = [upload.samples if self.weighted_by_size else 1 for upload in uploads]
         weights = torch.tensor(sizes, dtype=values.dtype, device=values.device)[order]
