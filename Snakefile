@@ -44,7 +44,7 @@ wildcard_constraints:
     figure=flow.figures,
     top=flow.reports.top,
     fetched=flow.fetched,
-    scale=flow.params.scale,
+    scale=flow.scales,
     setting=r"[a-z0-9_]+-[a-z0-9_]+-[a-z0-9_]+",
     method=r"[a-z0-9_]+-[0-9a-f]{8}",
     division=r"[a-z0-9_]+-[a-z0-9_]+-[0-9a-f]{8}",
@@ -68,3 +68,4 @@ include: "pipeline/rules/site.smk"
 include: "pipeline/rules/data.smk"
 include: "pipeline/rules/partition.smk"
 include: f"pipeline/rules/{flow.train_rules}"
+include: "pipeline/rules/train_study.smk"

@@ -31,10 +31,7 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
     """
     figure = matplotlib.figure.Figure(figsize=(9, 5.4), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    if max(counts.shape) <= BUBBLES:
-        _bubbles(upper, counts)
-    else:
-        _stacked(upper, counts)
+    labels(upper, counts)
     sizes = counts.sum(axis=1)
     if len(sizes) <= BUBBLES:
         lower.bar(np.arange(len(sizes)), sizes, width=0.9, color=SIZES)
@@ -50,6 +47,11 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     upper.set_title(subtitle, loc="left", fontsize=9, color="#444444")
     return figure
+
+
+def labels(axes: Axes, counts: NDArray[np.int64]) -> None:
+    """Draw which labels each client holds, clients from left to right; see ``draw``."""
+    (_bubbles if max(counts.shape) <= BUBBLES else _stacked)(axes, counts)
 
 
 def write(figure: Figure, stem: Path) -> None:

@@ -31,7 +31,7 @@ TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
 
 
 class Catalogue:
-    """All runs that the papers' targets need, at one scale.
+    """All runs that the papers' targets need, at one scale, and those of the studies.
 
     Raises:
         SpecError: the parameters are of a paper that is not among ``papers``.
@@ -97,7 +97,15 @@ class Catalogue:
         about, params = self.target(paper, target), self.params.papers[paper]
         cells = self.cells(paper, target)
         return Sources(
-            paper, target, about, self.papers[paper], params, self.params.scale, cells, root, earlier
+            paper,
+            target,
+            about,
+            self.papers[paper],
+            params,
+            self.params.scale_of(paper),
+            cells,
+            root,
+            earlier,
         )
 
     def build(
@@ -159,14 +167,15 @@ class Catalogue:
     def _expand(self, paper: str, query: Query) -> Iterator[PlannedRun]:
         params = self.params.papers[paper]
         try:
-            values = overlay(self.params.common.model_dump(exclude_none=True), specification(params, query))
+            common = self.params.common_of(paper).model_dump(exclude_none=True)
+            values = overlay(common, specification(params, query))
             resolved = parse({"seed": 0, "variant": params.variant} | values).resolved()
         except SpecError as error:
-            raise SpecError(f"papers.{paper}.{place_of(query, str(error))}") from None
+            raise self.params.refusal(paper, place_of(query, str(error))) from None
         seedless = {key: value for key, value in resolved.items() if key != "seed"}
         method = f"{query.algorithm}-{digest(seedless)[:8]}"
         shared = {"data": resolved["data"], "partition": resolved["partition"]}
-        scale = self.params.scale
+        scale = self.params.scale_of(paper)
         division = f"{query.dataset}-{query.split}-{digest(shared)[:8]}"
         named = {key: resolved[key]["name"] for key in ("algorithm", "data", "model", "partition")}
         observers = tuple(sorted(resolved["evaluation"].get("observe", ())))
@@ -192,9 +201,11 @@ class Catalogue:
         known = plugins("algorithm")
         methods = [known[row] for row in sorted({row for (row, _), _ in asked}) if row in known]
         looks = [[one.label, one.colour, one.marker, one.line] for one in methods]
-        code = codehash.of_code(type(self.target(paper, target)).__module__, f"pipeline.papers.{paper}")
-        files = [sha256_file(path) for path in (self.papers[paper].numbers, *sorted(TEMPLATES.iterdir()))]
-        return digest([cells, looks, code, files])[:16]
+        about = self.papers[paper]
+        code = codehash.of_code(type(self.target(paper, target)).__module__, about.code)
+        shown = [about.shown] if about.numbers is None else [sha256_file(about.numbers)]
+        files = [sha256_file(path) for path in sorted(TEMPLATES.iterdir())]
+        return digest([cells, looks, code, [*shown, *files]])[:16]
 
 
 def weights(run: PlannedRun) -> Mapping[str, Any] | None:

@@ -6,9 +6,11 @@ of ``papers.<paper>.algorithms.<name>``, as in ``PAPERS = {"rfedavg": {}}``. So 
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +19,10 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.options import suggestion, validate
 from fedcore.base.registry import folders, plugins
-from pipeline.catalogue.schema import CommonParams, PaperParams, Params, ScaleParams
+from pipeline.catalogue.schema import KEY, CommonParams, PaperParams, Params, ScaleParams, StudyParams
+
+STUDY, STUDIES = "study", "studies"
+RESERVED = ("all", "fidelity", "reference", "site")
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,8 @@ class ScaledParams:
         mirror: folder or URL of data files, or None.
         one_process: all seeds of a setting and algorithm are trained in one process.
         common: what all runs share.
-        papers: each paper's values at this scale.
+        papers: each paper's values at this scale, and each study's.
+        files: the file of each study.
     """
 
     scale: str
@@ -39,6 +45,44 @@ class ScaledParams:
     one_process: bool
     common: CommonParams
     papers: Mapping[str, PaperParams]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def scale_of(self, paper: str) -> str:
+        """Return the scale of a paper's runs; a study has none, which is a word of its own."""
+        return STUDY if paper in self.files else self.scale
+
+    def common_of(self, paper: str) -> CommonParams:
+        """Return what a paper's runs share with those of the other papers, or a study's with each other."""
+        own = self.papers[paper]
+        return own.common if isinstance(own, StudyParams) else self.common
+
+    def refusal(self, paper: str, problem: object) -> SpecError:
+        """Return the error for a wrong value of a paper's section, or of a study's file."""
+        if paper in self.files:
+            return StudyError(f"{self.files[paper]}: {problem}")
+        return SpecError(f"papers.{paper}.{problem}")
+
+
+class StudyError(SpecError):
+    """A study's file is wrong; the message begins with the file."""
+
+
+def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, Any]:
+    """Return a configuration with the contents of all studies, by file, in its section ``studies``.
+
+    Args:
+        config: what was merged; its ``studies`` are files outside ``root/studies``, or the contents already.
+        root: the folder of the project.
+
+    Raises:
+        SpecError: a file can't be read.
+    """
+    given = config.get("studies") or ()
+    if isinstance(given, Mapping):
+        return dict(config)
+    paths = [*sorted((root / STUDIES).glob("*.yaml")), *([given] if isinstance(given, str) else given)]
+    files = dict.fromkeys(os.path.relpath(path) for path in paths)
+    return {**config, "studies": {file: core_yaml.read(Path(file), "study") for file in files}}
 
 
 def configuration(params: Path) -> dict[str, Any]:
@@ -59,10 +103,13 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
     Raises:
         SpecError: one line with the path of the key, what was found and what was expected.
     """
-    config = _joined(config)
+    studies = config.get("studies") or {}
+    config = _joined({key: own for key, own in config.items() if key != "studies"})
     params = validate(Params, config, "")
     require_known("primary_paper", params.primary_paper, params.papers)
     require_known("scale", params.scale, params.scales)
+    if STUDY in params.scales:
+        raise SpecError(f"scales.{STUDY}: studies have this name, expected another")
     scale = params.scales[params.scale]
     where = f"scales.{params.scale}"
     if scale.one_process and scale.seeds is None:
@@ -73,14 +120,38 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
         CommonParams, overlay(params.common.model_dump(exclude_unset=True), scale.common), f"{where}.common"
     )
     papers = {name: _reduced(config["papers"][name], scale, where, name) for name in params.papers}
+    files = _named(studies)
     return ScaledParams(
         scale=params.scale,
         primary=params.primary_paper,
         mirror=params.data.mirror,
         one_process=scale.one_process,
         common=common,
-        papers=papers,
+        papers={**papers, **{name: _study(file, studies[file]) for name, file in files.items()}},
+        files=files,
     )
+
+
+def _named(files: Iterable[str]) -> dict[str, str]:
+    """Return the studies' files by the studies' names, which are the files'."""
+    found: dict[str, str] = {}
+    for file in files:
+        name = Path(file).stem
+        if re.fullmatch(KEY, name) is None or name in RESERVED:
+            raise StudyError(
+                f"{file}: got '{name}', expected a name of the form {KEY} but {', '.join(RESERVED)}"
+            )
+        if name in found:
+            raise StudyError(f"{file}: {found[name]} has this name, expected another")
+        found[name] = file
+    return found
+
+
+def _study(file: str, values: Any) -> StudyParams:
+    try:
+        return validate(StudyParams, values, "")
+    except SpecError as error:
+        raise StudyError(f"{file}: {str(error).removeprefix(': ')}") from None
 
 
 def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

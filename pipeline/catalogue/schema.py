@@ -7,7 +7,7 @@ knows each plug-in's own keys.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -21,7 +21,8 @@ from pydantic import (
 from fedcore.base.options import Options
 from fedcore.spec import Evaluation, Precision, Training
 
-Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+KEY = r"^[a-z][a-z0-9_]*$"
+Key = Annotated[str, StringConstraints(pattern=KEY)]
 Seeds = Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)]
 
 
@@ -136,6 +137,56 @@ class CommonParams(Section):
     """What runs local steps; all agree within floating-point tolerance."""
     evaluation: EvaluationParams = EvaluationParams()
     """When and how the model is measured; unset: every round, everything in fp32, no clients."""
+
+
+Grid = Annotated[dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]], Field(default={})]
+Variants = Annotated[dict[Key, dict[str, Any]], Field(default={})]
+Shown = Literal["table", "curves", "ranks", "cost", "partitions"]
+
+
+class StudyAlgorithm(AlgorithmParams):
+    """A method of a study, with values to try of its own."""
+
+    grid: Grid
+    """Values to try of this method, by key of `algorithm` or `training`; each combination is a row."""
+    variants: Variants
+    """Named settings of such keys, in place of the study's; each is a row."""
+
+
+class ReportParams(Section):
+    """What a study reports."""
+
+    metric: Literal["accuracy", "f1", "auc", "loss"] = "accuracy"
+    """What is measured on the test rows."""
+    target: Annotated[float, Field(gt=0)] | None = None
+    """What the cost is counted up to, such as an accuracy of `0.8`; where unset, what FedAvg (or the first
+    method of a study without it) has after its last round at the same seed."""
+    test: Literal["t", "wilcoxon", "none"] = "t"
+    """Paired test of the methods against the best of a column."""
+    show: tuple[Shown, ...] = get_args(Shown)
+    """Which reports there are."""
+    labels: dict[Key, str] = Field(default={})
+    """Names in print of methods, data sets, splits and regimes; their keys unless given."""
+
+
+class StudyParams(PaperParams):
+    """A study: what a paper's section has, what is tried, and what is reported."""
+
+    title: str
+    """What the study asks, in one line."""
+    common: CommonParams = CommonParams()
+    """What all runs share; `common` and `scale` of params.yaml count for papers alone."""
+    algorithms: dict[Key, StudyAlgorithm] = Field(min_length=1)  # type: ignore[assignment]
+    """Methods by name; each is a row, or several with a `grid` or `variants`."""
+    grid: Grid
+    """Values to try, by key of a run's specification: `algorithm` and `training` give rows (of the methods
+    that have the key), `data`, `partition`, `model`, `participation`, `dtype` and `precision` columns."""
+    variants: Variants
+    """Named settings of such keys, all of rows or all of columns, combined with the grid."""
+    report: ReportParams = ReportParams()
+    """What is reported."""
+
+    __hash__ = PaperParams.__hash__
 
 
 class DataParams(Section):

@@ -1,4 +1,4 @@
-"""What is generated from the schema: params.schema.json for editors, docs/params.md for people."""
+"""What is generated from the schema: params.schema.json and study.schema.json for editors, docs/params.md."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import json
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from pipeline.catalogue.schema import Params
+from pipeline.catalogue.schema import PaperParams, Params, StudyParams
 
 COMMAND = "uv run fedcore schema"
 
 
-def schema_json() -> str:
-    """Return the JSON schema of params.yaml."""
-    made = Params.model_json_schema(by_alias=True)
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml"}
+def schema_json(model: type[BaseModel] = Params, title: str = "params.yaml") -> str:
+    """Return the JSON schema of params.yaml, or of a study's file."""
+    made = model.model_json_schema(by_alias=True)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     return json.dumps(made | head, indent=2).replace(r"\n", " ") + "\n"
 
 
@@ -34,14 +35,32 @@ def key_table() -> str:
         "`<name>` is a name of your choice. Sections of data, models, splits and algorithms also take the",
         "keys of their plug-in; `fedcore describe NAME` explains these.",
         "",
-        "| key | type | default | meaning |",
-        "|:--|:--|:--|:--|",
+        *_table(Params),
+        "",
+        "## The keys of a study",
+        "",
+        "A file in `studies/` has the keys of `papers.<name>` above, and these.",
+        "[Your own question](studies.md) has examples.",
+        "",
+        *_table(StudyParams, PaperParams),
     ]
-    lines += [f"| `{key}` | {kind} | {default} | {text} |" for key, kind, default, text in _rows(Params, "")]
     return "\n".join(lines) + "\n"
 
 
-FILES: Mapping[str, Callable[[], str]] = {"params.schema.json": schema_json, "docs/params.md": key_table}
+FILES: Mapping[str, Callable[[], str]] = {
+    "params.schema.json": schema_json,
+    "study.schema.json": partial(schema_json, StudyParams, "a study"),
+    "docs/params.md": key_table,
+}
+
+
+def _table(model: type[BaseModel], known: type[BaseModel] | None = None) -> Iterator[str]:
+    """Yield the lines of a model's table, without keys that a known model has too."""
+    yield from ("| key | type | default | meaning |", "|:--|:--|:--|:--|")
+    left_out = {key for key, *_ in _rows(known, "")} if known else set()
+    for key, kind, default, text in _rows(model, ""):
+        if key not in left_out:
+            yield f"| `{key}` | {kind} | {default} | {text} |"
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:

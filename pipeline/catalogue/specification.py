@@ -47,6 +47,9 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         **({"precision": regime.precision} if regime.precision else {}),
     }
     for path, value in query.changes:
+        section, _, key = path.partition(".")
+        if section == "training" and key in LENGTHS:
+            values["training"] = {own: was for own, was in values["training"].items() if own not in LENGTHS}
         change = reduce(lambda inner, key: {key: inner}, reversed(path.split(".")), value)
         values = overlay(values, change)
     if params.equal_trainings and "training.rounds" not in dict(query.changes):
@@ -123,6 +126,8 @@ def place_of(query: Query, message: str) -> str:
         "algorithm": f"algorithms.{query.algorithm}",
     }
     section, dot, rest = message.partition(".")
+    if message.partition(":")[0] in dict(query.changes):
+        return f"{message} (in the grid or variants, algorithm '{query.algorithm}')"
     if dot and section in places:
         return f"{places[section]}.{rest}"
     if section in {"regimes", "datasets", "algorithms"}:

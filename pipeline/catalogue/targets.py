@@ -213,18 +213,27 @@ class Target(ABC):
 
 @dataclass(frozen=True)
 class Paper:
-    """What a paper's folder declares.
+    """What a paper's folder declares, or a study's file.
 
     Attributes:
         title: the paper's title.
-        citation: authors, venue and year.
+        citation: authors, venue and year; a study's file.
         datasets: label of each data set in print.
         targets: tables and figures by the name they have in reports/.
-        numbers: the file of its published numbers; ``published.csv`` of its folder.
+        numbers: the file of its published numbers, ``published.csv`` of its folder; None for a study.
+        code: the module whose code decides, beside the targets' own, what its reports show.
+        shown: a hash of what else does.
     """
 
     title: str
     citation: str
     datasets: Mapping[str, str]
     targets: Mapping[str, Target]
-    numbers: Path = Path("published.csv")
+    numbers: Path | None = Path("published.csv")
+    code: str = ""
+    shown: str = ""
+
+    @property
+    def is_study(self) -> bool:
+        """Whether nobody has printed it yet."""
+        return self.numbers is None

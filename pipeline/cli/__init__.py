@@ -10,6 +10,7 @@ COMMANDS = {
     },
     "Build": {
         "build": "pipeline.cli.build:build",
+        "study": "pipeline.cli.study:app",
         "report": "pipeline.cli.reports:report",
         "partial": "pipeline.cli.reports:partial",
         "pdf": "pipeline.cli.reports:pdf",

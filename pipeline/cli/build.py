@@ -15,6 +15,7 @@ import typer
 
 from fedcore.base.errors import SpecError, say
 from fedcore.cli.options import Quiet
+from pipeline.catalogue.params import STUDIES
 from pipeline.cli.names import PARAMS, Reports, Scale
 from pipeline.papers import catalogue_of
 from pipeline.workflow.reports import path_of
@@ -36,10 +37,13 @@ def build(
     """
     if not Path("Snakefile").exists():
         raise SpecError("Snakefile: not here; expected the folder of a checkout")
-    catalogue = catalogue_of(PARAMS, scale)
+    studies = [path for path in map(Path, targets) if path.suffix == ".yaml" and path.parent != Path(STUDIES)]
+    catalogue = catalogue_of(PARAMS, scale, studies=studies)
     options = {"--dry-run": dry_run, "--quiet": quiet, "--printshellcmds": verbose}
     command = ["snakemake", "--cores", str(cores or "all"), *(name for name, on in options.items() if on)]
-    command += [*(["--config", f"scale={scale}"] if scale else []), "--"]
+    config = [f"scale={scale}"] if scale else []
+    config += [f"studies=[{','.join(map(str, studies))}]"] if studies else []
+    command += [*(["--config", *config] if config else []), "--"]
     command += [path_of(catalogue, target) for target in targets]
     if not quiet:
         say(shlex.join(command), error=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from fedcore.cli.options import completing
-from pipeline.catalogue.params import configuration
+from pipeline.catalogue.params import STUDIES, configuration
+from pipeline.catalogue.schema import Shown
 from pipeline.papers import papers
 from pipeline.workflow.reports import BESIDE
 
@@ -21,11 +22,17 @@ def names() -> Iterator[str]:
     for prefix in ("", "reports/"):
         for paper, about in papers().items():
             yield from (f"{prefix}{paper}/{target}" for target in about.targets)
+        yield from (f"{prefix}{study}/{target}" for study in studies() for target in get_args(Shown))
 
 
 def whole() -> Iterator[str]:
-    """Yield what can be built besides single reports: papers, all, the site and the fidelity board."""
-    yield from (*BESIDE, *papers())
+    """Yield what can be built besides single reports: papers, studies, all, site and fidelity board."""
+    yield from (*BESIDE, *papers(), *studies())
+
+
+def studies() -> list[str]:
+    """Return the names of the studies here."""
+    return sorted(path.stem for path in Path(STUDIES).glob("*.yaml"))
 
 
 Report = Annotated[
@@ -38,7 +45,8 @@ Report = Annotated[
 Reports = Annotated[
     list[str],
     typer.Argument(
-        help="Reports (rfedavg/table2, table1.tex), papers (rfedavg), all, site, fidelity, or result files.",
+        help="Reports (rfedavg/table2, table1.tex), papers (rfedavg), studies (a name or a file), all, site, "
+        "fidelity, or result files.",
         autocompletion=completing(lambda: (*whole(), *names())),
     ),
 ]

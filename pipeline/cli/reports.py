@@ -9,7 +9,7 @@ import typer
 
 from fedcore.base.errors import say
 from fedcore.base.files import write_text
-from pipeline.catalogue.params import configuration
+from pipeline.catalogue.params import configuration, with_studies
 from pipeline.cli.names import PARAMS, Params, Report, Scale
 from pipeline.fidelity.board import board
 from pipeline.papers import catalogue_of
@@ -78,4 +78,4 @@ def site(params: Params = PARAMS) -> None:
 
     Example: fedcore site
     """
-    say(f"wrote {build_site(configuration(params))}")
+    say(f"wrote {build_site(with_studies(configuration(params)))}")

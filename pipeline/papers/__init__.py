@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.params import configuration, load, overlay
+from pipeline.catalogue.params import StudyError, configuration, load, overlay, with_studies
+from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Paper
+from pipeline.reports.study import declared
 
 FOLDER = Path(__file__).parent
 
@@ -22,21 +24,41 @@ FOLDER = Path(__file__).parent
 def papers() -> Mapping[str, Paper]:
     """Return all papers by name."""
     names = sorted(info.name for info in pkgutil.iter_modules(__path__) if info.ispkg)
-    declared = {name: importlib.import_module(f"{__name__}.{name}").PAPER for name in names}
-    return MappingProxyType({name: replace(own, numbers=published(name)) for name, own in declared.items()})
+    folders = {name: importlib.import_module(f"{__name__}.{name}").PAPER for name in names}
+    found = {
+        name: replace(own, numbers=published(name), code=f"{__name__}.{name}")
+        for name, own in folders.items()
+    }
+    return MappingProxyType(found)
 
 
 def build_catalogue(config: Mapping[str, Any]) -> Catalogue:
-    """Return the catalogue of a merged configuration.
+    """Return the catalogue of a merged configuration, with its studies.
 
     Raises:
         SpecError: the configuration is wrong.
     """
-    return Catalogue(load(config), papers())
+    params = load(config)
+    studies = {
+        name: declared(params.files[name], own)
+        for name, own in params.papers.items()
+        if isinstance(own, StudyParams)
+    }
+    if taken := [name for name in studies if name in papers()]:
+        raise StudyError(f"{params.files[taken[0]]}: a paper has this name, expected another")
+    return Catalogue(params, {**papers(), **studies})
 
 
-def catalogue_of(params: Path, scale: str | None = None, over: Path | None = None) -> Catalogue:
-    """Return the catalogue of a params.yaml, at its own scale or another, with a second file laid over it.
+def catalogue_of(
+    params: Path, scale: str | None = None, over: Path | None = None, *, studies: Iterable[Path] = ()
+) -> Catalogue:
+    """Return the catalogue of a params.yaml, at its own scale or another, and of the studies beside it.
+
+    Args:
+        params: the params.yaml.
+        scale: takes the place of its scale.
+        over: a file laid over it.
+        studies: files of studies elsewhere.
 
     Raises:
         SpecError: a file can't be read or is wrong.
@@ -44,7 +66,10 @@ def catalogue_of(params: Path, scale: str | None = None, over: Path | None = Non
     config = configuration(params)
     if over is not None:
         config = overlay(config, configuration(over))
-    return build_catalogue(config | ({"scale": scale} if scale else {}))
+    config |= {"scale": scale} if scale else {}
+    return build_catalogue(
+        with_studies(config | ({"studies": [*map(str, studies)]} if studies else {}), params.parent)
+    )
 
 
 def published(paper: str) -> Path:

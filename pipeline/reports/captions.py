@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.targets import Cell, Paper, Test
 from pipeline.reports import significance, style
 from pipeline.reports.results import REPRODUCTION, UNKNOWN, Origin
@@ -41,7 +42,7 @@ class Caption:
 
 def watermark(scale: str) -> str:
     """Return the warning that goes with a reduced scale."""
-    return "" if scale == REPRODUCTION else f"{scale.capitalize()} scale: not a reproduction."
+    return "" if scale in {REPRODUCTION, STUDY} else f"{scale.capitalize()} scale: not a reproduction."
 
 
 def spread(samples: Iterable[object], what: str = "Mean ± sample standard deviation") -> str:
@@ -183,9 +184,9 @@ def compose(
     parts = [f"{name}: {note} ({state})" for name, state, note in dict.fromkeys(notes) if note]
     every = (
         *sentences,
-        f"Scale: {scale}. Variant: {variant}." if scale else "",
+        f"Scale: {scale}. Variant: {variant}." if scale and not paper.is_study else "",
         f"Data: {'; '.join(parts)}." if parts else "",
-        f"{published} of {paper.citation}, rebuilt.",
+        f"{published} of {paper.citation}" + ("." if paper.is_study else ", rebuilt."),
         made(origin),
     )
     return Caption(watermark(scale) if scale else "", tuple(filter(None, every)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedcore.base.errors import DataError
@@ -61,6 +61,7 @@ class Curves(Target):
         horizontal: label of the horizontal axis.
         shared: whether all panels have the same horizontal axis.
         note: a sentence of its own for the caption, or what makes one of the tidy frame.
+        names: what rows that are no algorithms are called in print.
     """
 
     kind = "curves"
@@ -78,6 +79,12 @@ class Curves(Target):
     horizontal: str = "communication round"
     shared: bool = True
     note: str | Callable[[pd.DataFrame], str] = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return what rows that are no algorithms are called in print."""
+        del params
+        return self.names
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what panels are called in print."""
@@ -204,7 +211,7 @@ def draw(frame: pd.DataFrame, target: Curves) -> Figure:
     """
     titles = {panel.key: panel.label for panel in target.panels}
     height = 0.75 + 2.1 * -(-len(titles) // target.across)
-    known = style.looks(frame["row"])
+    known = style.looks(frame["row"], target.names)
     figure, panels = figures.lines(frame, titles, known, height, target.across, sharex=target.shared)
     for place, axes in enumerate(panels.values()):
         axes.set(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
 
+from fedcore.base.lazy import pd
 from fedcore.execution.status import MEMORY
 from pipeline.catalogue.targets import Column
 from pipeline.reports import style
@@ -15,7 +16,7 @@ from pipeline.reports.captions import Caption
 from pipeline.reports.significance import ALPHA, Comparison
 
 PARTIAL = "†"
-FAILED = "failed"
+FAILED, MISSED = "failed", "not reached"
 Line = Mapping[Hashable, Any]
 
 
@@ -117,6 +118,14 @@ def failed_in(line: Line) -> str:
     return str(line.get("failed") or "")
 
 
+def missed(frame: pd.DataFrame) -> pd.Series[float]:
+    """Return how many runs of each cell ended without what the table asks for."""
+    if "failed" not in frame:
+        return pd.Series(0.0, frame.index)
+    said = frame["failed"].astype(str).str.extract(rf"(\d+) {MISSED}", expand=False)
+    return pd.to_numeric(said).fillna(0.0)
+
+
 def _printed(line: Line, best: str | None, p: float | None, decimals: int) -> PrintedCell:
     n, seeds, diverged = (int(line[key]) for key in ("n", "seeds", "diverged"))
     mark = style.DIVERGED if diverged else ""
@@ -124,7 +133,7 @@ def _printed(line: Line, best: str | None, p: float | None, decimals: int) -> Pr
     if published and not math.isnan(line["published_std"]):
         published += f" ± {number(line['published_std'], decimals)}"
     if not n or math.isnan(line["mean"]):
-        failure = next((word for word in (MEMORY, FAILED) if word in failed_in(line)), "–")
+        failure = next((word for word in (MEMORY, FAILED, MISSED) if word in failed_in(line)), "–")
         about = _about(line, n, seeds, diverged, None)
         return PrintedCell("diverged" if diverged else failure, mark=mark, published=published, about=about)
     mean = number(line["mean"], decimals)

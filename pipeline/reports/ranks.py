@@ -20,6 +20,7 @@ DIGITS = 9
 FEW = 10
 MEAN, RANK = "mean_rank", "rank"
 SIDE = 0.28
+DEPENDENT = "settings of one data set are not independent"
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,22 @@ class Ranking:
         return [tuple(means.index[first : last + 1]) for first, last in spans]
 
 
-def ranking(scores: pd.DataFrame, largest: bool = True, runs: float = FEWEST) -> Ranking:
+def ranking(
+    scores: pd.DataFrame, largest: bool = True, runs: float = FEWEST, dataset: Mapping[str, str] | None = None
+) -> Ranking:
     """Rank methods on each data set and test whether they differ.
 
     Args:
         scores: a number for each method (row) and data set (column); data sets with a gap are left out.
         largest: whether large numbers are good.
         runs: the fewest runs of a number; the ranks of means over a few are too uncertain for a test.
+        dataset: the data set of each column, where a column is no data set of its own.
     """
     complete = scores.dropna(axis=1)
     ranks = complete.round(DIGITS).rank(ascending=not largest)
     methods, sets = ranks.shape
-    why = _untestable(methods, sets, runs)
+    distinct = sets if dataset is None else len({dataset[str(column)] for column in complete})
+    why = _untestable(methods, distinct, runs) or (DEPENDENT if distinct < sets else "")
     if why:
         return Ranking(ranks, math.nan, math.nan, math.nan, why)
     spread = ((ranks - (methods + 1) / 2) ** 2).to_numpy().sum()
@@ -91,13 +96,19 @@ def critical_difference(methods: int, sets: int, alpha: float = ALPHA) -> float:
     return q * math.sqrt(methods * (methods + 1) / (6 * sets))
 
 
-def summary(table: Table, without: Collection[str] = (), title: str = "") -> Drawing:
+def summary(
+    table: Table,
+    without: Collection[str] = (),
+    title: str = "",
+    dataset: Mapping[str, str] | None = None,
+) -> Drawing:
     """Declare the rank summary of a table: one line in a paper's file.
 
     Args:
         table: whose methods are ranked, by their means over runs, on each of its columns.
         without: columns that are no data sets, such as an average.
         title: what the figure shows; made of the table's name unless given.
+        dataset: the data set of each column, where a column is a setting of one.
     """
     return Drawing(
         title=title or f"Mean ranks of the methods of {table.published} over data sets, 1 being the best",
@@ -105,7 +116,8 @@ def summary(table: Table, without: Collection[str] = (), title: str = "") -> Dra
         queries=lambda params: {
             cell: own for cell, own in table.cells(params).items() if cell[1] not in without
         },
-        draw=partial(_draw, table),
+        draw=partial(_draw, table, dataset),
+        rows=table.rows,
     )
 
 
@@ -155,18 +167,19 @@ def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _draw(table: Table, inputs: Inputs) -> Picture:
+def _draw(table: Table, dataset: Mapping[str, str] | None, inputs: Inputs) -> Picture:
     frame = collected(table, inputs)
     asked = scores_of(frame)
     runs = frame["n"].where(frame["n"] == frame["seeds"]).min()
-    ranked = ranking(asked, table.best != "smallest", runs)
+    ranked = ranking(asked, table.best != "smallest", runs, dataset)
     labels = table.rows(inputs.params) if table.rows else {}
     figure = figures.framed(1.7 + 0.2 * math.ceil(len(ranked.means) / 2))
     diagram(figure.subplots(), ranked, labels)
-    return Picture(_lines(ranked, frame), figure, _sentences(frame, ranked, asked.shape[1]))
+    kind = "data set" if dataset is None else "setting"
+    return Picture(_lines(ranked, frame), figure, _sentences(frame, ranked, asked.shape[1], kind))
 
 
-def _sentences(frame: pd.DataFrame, ranked: Ranking, asked: int) -> list[str]:
+def _sentences(frame: pd.DataFrame, ranked: Ranking, asked: int, kind: str) -> list[str]:
     """Say what was ranked, which test ran, and how far it can be trusted."""
     methods, sets = ranked.ranks.shape
     if not sets:
@@ -174,7 +187,7 @@ def _sentences(frame: pd.DataFrame, ranked: Ranking, asked: int) -> list[str]:
     runs = sorted(set(frame.loc[frame["column"].isin(ranked.ranks.columns), "n"]))
     each = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     sentences = [
-        f"{methods} methods on {sets} data set{'' if sets == 1 else 's'}, by means over {each} "
+        f"{methods} methods on {sets} {kind}{'' if sets == 1 else 's'}, by means over {each} "
         f"run{'' if runs == [1] else 's'} per cell."
     ]
     if asked > sets:

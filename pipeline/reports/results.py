@@ -314,8 +314,10 @@ def together(before: Mapping[str, float], now: Mapping[str, float], pairs: Seque
     return {pair: union[pair] for pair in sorted(union, key=pairs.index)}
 
 
-def published_cells(path: Path, target: str) -> dict[Cell, Published]:
-    """Return what was published in each cell of a target."""
+def published_cells(path: Path | None, target: str) -> dict[Cell, Published]:
+    """Return what was published in each cell of a target; nothing without a file."""
+    if path is None:
+        return {}
     frame = pd.read_csv(path, dtype={"row": str, "column": str})
     frame = frame if "unit" in frame else frame.assign(unit="percent")
     cells = frame[frame["target"] == target][["row", "column", "mean", "std", "unit"]].itertuples(index=False)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from fedcore.base.registry import Line, Plugin, plugins
 from pipeline.catalogue.targets import Sources
@@ -30,7 +31,7 @@ class Look:
 
 SPARE = tuple(
     Look("", colour, marker, line)
-    for line in (":", "-.")
+    for line in (":", "-.", "--", "-")
     for colour, marker in zip(("#0072B2", "#8C6D1F", "#6A51A3", "#7F7F7F"), "X<>h", strict=True)
 )
 
@@ -44,10 +45,13 @@ def look(name: str, among: Iterable[str] = ()) -> Look:
     return replace(SPARE[others.index(name) % len(SPARE)], label=label(name))
 
 
-def looks(names: Iterable[str]) -> dict[str, Look]:
-    """Return how each of the algorithms of a figure looks, in order."""
+def looks(names: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Look]:
+    """Return how each of the algorithms of a figure looks, in order; ``labels`` names others in print."""
     every = list(dict.fromkeys(names))
-    return {name: look(name, every) for name in every}
+    known = {name: look(name, every) for name in every}
+    return known | {
+        name: replace(known[name], label=labels[name] + mark(name)) for name in every if name in labels
+    }
 
 
 def label(name: str) -> str:

@@ -17,7 +17,7 @@ from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources
 from pipeline.reports import captions, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
 from pipeline.reports.captions import Caption
-from pipeline.reports.grid import PARTIAL, Grid, failed_in, groups, printed_column
+from pipeline.reports.grid import MISSED, PARTIAL, Grid, failed_in, groups, printed_column
 from pipeline.reports.render import csv, write_grid
 from pipeline.reports.results import (
     NOTHING,
@@ -46,6 +46,7 @@ COLUMNS = (
     *("published_mean", "published_std", "published_unit", "difference", "margin", "margin_rule", "verdict"),
     *("scale", "variant", "data", "data_state", "specs", "values"),
 )
+NEVER = math.inf
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 
 
@@ -66,8 +67,9 @@ class Table(Target):
         queries: several settings whose runs make up one cell, such as folds, given the parameters, row
             and column key; takes the place of ``query``.
         rows: label of each row by key; the paper's algorithms unless given.
-        measure: (run's facts, column key) -> the number, in the table's unit, or None for a diverged run;
-            the test accuracy after the last round in per cent unless given.
+        measure: (run's facts, column key) -> the number, in the table's unit, None for a diverged run, or
+            ``NEVER`` for one that did not get there; the test accuracy after the last round in per cent
+            unless given.
         relative: changes the tidy frame once it is collected, as for cells relative to a row.
         dataset: (row, column key) -> the data set in print that a cell is about, for the caption's notes on
             data; the column's heading unless given.
@@ -157,7 +159,7 @@ def tidy(
         DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
     """
     require_one_scale([facts.run for runs in cells.values() for facts in runs])
-    known = {} if published is None else published_cells(published, table.beside or target)
+    known = published_cells(published, table.beside or target)
     before = {} if earlier is None else earlier_cells(earlier)
     lines = []
     for cell, runs in cells.items():
@@ -176,7 +178,10 @@ def _line(
     done = [
         own for own in runs if (own.statistics if table.needs == "partitions" else own.summary) is not None
     ]
-    samples = _samples((pair_key(own.run), _measured(table, own, column)) for own in done)
+    measured = [_measured(table, own, column) for own in done]
+    never = measured.count(NEVER)
+    numbers = (None if value == NEVER else value for value in measured)
+    samples = _samples(zip([pair_key(own.run) for own in done], numbers, strict=True))
     specs = [short_hash(own.run) for own in done]
     notes = [own.notes for own in done]
     asked = [short_hash(own.run) for own in runs] if before.specs else []
@@ -194,8 +199,12 @@ def _line(
         statistics.stdev(values) if len(values) > 1 else math.nan,
         len(values),
         len(runs),
-        len(specs) - len(values),
-        causes(runs) if len(specs) < len(runs) else "",
+        len(specs) - len(values) - never,
+        "; ".join(
+            filter(
+                None, [causes(runs) if len(specs) < len(runs) else "", f"{never} {MISSED}" if never else ""]
+            )
+        ),
         math.nan,
         *known,
         compared.difference,

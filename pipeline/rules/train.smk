@@ -16,6 +16,8 @@ rule train:
     log:
         messages="logs/train/{paper}/{scale}/{setting}/{method}/seed{seed}.log",
         benchmark="logs/benchmarks/{paper}/{scale}/{setting}/{method}/seed{seed}.tsv",
+    wildcard_constraints:
+        scale=flow.params.scale,
     group:
         flow.batch
     conda:

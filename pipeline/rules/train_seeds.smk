@@ -18,6 +18,8 @@ rule train:
     log:
         messages="logs/train/{paper}/{scale}/{setting}/{method}.log",
         benchmark="logs/benchmarks/{paper}/{scale}/{setting}/{method}.tsv",
+    wildcard_constraints:
+        scale=flow.params.scale,
     group:
         flow.batch
     conda:

@@ -42,7 +42,7 @@ Chart = dict[str, Any]
 
 def of_figure(frame: pd.DataFrame, figure: Curves) -> list[Chart]:
     """Return a chart for each panel of a figure of curves, given its tidy csv."""
-    looks = style.looks(frame["row"])
+    looks = style.looks(frame["row"], figure.names)
     return [
         {
             "title": panel.label,
@@ -57,9 +57,9 @@ def of_figure(frame: pd.DataFrame, figure: Curves) -> list[Chart]:
     ]
 
 
-def series(frame: pd.DataFrame) -> list[dict[str, str]]:
+def series(frame: pd.DataFrame, figure: Curves) -> list[dict[str, str]]:
     """Return how each algorithm of a figure looks, for its legend."""
-    return [_look(look) for look in style.looks(frame["row"]).values()]
+    return [_look(look) for look in style.looks(frame["row"], figure.names).values()]
 
 
 def of_history(path: Path, algorithm: str) -> list[Chart]:

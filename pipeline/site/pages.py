@@ -24,12 +24,14 @@ def every(found: Survey, root: Path) -> Iterator[Page]:
         DataError: a report can't be read, or a run's history or partition is not as it was written.
     """
     shared = _shared(found)
+    unmarked = {**shared, "watermark": ""}
     yield _page("index", "index", shared, **_overview(found))
     for key, paper in found.papers.items():
         blocks, data = paper_page.page(found, key, root)
         yield f"data/{key}.js", data
         own = {"charts": bool(data["charts"]), "data": f"data/{key}.js"}
-        yield _page("paper", key, shared, key=key, paper=paper, blocks=blocks, **own)
+        marked = unmarked if paper.is_study else shared
+        yield _page("paper", key, marked, key=key, paper=paper, blocks=blocks, **own)
     yield _page("fidelity", "fidelity", shared, **board.page(found, root))
     yield "data/runs.js", {"runs": [_listed(one) for one in found.finished]}
     yield _page("runs", "runs", shared, data="data/runs.js", choices=_run_choices(found))
@@ -38,8 +40,9 @@ def every(found: Survey, root: Path) -> Iterator[Page]:
             yield run_page.picture_name(one.run), rendered("partition.svg", {"picture": picture})
     for one in found.finished:
         page = run_page.page(one, root)
+        marked = unmarked if found.papers[one.run.paper].is_study else shared
         yield f"runs/{one.name}.js", {"charts": {"run": page["charts"]}}
-        yield _page("run", f"runs/{one.name}", shared, root="../", data=f"runs/{one.name}.js", **page)
+        yield _page("run", f"runs/{one.name}", marked, root="../", data=f"runs/{one.name}.js", **page)
 
 
 def _page(template: str, path: str, shared: Mapping[str, Any], **own: Any) -> Page:
@@ -64,6 +67,7 @@ def _overview(found: Survey) -> dict[str, Any]:
     states = {card["state"] for card in cards}
     return {
         "papers": found.papers,
+        "studies": sum(paper.is_study for paper in found.papers.values()),
         "cards": cards,
         "made": sum(card["state"] == "made" for card in cards),
         "finished": len(found.finished),
@@ -90,7 +94,7 @@ def _card(shown: TargetStatus) -> dict[str, Any]:
         "title": about.title,
         "state": shown.state,
         "meaning": MEANING[shown.state],
-        "scale": shown.scale if about.changes_with_scale else "",
+        "scale": shown.scale if shown.scaled else "",
         "reduced": bool(captions.watermark(shown.scale)),
         "finished": shown.finished,
         "needed": len(shown.runs),

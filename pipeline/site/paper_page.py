@@ -70,7 +70,7 @@ def _body(shown: TargetStatus, gone: Mapping[Any, Any], root: Path) -> dict[str,
         case Curves() as curves:
             caption = curves.caption(sources, gone, frame, shown.runs)
             with style.marking(row for row, _ in gone):
-                drawn = {"charts": charts.of_figure(frame, curves), "series": charts.series(frame)}
+                drawn = {"charts": charts.of_figure(frame, curves), "series": charts.series(frame, curves)}
             return {**_matrix(shown), **drawn, "caption": caption}
         case Drawing() as drawing:
             caption = drawing.caption(sources, gone)
@@ -89,7 +89,7 @@ def _standing(shown: TargetStatus) -> str:
     needed = len(shown.runs)
     told = [MEANING[shown.state] if needed else "built" if shown.files else "not built"]
     told.append(f"{shown.finished} of {needed} {shown.about.needs} finished" if needed else "it needs no run")
-    told += [f"{shown.scale} scale"] if shown.about.changes_with_scale else []
+    told += [f"{shown.scale} scale"] if shown.scaled else []
     said = f"{'; '.join(told).capitalize()}."
     if shown.state == "made":
         return said
@@ -120,7 +120,11 @@ def _cells(shown: TargetStatus, places: Mapping[str, int]) -> list[dict[str, Any
             "title": f"{rows[row]}, {columns[column]}",
             "facts": [
                 ["table", f"{shown.paper}, {shown.heading}: {shown.about.title}"],
-                ["scale", f"{shown.scale}. {captions.watermark(shown.scale)}".strip()],
+                *(
+                    [["scale", f"{shown.scale}. {captions.watermark(shown.scale)}".strip()]]
+                    if shown.scaled
+                    else []
+                ),
                 *(_measured(lines[row, column], shown.about.unit) if (row, column) in lines else []),
             ],
             "runs": list(dict.fromkeys(places[run.folder] for run in runs)),

@@ -16,6 +16,7 @@ from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
 from pipeline.fidelity.board import split_reading
 from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
+from pipeline.reports.grid import missed
 from pipeline.reports.results import facts, made, short_hash
 from pipeline.reports.style import Labels, labels
 
@@ -83,7 +84,12 @@ class TargetStatus:
     @property
     def scale(self) -> str:
         """The scale at which it was built, or would be."""
-        return self.home.params.scale
+        return self.home.params.scale_of(self.paper)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether what it shows changes with the papers' scale."""
+        return self.about.changes_with_scale and not self.declared.is_study
 
     @property
     def declared(self) -> Paper:
@@ -128,7 +134,7 @@ class TargetStatus:
             if {*written} != {*asked} or any(not written[cell] <= asked[cell] for cell in asked):
                 return "outdated"
         if {"n", "diverged", "seeds"} <= {*self.frame} and any(
-            self.frame["n"] + self.frame["diverged"] < self.frame["seeds"]
+            self.frame["n"] + self.frame["diverged"] + missed(self.frame) < self.frame["seeds"]
         ):
             return begun
         return "outdated" if 0 < self.finished < len(self.runs) else "made"
@@ -170,9 +176,7 @@ class Survey:
     @property
     def scales(self) -> list[str]:
         """The scales of the reports that exist, or of the parameters where there are none."""
-        return sorted(
-            {shown.scale for shown in self.targets if shown.files and shown.about.changes_with_scale}
-        ) or [self.scale]
+        return sorted({shown.scale for shown in self.targets if shown.files and shown.scaled}) or [self.scale]
 
     @property
     def newest(self) -> str:

@@ -22,6 +22,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.base.files import canonical_json, write_text
 from pipeline.catalogue import weights
+from pipeline.catalogue.params import STUDY, StudyError, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Target
 from pipeline.fidelity import board_plan
 from pipeline.papers import build_catalogue
@@ -35,6 +36,7 @@ from snakemake_logger_plugin_fedrepro import LogHandler, Words
 WHAT_NOW = """fedcore status shows what failed, and why. The same command continues from the checkpoints.
 A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv"""
 RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
+TRAIN = ("train", "train_study")
 SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
 Kept = TypeVar("Kept")
@@ -57,7 +59,7 @@ class Workflow:
     """
 
     def __init__(self, config: Mapping[str, Any], snakemake: Any = None) -> None:
-        self.config = config
+        self.config: Mapping[str, Any] = config
         self.snakemake = snakemake
         self.decision: Decision | None = None
         main = snakemake is not None and snakemake.is_main_process
@@ -70,8 +72,11 @@ class Workflow:
         except SpecError as error:
             raise SystemExit(str(error)) from None
         try:
-            self.catalogue = build_catalogue(config)
+            self.config = with_studies(config)
+            self.catalogue = build_catalogue(self.config)
             self.catalogue.index  # noqa: B018 - every specification is checked before anything runs
+        except StudyError as error:
+            raise SystemExit(str(error)) from None
         except SpecError as error:
             raise SystemExit(f"params.yaml: {error}") from None
         self.params = self.catalogue.params
@@ -80,6 +85,7 @@ class Workflow:
         self.run_files = RUN_FILES
         self.seeds = next(iter(self.params.papers.values())).seeds
         self.papers = one_of(self.catalogue.papers)
+        self.scales = one_of({self.params.scale, STUDY})
         targets = [*self.catalogue.targets()]
         self.tables = one_of({name for _, name, target in targets if not target.drawn})
         self.figures = one_of({name for _, name, target in targets if target.drawn})
@@ -87,7 +93,7 @@ class Workflow:
         self._costs: dict[str, Cost] = {}
         LogHandler.words = Words(
             partial(messages.job_name, self.catalogue),
-            lambda rule, wildcards: self._cost(wildcards).seconds if rule == "train" else 1.0,
+            lambda rule, wildcards: self._cost(wildcards).seconds if rule in TRAIN else 1.0,
             duration,
             plain,
         )
@@ -98,6 +104,8 @@ class Workflow:
         if not self.params.one_process:
             return
         for runs in self.catalogue.groups.values():
+            if runs[0].scale == STUDY:
+                continue
             paper, seeds = runs[0].paper, tuple(run.seed for run in runs)
             if seeds != self.params.papers[paper].seeds:
                 raise SystemExit(
@@ -135,7 +143,7 @@ class Workflow:
         messages.show(self.catalogue, asked, Console(stderr=True))
 
     def _say_how_long(self) -> None:
-        jobs = [job for job in self._jobs() if job.rule.name == "train"]
+        jobs = [job for job in self._jobs() if job.rule.name in TRAIN]
         seconds = sum(self._cost(job.wildcards_dict).seconds for job in jobs)
         if jobs:
             say(

@@ -26,7 +26,8 @@ METRICS = "metrics.json"
 def dvc_yaml(params: Path) -> str:
     """Return dvc.yaml for the papers of a params.yaml."""
     catalogue = catalogue_of(params)
-    papers = {paper: _paper(paper) for paper in catalogue.papers}
+    files = catalogue.params.files
+    papers = {name: _study(name, files[name]) if name in files else _paper(name) for name in catalogue.papers}
     whole = {
         "stages": {"data": _data(), **papers, "site": _site(list(catalogue.papers))},
         "metrics": [f"reports/{paper}/{METRICS}" for paper in catalogue.papers],
@@ -54,6 +55,12 @@ def _paper(paper: str) -> dict[str, Any]:
         "params": own,
         "outs": [{f"{folder}/{paper}": {"persist": True}} for folder in ("results", "reports")],
     }
+
+
+def _study(name: str, file: str) -> dict[str, Any]:
+    """Return a study's stage, which depends on its file in place of params.yaml."""
+    own = {key: value for key, value in _paper(name).items() if key != "params"}
+    return {**own, "deps": [*own["deps"], file]}
 
 
 def _site(papers: list[str]) -> dict[str, Any]:

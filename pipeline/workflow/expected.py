@@ -12,7 +12,7 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import digest, read_or_empty
 from fedcore.execution.integrity import PARTITION, PROVENANCE, SUMMARY, Problem, Report, code_of
 from fedcore.partitions.file import load
-from pipeline.catalogue.params import configuration
+from pipeline.catalogue.params import STUDIES, STUDY, configuration
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.papers import catalogue_of
 from pipeline.reports import REPORTS, report_changes
@@ -48,16 +48,19 @@ def check(found: Report, params: Path) -> list[Problem]:
     """
     home = params.resolve().parent
     catalogues: dict[str, Mapping[str, PlannedRun]] = {}
+    studies = _studies(params)
     problems = []
     for folder in found.runs:
         parts = _place(folder, home)
         if parts is None:
             continue
         scale = parts[2]
+        if scale == STUDY and parts[1] not in studies:
+            continue
         if scale not in catalogues:
             catalogues[scale] = {}
             with suppress(SpecError):
-                catalogues[scale] = catalogue_of(params, scale).index
+                catalogues[scale] = catalogue_of(params, None if scale == STUDY else scale).index
         run = catalogues[scale].get("/".join(parts))
         problems += [Problem(folder, what) for what in _differences(folder, run, home, params, scale)]
     for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
@@ -76,7 +79,12 @@ def _place(folder: Path, home: Path) -> tuple[str, ...] | None:
 
 def _differences(folder: Path, run: PlannedRun | None, home: Path, params: Path, scale: str) -> Iterator[str]:
     if run is None:
-        yield f"{params} describes no such run at {scale} scale (`fedcore prune` lists such)"
+        place = (
+            "no study describes such a run"
+            if scale == STUDY
+            else f"{params} describes no such run at {scale} scale"
+        )
+        yield f"{place} (`fedcore prune` lists such)"
         return
     summary = read_or_empty(folder / SUMMARY)
     if summary.get("spec_sha256") != digest(run.spec):
@@ -99,12 +107,26 @@ def _rows(path: Path) -> str:
 
 
 def orphans(params: Path, results: Path) -> list[Path]:
-    """Return the seed folders below ``results`` that belong to no target at any scale of ``params``."""
+    """Return the seed folders below ``results`` that belong to no target at any scale of ``params``.
+
+    Those of studies whose file is not in studies/ are left out: they may lie anywhere.
+    """
     scales = configuration(params)["scales"]
     catalogues = [catalogue_of(params, scale) for scale in scales]
     needed = {folder for made in catalogues for folder in (*made.index, *made.divisions)}
     found = (path for path in results.glob("*/*/*/*/seed*") if path.is_dir())
-    return sorted(path for path in found if path.relative_to(results.parent).as_posix() not in needed)
+    studies = _studies(params)
+    return sorted(
+        path
+        for path in found
+        if path.relative_to(results.parent).as_posix() not in needed
+        and (path.parents[2].name != STUDY or path.parents[3].name in studies)
+    )
+
+
+def _studies(params: Path) -> set[str]:
+    """Return the studies beside a params.yaml; of files elsewhere nothing is known."""
+    return {path.stem for path in (params.parent / STUDIES).glob("*.yaml")}
 
 
 def remove(folders: list[Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from rich import box
@@ -12,6 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import RESULTS
 from pipeline.fidelity.board import board
 from pipeline.reports import style
 from pipeline.reports.results import REPRODUCTION
@@ -34,7 +36,10 @@ def job_name(catalogue: Catalogue, rule: str, wildcards: Mapping[str, str]) -> s
         rule: the job's rule.
         wildcards: their values by name.
     """
-    if "setting" in wildcards:
+    if "setting" in wildcards and catalogue.papers[wildcards["paper"]].is_study:
+        group = "/".join((RESULTS, *(wildcards[name] for name in ("paper", "scale", "setting", "method"))))
+        what = _methods(catalogue, wildcards["paper"])[group]
+    elif "setting" in wildcards:
         regime, dataset, split = wildcards["setting"].split("-")
         method = style.label(wildcards["method"].rpartition("-")[0])
         what = f"{method} on {_data(catalogue, wildcards, dataset)} ({split}, {regime.replace('_', ' ')})"
@@ -47,6 +52,15 @@ def job_name(catalogue: Catalogue, rule: str, wildcards: Mapping[str, str]) -> s
     else:
         what = " ".join([rule, *wildcards.values()])
     return what + (f", seed {wildcards['seed']}" if "seed" in wildcards else "")
+
+
+@cache
+def _methods(catalogue: Catalogue, study: str) -> Mapping[str, str]:
+    """Return the row and the column of each group of runs of a study."""
+    target = next(iter(catalogue.papers[study].targets))
+    rows, columns = style.labels(catalogue.sources(study, target))
+    cells = catalogue.cells(study, target).items()
+    return {run.group: f"{rows[row]} on {columns[column]}" for (row, column), runs in cells for run in runs}
 
 
 def _data(catalogue: Catalogue, wildcards: Mapping[str, str], dataset: str) -> str:
@@ -95,7 +109,10 @@ def _by_report(asked: Iterable[str]) -> dict[str, list[Path]]:
 
 def _means(catalogue: Catalogue, reports: list[str]) -> Iterator[str]:
     scale = catalogue.params.scale
-    names = [name for name in map(catalogue.named, reports) if "/".join(name) in catalogue.names()]
+    known = [name for name in map(catalogue.named, reports) if "/".join(name) in catalogue.names()]
+    names = [name for name in known if not catalogue.papers[name[0]].is_study]
+    if len(names) < len(known):
+        yield "Its page, with the runs behind each number: uv run fedcore site"
     if not names:
         return
     if scale == REPRODUCTION:

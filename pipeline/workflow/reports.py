@@ -6,9 +6,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from pathlib import Path
 
 from fedcore.base.errors import SpecError
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import STUDIES
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import render
 from pipeline.workflow import dvc
@@ -32,6 +34,9 @@ def path_of(catalogue: Catalogue, typed: str) -> str:
     name = name.removeprefix("reports/")
     if name in BESIDE or f"reports/{name}" in BESIDE.values():
         return BESIDE.get(name, f"reports/{name}")
+    name = name.removeprefix(f"{STUDIES}/")
+    if name.endswith(".yaml") and Path(name).stem in catalogue.params.files:
+        name = Path(name).stem
     stem, dot, form = name.partition(".")
     if not dot and stem in catalogue.papers:
         return f"reports/{stem}"
@@ -98,7 +103,12 @@ class ReportFiles:
 
     def numbers(self) -> list[str]:
         """Return the numbers of all papers' reports, which the fidelity board compares."""
-        own = (path for paper in self.catalogue.papers for path in self.all_of(paper))
+        own = (
+            path
+            for paper, about in self.catalogue.papers.items()
+            if not about.is_study
+            for path in self.all_of(paper)
+        )
         return [path for path in own if path.endswith(".csv")]
 
     @cached_property

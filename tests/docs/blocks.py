@@ -46,8 +46,17 @@ PARTS = (
     "params.yaml",
     "pyproject.toml",
     "README.md",
+    "study.schema.json",
 )
-FOLDERS = ("docs", "examples", "fedcore", "pipeline", "profiles", "snakemake_logger_plugin_fedrepro")
+FOLDERS = (
+    "docs",
+    "examples",
+    "fedcore",
+    "pipeline",
+    "profiles",
+    "snakemake_logger_plugin_fedrepro",
+    "studies",
+)
 SKIPPED = "Not executed by the tests"
 OUTPUT, SLOW, ANY = "Output", "<!-- slow -->", "..."
 FILE = re.compile(r"[\w./-]+\.\w+|[\w./-]*Snakefile")

@@ -14,6 +14,13 @@ from fedcore.base.files import sha256_file
 from fedcore.execution.integrity import finished, sealed
 
 QUICK = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+STATISTICS = {
+    "clients": 2,
+    "empty_clients": [],
+    "sizes": {"min": 3, "max": 9, "mean": 6.0, "std": 3.0, "total": 12},
+    "c_score": 0.5,
+    "label_counts": [[3, 0], [4, 5]],
+}
 
 
 def canonical(value: object) -> str:
@@ -75,7 +82,8 @@ def main(arguments: list[str]) -> None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "partition.npz").write_text(Path(arguments[1]).read_text())
         digest, code = sha256_file(out / "partition.npz"), option("--code", arguments)
-        (out / "stats.json").write_text(json.dumps(sealed({"partition.npz_sha256": digest, "code": code})))
+        told = {**STATISTICS, "partition.npz_sha256": digest, "code": code}
+        (out / "stats.json").write_text(json.dumps(sealed(told)))
     elif arguments[:2] == ["data", "fetch"]:
         sys.exit(f"error: {arguments[2]}: no mirror, and upstream can't be reached")
 

@@ -1,0 +1,222 @@
+"""A study's rows and columns: its methods and its settings, each with the values of grids and variants."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from fedcore.base.errors import SpecError, shown
+from fedcore.base.options import keys_of, suggestion
+from fedcore.base.registry import find
+from fedcore.spec import Participation, Training
+from pipeline.catalogue.schema import StudyParams
+from pipeline.catalogue.targets import Query
+
+ROWS = ("algorithm", "training")
+COLUMNS = ("data", "partition", "model", "participation", "dtype", "precision")
+WHOLE = ("dtype", "precision")
+FIXED = {
+    "training": keys_of(Training),
+    "participation": keys_of(Participation),
+    **dict.fromkeys(WHOLE, ()),
+}
+Changes = tuple[tuple[str, Any], ...]
+Known = Mapping[str, Collection[str]]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of values: its name in files, its name in print, and what it changes."""
+
+    name: str = ""
+    label: str = ""
+    changes: Changes = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method with the values of its row."""
+
+    algorithm: str
+    label: str
+    changes: Changes
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A column: where methods are compared."""
+
+    regime: str
+    dataset: str
+    split: str
+    group: str
+    label: str
+    changes: Changes
+
+    def query(self, row: Row, *changes: tuple[str, Any]) -> Query:
+        """Return the runs of a method here."""
+        every = (*self.changes, *row.changes, *changes)
+        return Query(self.regime, self.dataset, self.split, row.algorithm, every)
+
+
+def rows(params: StudyParams) -> dict[str, Row]:
+    """Return a study's rows by key.
+
+    Raises:
+        SpecError: a grid or variant has a key that no method has, or no value; the line names it.
+    """
+    labels, named = params.report.labels, {}
+    known = {
+        name: {**FIXED, "algorithm": _options("algorithm", own.name or name, f"algorithms.{name}")}
+        for name, own in params.algorithms.items()
+    }
+    refuse_unknown(params.grid, params.variants, known.values(), "", ROWS + COLUMNS)
+    for name, own in params.algorithms.items():
+        refuse_unknown(own.grid, own.variants, [known[name]], f"algorithms.{name}.", ROWS)
+        grid = {**_of(ROWS, params.grid), **own.grid}
+        variants = own.variants or {key: case for key, case in params.variants.items() if _side(case) == ROWS}
+        label = labels.get(name) or find("algorithm", own.name or name).label or name
+        for point in points(grid, variants, known[name]):
+            named[name + point.name] = Row(name, label + point.label, point.changes)
+    return named
+
+
+def settings(params: StudyParams) -> dict[str, Setting]:
+    """Return a study's columns by key: each split of each data set in each regime, and values of the grid.
+
+    Raises:
+        SpecError: a grid or variant has a key that no setting has, or no value; the line names it.
+    """
+    labels, found, asked = params.report.labels, {}, []
+    grid = _of(COLUMNS, params.grid)
+    variants = {key: case for key, case in params.variants.items() if _side(case) == COLUMNS}
+    for regime, (dataset, about) in product(params.regimes, params.datasets.items()):
+        for split, partition in about.splits.items():
+            where = f"datasets.{dataset}"
+            known = {
+                **FIXED,
+                "data": _options("data", about.data.name, f"{where}.data"),
+                "model": _options("model", about.model.name, f"{where}.model"),
+                "partition": _options("partition", partition.name, f"{where}.splits.{split}"),
+            }
+            asked.append(known)
+            places = (regime, dataset, split) if len(params.regimes) > 1 else (dataset, split)
+            over, last = places[:-1], places[-1]
+            for point in points(grid, variants, known):
+                group = ", ".join(labels.get(name, name) for name in reversed(over))
+                label = labels.get(last, last) + point.label
+                found["-".join(places) + point.name] = Setting(
+                    regime, dataset, split, group, label, point.changes
+                )
+    refuse_unknown(grid, variants, asked, "", COLUMNS)
+    return found
+
+
+def points(
+    grid: Mapping[str, Iterable[Any]], variants: Mapping[str, Mapping[str, Any]], known: Known
+) -> list[Point]:
+    """Return every combination of a grid's values and of one variant, as far as their keys are known.
+
+    Combinations that change the same count once.
+    """
+    keys = [key for key in grid if _has(known, key)]
+    last = [key.rpartition(".")[2] for key in keys]
+    short = {key: end if last.count(end) == 1 else key for key, end in zip(keys, last, strict=True)}
+    axes = [
+        [
+            Point(
+                f"-{short[key]}_{_word(value)}",
+                f", {short[key]} = {_word(value)}",
+                ((key, _frozen(key, value)),),
+            )
+            for value in grid[key]
+        ]
+        for key in keys
+    ]
+    if variants:
+        axes.append([_variant(name, case, known) for name, case in variants.items()])
+    found: dict[Changes, Point] = {}
+    for parts in product(*axes):
+        changes = tuple(dict(change for part in parts for change in part.changes).items())
+        joined = Point("".join(part.name for part in parts), "".join(part.label for part in parts), changes)
+        found.setdefault(changes, joined)
+    return list(found.values())
+
+
+def _variant(name: str, case: Mapping[str, Any], known: Known) -> Point:
+    if "model.name" in case:
+        known = {**known, "model": _options("model", case["model.name"], "model")}
+    changes = tuple((key, _frozen(key, value)) for key, value in case.items() if _has(known, key))
+    return Point(f"-{name}", f", {name}", changes) if changes else Point()
+
+
+def refuse_unknown(
+    grid: Mapping[str, Any],
+    variants: Mapping[str, Mapping[str, Any]],
+    known: Iterable[Known],
+    where: str,
+    sections: Collection[str],
+) -> None:
+    """Refuse a key outside of these sections, or in one of them that none of the plug-ins has.
+
+    Args:
+        grid, variants: what is asked for.
+        known: the keys of each method, or of each setting; of sections that they lack nothing is said.
+        where: what stands before the path of a key in the file.
+        sections: where keys may be.
+    """
+    known = list(known)
+    places = {f"{where}grid.{key}": (key, "") for key in grid}
+    for name, case in variants.items():
+        if len({_side({key: 0}) for key in case}) != 1:
+            raise SpecError(
+                f"{where}variants.{name}: got {', '.join(case) or 'no key'}, "
+                f"expected keys of rows ({', '.join(ROWS)}) or keys of columns ({', '.join(COLUMNS)})"
+            )
+        model = case.get("model.name", "")
+        places |= {f"{where}variants.{name}.{key}": (key, model) for key in case}
+    for place, (key, model) in places.items():
+        section, _, option = key.partition(".")
+        if section not in sections or (not option) != (section in WHOLE):
+            raise SpecError(f"{place}: expected a key of a specification in {', '.join(sections)}")
+        if option == "name" and not model:
+            raise SpecError(
+                f"{place}: another {section} is an entry of its own, or a variant with model.name"
+            )
+        options: list[Collection[str]] = (
+            [_options("model", model, "model")] if model and section == "model" else []
+        )
+        options = options or [own[section] for own in known if section in own]
+        if options and not _has({section: [one for own in options for one in own]}, key):
+            every = sorted({one for own in options for one in own} - {"name"})
+            raise SpecError(f"{place}: no such key{suggestion(option, every)}")
+
+
+def _options(kind: str, name: str, where: str) -> list[str]:
+    return ["name", *keys_of(find(kind, name, f"{where}.name").options)]
+
+
+def _has(known: Known, key: str) -> bool:
+    section, _, option = key.partition(".")
+    return not option or option.partition(".")[0] in known.get(section, ())
+
+
+def _of(sections: Collection[str], grid: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values for key, values in grid.items() if key.partition(".")[0] in sections}
+
+
+def _side(case: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the sections of the side of a table that a variant's first key belongs to."""
+    return ROWS if next(iter(case)).partition(".")[0] in ROWS else COLUMNS
+
+
+def _frozen(key: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        raise SpecError(f"{key}: got {shown(value)}, expected a value; write its keys, such as {key}.name")
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _word(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

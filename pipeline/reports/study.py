@@ -1,0 +1,166 @@
+"""The targets of a study, from its file: what a paper's folder declares, without a line of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedcore.base.errors import SpecError
+from fedcore.base.files import digest
+from fedcore.base.lazy import pd
+from fedcore.partitions.figure import labels as draw_labels
+from pipeline.catalogue.grids import Row, Setting, rows, settings
+from pipeline.catalogue.params import StudyError
+from pipeline.catalogue.schema import StudyParams
+from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
+from pipeline.reports import cost, figures, ranks, style
+from pipeline.reports.cost import Cost
+from pipeline.reports.curves import Curves, Panel
+from pipeline.reports.drawings import Drawing, Inputs, Picture
+from pipeline.reports.results import RunFacts
+from pipeline.reports.tables import Table
+
+BASE = "fedavg"
+PARTITION = "partition"
+PRINTED = {"accuracy": "test accuracy", "f1": "test F1", "auc": "test AUC", "loss": "test loss"}
+MEASURED = {"f1": (("evaluation.metrics", ("f1",)),), "auc": (("evaluation.metrics", ("auc",)),)}
+
+
+def declared(file: str, params: StudyParams) -> Paper:
+    """Return a study's targets.
+
+    Raises:
+        StudyError: the grid or a variant is wrong; the line names file and key.
+    """
+    try:
+        targets = _targets(params, rows(params), settings(params))
+    except SpecError as error:
+        raise StudyError(f"{file}: {error}") from None
+    return Paper(
+        title=params.title,
+        citation=file,
+        datasets={name: params.report.labels.get(name, name) for name in params.datasets},
+        targets={name: targets[name] for name in params.report.show},
+        numbers=None,
+        code=__name__,
+        shown=digest(params.model_dump(mode="json")),
+    )
+
+
+def _targets(
+    params: StudyParams, methods: Mapping[str, Row], places: Mapping[str, Setting]
+) -> dict[str, Target]:
+    report, asked = params.report, params.title.rstrip(". ")
+    loss = report.metric == "loss"
+    metric, printed = f"test_{report.metric}", PRINTED[report.metric]
+    factor, sign, decimals = (1.0, "", 4) if loss else (100.0, "%", 2)
+    best: Best = "smallest" if loss else "largest"
+    names = {key: row.label for key, row in methods.items()}
+    headings = {key: f"{own.group} {own.label}" for key, own in places.items()}
+    dataset = {key: own.dataset for key, own in places.items()}
+
+    def query(row: str, column: str) -> Query:
+        return places[column].query(methods[row], *MEASURED.get(report.metric, ()))
+
+    def measure(facts: RunFacts, column: str) -> float | None:
+        return factor * facts.final[metric] if facts.final else None
+
+    table = Table(
+        title=f"{asked} {printed.capitalize()}" if asked.endswith("?") else f"{asked}: {printed}",
+        published="Table",
+        columns=lambda params: tuple(Column(key, own.label, own.group) for key, own in places.items()),
+        rows=lambda params: names,
+        query=query,
+        measure=measure,
+        dataset=lambda row, column: report.labels.get(dataset[column], dataset[column]),
+        unit=sign or "no unit",
+        decimals=decimals,
+        best=best,
+        test=report.test,
+    )
+    named = {own.name or name: name for name, own in reversed(params.algorithms.items())}
+    base = named.get(BASE, next(iter(params.algorithms)))
+    first = report.labels.get(base) or style.label(params.algorithms[base].name or base)
+    ends = f"the {printed} with which {first} ends at the same seed"
+    reached = f"a {printed} of {report.target:g}" if report.target else ends
+    return {
+        "table": table,
+        "curves": Curves(
+            title=f"{printed.capitalize()} over rounds",
+            published="Curves",
+            panels=tuple(
+                Panel(key, headings[key], own.regime, own.dataset, own.split) for key, own in places.items()
+            ),
+            across=min(2, len(places)),
+            rows=tuple(methods),
+            names=names,
+            queries=lambda params, panel, row: (query(row, panel.key),),
+            metric=metric,
+            factor=factor,
+            axis=printed + (sign and f" ({sign})"),
+        ),
+        "ranks": ranks.summary(
+            replace(table, published="Mean ranks"),
+            title="Ranks of the methods in each column, 1 being the best",
+            dataset=dataset,
+        ),
+        "cost": Cost(
+            title=f"Rounds and traffic until {reached}",
+            published="Cost",
+            columns=lambda params: cost.columns({key: (own.group, own.label) for key, own in places.items()}),
+            rows=lambda params: names,
+            query=lambda row, column: query(row, cost.split(column)[1]),
+            dataset=lambda row, column: report.labels.get(
+                dataset[cost.split(column)[1]], dataset[cost.split(column)[1]]
+            ),
+            unit="rounds; megabytes both ways, all clients",
+            best="smallest",
+            test="none",
+            when="",
+            note=cost.levels_note(factor, sign, headings),
+            metric=metric,
+            falling=loss,
+            target=report.target,
+            base=tuple(key for key, row in methods.items() if row.algorithm == base),
+        ),
+        "partitions": Drawing(
+            title="Who holds which labels, at the first seed",
+            published="Partitions",
+            queries=lambda params: {
+                (PARTITION, key): replace(query(next(iter(methods)), key), seeds=params.seeds[:1])
+                for key in places
+            },
+            draw=partial(_draw_partitions, headings),
+            rows=lambda params: {PARTITION: "Partition"},
+            needs="partitions",
+        ),
+    }
+
+
+def _draw_partitions(titles: Mapping[str, str], inputs: Inputs) -> Picture:
+    """Draw who holds which labels in each setting; settings that share a partition have one picture."""
+    shared: dict[str, str] = {}
+    for (_, column), (facts, *_) in inputs.cells.items():
+        shared.setdefault(facts.run.partition, column)
+    known = {column: facts for (_, column), (facts, *_) in inputs.cells.items() if column in shared.values()}
+    across = min(2, len(known))
+    figure, panels = figures.panels(
+        {key: titles[key] for key in known}, 0.5 + 2.2 * -(-len(known) // across), across
+    )
+    frames = []
+    for column, facts in known.items():
+        axes, listed = panels[column], (facts.statistics or {}).get("label_counts")
+        axes.set_xlabel("client")
+        if listed is None:
+            axes.text(0.5, 0.5, "too many labels to list", ha="center", transform=axes.transAxes)
+            continue
+        counts = np.array(listed)
+        draw_labels(axes, counts)
+        clients, classes = np.indices(counts.shape).reshape(2, -1)
+        cells: dict[str, Any] = {"row": PARTITION, "column": column, "client": clients, "class": classes}
+        frames.append(pd.DataFrame({**cells, "rows": counts.ravel()}))
+    return Picture(pd.concat(frames or [pd.DataFrame()], ignore_index=True), figure, ())

@@ -1,0 +1,469 @@
+"""A study is a paper that nobody has printed: one file becomes runs, tables, curves, costs, ranks, a page."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from pretended import finish
+from project import HOME, Project, parameters
+
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import plugins
+from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import overlay, with_studies
+from pipeline.cli.study import new
+from pipeline.papers import build_catalogue, catalogue_of
+from pipeline.reports.ranks import DEPENDENT, ranking
+from pipeline.workflow.dvc import dvc_yaml
+from pipeline.workflow.reports import ReportFiles, path_of
+
+FILE = "studies/own.yaml"
+STUDY: Mapping[str, Any] = {
+    "title": "Does FedProx help?",
+    "seeds": [0, 1],
+    "regimes": {"silo": {"clients": 4, "training": {"rounds": 2, "batch_size": 10, "lr": 0.1}}},
+    "datasets": {
+        "mnist": {
+            "data": {"name": "mnist", "edition": "demo"},
+            "model": {"name": "mlp", "hidden": [8]},
+            "splits": {"sim": {"name": "similarity", "similarity": 0.0}},
+        }
+    },
+    "algorithms": {"fedavg": {}, "fedprox": {"grid": {"algorithm.mu": [0.01, 0.1]}}},
+}
+
+
+def made(changes: Mapping[str, Any] | None = None, **more: Any) -> Catalogue:
+    study = overlay(STUDY, changes or {})
+    return build_catalogue(overlay(parameters(), more) | {"studies": {FILE: study}})
+
+
+def asked(catalogue: Catalogue, *keys: str) -> dict[tuple[str, str], Any]:
+    """Return what the runs of each cell of the table are told under a key of their specification."""
+
+    def value(spec: Any) -> Any:
+        for key in keys:
+            spec = spec.get(key)
+        return spec
+
+    return {cell: value(runs[0].spec) for cell, runs in catalogue.cells("own", "table").items()}
+
+
+def test_what_repeats_a_paper_s_setting_has_the_same_runs() -> None:
+    config = parameters()
+    paper = build_catalogue({**config, "scale": "paper"})
+    own = {key: config["papers"]["rfedavg"][key] for key in ("regimes", "algorithms")}
+    mnist = copy.deepcopy(config["papers"]["rfedavg"]["datasets"]["mnist"])
+    own["regimes"] = {"cross_silo": own["regimes"]["cross_silo"]}
+    own["algorithms"] = {name: own["algorithms"][name] for name in ("fedavg", "fedprox", "rfedavg")}
+    for options in own["algorithms"].values():
+        options["per"] = {}
+    mnist["splits"] = {"any": {**mnist["splits"]["sim0"], "similarity": 1.0}}
+    study = {
+        **own,
+        "title": "Table I again",
+        "seeds": [0, 1, 2],
+        "datasets": {"mnist": mnist},
+        "common": config["common"],
+        "grid": {"partition.similarity": [0.0, 0.1]},
+    }
+    again = build_catalogue({**config, "studies": {FILE: study}})
+    for row in own["algorithms"]:
+        for column, known in (("any-similarity_0.0", "sim0"), ("any-similarity_0.1", "sim10")):
+            mine = again.cells("own", "table")[row, f"mnist-{column}"]
+            theirs = paper.cells("rfedavg", "table1")[row, f"mnist-{known}"]
+            assert [(run.spec, run.code, run.seed) for run in mine] == [
+                (run.spec, run.code, run.seed) for run in theirs
+            ]
+            assert [again.divisions[run.partition].spec for run in mine] == [
+                paper.divisions[run.partition].spec for run in theirs
+            ]
+            assert mine[0].folder.startswith("results/own/study/cross_silo-mnist-any/")
+
+
+def test_scale_and_common_values_of_the_papers_change_no_study() -> None:
+    runs = [run for run in made().index if run.startswith("results/own/")]
+    assert len(runs) == 3 * 2
+    for changes in ({"scale": "paper"}, {"scale": "quick"}, {"common": {"dtype": "float64"}}):
+        assert [run for run in made(**changes).index if run.startswith("results/own/")] == runs
+    assert made().plan("own", "table") == made(scale="paper").plan("own", "table")
+    titled = made({"title": "Another"})
+    assert titled.plan("own", "table") != made().plan("own", "table")
+    assert [run for run in titled.index if run.startswith("results/own/")] == runs
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys", "expected"),
+    [
+        pytest.param(
+            {},
+            ("algorithm", "mu"),
+            {"fedavg": None, "fedprox-mu_0.01": 0.01, "fedprox-mu_0.1": 0.1},
+            id="of-a-method",
+        ),
+        pytest.param(
+            {"grid": {"algorithm.mu": [1.0, 2.0], "training.lr": [0.3]}},
+            ("algorithm", "mu"),
+            {"fedavg-lr_0.3": None, "fedprox-mu_0.01-lr_0.3": 0.01, "fedprox-mu_0.1-lr_0.3": 0.1},
+            id="the-method-s-own-values-win",
+        ),
+        pytest.param(
+            {
+                "algorithms": {"fedavg": {}, "fedprox": {}, "moon": {}},
+                "grid": {"algorithm.mu": [1.0]},
+            },
+            ("algorithm", "mu"),
+            {"fedavg": None, "fedprox-mu_1.0": 1.0, "moon-mu_1.0": 1.0},
+            id="of-the-methods-that-have-the-key",
+        ),
+        pytest.param(
+            {"variants": {"slow": {"training.lr": 0.01}, "long": {"training.local_steps": 7}}},
+            ("training", "local_steps"),
+            {
+                f"{row}-{name}": steps
+                for row in ("fedavg", "fedprox-mu_0.01", "fedprox-mu_0.1")
+                for name, steps in (("slow", None), ("long", 7))
+            },
+            id="named-rows",
+        ),
+    ],
+)
+def test_keys_of_methods_give_rows(
+    changes: dict[str, Any], keys: tuple[str, ...], expected: dict[str, Any]
+) -> None:
+    catalogue = build_catalogue(parameters() | {"studies": {FILE: {**STUDY, **changes}}})
+    assert asked(catalogue, *keys) == {(row, "mnist-sim"): value for row, value in expected.items()}
+
+
+def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several() -> None:
+    found = made(
+        {
+            "regimes": {"device": {"clients": 8, "training": {"rounds": 1, "batch_size": 5, "lr": 0.1}}},
+            "grid": {"partition.similarity": [0.0, 0.5], "participation.fraction": [0.5]},
+            "variants": {"wide": {"model.hidden": [16, 8]}, "flat": {"model.name": "linear"}},
+        }
+    )
+    columns = {column for _, column in found.cells("own", "table")}
+    assert columns == {
+        f"{regime}-mnist-sim-similarity_{share}-fraction_0.5-{model}"
+        for regime in ("silo", "device")
+        for share in ("0.0", "0.5")
+        for model in ("wide", "flat")
+    }
+    runs = found.cells("own", "table")["fedavg", "device-mnist-sim-similarity_0.5-fraction_0.5-flat"]
+    assert {run.setting for run in runs} == {"device-mnist-sim"}
+    spec = runs[0].spec
+    assert spec["model"]["name"] == "linear"
+    assert (spec["partition"]["similarity"], spec["partition"]["clients"]) == (0.5, 8)
+    assert spec["participation"]["fraction"] == 0.5
+    wide = found.cells("own", "table")["fedavg", "device-mnist-sim-similarity_0.5-fraction_0.5-wide"]
+    assert wide[0].spec["model"]["hidden"] == [16, 8]
+    assert wide[0].partition == runs[0].partition
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"titel": "x"}, f"{FILE}: titel: unknown key (did you mean 'title'?)"),
+        ({"seeds": []}, f"{FILE}: seeds: got [], expected 1 or more values"),
+        ({"grid": {"partition.alfa": [1]}}, f"{FILE}: grid.partition.alfa: no such key; known: "),
+        (
+            {"grid": {"algorithm.nu": [1]}},
+            f"{FILE}: grid.algorithm.nu: no such key; known: averaging, chained, ",
+        ),
+        ({"grid": {"evaluation.every": [1]}}, f"{FILE}: grid.evaluation.every: expected a key of a specif"),
+        (
+            {"grid": {"data.name": ["cifar10"]}},
+            f"{FILE}: grid.data.name: another data is an entry of its own",
+        ),
+        (
+            {"grid": {"partition.similarity": [4.0]}},
+            f"{FILE}: partition.similarity: got 4.0, expected a number less than or equal to 1 (in the grid",
+        ),
+        ({"grid": {"training.lr": []}}, f"{FILE}: grid.training.lr: got [], expected 1 or more values"),
+        (
+            {"variants": {"both": {"training.lr": 1.0, "partition.similarity": 0.0}}},
+            f"{FILE}: variants.both: got training.lr, partition.similarity, expected keys of rows",
+        ),
+        (
+            {"algorithms": {"fedprox": {"grid": {"partition.similarity": [0.0]}}}},
+            f"{FILE}: algorithms.fedprox.grid.partition.similarity: expected a key of a specification in "
+            "algorithm, training",
+        ),
+        (
+            {"variants": {"x": {"training.lr_schedule": {"name": "constant"}}}},
+            f"{FILE}: training.lr_schedule: got {{'name': 'constant'}}, expected a value",
+        ),
+        ({"algorithms": {"fedporx": {}}}, f"{FILE}: algorithms.fedporx.name: no algorithm named 'fedporx'"),
+        (
+            {"datasets": {"mnist": {"model": {"name": "mpl"}}}},
+            f"{FILE}: datasets.mnist.model.name: no model named 'mpl'",
+        ),
+        ({"report": {"metric": "acc"}}, f"{FILE}: report.metric: got 'acc', expected 'accuracy'"),
+    ],
+)
+def test_a_wrong_study_is_one_line_with_file_and_key(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecError) as error:
+        _ = made(changes).index
+    assert str(error.value).startswith(expected), str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_studies_are_read_from_their_folder_and_from_files_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "one.yaml").write_text(yaml.safe_dump(dict(STUDY)))
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump(dict(STUDY)))
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(parameters()))
+    assert list(catalogue_of(tmp_path / "params.yaml").papers) == ["rfedavg", "one"]
+    both = catalogue_of(tmp_path / "params.yaml", studies=[tmp_path / "two.yaml"])
+    assert list(both.papers) == ["rfedavg", "one", "two"]
+    assert path_of(both, str(tmp_path / "two.yaml")) == path_of(both, "two") == "reports/two"
+    assert path_of(both, "studies/one") == path_of(both, "studies/one.yaml") == "reports/one"
+    assert path_of(both, "one/cost.tex") == "reports/one/cost.tex"
+    once = with_studies({"studies": str(tmp_path / "studies" / "one.yaml")}, tmp_path)["studies"]
+    assert len(once) == 1
+    assert with_studies({"studies": once}, tmp_path)["studies"] == once
+    assert not any("/one/" in path for path in ReportFiles(both).numbers())
+    assert "reports/one/table.csv" in ReportFiles(both).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("rfedavg", "a paper has this name"),
+        ("site", "got 'site', expected a name"),
+        ("My", "got 'My', expected a name"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused(name: str, expected: str) -> None:
+    with pytest.raises(SpecError, match=rf"^studies/{name}.yaml: {expected}"):
+        build_catalogue(parameters() | {"studies": {f"studies/{name}.yaml": dict(STUDY)}})
+
+
+def test_two_files_of_one_name_and_a_file_that_is_no_yaml_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"^b/own.yaml: a/own.yaml has this name, expected another"):
+        build_catalogue(parameters() | {"studies": {"a/own.yaml": STUDY, "b/own.yaml": STUDY}})
+    (tmp_path / "bad.yaml").write_text("title: [\n")
+    with pytest.raises(SpecError, match=r"bad.yaml: line 2: not valid YAML"):
+        with_studies({"studies": str(tmp_path / "bad.yaml")}, tmp_path)
+
+
+def costs(catalogue: Catalogue, root: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    outputs = {form: root / f"cost.{form}" for form in ("csv", "md", "html", "tex", "standalone")}
+    catalogue.build("own", "cost", outputs, root)
+    lines: Any = pd.read_csv(outputs["csv"]).to_dict("records")
+    return {(line["row"], line["column"]): line for line in lines}
+
+
+def pretend(catalogue: Catalogue, root: Path) -> None:
+    """FedAvg ends with .8 and .6 in its second round; one FedProx has .7 in its first, the other diverges."""
+    sent = {"bytes_down": [0.0, 3e6, 5e6], "bytes_up": [0.0, 1e6, 1e6]}
+    for (row, _), runs in catalogue.cells("own", "table").items():
+        for run in runs:
+            ends = {"fedavg": (0.8, 0.6)[run.seed], "fedprox-mu_0.01": 0.7, "fedprox-mu_0.1": None}[row]
+            early = {"test_accuracy": [0.1, 0.7, 0.7]} if row == "fedprox-mu_0.01" else {}
+            finish(run, root, ends, **{**sent, **early})
+
+
+def test_the_cost_counts_rounds_and_bytes_until_fedavg_s_last_accuracy_at_the_same_seed(
+    tmp_path: Path,
+) -> None:
+    catalogue = made()
+    pretend(catalogue, tmp_path)
+    found = costs(catalogue, tmp_path)
+    rounds, traffic = "rounds-mnist-sim", "traffic-mnist-sim"
+    assert [found["fedavg", rounds][key] for key in ("mean", "n", "level")] == [2, 2, 0.7]
+    assert found["fedavg", traffic]["mean"] == 3 + 1 + 5 + 1
+    # FedProx never has the .8 of seed 0; it has the .6 of seed 1 in round 1, after 3 + 1 MB.
+    once = found["fedprox-mu_0.01", rounds]
+    assert [once[key] for key in ("mean", "n", "seeds", "diverged")] == [1, 1, 2, 0]
+    assert once["failed"] == "1 not reached"
+    assert found["fedprox-mu_0.01", traffic]["mean"] == 4
+    assert [found["fedprox-mu_0.1", rounds][key] for key in ("n", "diverged")] == [0, 2]
+    page = (tmp_path / "cost.md").read_text()
+    assert "To be reached: mnist sim 70.00%." in page
+    assert "not reached in 2 cells" in page
+
+
+def test_a_target_that_no_run_reaches_says_so(tmp_path: Path) -> None:
+    catalogue = made({"report": {"target": 0.75}})
+    pretend(catalogue, tmp_path)
+    found = {row: line["n"] for (row, _), line in costs(catalogue, tmp_path).items()}
+    assert found == {"fedavg": 1, "fedprox-mu_0.01": 0, "fedprox-mu_0.1": 0}
+    lines = [line for line in (tmp_path / "cost.md").read_text().splitlines() if "mu = 0.01" in line]
+    assert lines == ["| FedProx, mu = 0.01 | not reached | not reached |"]
+
+
+def test_settings_of_one_data_set_count_as_no_data_sets_of_a_test() -> None:
+    scores = pd.DataFrame({f"d{k}": [3.0, 2.0, 1.0 + (k == 0) * 1.5] for k in range(5)}, index=list("abc"))
+    own = {str(name): str(name) for name in scores}
+    tested = ranking(scores, dataset=own)
+    # q(.05; 3, inf) = 3.3145 (studentised range): CD = 3.3145 / sqrt(2) sqrt(3 * 4 / (6 * 5)).
+    assert tested.difference == pytest.approx(3.3145 / 2**0.5 * (12 / 30) ** 0.5, abs=1e-4)
+    assert tested.means.to_dict() == {"a": 1.0, "b": 2.2, "c": 2.8}
+    few = ranking(scores, dataset={**own, "d4": "d3"})
+    assert few.why == "4 data sets with all runs of all methods, fewer than five"
+    more = ranking(scores.assign(e=scores["d4"]), dataset={**own, "e": "d4"})
+    assert more.why == DEPENDENT
+
+
+def test_dvc_has_a_stage_for_each_study(tmp_path: Path) -> None:
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "one.yaml").write_text(yaml.safe_dump(dict(STUDY)))
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(parameters()))
+    stages = yaml.safe_load(dvc_yaml(tmp_path / "params.yaml"))["stages"]
+    assert stages["one"]["cmd"] == "snakemake reports/one"
+    assert "params" not in stages["one"]
+    assert stages["one"]["deps"][-1].endswith("studies/one.yaml")
+    assert "reports/one" in stages["site"]["deps"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    made = Project.copy(tmp_path_factory.mktemp("project"))
+    (made.folder / "studies").mkdir()
+    (made.folder / FILE).write_text(yaml.safe_dump(dict(STUDY)))
+    made.make("reports/own")
+    return made
+
+
+def test_a_study_is_built_by_its_name_from_its_runs_alone(project: Project) -> None:
+    runs = project.executed()
+    assert len(runs) == 3 * 2
+    assert all(run.startswith("results/own/study/silo-mnist-sim/") for run in runs)
+    made = {path.name for path in (project.folder / "reports" / "own").iterdir()}
+    assert {"table.tex", "curves.svg", "ranks.png", "cost.html", "partitions.pdf", "metrics.json"} <= made
+    page = (project.folder / "reports" / "own" / "table.md").read_text()
+    assert page.startswith("Does FedProx help? Test accuracy (%), after the last round.")
+    assert "Table of studies/own.yaml." in page
+    assert "scale" not in page.lower()
+    assert "| FedProx, mu = 0.01 |" in page
+    for name in ("curves", "ranks", "partitions"):
+        assert (project.folder / "reports" / "own" / f"{name}.csv").stat().st_size
+    assert project.jobs("reports/own", "--config", "scale=quick") == {}
+
+
+def test_its_page_stands_beside_the_papers(project: Project) -> None:
+    project.run(sys.executable, "-m", "pipeline", "site")
+    site = project.folder / "reports" / "site"
+    index = (site / "index.html").read_text()
+    assert "1 papers and 1 study" in index
+    assert index.index("paper-rfedavg") < index.index('id="studies"') < index.index("paper-own")
+    page = (site / "own.html").read_text()
+    assert "Demo scale" not in page
+    assert "FedProx, mu = 0.01" in page
+    assert page.count("partly") == 0
+    assert "Demo scale" in (site / "rfedavg.html").read_text()
+
+
+def test_a_value_that_is_added_trains_its_runs_alone_and_a_file_elsewhere_builds(project: Project) -> None:
+    wider = overlay(STUDY, {"algorithms": {"fedprox": {"grid": {"algorithm.mu": [0.01, 0.1, 1.0]}}}})
+    (project.folder / FILE).write_text(yaml.safe_dump(wider))
+    jobs = project.jobs("reports/own/table.csv")
+    assert jobs == {"train_study": 2, "table": 1}
+    (project.folder / FILE).write_text(yaml.safe_dump(dict(STUDY)))
+    (project.folder / "elsewhere.yaml").write_text(yaml.safe_dump({**STUDY, "seeds": [3]}))
+    planned = project.run(sys.executable, "-m", "pipeline", "build", "elsewhere.yaml", "--dry-run")
+    assert "--config 'studies=[elsewhere.yaml]' -- reports/elsewhere" in planned
+    assert "train_study" in planned
+    (project.folder / FILE).write_text(yaml.safe_dump({**STUDY, "title": 1}))
+    failed = project.snakemake("reports/own/table.csv")
+    assert failed.returncode
+    assert "studies/own.yaml: title: got 1, expected text" in failed.stderr.splitlines()
+    (project.folder / FILE).write_text(yaml.safe_dump(dict(STUDY)))
+
+
+def test_the_example_of_a_parameter_study_is_planned_for_a_cluster(project: Project) -> None:
+    example = str(HOME / "examples" / "slurm_study.yaml")
+    told = ("--profile", "profiles/slurm", "--config", f"studies={example}")
+    jobs = project.jobs("reports/slurm_study", *told)
+    assert {name: jobs[name] for name in ("train_study", "partition", "table")} == {
+        "train_study": 4 * 3 * 3,
+        "partition": 3,
+        "table": 2,
+    }
+
+
+def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(HOME / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    data = "mnist,cifar10,femnist,shakespeare,covertype,usps"
+    new(
+        "first", data, "fedavg,moon,scaffold,fedadam", "dirichlet:0.1,iid,shards:2,power_law", 3, 5, 7, "demo"
+    )
+    catalogue = catalogue_of(Path("params.yaml"))
+    runs = catalogue.needed("first", "table")
+    assert len(runs) == 4 * 6 * 4 * 3
+    assert {run.spec["model"]["name"] for run in runs} == {"cnn", "lstm", "mlp"}
+    assert {run.spec["data"]["edition"] for run in runs} == {"demo"}
+    assert {run.spec["training"]["rounds"] for run in runs} == {7}
+    (alpha,) = {
+        run.spec["partition"]["alpha"] for run in runs if run.spec["partition"]["name"] == "dirichlet"
+    }
+    assert alpha == 0.1
+    for arguments, said in (
+        (("first", "mnist", "fedavg", "iid"), "studies/first.yaml: is there already"),
+        (("other", "mnst", "fedavg", "iid"), "--data: no data named 'mnst' (did you mean 'mnist'?)"),
+        (
+            ("other", "mnist", "fedvag", "iid"),
+            "--methods: no algorithm named 'fedvag' (did you mean 'fedavg'?)",
+        ),
+        (("other", "mnist", "fedavg", "dirichlte:1"), "--partition: no partition named 'dirichlte'"),
+        (("other", "mnist", "fedavg", "iid:1"), "--partition: got 'iid:1', expected iid without a value"),
+        (("Other", "mnist", "fedavg", "iid"), "studies/Other.yaml: got 'Other', expected a name"),
+        (
+            ("other", "mnist", "fedavg", "similarity:2"),
+            "studies/other.yaml: datasets.mnist.splits.similarity_2.",
+        ),
+    ):
+        with pytest.raises(SpecError) as error:
+            new(*arguments, 5, 10, 20, "demo")
+        assert str(error.value).startswith(said), str(error.value)
+    assert [path.name for path in Path("studies").iterdir()] == ["first.yaml"]
+
+
+def test_the_example_has_three_methods_and_five_seeds() -> None:
+    found = catalogue_of(HOME / "params.yaml")
+    params = found.params.papers["label_skew"]
+    assert len(params.seeds) == 5
+    assert {*params.algorithms} == {"fedavg", "fedprox", "scaffold"} <= {*plugins("algorithm")}
+
+
+@pytest.mark.slow
+def test_a_new_study_trains_and_reports_for_real(tmp_path: Path) -> None:
+    made = Project.copy(tmp_path)
+    shutil.rmtree(made.folder / "bin")
+    os.symlink(HOME / "data", made.folder / "data")
+    told = (
+        "--data",
+        "usps",
+        "--edition",
+        "demo",
+        "--methods",
+        "fedavg,fedprox",
+        "--seeds",
+        "2",
+        "--rounds",
+        "3",
+    )
+    made.run("fedcore", "study", "new", "tiny", *told)
+    text = made.run("fedcore", "build", "tiny", "--cores", "2")
+    assert "reports/tiny/table.csv" in text
+    means = json.loads((made.folder / "reports" / "tiny" / "metrics.json").read_text())["table"]
+    assert all(30 < own["usps-dirichlet_0_1"] < 100 for own in means.values())
+    assert len(means) == 2
+    cost = pd.read_csv(made.folder / "reports" / "tiny" / "cost.csv")
+    assert (cost[cost["row"] == "fedavg"]["n"] == 2).all()
+    holds = pd.read_csv(made.folder / "reports" / "tiny" / "partitions.csv")
+    assert holds["client"].nunique() == 10
+    assert "2,000" in (made.folder / "reports" / "tiny" / "table.md").read_text()
