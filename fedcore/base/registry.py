@@ -49,6 +49,9 @@ class Plugin:
         clients: of data that name their clients: given the options, how many there are; None where only the
             files tell.
         size: of data sets: their ``fedcore.data.Size`` by their options, for guesses of time and memory.
+        multiplications: of models: given a built one and a row's shape, those of a row in a forward pass
+            through what is trained: with weights that are used once, and with those used at many places.
+            Unless given, each weight of a matrix is used once.
         label: its name in tables and figures; the name unless given.
         colour, marker, line: of algorithms: how figures draw it; a spare look where there is no colour.
     """
@@ -61,6 +64,7 @@ class Plugin:
     released: str = ""
     clients: Callable[[Any], int | None] | None = None
     size: Callable[[Any], Any] | None = None
+    multiplications: Callable[[Any, tuple[int, ...]], tuple[float, float]] | None = None
     label: str = ""
     colour: str = ""
     marker: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +66,13 @@ class Cnn(Classifier):
         return functional.linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]).relu_()
 
 
+def multiplications(model: Cnn, inputs: tuple[int, ...]) -> tuple[float, float]:
+    """Return those of the dense layers, and of the convolutions, the second at a quarter of the pixels."""
+    first, second, *dense = (prod(shape) for shape in model.trainable.shapes.values() if len(shape) > 1)
+    pixels = prod(inputs[1:])
+    return sum(dense), first * pixels + second * pixels / 4
+
+
 def build(options: CnnOptions, shape: Shape) -> Cnn:
     """Make the CNN for images [depth, height, width].
 
@@ -83,4 +91,5 @@ PLUGIN = Plugin(
     build,
     "5x5 conv 32, 5x5 conv 64, dense 512 (McMahan et al.)",
     "rFedAvg, Section VI-A; ComFed, Section V",
+    multiplications=multiplications,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +102,15 @@ class Lstm(Classifier):
         return shapes
 
 
+def multiplications(model: Lstm, inputs: tuple[int, ...]) -> tuple[float, float]:
+    """Return those of the layers after the last token, and of the cells at each token."""
+    cells, dense = (
+        sum(prod(shape) for shape in shapes.values() if len(shape) > 1)
+        for shapes in (model._cells(), model._dense())
+    )
+    return dense, cells * inputs[0]
+
+
 def build(options: LstmOptions, shape: Shape) -> Lstm:
     """Make the LSTM for token sequences, with the data's token vectors if they have any.
 
@@ -120,4 +130,5 @@ PLUGIN = Plugin(
     build,
     "token embedding, two LSTM layers of 256, linear head",
     "rFedAvg, Section VI-A (Sent140); RADFed, Section IV-B (Shakespeare)",
+    multiplications=multiplications,
 )

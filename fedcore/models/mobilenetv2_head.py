@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,7 @@ STAGES = (
     (6, 320, 1, 1),
 )
 LAST_BLOCK = 17
+SHRUNK = 32**2  # how many times fewer pixels the trunk's output has than an image
 FEATURES = 1280
 NORM = ("weight", "bias", "running_mean", "running_var")
 EPSILON = 1e-5
@@ -228,6 +230,14 @@ def build(options: MobileNetOptions, shape: Shape) -> MobileNetV2:
     return MobileNetV2(shape.classes, weights=weights, resize=options.resize, note=note)
 
 
+def multiplications(model: MobileNetV2, inputs: tuple[int, ...]) -> tuple[float, float]:
+    """Return those of the classifier, and of the trained convolutions on the trunk's output."""
+    pixels = (model.resize**2 or prod(inputs[1:])) / SHRUNK
+    sizes = {name: prod(shape) for name, shape in model.trainable.shapes.items() if len(shape) > 1}
+    classifier = sizes.pop(model.head)
+    return classifier, sum(sizes.values()) * pixels
+
+
 def _weights(given: str, source: Source) -> tuple[Mapping[str, NDArray[np.floating]] | None, str]:
     if given == "random":
         return None, "MobileNetV2 with an untrained trunk"
@@ -249,4 +259,5 @@ PLUGIN = Plugin(
     build,
     "MobileNetV2 with a fixed trunk; last block, last convolution and classifier are trained",
     "RADFed, Section IV-B (CIFAR-10)",
+    multiplications=multiplications,
 )

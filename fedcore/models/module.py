@@ -108,7 +108,16 @@ def from_module(
     def build(options: ModuleOptions, shape: Shape) -> ModuleModel:
         return _model(name, lambda: _prepared(name, make(options, shape), options), head, shape)
 
-    return Plugin(name, options, build, summary, source)
+    return Plugin(name, options, build, summary, source, multiplications=multiplications)
+
+
+def multiplications(model: ModuleModel, inputs: tuple[int, ...]) -> tuple[float, float]:
+    """Return half the operations that PyTorch counts for a row, all as of weights used at many places."""
+    tokens = any(isinstance(part, torch.nn.Embedding) for part in model.module.modules())
+    row = torch.zeros(1, *inputs, dtype=torch.long if tokens else torch.float32)
+    with torch.no_grad(), torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+        model.module(row)
+    return 0.0, counter.get_total_flops() / 2
 
 
 def _model(name: str, draw: Callable[[], torch.nn.Module], head: str, shape: Shape) -> ModuleModel:

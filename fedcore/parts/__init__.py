@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +116,36 @@ class Message:
     is_model: bool = False
 
 
+class Work(NamedTuple):
+    """What a part adds to a run, for guesses of time and memory; a gradient is worth three forward passes.
+
+    Attributes:
+        vectors: passes over the model's parameters in each local step.
+        batch: forward passes over each local step's batch.
+        rows: forward passes over a client's rows, each time that it trains.
+        points: how many points each local step compares with those of its batch, two by two.
+        measured: of how many points a client's distances are taken, each time that the model is measured.
+        decompositions: singular value decompositions of the output layer in each local step.
+        validation: forward passes over the validation rows for each model that is sent.
+        server: steps of the server in each round.
+        mixed: rows whose scores under all models of the cohort these steps mix.
+        held: vectors, as large as a model, that each client keeps from round to round.
+        versions: such vectors that the server keeps.
+    """
+
+    vectors: int = 0
+    batch: int = 0
+    rows: int = 0
+    points: int = 0
+    measured: int = 0
+    decompositions: int = 0
+    validation: int = 0
+    server: float = 0.0
+    mixed: float = 0.0
+    held: int = 0
+    versions: int = 0
+
+
 class Part:
     """Hooks that any part may fill; each does nothing unless it is filled.
 
@@ -141,6 +171,11 @@ class Part:
     def messages(self) -> tuple[Message, ...]:
         """Return what travels in each round for this part, which is counted as traffic."""
         return ()
+
+    def work(self, validation: float) -> Work:
+        """Return what this part adds to the work of a run with about so many validation rows."""
+        del validation
+        return Work()
 
     def parts(self) -> Iterator[Part]:
         """Yield the parts inside this one, then itself, in the order in which their hooks run."""
@@ -246,6 +281,10 @@ class Recipe:
     def messages(self) -> list[Message]:
         """Return what travels in each round besides the models that are trained."""
         return [message for part in self.parts() for message in part.messages()]
+
+    def work(self, validation: float) -> Work:
+        """Return what its parts add to the work of a run with about so many validation rows."""
+        return Work(*map(sum, zip(*(part.work(validation) for part in self.parts()), strict=True)))
 
 
 def roles(recipe: Recipe) -> Iterator[tuple[str, Part]]:

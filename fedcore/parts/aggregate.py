@@ -16,7 +16,7 @@ from fedcore.engines import Upload
 from fedcore.engines.forward import CHUNK, features, mean_loss
 from fedcore.engines.problem import Problem
 from fedcore.models import Classifier
-from fedcore.parts import Aggregation, Run, State
+from fedcore.parts import Aggregation, Run, State, Work
 from fedcore.parts.steps import norm
 
 Weights = Literal["nk", "uniform"]
@@ -92,6 +92,10 @@ class Fair(Aggregation):
     lipschitz: float | None = None
     scaled: bool = False
     label: str = "exponentially averaging"
+
+    def work(self, validation: float) -> Work:
+        """The mean loss on each client's rows."""
+        return Work(rows=1)
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Return the fair change [d]."""
@@ -220,6 +224,14 @@ class LearnedMixture(Aggregation):
     simplex: bool = False
     label: str = "learned mixture"
 
+    def work(self, validation: float) -> Work:
+        """Scores of each model on the validation rows, and steps on p."""
+        if not self._learns:
+            return Work()
+        steps = self._steps(validation)
+        batch = validation if self.batch == "full" else min(self.batch, validation)
+        return Work(validation=1, server=steps, mixed=steps * batch)
+
     def start(self, run: Run, state: State) -> None:
         """Set p to n_k/n.
 
@@ -268,6 +280,12 @@ class LearnedMixture(Aggregation):
     def _learns(self) -> bool:
         return bool(self.steps if self.epochs is None else self.epochs)
 
+    def _steps(self, rows: float) -> int:
+        """Return the gradient steps of a round, with so many validation rows."""
+        if self.epochs is None:
+            return self.steps or 0
+        return self.epochs * (1 if self.batch == "full" else math.ceil(rows / self.batch))
+
     def _learn(
         self, scores: Tensor, y: Tensor, p: Tensor, velocity: Tensor, rng: np.random.Generator
     ) -> Tensor:
@@ -280,7 +298,7 @@ class LearnedMixture(Aggregation):
         """
         n, classes, _ = scores.shape
         size = n if self.batch == "full" else min(self.batch, n)
-        left = -(-n // size) * self.epochs if self.epochs is not None else self.steps or 0
+        left = self._steps(n)
         hot = torch.nn.functional.one_hot(y, classes).to(scores)
         path = [p.clone()]
         while left > 0:

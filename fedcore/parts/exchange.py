@@ -12,7 +12,7 @@ from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Upload
 from fedcore.engines.forward import features
 from fedcore.models import start
-from fedcore.parts import Exchange, Message, Plan, Run, State
+from fedcore.parts import Exchange, Message, Plan, Run, State, Work
 from fedcore.parts.aggregate import client_shares
 from fedcore.parts.discrepancy import Discrepancy, mmd
 
@@ -87,6 +87,10 @@ class FeatureMeans(Deltas):
     zero: bool = False
     cohort_only: bool = False
 
+    def work(self, validation: float) -> Work:
+        """Features of each client's rows."""
+        return Work(rows=1)
+
     def start(self, run: Run, state: State) -> None:
         """Let every client with data send delta from w_0, and count that, unless deltas start at zero."""
         super().start(run, state)
@@ -133,6 +137,10 @@ class BatchMeans(Deltas):
     under a random start of its own. ``when="global"``: under the global model. Nothing is kept for later
     rounds, and other clients don't count. The authors' released code of rFedAvg and rFedAvg+.
     """
+
+    def work(self, validation: float) -> Work:
+        """A model that each client keeps, unless the global one serves all."""
+        return Work(held=1 if self.when == "local" else 0)
 
     def start(self, run: Run, state: State) -> None:
         """Start without any vector."""
@@ -183,6 +191,10 @@ class Densities(Exchange):
     mmd: Discrepancy
     samples: int
     label: str = "feature densities"
+
+    def work(self, validation: float) -> Work:
+        """Features of each client's rows, and with a kernel distances of points."""
+        return Work(rows=1, measured=2 * self.samples if self.mmd == "kernel" else 0)
 
     def start(self, run: Run, state: State) -> None:
         """Let every client with data send its density under w_0, and count that."""

@@ -8,7 +8,7 @@ from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.engines import Batch, BoundTerm, Job, Upload
 from fedcore.engines.forward import features
 from fedcore.models import Layout
-from fedcore.parts import Plan, Run, State, Term
+from fedcore.parts import Plan, Run, State, Term, Work
 from fedcore.parts.discrepancy import (
     Discrepancy,
     kernel_discrepancy,
@@ -34,6 +34,10 @@ class Proximal(Term):
     half: bool = True
     squared: bool = True
     label: str = "proximal"
+
+    def work(self, validation: float) -> Work:
+        """A pull in each step."""
+        return Work(vectors=2 if self.mu else 0)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model that the client received."""
@@ -71,6 +75,10 @@ class WeightNorm(Term):
     bias: bool = False
     label: str = "weight norm"
 
+    def work(self, validation: float) -> Work:
+        """A norm and its gradient in each step."""
+        return Work(vectors=2 if self.gamma else 0)
+
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model's weights."""
         if not self.gamma:
@@ -94,6 +102,10 @@ class TraceNorm(Term):
 
     alpha: float
     label: str = "trace norm"
+
+    def work(self, validation: float) -> Work:
+        """A decomposition in each step."""
+        return Work(decompositions=1 if self.alpha else 0)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the output layer."""
@@ -196,6 +208,10 @@ class MmdToMixture(Term):
     squared: bool = False
     label: str = "MMD"
 
+    def work(self, validation: float) -> Work:
+        """With a kernel, distances of points in each step."""
+        return Work(points=self.samples if self.gamma and self.mmd == "kernel" else 0)
+
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Draw the client's points from the mixture it received."""
         drawn = draw_mixture(state, self.samples, run.streams.get("mixture", state.round, job.client))
@@ -225,6 +241,10 @@ class DriftPenalty(Term):
 
     alpha: float
     label: str = "drift penalty"
+
+    def work(self, validation: float) -> Work:
+        """A pull in each step, and a drift a client."""
+        return Work(vectors=2, held=1)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model received, less the client's drift."""
@@ -256,6 +276,10 @@ class Contrastive(Term):
     temperature: float
     label: str = "contrastive"
     family = "contrastive loss"
+
+    def work(self, validation: float) -> Work:
+        """Features of each batch under two further models, one of which the client keeps."""
+        return Work(batch=2 if self.mu else 0, held=1)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model received and the client's previous model."""

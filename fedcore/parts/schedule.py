@@ -12,7 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, scipy, torch
 from fedcore.engines import Job, Upload, choose
 from fedcore.engines.problem import Block
-from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule
+from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule, Work
 from fedcore.parts.select import Assignments, check_clients
 from fedcore.parts.steps import make_task
 
@@ -214,6 +214,10 @@ class Asynchronous(Schedule):
 
     max_staleness: int
     label: str = "asynchronous"
+
+    def work(self, validation: float) -> Work:
+        """Old versions of the model."""
+        return Work(versions=self.max_staleness + 1)
 
     def trainings(self, cohort: int) -> int:
         """Return one, whatever the cohort is."""

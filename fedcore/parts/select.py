@@ -13,7 +13,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Upload
 from fedcore.engines.sample_gradients import batch_norms, squared_norms
-from fedcore.parts import Message, Run, Selection, State
+from fedcore.parts import Message, Run, Selection, State, Work
 
 FLOOR = 1e-12
 
@@ -132,6 +132,10 @@ class Importance(Assignments):
     score: Literal["sample", "batch"] = "sample"
     scored_start: bool = False
     label: str = "importance"
+
+    def work(self, validation: float) -> Work:
+        """A gradient for each of a client's rows."""
+        return Work(rows=3)
 
     def start(self, run: Run, state: State) -> None:
         """Set the first scores; count the traffic of clients that score the first model."""

@@ -9,7 +9,7 @@ from typing import Literal
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Direction, Job, Upload
 from fedcore.engines.forward import full_gradient
-from fedcore.parts import Message, Part, Plan, Run, State, UpdateRule
+from fedcore.parts import Message, Part, Plan, Run, State, UpdateRule, Work
 from fedcore.parts.aggregate import Weights, weighted_sum
 from fedcore.parts.steps import learning_rate, norm, number_of_steps
 
@@ -39,6 +39,10 @@ class ControlVariates(UpdateRule):
     def start(self, run: Run, state: State) -> None:
         """Start the server's control at zero, as the clients' are until they train."""
         state.server["control"] = state.model.new_zeros(state.model.shape)
+
+    def work(self, validation: float) -> Work:
+        """An offset in each step, a control a client, and with option 1 a gradient over its rows."""
+        return Work(vectors=1, rows=3 if self.option == 1 else 0, held=1)
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset c - c_k."""
@@ -87,6 +91,10 @@ class Deviations(UpdateRule):
 
     label: str = "corrected SGD"
 
+    def work(self, validation: float) -> Work:
+        """An offset in each step, and a deviation a client."""
+        return Work(vectors=1, held=1)
+
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset -Delta_k."""
         deviation = state.clients["deviation"].get(job.client)
@@ -118,6 +126,10 @@ class Mimicry(UpdateRule):
     weights: Weights = "nk"
     label: str = "corrected SGD with server momentum"
     family = "corrected SGD"
+
+    def work(self, validation: float) -> Work:
+        """A gradient over each client's rows, and unless lite another one in each step."""
+        return Work(vectors=3, batch=0 if self.lite else 3, rows=3)
 
     def start(self, run: Run, state: State) -> None:
         """Start the momentum at zero."""
@@ -159,6 +171,10 @@ class EmbeddedMomentum(UpdateRule):
     beta_local: float
     label: str = "SGDm"
 
+    def work(self, validation: float) -> Work:
+        """An offset in each step."""
+        return Work(vectors=1)
+
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset beta_local m / tau_k."""
         m = first_moment(state)
@@ -184,6 +200,10 @@ class BlendedMomentum(UpdateRule):
     rule: UpdateRule
     weight: float
     label: str = "blended with server momentum"
+
+    def work(self, validation: float) -> Work:
+        """An offset in each step."""
+        return Work(vectors=1)
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the blended direction."""

@@ -169,9 +169,10 @@ class Catalogue:
         try:
             common = self.params.common_of(paper).model_dump(exclude_none=True)
             values = overlay(common, specification(params, query))
-            resolved = parse({"seed": 0, "variant": params.variant} | values).resolved()
+            parsed = parse({"seed": 0, "variant": params.variant} | values)
         except SpecError as error:
             raise self.params.refusal(paper, place_of(query, str(error))) from None
+        resolved = parsed.resolved()
         seedless = {key: value for key, value in resolved.items() if key != "seed"}
         method = f"{query.algorithm}-{digest(seedless)[:8]}"
         shared = {"data": resolved["data"], "partition": resolved["partition"]}
@@ -192,6 +193,7 @@ class Catalogue:
                 spec=resolved | {"seed": seed},
                 code=code,
                 partition=f"{RESULTS}/{paper}/{scale}/partitions/{division}/seed{seed}",
+                recipe=parsed.recipe,
             )
 
     def plan(self, paper: str, target: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from fedcore.parts import Recipe
 from pipeline.catalogue.schema import PaperParams
 
 Cell = tuple[str, str]
@@ -54,6 +55,7 @@ class PlannedRun:
         spec: the resolved specification.
         code: hash of the code that it executes.
         partition: folder of the partition that it uses.
+        recipe: its algorithm's parts.
     """
 
     paper: str
@@ -66,6 +68,7 @@ class PlannedRun:
     spec: Mapping[str, Any]
     code: str
     partition: str
+    recipe: Recipe = field(repr=False, compare=False)
 
     @cached_property
     def folder(self) -> str:

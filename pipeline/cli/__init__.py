@@ -3,6 +3,7 @@
 COMMANDS = {
     "Look": {
         "targets": "pipeline.cli.lookup:targets",
+        "cost": "pipeline.cli.cost:cost",
         "explain": "pipeline.cli.lookup:explain",
         "runs": "pipeline.cli.lookup:runs",
         "chosen": "pipeline.cli.lookup:chosen",

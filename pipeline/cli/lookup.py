@@ -14,6 +14,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import nearest
 from fedcore.cli.options import Json, show
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.cli.names import PARAMS, Overlay, Report, Scale
 from pipeline.fidelity.reference import REFERENCE, kept_specs
 from pipeline.papers import catalogue_of
@@ -191,6 +192,19 @@ def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: P
         SpecError: no such report, row or column.
     """
     paper, target = catalogue.named(report)
+    rows, columns = labels(catalogue.sources(paper, target))
+    row, column, runs = cell(catalogue, report, row, column)
+    made = tuple(Made(run.folder, facts(run, root)) for run in runs)
+    return CellFacts(paper, target, row, column, rows[row], columns[column], made)
+
+
+def cell(catalogue: Catalogue, report: str, row: str, column: str) -> tuple[str, str, tuple[PlannedRun, ...]]:
+    """Return the keys of a report's cell, which is named by keys or labels, and its runs.
+
+    Raises:
+        SpecError: no such report, row or column.
+    """
+    paper, target = catalogue.named(report)
     cells = catalogue.cells(paper, target)
     if not cells:
         raise SpecError(f"{report}: no cell of it is made of runs; it follows from parameters and recipes")
@@ -199,8 +213,7 @@ def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: P
     if (row, column) not in cells:
         there = ", ".join(c for r, c in cells if r == row)
         raise SpecError(f"{report}: no cell at row '{row}', column '{column}'; that row has: {there}")
-    made = tuple(Made(run.folder, facts(run, root)) for run in cells[row, column])
-    return CellFacts(paper, target, row, column, rows[row], columns[column], made)
+    return row, column, cells[row, column]
 
 
 def text(found: CellFacts) -> str:

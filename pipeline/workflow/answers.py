@@ -8,9 +8,8 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from itertools import chain
-from operator import add
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,9 +25,9 @@ from pipeline.catalogue.params import STUDY, StudyError, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Target
 from pipeline.fidelity import board_plan
 from pipeline.papers import build_catalogue
-from pipeline.workflow import messages
+from pipeline.workflow import machine, messages
 from pipeline.workflow.adopt import Decision, apply, inspect
-from pipeline.workflow.estimate import Cost, duration, estimate
+from pipeline.workflow.estimate import NOTHING, Cost, Guesses, duration
 from pipeline.workflow.records import unrecorded
 from pipeline.workflow.reports import ReportFiles, one_of
 from snakemake_logger_plugin_fedrepro import LogHandler, Words
@@ -144,13 +143,9 @@ class Workflow:
 
     def _say_how_long(self) -> None:
         jobs = [job for job in self._jobs() if job.rule.name in TRAIN]
-        seconds = sum(self._cost(job.wildcards_dict).seconds for job in jobs)
         if jobs:
-            say(
-                f"{len(jobs)} jobs train for about {duration(seconds)} on one core in all, by a guess that is"
-                " often wrong by a factor of 2; `runtime` is in minutes, with a margin",
-                error=True,
-            )
+            cost = sum((self._cost(job.wildcards_dict) for job in jobs), NOTHING)
+            say(f"{len(jobs)} jobs train for about {cost} on one core; see `fedcore cost`", error=True)
 
     def _foretell(self) -> None:
         if self.snakemake.dryrun and self.snakemake.dag is not None:
@@ -304,8 +299,12 @@ class Workflow:
         runs = self._runs(wildcards)
         job = runs[0].folder
         if job not in self._costs:
-            self._costs[job] = reduce(add, (estimate(run.spec) for run in runs))
+            self._costs[job] = sum(map(self._guess, runs), NOTHING)
         return self._costs[job]
+
+    @cached_property
+    def _guess(self) -> Guesses:
+        return machine.guesses(self.catalogue)
 
     def _name(self, wildcards: Any) -> str:
         name = wildcards.get("table") or wildcards.get("figure")

@@ -1,48 +1,44 @@
-"""How long a run takes and how much memory it needs, guessed from its specification before it begins.
+"""How long a run takes and how much memory it needs, guessed before it begins: work times what work took.
 
-Data sets say how large they are and models how many parameters they have; a guess counts gradient steps,
-multiplications, rows that are measured and parameters that are averaged. What each of them takes was fitted
-to the seconds of the runs in reports/reference: on one core, nine of ten lie within a factor of three. What a
-guess gets wrong costs little: a job stopped for want of time or memory goes on from its checkpoint with more.
+Plug-ins say what there is to do: data sets how large they are, models how many multiplications a row takes,
+the parts of an algorithm what they add. ``costs.json`` holds what ``benchmarks/costs.py`` fitted to the runs
+of reports/reference: seconds for each sort of work, factors for runs that are alike, and how far off both
+are. What was measured on the machine at hand sets that right (``pipeline.workflow.machine``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import ceil, prod
+from math import ceil, exp, log, prod
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
-from fedcore.base.errors import FedcoreError
+from fedcore.base.errors import FedcoreError, SpecError
 from fedcore.base.files import canonical_json
 from fedcore.base.registry import chosen
 from fedcore.data import Size
 from fedcore.models import Shape
+from fedcore.parts import Recipe
+from pipeline.catalogue.targets import PlannedRun
+from pipeline.catalogue.trainings import cohort_size, training_clients
 
-SECONDS = {
-    "step": 1.2e-4,
-    "dense": 6.3e-12,
-    "shared": 2.1e-12,
-    "sent": 4.5e-8,
-    "density": 9.4e-4,
-    "server": 4.6e-5,
-    "measured": 3.1e-12,
-    "measurement": 1.5e-3,
-    "round": 7.2e-5,
-}
+FITTED = Path(__file__).with_name("costs.json")
+ENOUGH = 3
 START_SECONDS = 60.0
-BASE_MB = 1500
-MARGIN = 3.0
+BASE_MB = 600
+MARGIN, MEMORY_MARGIN = 3.0, 1.5
 LONGEST_MINUTES = 24 * 60
 SMALL_STEP = 1e9
 UNKNOWN = Size(10_000, (100,), 10)
-SHRUNK = 32**2  # how many times fewer pixels a trunk's output has than its input
 TEST_SHARE = 0.2
-STATEFUL = ("scaffold", "scaf_", "feddc", "mime", "moon", "vrl_sgd")
+PASSES = {"sgd": 0, "momentum": 2, "rmsprop": 4}
+Factors = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -51,24 +47,33 @@ class Cost:
 
     Attributes:
         seconds: time on one core.
+        low, high: eight of ten such runs lie between them.
         memory_mb: peak of memory.
         step_operations: what one gradient step computes, in floating-point operations.
     """
 
     seconds: float
+    low: float
+    high: float
     memory_mb: int
     step_operations: float
 
+    def __str__(self) -> str:
+        """Return its time with the interval."""
+        return with_interval(self.seconds, self.low, self.high)
+
     def __add__(self, other: Cost) -> Cost:
-        """Return the cost of both, one after the other."""
+        """Return the cost of both, one after the other, as if the same thing set both off."""
         return Cost(
             self.seconds + other.seconds,
+            self.low + other.low,
+            self.high + other.high,
             max(self.memory_mb, other.memory_mb),
             max(self.step_operations, other.step_operations),
         )
 
     def minutes(self, attempt: int = 1) -> int:
-        """Return what to ask a cluster for: with a margin, twice as much at each further attempt.
+        """Return what to ask a cluster for: the time with a margin, twice as much at each further attempt.
 
         It is a day at most. A run that takes longer goes on from its checkpoint at the next attempt.
         """
@@ -76,13 +81,16 @@ class Cost:
         return min(wanted + 1, LONGEST_MINUTES)
 
     def megabytes(self, attempt: int = 1) -> int:
-        """Return the memory to ask a cluster for: half as much again at each further attempt."""
-        return ceil(self.memory_mb * (1 + (attempt - 1) / 2))
+        """Return the memory to ask a cluster for: half as much again, and again at each further attempt."""
+        return ceil(self.memory_mb * (MEMORY_MARGIN + (attempt - 1) / 2))
 
     @property
     def small(self) -> bool:
         """Whether its gradient steps are too small to keep a GPU busy."""
         return self.step_operations < SMALL_STEP
+
+
+NOTHING = Cost(0.0, 0.0, 0.0, 0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -100,57 +108,163 @@ class Network:
     width: int
 
 
-def estimate(spec: Mapping[str, Any]) -> Cost:
+@dataclass(frozen=True)
+class Demand:
+    """What a run asks for.
+
+    Attributes:
+        work: how much of each sort of work that ``costs.json`` has a rate for.
+        like: names of the groups of runs like it, the most specific first; the last one holds all.
+        memory_mb, step_operations: as in ``Cost``.
+        known: whether the data say how large they are.
+    """
+
+    work: Mapping[str, float]
+    like: tuple[str, ...]
+    memory_mb: int
+    step_operations: float
+    known: bool
+
+
+def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
+    """Return what the run of a resolved specification and its recipe asks for."""
+    size = size_of(canonical_json(spec["data"]))
+    network = network_of(canonical_json(spec["model"]), size)
+    training, evaluation, fold = spec["training"], spec["evaluation"], spec["partition"].get("fold")
+    trained = 1 - 2 / fold["of"] if fold else 1 - TEST_SHARE
+    held_out = size.rows * (1 - trained) / (2 if fold else 1)
+    clients, cohort = _federation(spec, size)
+    schedule, extra = recipe.schedule, recipe.work(held_out)
+    pooled = not schedule.federated
+    share = size.rows * trained / clients * (cohort if pooled else 1)
+    batch = share if training["batch_size"] == "full" else min(training["batch_size"], max(share, 1.0))
+    rounds = training["rounds"]
+    trainings = (
+        rounds * (1 if pooled else schedule.trainings(cohort)) * (2 if evaluation.get("divergence") else 1)
+    )
+    steps = trainings * _steps(training, share, batch)
+    rows = (
+        steps * batch
+        if training["local_epochs"] is None
+        else trainings * training["local_epochs"] * max(share, 1)
+    )
+    every, train_every = evaluation["every"], evaluation["train_every"]
+    train_every = every if train_every is None else train_every
+    on_test = (rounds / every + 1) * (2 if evaluation.get("validation") else 1)
+    on_training = rounds / train_every + 1 if train_every else 0.0
+    observers = (evaluation.get("observe") or {}).values()
+    observed = sum(rounds / (options.get("every") or every) for options in observers)
+    measured = held_out * on_test + size.rows * (trained * on_training + observed)
+    forward = rows * (3 + extra.batch) + trainings * share * extra.rows + measured
+    forward += rounds * cohort * extra.validation * held_out
+    vectors = extra.vectors + PASSES[training["optimizer"]] + (2 if training["weight_decay"] else 0)
+    pairs = steps * (batch + extra.points) ** 2 if extra.points else 0.0
+    work = {
+        "step": steps,
+        "dense": 2 * forward * network.dense,
+        "shared": 2 * forward * network.shared,
+        "vectors": steps * vectors * network.parameters,
+        "pairs": pairs + on_test * clients * extra.measured**2,
+        "decompositions": steps * extra.decompositions,
+        "training": trainings,
+        "sent": trainings * network.parameters,
+        "round": rounds,
+        "server": rounds * extra.server,
+        "mixed": rounds * extra.mixed * cohort * size.classes,
+        "measured": measured,
+        "loaded": size.rows * prod(size.inputs),
+    }
+    models = (1 + extra.held) * cohort + extra.held * clients + extra.versions + 10
+    bytes_each = 8 if spec["dtype"] == "float64" else 4
+    megabytes = bytes_each * (2 * size.rows * network.width + models * network.parameters) / 2**20
+    return Demand(
+        work,
+        _like(spec, recipe, held_out),
+        ceil(BASE_MB + megabytes),
+        6 * batch * (network.dense + network.shared),
+        size is not UNKNOWN,
+    )
+
+
+def _federation(spec: Mapping[str, Any], size: Size) -> tuple[int, int]:
+    """Return how many clients train, and how many a round; as many as the data's size says if need be."""
+    try:
+        return training_clients(spec), cohort_size(spec)
+    except (SpecError, OSError):
+        return size.clients, max(1, round(spec["participation"]["fraction"] * size.clients))
+
+
+def _like(spec: Mapping[str, Any], recipe: Recipe, held_out: float) -> tuple[str, ...]:
+    """Return the groups of a run: by data, model and working parts, without the data, by model, and all."""
+    working = [part.label for part in recipe.parts() if any(part.work(held_out))]
+    family = " + ".join(dict.fromkeys([recipe.schedule.label, *working]))
+    data, model = spec["data"]["name"], spec["model"]["name"]
+    return f"{data}, {model}, {family}", f"{model}, {family}", model, "all"
+
+
+@cache
+def fitted() -> dict[str, Any]:
+    """Return what was fitted to kept runs: ``rates``, ``factors`` by group, ``spread`` by sort of group."""
+    found: dict[str, Any] = json.loads(FITTED.read_text("utf-8"))
+    return found
+
+
+def raw(found: Demand, rates: Mapping[str, float]) -> float:
+    """Return the seconds of a run by its work alone."""
+    return sum(rates[name] * amount for name, amount in found.work.items())
+
+
+def factors(ratios: Iterable[tuple[Demand, float]], enough: int = ENOUGH) -> dict[str, float]:
+    """Return by how much each group of runs was off: the median of its ratios measured / guessed."""
+    groups: dict[str, list[float]] = {}
+    for found, ratio in ratios:
+        for group in found.like:
+            groups.setdefault(group, []).append(log(ratio))
+    return {group: exp(median(own)) for group, own in sorted(groups.items()) if len(own) >= enough}
+
+
+def factor(found: Demand, known: Mapping[str, float]) -> tuple[int, float]:
+    """Return the factor of the most specific group that has one, and which of the run's groups that is."""
+    return next(
+        ((at, known[name]) for at, name in enumerate(found.like) if name in known), (len(found.like), 1.0)
+    )
+
+
+def estimate(found: Demand, speed: float = 1.0, here: Factors | None = None) -> Cost:
     """Guess the cost of a run.
 
     Args:
-        spec: a resolved specification.
+        found: what it asks for.
+        speed: how many times as long runs take on this machine as the kept ones took on theirs.
+        here: the same by groups of runs, measured on runs that are here, in place of ``speed``.
     """
-    size = size_of(canonical_json(spec["data"]))
-    network = network_of(canonical_json(spec["model"]), size)
-    training, algorithm, evaluation = spec["training"], spec["algorithm"], spec["evaluation"]
-    clients = spec["partition"].get("clients") or size.clients
-    cohort = max(1.0, clients * spec["participation"]["fraction"])
-    if algorithm["name"] in {"fedasync", "centralised"}:
-        cohort = 1.0
-    share = size.rows * (1 - TEST_SHARE) / (1 if algorithm["name"] == "centralised" else clients)
-    batch = share if training["batch_size"] == "full" else min(training["batch_size"], max(share, 1.0))
-    rounds = training["rounds"] * (algorithm.get("redistributions") or 1)
-    jobs = rounds * cohort * (2 if evaluation.get("divergence") else 1)
-    steps = jobs * _steps(training, share, batch) * (3 if algorithm["name"] == "moon" else 1)
-    every, train_every = evaluation["every"], evaluation["train_every"]
-    train_every = every if train_every is None else train_every
-    on_test = training["rounds"] / every
-    on_training = training["rounds"] / train_every if train_every else 0.0
-    observers = (evaluation.get("observe") or {}).values()
-    observed = sum(training["rounds"] / (options.get("every") or every) for options in observers)
-    rows = size.rows * (on_test * TEST_SHARE + on_training * (1 - TEST_SHARE) + observed)
-    work = {
-        "step": steps,
-        "dense": 6 * batch * steps * network.dense,
-        "shared": 6 * batch * steps * network.shared,
-        "sent": jobs * network.parameters,
-        "density": steps if "density" in algorithm and (algorithm["beta"] or algorithm["gamma"]) else 0,
-        "server": training["rounds"] * _server_steps(algorithm, size.rows * TEST_SHARE),
-        "measured": 2 * rows * (network.dense + network.shared),
-        "measurement": on_test + on_training + observed,
-        "round": rounds,
-    }
-    kept = clients if algorithm["name"].startswith(STATEFUL) else cohort
-    numbers = 3 * size.rows * network.width + (2 * kept + 10) * network.parameters
-    bytes_each = 8 if spec["dtype"] == "float64" else 4
-    return Cost(
-        sum(SECONDS[name] * amount for name, amount in work.items()),
-        ceil(BASE_MB + 1.2 * bytes_each * numbers / 2**20),
-        6 * batch * (network.dense + network.shared),
-    )
+    known = fitted()
+    at, corrected = factor(found, known["factors"])
+    local = factor(found, here)[1] if here else speed
+    seconds = raw(found, known["rates"]) * corrected * local
+    spread = known["spread"][at]
+    return Cost(seconds, seconds / spread, seconds * spread, found.memory_mb, found.step_operations)
+
+
+class Guesses:
+    """The costs of runs on a machine, each setting worked out once; arguments are those of ``estimate``."""
+
+    def __init__(self, speed: float = 1.0, here: Factors | None = None) -> None:
+        self.speed, self.here = speed, here
+        self._known: dict[str, Cost] = {}
+
+    def __call__(self, run: PlannedRun) -> Cost:
+        """Return the cost of a run, which does not depend on its seed."""
+        if run.group not in self._known:
+            self._known[run.group] = estimate(demand(run.spec, run.recipe), self.speed, self.here)
+        return self._known[run.group]
 
 
 @cache
 def size_of(data: str) -> Size:
     """Return how large a data set is, given the section of a specification as JSON.
 
-    A plug-in that doesn't say, or a folder without rows, counts as 10,000 rows of 100 numbers.
+    A plug-in that doesn't say, or a folder without rows, counts as 10,000 rows of 100 numbers: ``UNKNOWN``.
     """
     try:
         asked = chosen("data", json.loads(data))
@@ -174,22 +288,13 @@ def network_of(model: str, size: Size) -> Network:
         made = asked.plugin.build(options, Shape(size.inputs, size.classes, size.vocabulary, vectors))
     except FedcoreError:
         return Network(10**6, 1e6, 0.0, prod(size.inputs))
-    dense = shared = 0.0
-    pixels = float(prod(size.inputs[1:]))
-    if trunk := hasattr(options, "resize"):
-        pixels = (options.resize**2 or pixels) / SHRUNK
-    for name, shape in made.trainable.shapes.items():
-        if len(shape) == 4:
-            shared += prod(shape) * pixels
-            pixels = pixels if trunk else pixels / 4
-        elif len(shape) == 2 and size.vocabulary and name != made.head:
-            shared += 0 if name.startswith("embedding") else prod(shape) * size.inputs[0]
-        elif len(shape) == 2:
-            dense += prod(shape)
+    shapes = made.trainable.shapes
+    matrices = sum(prod(shape) for shape in shapes.values() if len(shape) > 1)
+    count = asked.plugin.multiplications
+    dense, shared = count(made, size.inputs) if count else (matrices, 0.0)
     fixed = made.split() if hasattr(made, "split") else None
-    width = max(prod(size.inputs), made.trainable.shapes[made.head][-1] if fixed else 0)
-    parameters = sum(prod(shape) for shape in made.trainable.shapes.values())
-    return Network(parameters, dense, shared, width)
+    width = max(prod(size.inputs), shapes[made.head][-1] if fixed else 0)
+    return Network(sum(map(prod, shapes.values())), dense, shared, width)
 
 
 def duration(seconds: float) -> str:
@@ -199,16 +304,16 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
+def with_interval(seconds: float, low: float, high: float) -> str:
+    """Return a guessed time and between what it lies."""
+    least, most = duration(low), duration(high)
+    number, _, unit = least.partition(" ")
+    return f"{duration(seconds)} ({number if most.endswith(f' {unit}') else least} to {most})"
+
+
 def _steps(training: Mapping[str, Any], share: float, batch: float) -> float:
     """Return the gradient steps of one client in one round."""
     steps = training["local_steps"]
     if steps is None:
-        return float(training["local_epochs"] * max(1.0, share / batch))
+        return float(training["local_epochs"] * max(1, ceil(share / batch)))
     return float(steps) if isinstance(steps, int) else sum(steps) / len(steps)
-
-
-def _server_steps(algorithm: Mapping[str, Any], validation: float) -> float:
-    """Return the steps that a server takes in one round to learn mixture weights."""
-    if algorithm.get("steps_p") is not None:
-        return float(algorithm["steps_p"])
-    return float(algorithm.get("epochs_p") or 0) * validation / (algorithm.get("batch_p") or 16)

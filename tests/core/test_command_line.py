@@ -173,6 +173,7 @@ def test_json_has_the_keys_that_the_documentation_names(
         "status": ("status", str(empty)),
         "verify": ("verify", str(empty)),
         "targets": ("targets",),
+        "cost": ("cost", "rfedavg/table1"),
         "explain": ("explain", *cell),
         "taxonomy": ("taxonomy",),
         "prune": ("prune",),

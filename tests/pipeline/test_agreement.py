@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pretended import one_line
 from project import seal
 
+from fedcore.algorithms import example
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity import board as board_module
@@ -101,7 +102,17 @@ def test_tables_board_and_site_give_one_verdict(
     assert isinstance(table, Table)
     table = replace(table, measure=lambda facts, column: ours)
     run = PlannedRun(
-        "rfedavg", "paper", "s", "mnist", "rfedavg", "m", 0, {"variant": "paper"}, "code", "p/seed0"
+        "rfedavg",
+        "paper",
+        "s",
+        "mnist",
+        "rfedavg",
+        "m",
+        0,
+        {"variant": "paper"},
+        "code",
+        "p/seed0",
+        recipe=example("fedavg"),
     )
     (tmp_path / run.folder).mkdir(parents=True)
     (tmp_path / run.folder / "summary.json").write_text(

@@ -14,6 +14,7 @@ import pytest
 from pretended import one_line
 from project import seal, seal_partition
 
+from fedcore.algorithms import example
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text, write_json
 from fedcore.execution.integrity import sealed
@@ -59,6 +60,7 @@ def run(row: str, seed: int, scale: str = "paper", *, fold: str = "p-0", **spec:
         spec={"row": row, "seed": seed, "variant": "paper", "evaluation": {}, **spec},
         code="code",
         partition=f"results/toy/{scale}/partitions/{fold}/seed{seed}",
+        recipe=example("fedavg"),
     )
 
 

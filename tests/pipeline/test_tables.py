@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from project import seal
 
+from fedcore.algorithms import example
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue.targets import Column, Paper, PlannedRun, Query
@@ -48,6 +49,7 @@ def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "p
         spec=spec,
         code="code",
         partition=f"results/toy/{scale}/partitions/mnist-{column}-0/seed{seed}",
+        recipe=example("fedavg"),
     )
 
 

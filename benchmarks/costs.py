@@ -1,0 +1,217 @@
+"""What do runs cost? Fits the guesses of pipeline/workflow/estimate.py to the seconds of the kept runs.
+
+    python benchmarks/costs.py            write pipeline/workflow/costs.json, half a minute
+    python benchmarks/costs.py --fit      the same but for how far off guesses are, which leaves tables out
+
+Rates are fitted to the logarithm of seconds, each setting counting once, with little weight on outliers. They
+start from what a processor core of 2025 takes, which decides where kept runs say little. An hour in which the
+machine did other things makes all its runs slower: such an hour gets a factor of its own, which the rates
+are freed of. Then each group of runs that are alike gets a factor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import exp, log
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from fedcore.base.files import digest, write_json
+from pipeline.catalogue import Catalogue
+from pipeline.papers import catalogue_of
+from pipeline.workflow.estimate import FITTED, Demand, demand, factor, factors, fitted, raw
+
+ROOT = Path(__file__).parents[1]
+START = {
+    "step": 1e-4,
+    "dense": 5e-12,
+    "shared": 2e-12,
+    "vectors": 3e-10,
+    "pairs": 3e-8,
+    "decompositions": 2e-4,
+    "training": 2e-4,
+    "sent": 2e-8,
+    "round": 5e-4,
+    "server": 3e-5,
+    "mixed": 1e-9,
+    "measured": 2e-7,
+    "loaded": 5e-8,
+}
+HOLD = 2.0
+SITTINGS = 3
+FEW = 3
+OUTLIER = 0.3
+NEAR, NEAR_TOTAL, SHARE = 1.5, 1.3, 0.8
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A kept run: its folder, what it asks for, what it took, and the hour in which it ended."""
+
+    run: str
+    demand: Demand
+    seconds: float
+    sitting: str
+
+
+def kept_runs(catalogue: Catalogue) -> list[Kept]:
+    """Return the kept runs whose specification params.yaml still describes, found by folder or by hash."""
+    hashes = {digest(run.spec): run for run in catalogue.index.values()}
+    demands: dict[str, Demand] = {}
+    found = []
+    for path in sorted((ROOT / "reports" / "reference").glob("*/runs.csv")):
+        for line in csv.DictReader(path.read_text("utf-8").splitlines()):
+            run = hashes.get(line["spec_sha256"])
+            if run and line["status"] == "completed" and line["device"] == "cpu":
+                if run.group not in demands:
+                    demands[run.group] = demand(run.spec, run.recipe)
+                seconds, hour = float(line["seconds"]), line["finished"][:13]
+                found.append(Kept(line["run"], demands[run.group], seconds, hour))
+    return found
+
+
+def fit(runs: Sequence[Kept]) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Return rates, factors of groups, and factors of sittings."""
+    sittings: dict[str, float] = {}
+    for _ in range(SITTINGS):
+        rates, groups = _once(runs, sittings)
+        off: dict[str, list[float]] = {}
+        for run in runs:
+            off.setdefault(run.sitting, []).append(log(run.seconds / guessed(run.demand, rates, groups)))
+        shrunk = {hour: median(own) * len(own) / (len(own) + FEW) for hour, own in off.items()}
+        usual = median(shrunk[run.sitting] for run in runs)
+        sittings = {hour: exp(own - usual) for hour, own in shrunk.items()}
+    return *_once(runs, sittings), sittings
+
+
+def guessed(found: Demand, rates: Mapping[str, float], groups: Mapping[str, float]) -> float:
+    """Return the guessed seconds of a run."""
+    return raw(found, rates) * factor(found, groups)[1]
+
+
+def _once(runs: Sequence[Kept], sittings: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return rates and factors with the sittings' known."""
+    calm = [(run, run.seconds / sittings.get(run.sitting, 1.0)) for run in runs]
+    alike: dict[int, list[tuple[Kept, float]]] = {}
+    for pair in calm:
+        alike.setdefault(id(pair[0].demand), []).append(pair)
+    settings = [*alike.values()]
+    work = np.array([[own[0][0].demand.work[name] * START[name] for name in START] for own in settings])
+    seconds = np.array([median(log(took) for _, took in own) for own in settings])
+    weight = np.array([(1 + log(len(own))) ** 0.5 for own in settings])
+
+    def misses(logs: Any) -> Any:
+        return np.concatenate([(np.log(work @ np.exp(logs)) - seconds) * weight, HOLD * logs])
+
+    def slopes(logs: Any) -> Any:
+        parts = work * np.exp(logs)
+        return np.concatenate(
+            [parts / parts.sum(1, keepdims=True) * weight[:, None], HOLD * np.eye(len(START))]
+        )
+
+    found = least_squares(misses, np.zeros(len(START)), slopes, loss="soft_l1", f_scale=OUTLIER).x
+    rates = {name: _short(START[name] * exp(own)) for name, own in zip(START, found, strict=True)}
+    groups = factors((run.demand, took / raw(run.demand, rates)) for run, took in calm)
+    return rates, {name: _short(own) for name, own in groups.items()}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def left_out(catalogue: Catalogue, runs: Sequence[Kept]) -> tuple[dict[str, Any], list[float]]:
+    """Return how far off guesses are of each kept table when its runs are left out, and by sort of group."""
+    by_level: dict[int, list[float]] = {}
+    every, calm, totals = [], [], []
+    for name, folders in _tables(catalogue):
+        own = [run for run in runs if run.run in folders]
+        rest = [run for run in runs if run.run not in folders]
+        if not own:
+            continue
+        rates, groups, _ = fit(rest)
+        misses = [log(run.seconds / guessed(run.demand, rates, groups)) for run in own]
+        for run, miss in zip(own, misses, strict=True):
+            by_level.setdefault(factor(run.demand, groups)[0], []).append(abs(miss))
+        hours: dict[str, list[float]] = {}
+        for run, miss in (
+            *zip(own, misses, strict=True),
+            *((run, log(run.seconds / guessed(run.demand, rates, groups))) for run in rest),
+        ):
+            hours.setdefault(run.sitting, []).append(miss)
+        calm += [miss - median(hours[run.sitting]) for run, miss in zip(own, misses, strict=True)]
+        every += misses
+        total = sum(run.seconds for run in own) / sum(guessed(run.demand, rates, groups) for run in own)
+        totals.append(log(total))
+        print(f"{name:36} {len(own):4} runs {_near(misses, NEAR):4.0%} near, measured / guessed {total:.2f}")
+    figures = {
+        "tables": len(totals),
+        "runs": len(every),
+        "near": _near(every, NEAR),
+        "within_2": _near(every, 2),
+        "within_3": _near(every, 3),
+        "near_in_its_hour": _near(calm, NEAR),
+        "near_other_seeds": _near(_seeds(runs), NEAR),
+        "totals_near": _near(totals, NEAR_TOTAL),
+        "totals_within_2": _near(totals, 2),
+    }
+    spread = [_short(exp(_quantile(by_level.get(at, [0.0])))) for at in range(5)]
+    return figures, list(accumulate(spread, max))
+
+
+def _tables(catalogue: Catalogue) -> Iterable[tuple[str, frozenset[str]]]:
+    """Yield the kept tables with the folders of their runs; of those with the same runs only one."""
+    seen = set()
+    for name in catalogue.names():
+        folders = frozenset(run.folder for run in catalogue.needed(*name.split("/")))
+        if (ROOT / "reports" / "reference" / f"{name}.csv").exists() and folders not in seen:
+            seen.add(folders)
+            yield name, folders
+
+
+def _seeds(runs: Sequence[Kept]) -> list[float]:
+    """Return how far each run is from the median of its setting's other seeds: no guess can be nearer."""
+    alike: dict[int, list[float]] = {}
+    for run in runs:
+        alike.setdefault(id(run.demand), []).append(log(run.seconds))
+    several = [own for own in alike.values() if len(own) > 1]
+    return [took - median([*own[:at], *own[at + 1 :]]) for own in several for at, took in enumerate(own)]
+
+
+def _near(misses: Sequence[float], times: float) -> float:
+    return round(sum(abs(miss) < log(times) for miss in misses) / len(misses), 2)
+
+
+def _quantile(misses: Iterable[float]) -> float:
+    return float(np.quantile([*misses], SHARE))
+
+
+def main() -> None:
+    """Fit, print what leaving out gives, and write the file."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--fit", action="store_true", help="keep how far off guesses are")
+    only_fit = parser.parse_args().fit
+    catalogue = catalogue_of(ROOT / "params.yaml", "paper", ROOT / "data" / "editions.yaml")
+    runs = kept_runs(catalogue)
+    rates, groups, _ = fit(runs)
+    found: dict[str, Any] = {"rates": rates, "factors": groups}
+    if only_fit:
+        found |= {name: fitted()[name] for name in ("spread", "left_out")}
+    else:
+        figures, spread = left_out(catalogue, runs)
+        found |= {"spread": spread, "left_out": figures}
+        print(figures, spread)
+    write_json(FITTED, found)
+
+
+if __name__ == "__main__":
+    main()

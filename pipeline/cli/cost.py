@@ -1,0 +1,287 @@
+"""``fedcore cost``: what a report costs before it is built."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcore.base.errors import SpecError, say
+from fedcore.base.files import canonical_json
+from fedcore.cli.options import Json, completing, show
+from fedcore.data.download import inventory
+from fedcore.execution.status import FINISHED, survey
+from pipeline.catalogue import Catalogue, weights
+from pipeline.catalogue.targets import RESULTS, PlannedRun
+from pipeline.cli.lookup import cell
+from pipeline.cli.names import PARAMS, Overlay, Scale, names, whole
+from pipeline.papers import catalogue_of
+from pipeline.workflow import machine
+from pipeline.workflow.estimate import NOTHING, UNKNOWN, Cost, Guesses, duration, size_of, with_interval
+from pipeline.workflow.expected import stated
+from pipeline.workflow.messages import job_name
+from pipeline.workflow.reports import path_of, runs_of
+
+GPUS = Path("/proc/driver/nvidia/gpus")
+DEAREST = 5
+LEAST_MEMORY, MOST_MEMORY = 0.5, 1.4  # of what was guessed, among runs whose peak was measured
+RUN_BYTES, ROUND_BYTES = 40_000, 120
+HOUR, GB = 3600, 1e9
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A guessed value, and between what it lies in eight of ten cases."""
+
+    guess: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs of one setting that differ in their seed, in the words of the paper."""
+
+    name: str
+    runs: int
+    core_hours: Guess
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a target costs on this machine.
+
+    Attributes:
+        target, scale: what was asked for.
+        to_make, made: runs.
+        made_core_hours: what those that are made took.
+        core_hours: of those to make, as are all that follow.
+        cores: how many runs go side by side.
+        wall_hours: with as many.
+        gpus: how many are seen.
+        gpu_wall_hours: with them; None unless runs that are here tell how long one takes.
+        memory_gb: of the largest run.
+        disk_gb: results, and data that are still to be fetched.
+        speed: how many times as long runs take here as the kept ones took, by a calibration; None without.
+        measured_here: groups of runs whose time is known by results that are here.
+        unknown_data: data sets that do not say how large they are.
+        dearest: the settings that take longest.
+    """
+
+    target: str
+    scale: str
+    to_make: int
+    made: int
+    made_core_hours: float
+    core_hours: Guess
+    cores: int
+    wall_hours: Guess
+    gpus: int
+    gpu_wall_hours: Guess | None
+    memory_gb: Guess
+    disk_gb: Guess
+    speed: float | None
+    measured_here: int
+    unknown_data: tuple[str, ...]
+    dearest: tuple[Setting, ...]
+
+
+def cost(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="A report (rfedavg/table2), a paper (rfedavg), or all.",
+            autocompletion=completing(lambda: (*whole(), *names())),
+        ),
+    ] = None,
+    scale: Scale = None,
+    cell: Annotated[
+        tuple[str, str] | None,
+        typer.Option(help="Only this cell of the report: its row and column, by key or label."),
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs side by side; this machine's cores by default."),
+    ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="First measure this machine, for some seconds.")
+    ] = False,
+    overlay: Overlay = None,
+    as_json: Json = False,
+) -> None:
+    """Guess what a report costs: runs, core hours, memory, disk, and its dearest settings.
+
+    Example: fedcore cost rfedavg/table2 --scale paper --cores 8
+    """
+    if calibrate:
+        say(f"runs take {machine.calibrate():.2f} times as long here as the kept ones took", error=True)
+    elif target is None:
+        raise SpecError("cost: expected a report, a paper or 'all'; `fedcore targets` lists them")
+    if target is not None:
+        found = bill(catalogue_of(PARAMS, scale, overlay), target, cell, cores or os.cpu_count() or 1)
+        show(as_json, asdict(found), text(found))
+
+
+def bill(
+    catalogue: Catalogue,
+    target: str,
+    where: tuple[str, str] | None = None,
+    cores: int = 1,
+    root: Path = Path(),
+) -> Bill:
+    """Return what a target costs on this machine.
+
+    Args:
+        catalogue: where its runs are found.
+        target: as people type it.
+        where: row and column of a cell, by key or label; None for the whole.
+        cores: how many runs go side by side.
+        root: the folder that holds results/.
+
+    Raises:
+        SpecError: no such target, row or column.
+    """
+    runs = _runs(catalogue, target, where)
+    planned = {str(root / run.folder): stated(run) for run in runs}
+    ended = {str(own.folder): own.seconds for own in survey(root / RESULTS, planned) if own.state in FINISHED}
+    left = [run for run in runs if str(root / run.folder) not in ended]
+    guess = machine.guesses(catalogue, root)
+    gpus, on_gpu = len([*GPUS.glob("*")]), machine.here(catalogue, root, "cuda")
+    memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
+    data = [run.spec["data"] for run in left]
+    unknown = {own["name"] for own in data if not _known(own)}
+    return Bill(
+        target=target,
+        scale=catalogue.params.scale,
+        to_make=len(left),
+        made=len(ended),
+        made_core_hours=round(sum(ended.values()) / HOUR, 4),
+        core_hours=_hours(sum(map(guess, left), NOTHING)),
+        cores=cores,
+        wall_hours=_wall(guess, left, cores),
+        gpus=gpus,
+        gpu_wall_hours=_wall(Guesses(1.0, on_gpu), left, gpus) if gpus and on_gpu else None,
+        memory_gb=_guess(memory, memory * LEAST_MEMORY, memory * MOST_MEMORY),
+        disk_gb=_disk(left, root),
+        speed=machine.speed(),
+        measured_here=len(guess.here or ()),
+        unknown_data=tuple(sorted(unknown)),
+        dearest=_dearest(catalogue, guess, left),
+    )
+
+
+def text(found: Bill) -> list[str]:
+    """Return a bill for a terminal."""
+    lines = [
+        f"{found.target} at {found.scale} scale: {found.to_make:,} runs to make, {found.made:,} already made"
+        f" ({duration(found.made_core_hours * HOUR)})"
+    ]
+    if not found.to_make:
+        return lines
+    side = f"{found.cores} core" + ("s" if found.cores > 1 else "")
+    lines += [
+        f"  on one core   {_shown(found.core_hours)}",
+        f"  on {side:10} {_shown(found.wall_hours)}",
+        *([f"  on {found.gpus} GPU      {_shown(found.gpu_wall_hours)}"] if found.gpu_wall_hours else []),
+        f"  memory        {_gigabytes(found.memory_gb)} for the largest run",
+        f"  disk          {_gigabytes(found.disk_gb)}",
+        "the dearest settings:",
+        *(f"  {_shown(own.core_hours):32} {own.name}, {own.runs} runs" for own in found.dearest),
+        "In brackets: where eight of ten lie. " + _basis(found),
+    ]
+    if found.gpus and not found.gpu_wall_hours:
+        lines.append(
+            "A GPU is seen; the kept runs had none, so what it saves is known once results are here."
+        )
+    if found.unknown_data:
+        names = ", ".join(found.unknown_data)
+        lines.append(f"data {names}: the size is not known, taken as {UNKNOWN.rows:,} rows of 100 numbers")
+    return lines
+
+
+def _basis(found: Bill) -> str:
+    if found.measured_here:
+        return f"Times follow results that are here ({found.measured_here} groups of runs)."
+    if found.speed:
+        return f"Runs take {found.speed:.2f} times as long here as the kept ones took."
+    return "This machine counts as as fast as that of the kept runs; measure it: fedcore cost --calibrate"
+
+
+def _runs(catalogue: Catalogue, target: str, where: tuple[str, str] | None) -> list[PlannedRun]:
+    if where:
+        path_of(catalogue, target)
+        return list({run.folder: run for run in cell(catalogue, target, *where)[2]}.values())
+    paper, name = catalogue.named(path_of(catalogue, target))
+    partitions = f"{paper}/{name}" in catalogue.names() and catalogue.target(paper, name).needs != "runs"
+    return [] if partitions else runs_of(catalogue, target)
+
+
+def _known(data: dict[str, Any]) -> bool:
+    return size_of(canonical_json(data)) is not UNKNOWN
+
+
+def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
+    """Return the time with so many runs side by side, which is that of the longest at least."""
+    costs = [guess(run) for run in runs]
+    total, longest = sum(costs, NOTHING), max(costs, key=lambda own: own.seconds, default=NOTHING)
+    pairs = ((getattr(own, key) for own in (total, longest)) for key in ("seconds", "low", "high"))
+    return _guess(*(max(every / side, one) / HOUR for every, one in pairs))
+
+
+def _hours(own: Cost) -> Guess:
+    return _guess(*(seconds / HOUR for seconds in (own.seconds, own.low, own.high)))
+
+
+def _guess(*values: float) -> Guess:
+    return Guess(*(round(value, 4) for value in values))
+
+
+def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
+    """Return GB of results, half to twice as much, and of files to fetch, which may be kept twice."""
+    written = sum(
+        RUN_BYTES + ROUND_BYTES * run.spec["training"]["rounds"] / run.spec["evaluation"]["every"]
+        for run in runs
+    )
+    entries = inventory.entries()
+    asked = [
+        own for run in runs for own in (run.spec["data"], weights(run)) if own and own["name"] in entries
+    ]
+    editions = {
+        (own["name"], own["edition"]): entries[own["name"]].declaration.editions.get(own["edition"])
+        for own in asked
+        if "edition" in own
+    }
+    files = {file.path: file.bytes for edition in editions.values() if edition for file in edition.files}
+    fetched = sum(size for path, size in files.items() if not (root / "data" / "fetched" / path).exists())
+    return _guess(
+        *((written * times + fetched * copies) / GB for times, copies in ((1, 1.5), (0.5, 1), (2, 2)))
+    )
+
+
+def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> tuple[Setting, ...]:
+    groups: dict[str, list[PlannedRun]] = defaultdict(list)
+    for run in runs:
+        groups[run.group].append(run)
+    costs = {group: sum(map(guess, own), NOTHING) for group, own in groups.items()}
+    first = sorted(groups, key=lambda group: -costs[group].seconds)[:DEAREST]
+    named = {
+        group: job_name(
+            catalogue, "train", {"paper": own[0].paper, "setting": own[0].setting, "method": own[0].method}
+        )
+        for group, own in groups.items()
+        if group in first
+    }
+    return tuple(Setting(named[group], len(groups[group]), _hours(costs[group])) for group in first)
+
+
+def _shown(own: Guess) -> str:
+    return with_interval(own.guess * HOUR, own.low * HOUR, own.high * HOUR)
+
+
+def _gigabytes(own: Guess) -> str:
+    return f"{own.guess:.2g} GB ({own.low:.2g} to {own.high:.2g})"

@@ -1,0 +1,78 @@
+"""How fast the machine at hand is: what its results took, or a calibration of some seconds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from statistics import median
+
+from fedcore.base.files import read_or_empty, write_json
+from fedcore.execution.integrity import TIMING
+from fedcore.execution.machine import processor
+from fedcore.execution.runner import Settings, run
+from fedcore.spec import parse
+from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import RESULTS
+from pipeline.workflow.estimate import Factors, Guesses, demand, estimate, factors
+
+SAMPLE = {"rff_linear": 20, "mlp": 20, "cnn": 2}  # rounds of each model: a second or two
+
+
+def guesses(catalogue: Catalogue, root: Path = Path()) -> Guesses:
+    """Return the costs of runs on this machine; ``root`` holds results/."""
+    return Guesses(speed() or 1.0, here(catalogue, root))
+
+
+def here(catalogue: Catalogue, root: Path = Path(), device: str = "cpu") -> Factors:
+    """Return how many times as long as guessed runs of each group took, by the results that are here.
+
+    A run that went on from a checkpoint does not count: its time is of its last process.
+    """
+    guess, ratios = Guesses(), []
+    for path in root.glob(f"{RESULTS}/*/{catalogue.params.scale}/*/*/seed*/{TIMING}"):
+        run = catalogue.index.get(path.parent.relative_to(root).as_posix())
+        timing = read_or_empty(path)
+        whole = run and timing.get("rounds_in_this_process") == run.spec["training"]["rounds"]
+        if run and whole and timing.get("device") == device and timing.get("seconds"):
+            ratios.append((demand(run.spec, run.recipe), timing["seconds"] / guess(run).seconds))
+    return factors(ratios)
+
+
+def calibration() -> Path:
+    """Return the file that a calibration writes, in the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "fedcore", "speed.json")
+
+
+def speed() -> float | None:
+    """Return how many times as long runs take here as the kept ones took; None without a calibration.
+
+    A damaged file, or one of another processor, is none.
+    """
+    found = read_or_empty(calibration())
+    value = found.get("speed")
+    if isinstance(value, int | float) and value > 0 and found.get("processor") == processor():
+        return float(value)
+    return None
+
+
+def calibrate() -> float:
+    """Train three models for some seconds, and keep how many times as long as guessed that took."""
+    ratios = []
+    for name in ("mlp", *SAMPLE):  # the first one also loads PyTorch
+        rounds = SAMPLE[name]
+        spec = parse(
+            {
+                "data": {"name": "mnist", "edition": "demo"},
+                "partition": {"name": "iid", "clients": 10},
+                "model": {"name": name},
+                "algorithm": {"name": "fedavg"},
+                "training": {"rounds": rounds, "local_steps": 5, "batch_size": 32, "lr": 0.01},
+                "evaluation": {"every": rounds},
+            }
+        )
+        seconds = run(spec, settings=Settings(device="cpu")).timing["seconds"]
+        ratios.append(seconds / estimate(demand(spec.resolved(), spec.recipe)).seconds)
+    found: float = median(ratios[1:])
+    calibration().parent.mkdir(parents=True, exist_ok=True)
+    write_json(calibration(), {"processor": processor(), "speed": round(found, 3)})
+    return found
