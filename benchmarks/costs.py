@@ -3,10 +3,10 @@
     python benchmarks/costs.py            write pipeline/workflow/costs.json, half a minute
     python benchmarks/costs.py --fit      the same but for how far off guesses are, which leaves tables out
 
-Rates are fitted to the logarithm of seconds, each setting counting once, with little weight on outliers. They
-start from orders of magnitude (chosen with all kept runs in view), which decide where kept runs say little. An hour in which the
-machine did other things makes all its runs slower: such an hour gets a factor of its own, which the rates
-are freed of. Then each group of runs that are alike gets a factor.
+Rates are fitted to the logarithm of seconds, each setting counting once, with little weight on outliers.
+They start from orders of magnitude (chosen with all kept runs in view), which decide where kept runs say
+little. An hour in which the machine did other things makes all its runs slower: such an hour gets a
+factor of its own, which the rates are freed of. Then each group of runs that are alike gets a factor.
 """
 
 from __future__ import annotations
