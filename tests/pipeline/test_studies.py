@@ -466,4 +466,4 @@ def test_a_new_study_trains_and_reports_for_real(tmp_path: Path) -> None:
     assert (cost[cost["row"] == "fedavg"]["n"] == 2).all()
     holds = pd.read_csv(made.folder / "reports" / "tiny" / "partitions.csv")
     assert holds["client"].nunique() == 10
-    assert "2,000" in (made.folder / "reports" / "tiny" / "table.md").read_text()
+    assert "Data: usps: " in (made.folder / "reports" / "tiny" / "table.md").read_text()
