@@ -27,7 +27,7 @@ HOME = Path(__file__).parents[2]
 OURS = ("fedcore", "pipeline")
 LAZY = "fedcore.base.lazy"  # its names stand for packages of others
 CONTRIBUTED = "fedcore_plugins."
-RUN = ("fedcore.execution.runner:execute",)
+RUN = ("fedcore.spec:parse", "fedcore.execution.runner:execute")
 PARTITION = (
     "fedcore.partitions.build:make",
     "fedcore.partitions.file:identity",

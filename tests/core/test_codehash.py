@@ -14,7 +14,8 @@ from test_every_algorithm import NAMES, specification
 
 from fedcore.base.registry import find
 from fedcore.data.download import inventory, written
-from fedcore.execution.runner import run
+from fedcore.execution.runner import Settings, execute
+from fedcore.spec import parse
 from pipeline.catalogue import codehash
 
 Home = Callable[..., str]
@@ -207,7 +208,8 @@ def test_all_that_a_run_executes_is_in_its_hash(name: str, spec: dict[str, Any],
     spec = specification(spec, name)
     plugins = [find(kind, spec[kind]["name"]) for kind in ("algorithm", "data", "partition", "model")]
     with executed() as found:
-        run({**spec, "training": {**spec["training"], "rounds": 1}}, tmp_path / "run")
+        short = parse({**spec, "training": {**spec["training"], "rounds": 1}})
+        execute(short, tmp_path / "run", Settings(), None)
     reached = codehash.reached([*codehash.RUN, *(plugin.build.__module__ for plugin in plugins)])
     assert len(found) > 50
     assert found <= reached

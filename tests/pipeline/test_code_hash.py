@@ -183,8 +183,8 @@ def test_a_runs_hash_is_of_the_runner_and_of_each_of_its_plugins() -> None:
     names = ("fedprox", "mnist", "cnn", "similarity")
     kinds = ("algorithm", "data", "model", "partition")
     own = [module(kind, name) for kind, name in zip(kinds, names, strict=True)]
-    assert codehash.of_run(*names) == codehash.of_code("fedcore.execution.runner:execute", *own)
-    observed = codehash.of_code("fedcore.execution.runner:execute", *own, module("observer", "risk"))
+    assert codehash.of_run(*names) == codehash.of_code(*codehash.RUN, *own)
+    observed = codehash.of_code(*codehash.RUN, *own, module("observer", "risk"))
     assert codehash.of_run(*names, ("risk",)) == observed
     others = ("fedavgr", "usps", "lstm", "qp")
     mixed = {codehash.of_run(*(*names[:i], others[i], *names[i + 1 :])) for i in range(4)}
