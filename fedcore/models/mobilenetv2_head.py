@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Annotated
@@ -15,27 +14,26 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedcore.base.errors import SpecError
-from fedcore.base.lazy import Tensor, functional, torch
+from fedcore.base.lazy import Tensor, functional, torch, torchvision
 from fedcore.base.registry import Plugin
 from fedcore.data import Source
 from fedcore.data.datasets import mobilenetv2
 from fedcore.data.readers import read_npz
 from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, Split, draw, layers
 
-STAGES = (
-    (1, 16, 1, 1),
-    (6, 24, 2, 2),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
-)
 LAST_BLOCK = 17
 SHRUNK = 32**2  # how many times fewer pixels the trunk's output has than an image
 FEATURES = 1280
-NORM = ("weight", "bias", "running_mean", "running_var")
-EPSILON = 1e-5
+TRAINED: Shapes = {
+    "features.17.conv.0.0.weight": (960, 160, 1, 1),
+    **layers({"features.17.conv.0.1": (960,)}),
+    "features.17.conv.1.0.weight": (960, 1, 3, 3),
+    **layers({"features.17.conv.1.1": (960,)}),
+    "features.17.conv.2.weight": (320, 960, 1, 1),
+    **layers({"features.17.conv.3": (320,)}),
+    "features.18.0.weight": (FEATURES, 320, 1, 1),
+    **layers({"features.18.1": (FEATURES,)}),
+}
 
 
 class MobileNetOptions(ModelOptions):
@@ -51,66 +49,24 @@ class MobileNetOptions(ModelOptions):
     resize: Annotated[int, Field(ge=0)] = 96
 
 
-@dataclass(frozen=True)
-class Unit:
-    """A convolution without bias, batch norm by stored statistics, and ReLU6 unless it ends a bottleneck."""
-
-    conv: str
-    norm: str
-    inputs: int
-    outputs: int
-    kernel: int
-    stride: int
-    groups: int
-    active: bool
-
-    @property
-    def shapes(self) -> Shapes:
-        """Names and shapes of the unit's arrays."""
-        weight = (self.outputs, self.inputs // self.groups, self.kernel, self.kernel)
-        return {f"{self.conv}.weight": weight} | {f"{self.norm}.{name}": (self.outputs,) for name in NORM}
-
-    def __call__(self, p: Parameters, x: Tensor) -> Tensor:
-        """Apply the unit to images [batch, inputs, height, width]."""
-        x = functional.conv2d(
-            x, p[f"{self.conv}.weight"], stride=self.stride, padding=self.kernel // 2, groups=self.groups
-        )
-        weight, bias, mean, var = (p[f"{self.norm}.{name}"] for name in NORM)
-        x = functional.batch_norm(x, mean, var, weight, bias, training=False, eps=EPSILON)
-        return x.clamp(0, 6) if self.active else x
-
-
 @cache
-def blocks() -> tuple[tuple[Unit, ...], ...]:
-    """Return the network's 19 blocks up to the pooling, under torchvision's names."""
-    network: list[tuple[Unit, ...]] = [(Unit("features.0.0", "features.0.1", 3, 32, 3, 2, 1, True),)]
-    width = 32
-    for expansion, outputs, count, stride in STAGES:
-        for k in range(count):
-            network.append(
-                tuple(_bottleneck(len(network), width, outputs, expansion, stride if k == 0 else 1))
-            )
-            width = outputs
-    last = f"features.{len(network)}"
-    return (*network, (Unit(f"{last}.0", f"{last}.1", width, FEATURES, 1, 1, 1, True),))
+def network() -> torch.nn.Sequential:
+    """Return torchvision's 19 blocks up to the pooling; they hold no numbers."""
+    with torch.device("meta"):
+        blocks: torch.nn.Sequential = torchvision.models.mobilenet_v2().features.eval()
+    return blocks
 
 
-def _bottleneck(index: int, inputs: int, outputs: int, expansion: int, stride: int) -> Iterator[Unit]:
-    name, wide, at = f"features.{index}.conv", inputs * expansion, 0
-    if expansion > 1:
-        yield Unit(f"{name}.0.0", f"{name}.0.1", inputs, wide, 1, 1, 1, True)
-        at = 1
-    yield Unit(f"{name}.{at}.0", f"{name}.{at}.1", wide, wide, 3, stride, wide, True)
-    yield Unit(f"{name}.{at + 1}", f"{name}.{at + 2}", wide, outputs, 1, 1, 1, False)
+def arrays_of(blocks: torch.nn.Sequential) -> Shapes:
+    """Return names and shapes of the parameters and stored statistics of blocks."""
+    named = blocks.state_dict(prefix="features.").items()
+    return {name: tuple(array.shape) for name, array in named if array.dim()}
 
 
-def _run(units: tuple[Unit, ...], p: Parameters, x: Tensor) -> Tensor:
-    """Apply a block, with a shortcut where a bottleneck keeps its input's shape."""
-    y = x
-    for unit in units:
-        y = unit(p, y)
-    shortcut = len(units) > 1 and y.shape == x.shape
-    return x + y if shortcut else y
+def _apply(blocks: torch.nn.Sequential, p: Parameters, x: Tensor) -> Tensor:
+    given = {name.removeprefix("features."): p[name] for name in arrays_of(blocks)}
+    out: Tensor = torch.func.functional_call(blocks, given, (x,))
+    return out
 
 
 @dataclass(frozen=True)
@@ -127,19 +83,11 @@ class Head(Classifier):
     @property
     def trainable(self) -> Layout:
         """``features.17.*``, ``features.18.*`` and ``classifier.1.*`` without the stored statistics."""
-        shapes = {
-            name: shape
-            for unit in chain(*blocks()[LAST_BLOCK:])
-            for name, shape in unit.shapes.items()
-            if "running" not in name
-        }
-        return Layout(shapes | self._classifier())
+        return Layout(TRAINED | self._classifier())
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the means over pixels [batch, 1280] for the trunk's output [batch, 160, height, width]."""
-        for units in blocks()[LAST_BLOCK:]:
-            x = _run(units, p, x)
-        return x.mean(dim=(2, 3))
+        return _apply(network()[LAST_BLOCK:], p, x).mean(dim=(2, 3))
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Draw the classifier from U(+-1/sqrt(1280))."""
@@ -165,19 +113,17 @@ class MobileNetV2(Head):
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Return the pre-trained arrays, or draw convolutions from N(0, 2 / fan out); then the classifier."""
-        arrays: dict[str, NDArray[np.floating]] = {}
-        for unit in chain(*blocks()):
-            arrays |= _drawn(unit, rng) if self.weights is None else self._stored(unit)
+        arrays = {
+            name: _drawn(name, shape, rng) if self.weights is None else _stored(name, shape, self.weights)
+            for name, shape in arrays_of(network()).items()
+        }
         return arrays | super().initial(rng)
 
     def trunk(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the fixed part's output [batch, 160, height, width] for images [batch, 3, height, width]."""
         if self.resize:
             x = functional.interpolate(x, (self.resize, self.resize), mode="bilinear", align_corners=False)
-        x = x.to(memory_format=torch.channels_last)
-        for units in blocks()[:LAST_BLOCK]:
-            x = _run(units, p, x)
-        return x
+        return _apply(network()[:LAST_BLOCK], p, x.to(memory_format=torch.channels_last))
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the means over pixels [batch, 1280] for images [batch, 3, height, width]."""
@@ -189,24 +135,22 @@ class MobileNetV2(Head):
         """Separate the fixed trunk from what is trained."""
         return Split(self.trunk, Head(self.classes))
 
-    def _stored(self, unit: Unit) -> dict[str, NDArray[np.floating]]:
-        assert self.weights is not None
-        for name, shape in unit.shapes.items():
-            got = self.weights[name].shape if name in self.weights else "nothing"
-            if got != shape:
-                raise SpecError(f"model.weights: '{name}': found {got}, expected {shape}")
-        return {name: self.weights[name] for name in unit.shapes}
+
+def _stored(
+    name: str, shape: tuple[int, ...], weights: Mapping[str, NDArray[np.floating]]
+) -> NDArray[np.floating]:
+    got = weights[name].shape if name in weights else "nothing"
+    if got != shape:
+        raise SpecError(f"model.weights: '{name}': found {got}, expected {shape}")
+    return weights[name]
 
 
-def _drawn(unit: Unit, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
-    arrays: dict[str, NDArray[np.floating]] = {}
-    for name, shape in unit.shapes.items():
-        if len(shape) > 1:
-            deviation = np.sqrt(2 * unit.groups / (unit.kernel**2 * unit.outputs))
-            arrays[name] = rng.normal(0.0, deviation, shape)
-        else:
-            arrays[name] = np.full(shape, float(name.endswith(("weight", "var"))))
-    return arrays
+def _drawn(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.floating]:
+    if len(shape) == 1:
+        return np.full(shape, float(name.endswith(("weight", "var"))))
+    outputs, inputs, kernel, _ = shape
+    groups = outputs if inputs == 1 else 1
+    return rng.normal(0.0, np.sqrt(2 * groups / (kernel**2 * outputs)), shape)
 
 
 def build(options: MobileNetOptions, shape: Shape) -> MobileNetV2:
@@ -249,7 +193,7 @@ def _weights(given: str, source: Source) -> tuple[Mapping[str, NDArray[np.floati
         raise SpecError(
             f"model.weights: no file {path}, expected {known}, random or the path of an .npz file"
         )
-    names = [name for unit in chain(*blocks()) for name in unit.shapes]
+    names = arrays_of(network())
     return dict(zip(names, read_npz(path, *names), strict=True)), f"MobileNetV2 weights of {path.name}"
 
 
