@@ -36,16 +36,6 @@ def made(folder: Path) -> None:
         raise DataError(f"{folder}: cannot be a folder ({error.strerror})") from None
 
 
-def is_file(path: Path) -> bool:
-    """Whether there is such a file; none has a name that can't be one, such as one too long."""
-    return os.path.isfile(path)
-
-
-def is_folder(path: Path) -> bool:
-    """Whether there is such a folder; none has a name that can't be one, such as one too long."""
-    return os.path.isdir(path)
-
-
 @contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
     """Open ``path`` for writing so that readers see the old file or the whole new one."""

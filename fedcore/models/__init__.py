@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import prod
+from os.path import isfile
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import SpecError, shown
-from fedcore.base.files import is_file
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.options import Options
 from fedcore.data import Source
@@ -89,9 +89,13 @@ class Split:
 
 
 class Classifier:
-    """A linear output layer, softmax cross-entropy and arg-max accuracy, shared by all classifiers."""
+    """PyTorch's random start, a linear output layer, softmax cross-entropy and arg-max accuracy."""
 
     head: str
+
+    def initial(self: Model, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+        """Draw each layer from U(+-1/sqrt(fan in))."""
+        return draw(rng, self.trainable.shapes)
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Apply the output layer, with its bias if it has one [batch, classes]."""
@@ -148,7 +152,7 @@ def start(
 
 
 def _read(path: Path, known: set[str]) -> dict[str, NDArray[np.floating]]:
-    if not is_file(path):
+    if not isfile(path):
         raise SpecError(
             f"model.init: no file {shown(str(path))}, expected 'zeros', 'default' or the path of an .npz file"
         )

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, draw, layers
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layers
 
 
 class CnnOptions(ModelOptions):
@@ -47,10 +45,6 @@ class Cnn(Classifier):
             "fc2": (self.classes, self.hidden),
         }
         return Layout(layers(weights))
-
-    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
-        """Draw each layer from U(+-1/sqrt(fan in))."""
-        return draw(rng, self.trainable.shapes)
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the dense layer's activations [batch, hidden].

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedcore.base.lazy import Tensor, functional
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, draw, layers
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layers
 
 
 class LinearOptions(ModelOptions):
@@ -34,10 +31,6 @@ class Linear(Classifier):
         shapes: dict[str, tuple[int, ...]] = {"weight": (self.classes, self.inputs)}
         return Layout(shapes | ({"bias": (self.classes,)} if self.bias else {}))
 
-    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
-        """Draw W and b from U(+-1/sqrt(inputs))."""
-        return draw(rng, self.trainable.shapes)
-
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return x itself [batch, inputs]."""
         return x.reshape(len(x), -1)
@@ -58,10 +51,6 @@ class LinearOutputs(Classifier):
     def trainable(self) -> Layout:
         """W [classes, inputs] and b [classes]."""
         return Layout(layers({"phi": (self.classes, self.inputs)}))
-
-    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
-        """Draw W and b from U(+-1/sqrt(inputs))."""
-        return draw(rng, self.trainable.shapes)
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return W x + b [batch, classes]."""

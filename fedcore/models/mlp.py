@@ -7,13 +7,11 @@ from itertools import pairwise
 from math import prod
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, draw, layers
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layers
 
 
 class MlpOptions(ModelOptions):
@@ -40,10 +38,6 @@ class Mlp(Classifier):
         """``layers.i.weight`` [out, in] and ``layers.i.bias`` [out] of each layer."""
         pairs = enumerate(pairwise(self.sizes))
         return Layout(layers({f"layers.{i}": (outputs, inputs) for i, (inputs, outputs) in pairs}))
-
-    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
-        """Draw each layer from U(+-1/sqrt(inputs))."""
-        return draw(rng, self.trainable.shapes)
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the last hidden activations [batch, hidden[-1]]."""

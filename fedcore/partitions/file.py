@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt, model_validator
 
 from fedcore.base.errors import DataError, SpecError, shown
-from fedcore.base.files import atomic, canonical_json, is_file, read_json, sha256_file
+from fedcore.base.files import atomic, canonical_json, read_json, sha256_file
 from fedcore.base.options import differences
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
@@ -24,14 +25,9 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def save(partition: Partition, path: Path, identity: dict[str, Any]) -> None:
-    """Write a partition and what it was made from as an .npz file.
+    """Write a partition and its ``identity``, plain JSON values, as an .npz file, atomically.
 
     Equal input gives equal bytes: entries are stored uncompressed with a fixed time.
-
-    Args:
-        partition: what to write.
-        path: the file, replaced atomically.
-        identity: plain JSON values, see ``identity``.
     """
     with atomic(path) as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
         for name, array in _packed(partition, identity).items():
@@ -121,11 +117,7 @@ def identity(partition: dict[str, Any], data: dict[str, Any], seed: int, data_sh
 
 
 def refuse_other(path: Path, origin: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Refuse a partition file that was made from something else.
-
-    Raises:
-        SpecError: names the first part that differs.
-    """
+    """Refuse a partition file that was made from something else, by the first part that differs."""
     if first := next(iter(differences(origin, expected)), None):
         key, there, here = first
         raise SpecError(
@@ -158,11 +150,7 @@ class Options(PartitionOptions):
 
 
 def from_lists(lists: object, total: int, drop_rest: bool, where: str) -> Partition:
-    """Check lists of row numbers and make them a partition of ``total`` rows.
-
-    Raises:
-        SpecError: no lists of row numbers, or (unless ``drop_rest``) a row is in none of them.
-    """
+    """Make lists of row numbers a partition of ``total`` rows; all are named unless ``drop_rest``."""
     if not isinstance(lists, list | tuple) or not lists:
         raise SpecError(f"{where}: expected a list of rows for each client")
     for client, rows in enumerate(lists):
@@ -184,7 +172,7 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     if options.path is None:
         return from_lists(options.rows, total, options.drop_rest, "partition.rows")
     path = Path(options.path)
-    if not is_file(path):
+    if not isfile(path):
         raise DataError(f"partition.path: no such file: {shown(options.path)}")
     if options.sha256 != (sha256 := sha256_file(path)):
         raise SpecError(f"partition.sha256: got {options.sha256}, but {path} has {sha256}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.base.errors import DataError, shown
-from fedcore.base.files import is_folder
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
@@ -41,9 +41,7 @@ def client_files(folder: Path) -> list[Path]:
 def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
     """Read x [n, ...] and y [n] of one file; float64 stays, other floats become float32, integers int64.
 
-    Raises:
-        DataError: arrays are missing, of unequal length or wrong type, x has nan or inf, a label is negative
-            or no integer.
+    Numbers are finite, and labels whole and not negative.
     """
     x, y = read_npz(path, "x", "y")
     if x.ndim < 2 or 0 in x.shape[1:] or y.ndim != 1 or len(x) != len(y):
@@ -52,13 +50,9 @@ def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
 
 
 def build(options: NpzOptions, source: Source) -> Dataset:
-    """Load the folder; each client's rows carry its index as group.
-
-    Raises:
-        DataError: the folder, the clients or an array is missing, or a file's content is not usable.
-    """
+    """Load the folder; each client's rows carry its index as group."""
     folder = Path(options.path)
-    if not is_folder(folder):
+    if not isdir(folder):
         raise DataError(f"data.path: no folder {shown(options.path)}")
     files = client_files(folder)
     if not files:
@@ -75,8 +69,9 @@ def build(options: NpzOptions, source: Source) -> Dataset:
     optional = folder / "validation.npz"
     validation = _read_like(optional, files[0], model) if optional.is_file() else None
     parts = [train, test, *([validation] if validation else [])]
-    for part in parts:
-        _check_tokens(folder, part.x, options.vocabulary)
+    if options.vocabulary is not None:
+        for part in parts:
+            _check_tokens(folder, part.x, options.vocabulary)
     classes = 1 + int(max(part.y.max() for part in parts))
     note = f"{len(files)} clients of {folder.name}"
     names = tuple(file.stem for file in files)
@@ -114,9 +109,7 @@ def _check_like(path: Path, x: NDArray[np.generic], first: Path, model: NDArray[
         raise DataError(f"{path}: x is {x.dtype}, but {first.name} has {model.dtype}")
 
 
-def _check_tokens(folder: Path, x: NDArray[np.generic], vocabulary: int | None) -> None:
-    if vocabulary is None:
-        return
+def _check_tokens(folder: Path, x: NDArray[np.generic], vocabulary: int) -> None:
     if x.dtype.kind != "i":
         raise DataError(f"{folder}: x is {x.dtype}, but data.vocabulary says that it holds token indices")
     low, high = int(x.min(initial=0)), int(x.max(initial=0))
