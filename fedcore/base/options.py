@@ -5,21 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
-from functools import cache
 from itertools import zip_longest
 from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    LiteralString,
-    Self,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, LiteralString, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -36,7 +24,6 @@ from fedcore.base.errors import DIGITS, SHOWN, SpecError, shown
 
 T = TypeVar("T", bound=BaseModel)
 UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
-NO_NUMBERS = frozenset({str, bool, type(None)})
 FLOAT, INTEGER = 3.4028234663852886e38, 2**31 - 1
 EXPECTED: Mapping[str, LiteralString] = {
     "boolean": "a number, not a boolean",
@@ -70,33 +57,13 @@ class Options(BaseModel):
     def _numbers(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         made = handler(values)
         written = values if isinstance(values, dict) else {}
-        for name, alias in _numeric(cls):
-            held, key = getattr(made, name), name if name in written else alias
-            if held is not None and (wrong := next(_wrong(written.get(key), held, (key,)), None)):
-                kind, place, found = wrong
-                error = InitErrorDetails(
-                    type=PydanticCustomError(kind, EXPECTED[kind]), loc=place, input=found
-                )
+        for name, field in cls.model_fields.items():
+            key = name if name in written else field.alias or name
+            for kind, place, found in _wrong(written.get(key), getattr(made, name), (key,)):
+                said = PydanticCustomError(kind, EXPECTED[kind])
+                error = InitErrorDetails(type=said, loc=place, input=found)
                 raise ValidationError.from_exception_data(cls.__name__, [error])
         return made
-
-
-@cache
-def _numeric(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
-    """Return the names and keys of the fields with room for numbers, also inside of lists or mappings."""
-    fields = model.model_fields.items()
-    return tuple((name, field.alias or name) for name, field in fields if _holds_numbers(field.annotation))
-
-
-def _holds_numbers(kind: Any) -> bool:
-    """Whether a type has room for numbers; those of a model inside are that model's own."""
-    if get_origin(kind) is Literal:
-        return any(isinstance(own, int | float) and not isinstance(own, bool) for own in get_args(kind))
-    if get_origin(kind) is Annotated:
-        return _holds_numbers(get_args(kind)[0])
-    if inner := get_args(kind):
-        return any(map(_holds_numbers, inner))
-    return kind not in NO_NUMBERS and not _is_model(kind)
 
 
 def _wrong(written: Any, held: Any, place: Place) -> Iterator[tuple[LiteralString, Place, Any]]:
