@@ -1,4 +1,8 @@
-"""Readers: one function a file format, from a path to plain arrays or values."""
+"""Readers: one function a file format, from a path to plain arrays or values.
+
+Each raises ``DataError``, one line that names the file, where that is missing, damaged, not of its format, or
+lacks what is asked for.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,7 @@ NO_SPEAKERS = ("ACT", "SCENE", "PROLOGUE", "EPILOGUE")
 
 
 def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
-    """Read arrays by name.
-
-    Raises:
-        DataError: the file is missing, damaged, holds objects, or lacks one of the arrays.
-    """
+    """Read arrays by name; objects are refused."""
     with _reading(path, "a readable npz archive"):
         loaded = np.load(path, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
@@ -59,11 +59,7 @@ def _reading(path: Path, what: str) -> Iterator[None]:
 
 
 def whole(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return numbers that were read from a file as int64.
-
-    Raises:
-        DataError: one is no whole number, or too large for int64.
-    """
+    """Return numbers that were read from a file as int64; refuse fractions, and those too large for it."""
     with np.errstate(invalid="ignore"):
         integers = values.astype(np.int64)
     bad = np.argwhere((integers != values) | ((integers < 0) != (values < 0)))
@@ -74,11 +70,7 @@ def whole(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.float64]:
-    """Read a table of finite numbers [n, columns].
-
-    Raises:
-        DataError: not a table of that many columns, a cell is no finite number, or there are no rows.
-    """
+    """Read a table of finite numbers [n, columns], with one row or more."""
     frame = _read(path, header=0 if header else None)
     if frame.shape[1] != columns:
         raise DataError(f"{path}: {frame.shape[1]} columns, expected {columns}")
@@ -102,9 +94,6 @@ def read_table(
         needed: columns that must be there.
         names: the columns' names where the file has no header.
         encoding: of the text.
-
-    Raises:
-        DataError: it cannot be read or lacks a column.
     """
     frame = _read(path, header=None if names else 0, encoding=encoding)
     if names:
@@ -126,22 +115,14 @@ def _with_columns(path: Path, frame: pd.DataFrame, needed: Sequence[str]) -> pd.
 
 
 def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
-    """Read a table.
-
-    Raises:
-        DataError: no parquet file, or a needed column is missing.
-    """
+    """Read a table with named columns, of which some must be there."""
     with _reading(path, "a readable parquet table"):
         frame = pd.read_parquet(path)
     return _with_columns(path, frame, needed)
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Read an idx file of unsigned bytes.
-
-    Raises:
-        DataError: it is no such file, or its length does not fit its header.
-    """
+    """Read an idx file of unsigned bytes, as long as its header says."""
     data = path.read_bytes()
     if len(data) < 4 or data[:3] != b"\x00\x00\x08" or not 1 <= data[3] <= 4:
         raise DataError(f"{path}: not an idx file of unsigned bytes")
@@ -178,11 +159,7 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def read_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read one batch: images [n, 3, 32, 32] (uint8) and labels [n].
-
-    Raises:
-        DataError: no pickle of that kind, or shapes and labels that CIFAR-10 does not have.
-    """
+    """Read one batch of CIFAR-10: images [n, 3, 32, 32] (uint8) and labels [n] from 0 to 9."""
     with _reading(path, "a CIFAR-10 python batch"):
         values = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
         x, y = np.asarray(values[b"data"]), np.asarray(values[b"labels"])
@@ -196,17 +173,9 @@ def read_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def read_libsvm(path: Path, features: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Read a file into dense x [n, features] and the labels as they stand.
-
-    Raises:
-        DataError: a line is malformed, an index out of range, a value not finite, or there are no rows.
-    """
-    try:
+    """Read a file into dense x [n, features], all finite, and the labels as they stand, one row or more."""
+    with _reading(path, "LIBSVM text"):
         lines = path.read_text(encoding="ascii").splitlines()
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not LIBSVM text (bytes outside ASCII)") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
     rows = [(number, tokens) for number, line in enumerate(lines, 1) if (tokens := line.split())]
     if not rows:
         raise DataError(f"{path}: no rows")
@@ -214,7 +183,10 @@ def read_libsvm(path: Path, features: int) -> tuple[NDArray[np.float64], NDArray
     y = np.zeros(len(rows), np.int64)
     for row, (number, tokens) in enumerate(rows):
         try:
-            y[row] = _label(tokens[0])
+            label = float(tokens[0])
+            y[row] = int(label)
+            if y[row] != label:
+                raise ValueError(f"label {tokens[0]} is no integer")
             pairs = [token.split(":") for token in tokens[1:]]
             index = np.array([int(pair[0]) for pair in pairs], np.int64)
             x[row, index - 1] = [float(value) for _, value in pairs]
@@ -227,20 +199,10 @@ def read_libsvm(path: Path, features: int) -> tuple[NDArray[np.float64], NDArray
     return x, y
 
 
-def _label(token: str) -> int:
-    value = float(token)
-    if value != int(value):
-        raise ValueError(f"label {token} is no integer")
-    return int(value)
-
-
 def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
     """Read files into user -> (x, y), users in the files' order; a user in two files gets both parts.
 
     ``num_samples`` is not used: LEAF itself writes counts that differ from what is there.
-
-    Raises:
-        DataError: a file is no JSON or not laid out like this, or x and y differ in length.
     """
     samples: dict[str, tuple[list[Any], list[Any]]] = {}
     for path in paths:
@@ -256,11 +218,7 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
 
 
 def read_role_files(path: Path) -> dict[str, str]:
-    """Read a tar of text files, one per role (LEAF's ``by_play_and_character``); nothing is unpacked to disk.
-
-    Raises:
-        DataError: not a readable tar, a member is no ASCII or UTF-8 text, or there is none.
-    """
+    """Read a tar of texts, one per role (LEAF's ``by_play_and_character``); nothing is unpacked to disk."""
     roles: dict[str, str] = {}
     with _reading(path, "a tar of role texts"), tarfile.open(path) as archive:
         for member in archive:
@@ -273,17 +231,11 @@ def read_role_files(path: Path) -> dict[str, str]:
 
 
 def read_moby(paths: Iterable[Path]) -> dict[str, str]:
-    """Read the Moby text: ``SPEAKER<tab>line``, further lines start with a tab, directions in brackets.
-
-    Raises:
-        DataError: a file is no text or has no play.
-    """
+    """Read the Moby text: ``SPEAKER<tab>line``, further lines start with a tab, directions in brackets."""
     roles: dict[str, list[str]] = {}
     for path in paths:
-        try:
+        with _reading(path, "text"):
             lines = path.read_text(encoding="utf-8").splitlines()
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path}: not text ({error})") from None
         starts = [row for row, line in enumerate(lines) if line.strip() == "DRAMATIS PERSONAE"]
         if not starts:
             raise DataError(f"{path}: no play in it (no DRAMATIS PERSONAE)")
@@ -294,11 +246,7 @@ def read_moby(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def read_tff(path: Path) -> dict[str, str]:
-    """Read TensorFlow Federated's h5: ``examples/<PLAY_ROLE>/snippets``, joined in order.
-
-    Raises:
-        DataError: h5py is not installed, or the file is not laid out like this.
-    """
+    """Read TensorFlow Federated's h5: ``examples/<PLAY_ROLE>/snippets``, joined in order."""
     try:
         h5py = importlib.import_module("h5py")
     except ImportError:

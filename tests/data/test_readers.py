@@ -169,7 +169,7 @@ def test_libsvm_gives_back_what_was_written(x: np.ndarray, label: int, tmp_path:
         ("1.5 1:1\n", "label 1.5 is no integer"),
         ("1 1:1:1\n", "line 1"),
         ("\n \n", "no rows"),
-        ("1 1:\xe9\n", "outside ASCII"),
+        ("1 1:\xe9\n", "not LIBSVM text"),
     ],
 )
 def test_malformed_libsvm_lines_are_named(text: str, message: str, tmp_path: Path) -> None:
