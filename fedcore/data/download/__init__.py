@@ -119,11 +119,7 @@ class Declaration:
     upstream: str = ""
 
     def edition(self, name: str) -> Edition:
-        """Return one edition.
-
-        Raises:
-            DataError: no data set has that name.
-        """
+        """Return one edition, or raise DataError with the names of those that there are."""
         if name not in self.editions:
             known = ", ".join(self.editions)
             raise DataError(f"{self.name}: no edition '{name}'{nearest(name, self.editions)}; known: {known}")
@@ -132,22 +128,11 @@ class Declaration:
     def dataset(self, edition: str, train: Rows, test: Rows, detail: str = "", **more: Any) -> Dataset:
         """Return loaded rows with the name, classes, state and note that are declared of an edition.
 
-        Args:
-            edition: its name.
-            train, test: its rows.
-            detail: what the note says besides.
-            more: further fields of ``Dataset``, or other values of these.
+        The note goes on with ``detail``; ``more`` are further fields of ``Dataset``, or other values.
         """
         known = self.edition(edition)
         note = f"{known.note}, {detail}" if detail else known.note
         return replace(Dataset(self.name, train, test, self.classes, known.state, note), **more)
-
-    def edition_of(self, sha256: str) -> str | None:
-        """Return the edition that a content belongs to, by its checksum, or None."""
-        for name, edition in self.editions.items():
-            if any(file.sha256 == sha256 for file in edition.files):
-                return name
-        return None
 
 
 @dataclass(frozen=True)
@@ -167,14 +152,10 @@ DECLARATIONS = TypeAdapter(dict[str, Declaration], config=ConfigDict(extra="forb
 
 
 def declared(module: str) -> Mapping[str, Declaration]:
-    """Return the data sets that the YAML file beside a module declares, by name.
-
-    Args:
-        module: the module's file, ``__file__``.
+    """Return the data sets that the YAML file beside a module (its ``__file__``) declares, by name.
 
     Raises:
-        SpecError: one line that names the file and the key: it can't be read, or a key is missing, unknown
-            or has a wrong value.
+        SpecError: the file can't be read, or a key is missing, unknown or has a wrong value.
     """
     path = Path(module).with_suffix(".yaml")
     try:

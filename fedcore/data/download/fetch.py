@@ -38,8 +38,7 @@ def obtain(
 
     Raises:
         OtherEdition: the mirror's file is that of another edition.
-        DataError: a file is nowhere to be had, truncated or not what it should be; or it could only be
-            downloaded under terms that were not accepted.
+        DataError: a file is nowhere to be had, truncated, not what it should be, or under terms not accepted.
     """
     files = declaration.edition(edition).files
     paths = {file.name: obtain_file(declaration, edition, file, source, policy) for file in files}
@@ -77,7 +76,8 @@ def demo_file(source: Source, relative: str) -> Path:
     Raises:
         DataError: the file is missing, unlisted or damaged.
     """
-    folder = _demo(source)
+    places = (source.root / "demo", PACKAGED, CHECKOUT)
+    folder = next((place for place in places if (place / MANIFEST).is_file()), places[0])
     path = cache.inside(folder, relative)
     try:
         listed = read_object(folder / MANIFEST)["files"]
@@ -97,11 +97,6 @@ def demo_file(source: Source, relative: str) -> Path:
     if sha256_file(path) != checksums[relative]:
         raise DataError(f"{path}: checksum differs from {MANIFEST}; restore it from the repository")
     return path
-
-
-def _demo(source: Source) -> Path:
-    places = (source.root / "demo", PACKAGED, CHECKOUT)
-    return next((place for place in places if (place / MANIFEST).is_file()), places[0])
 
 
 def accept_terms(declaration: Declaration, source: Source) -> None:
@@ -219,10 +214,10 @@ def _stored(request: _Request, place: str, form: Form | None, path: Path) -> Pat
         if not Path(place).is_file():
             raise NotThere(place)
         return Path(place)
-    target = _downloaded(path, form)
-    if form is None or not form.member:
-        return download(place, target, policy=request.policy)
-    return target if target.is_file() else download(place, target, form.digest, request.policy)
+    target, shared = _downloaded(path, form), form is not None and form.member != ""
+    if shared and target.is_file():
+        return target
+    return download(place, target, form.digest if form and shared else "", request.policy)
 
 
 def _unpack(request: _Request, stored: Path, form: Form | None, file: File, path: Path) -> str:
@@ -262,8 +257,10 @@ def _check(request: _Request, file: File, stored: Path, member: str, sha256: str
     """Refuse content that is not the file's; ``checked`` says that the stored form was verified already."""
     if cache.right(file, sha256, stored, member):
         return
-    other = request.declaration.edition_of(sha256)
-    if other is not None and other != request.edition:
+    editions = request.declaration.editions.items()
+    owners = [name for name, one in editions if any(known.sha256 == sha256 for known in one.files)]
+    other = next(iter(owners), request.edition)
+    if other != request.edition:
         raise OtherEdition(f"{stored}: not upstream's file but the edition '{other}'")
     if file.sha256:
         raise DataError(f"{stored}: sha256 of the content is {sha256}, expected {file.sha256}")

@@ -41,26 +41,18 @@ class Finding:
 def entries() -> Mapping[str, Entry]:
     """Return every declared data set by name, model data and the user's own plug-ins included."""
     plugins("data")
-    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith(PACKAGES)]
-    declared = [
-        entry
-        for module in modules
-        for entry in (*getattr(module, "ENTRIES", ()), getattr(module, "ENTRY", None))
-    ]
-    by_name = {entry.declaration.name: entry for entry in declared if entry}
+    by_name: dict[str, Entry] = {}
+    for module in [module for name, module in sorted(sys.modules.items()) if name.startswith(PACKAGES)]:
+        declared = (*getattr(module, "ENTRIES", ()), getattr(module, "ENTRY", None))
+        by_name |= {entry.declaration.name: entry for entry in declared if entry}
     return MappingProxyType(dict(sorted(by_name.items())))
 
 
 def entry(name: str) -> Entry:
-    """Return one declared data set.
-
-    Raises:
-        DataError: no data set has that name.
-    """
+    """Return one declared data set, or raise DataError with the nearest name."""
     known = entries()
     if name not in known:
-        hint = suggestion(name, known)
-        raise DataError(f"no data set named '{name}'{hint}")
+        raise DataError(f"no data set named '{name}'{suggestion(name, known)}")
     return known[name]
 
 

@@ -12,12 +12,14 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, Any
 
-PACKERS: Mapping[bytes, Callable[[Path], Any]] = MappingProxyType(
-    {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-)
+PACKERS: Mapping[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"": open,
+}
 SUFFIXES = ("", ".xz", ".gz", ".bz2")
 DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 
@@ -34,13 +36,18 @@ def opened(stored: Path, member: str = "") -> Iterator[IO[bytes]]:
     """
     with stored.open("rb") as handle:
         magic = handle.read(6)
-    if member:
-        with (_zipped if magic.startswith(b"PK\x03\x04") else _tarred)(stored, member) as content:
-            yield content
-        return
-    unpack = next((packer for start, packer in PACKERS.items() if magic.startswith(start)), _plain)
-    with unpack(stored) as content:
-        yield content
+    with contextlib.ExitStack() as within:
+        if not member:
+            unpack = next(packer for start, packer in PACKERS.items() if magic.startswith(start))
+            content = unpack(stored, "rb")
+        elif magic.startswith(b"PK\x03\x04"):
+            content = within.enter_context(zipfile.ZipFile(stored)).open(member)
+        else:
+            archive = within.enter_context(tarfile.open(stored))
+            content = archive.extractfile(archive.getmember(member))
+        if content is None:
+            raise KeyError(member)
+        yield within.enter_context(content)
 
 
 def rows_sha256(lines: Iterable[bytes]) -> str:
@@ -51,23 +58,3 @@ def rows_sha256(lines: Iterable[bytes]) -> str:
         if words:
             digest.update(b" ".join(words) + b"\n")
     return digest.hexdigest()
-
-
-def _plain(path: Path) -> IO[bytes]:
-    return path.open("rb")
-
-
-@contextlib.contextmanager
-def _zipped(stored: Path, member: str) -> Iterator[IO[bytes]]:
-    with zipfile.ZipFile(stored) as archive, archive.open(member) as content:
-        yield content
-
-
-@contextlib.contextmanager
-def _tarred(stored: Path, member: str) -> Iterator[IO[bytes]]:
-    with tarfile.open(stored) as archive:
-        content = archive.extractfile(archive.getmember(member))
-        if content is None:
-            raise KeyError(member)
-        with content:
-            yield content
