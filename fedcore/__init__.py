@@ -25,17 +25,7 @@ if TYPE_CHECKING:
     from fedcore.models.module import from_module
     from fedcore.spec import Spec
 
-__all__ = [
-    "Result",
-    "Settings",
-    "Source",
-    "Spec",
-    "compare",
-    "from_module",
-    "load",
-    "register",
-    "run",
-]
+__all__ = ["Result", "Settings", "Source", "Spec", "compare", "from_module", "load", "register", "run"]
 _HOMES = {
     "fedcore.base.registry": ("register",),
     "fedcore.data": ("Source",),

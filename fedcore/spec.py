@@ -19,7 +19,6 @@ from pydantic import (
     PlainSerializer,
     PositiveFloat,
     PositiveInt,
-    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -121,22 +120,17 @@ def _observers(given: Any) -> dict[str, Choice]:
         raise SpecError(
             f"evaluation.observe: expected observers' names with their options, got {shown(given)}"
         )
-    return {name: _observer(name, {} if own is None else own) for name, own in given.items()}
-
-
-def _observer(name: object, given: Any) -> Choice:
-    plugin = find("observer", name, "evaluation.observe")
-    return Choice(plugin, validate(plugin.options, given, f"evaluation.observe.{name}"))
-
-
-def _written(observers: dict[str, Choice]) -> dict[str, Any]:
-    return {name: own.values() for name, own in observers.items()}
+    found = {}
+    for name, own in given.items():
+        plugin, options = find("observer", name, "evaluation.observe"), {} if own is None else own
+        found[name] = Choice(plugin, validate(plugin.options, options, f"evaluation.observe.{name}"))
+    return found
 
 
 Observers = Annotated[
     dict[str, InstanceOf[Choice]],
     BeforeValidator(_observers),
-    PlainSerializer(_written),
+    PlainSerializer(lambda observers: {name: own.values() for name, own in observers.items()}),
     WithJsonSchema({"type": "object"}),
 ]
 
@@ -162,13 +156,9 @@ class Evaluation(Options, use_attribute_docstrings=True):
     """Observers with their options, which keep more of a run in files; see `fedcore list observers`."""
 
 
-def _section(given: Any, info: ValidationInfo) -> Choice:
-    return chosen(str(info.field_name), given)
-
-
 Section = Annotated[
     InstanceOf[Choice],
-    BeforeValidator(_section),
+    BeforeValidator(lambda given, info: chosen(info.field_name, given)),
     PlainSerializer(Choice.resolved),
     WithJsonSchema({"type": "object"}),
 ]
