@@ -13,12 +13,8 @@ from numpy.typing import NDArray
 def standardise(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Subtract the training rows' mean and divide by their (population) standard deviation, by column.
 
-    The -G form of RADFed, IV-E. A constant column becomes 0. Statistics are taken in float64; arrays keep
-    their dtype.
-
-    Args:
-        train: [n, ...] rows whose statistics count.
-        others: further rows of the same shape, transformed with the same statistics.
+    The -G form of RADFed, IV-E. A constant column becomes 0. Statistics are taken in float64; arrays [n, ...]
+    keep their dtype, and the others are transformed with the same statistics.
     """
     scale = train.std(axis=0, dtype=np.float64)
     flat = train.min(axis=0) == train.max(axis=0)
@@ -32,11 +28,7 @@ def standardise_by_client(x: NDArray[Any], clients: Sequence[NDArray[np.int64]])
 
     The -L form of RADFed, IV-E. A column that is constant on a client becomes 0 there, and so does a client
     of one row. Rows of no client stay as they are, and so do columns of zeros and ones (indicators), which
-    RADFed's released code leaves alone on Covertype.
-
-    Args:
-        x: [n, ...] features.
-        clients: one index array per client (training, validation and test clients), disjoint.
+    RADFed's released code leaves alone on Covertype. ``clients`` are those of all uses, each with its rows.
     """
     out = x.copy()
     indicator = ((x == 0) | (x == 1)).all(axis=0)

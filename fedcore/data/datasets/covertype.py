@@ -74,11 +74,7 @@ def binary_rows(classes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def build(options: CovertypeOptions, source: Source) -> Dataset:
-    """Load Covertype: x float32 [n, d]; ``client_features`` are wilderness area and soil type.
-
-    Raises:
-        DataError: files are missing or damaged.
-    """
+    """Load Covertype: x float32 [n, d]; ``client_features`` are wilderness area and soil type."""
     rows = table(options.edition, source)
     binary, detail = options.task == "binary", ""
     if binary:

@@ -107,11 +107,7 @@ def eligible(
 
 
 def build(options: EicuOptions, source: Source) -> Dataset:
-    """Load the stays: x float32 [n, d], y 1 for death, one group a hospital (or block).
-
-    Raises:
-        DataError: files or terms are missing, or no hospital meets the rules.
-    """
+    """Load the stays: x float32 [n, d], y 1 for death, one group a hospital (or block)."""
     known = stays(options.edition, source)
     place, names = known.place, known.names
     if not names:

@@ -17,11 +17,7 @@ DECLARATION = declared(__file__)["glove"]
 
 
 def vectors(edition: str, source: Source) -> tuple[list[str], NDArray[np.float32]]:
-    """Return the words, most frequent first, and their vectors [words, 50].
-
-    Raises:
-        DataError: the file is missing, damaged or malformed.
-    """
+    """Return the words, most frequent first, and their vectors [words, 50]."""
     paths = fetch.obtain(DECLARATION, edition, source)
     arrays = cache.derived(source, f"glove-{edition}-1", paths, lambda: _parse(*paths.values()))
     return arrays["words"].tobytes().decode().split("\n"), arrays["vectors"]

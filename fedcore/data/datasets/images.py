@@ -6,6 +6,7 @@ Digits are 28 x 28 grey, things 32 x 32 in colour, ten kinds of each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -64,11 +65,7 @@ def scale_pixels(
 
 
 def pixels(name: str, edition: str, source: Source) -> tuple[NDArray[Any], ...]:
-    """Return train images, train labels, test images and test labels as they are in the files.
-
-    Raises:
-        DataError: files are missing or damaged, or images and labels do not belong together.
-    """
+    """Return train images, train labels, test images and test labels as they are in the files."""
     if edition == "demo":
         return read_npz(fetch.demo_file(source, f"{name}/{name}.npz"), *USES)
     paths = list(fetch.obtain(DECLARATIONS[name], edition, source).values())
@@ -83,7 +80,7 @@ def pixels(name: str, edition: str, source: Source) -> tuple[NDArray[Any], ...]:
 
 
 def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dataset:
-    """Load a set: x float32 [n, channels, height, width]; raises as ``pixels`` does."""
+    """Load a set: x float32 [n, channels, height, width]."""
     train_x, train_y, test_x, test_y = pixels(declaration.name, options.edition, source)
     imagenet = str(options.scaling) == "imagenet"
     mean, std = CHANNELS["imagenet" if imagenet else declaration.name]
@@ -111,12 +108,10 @@ def _plugin(
     return Plugin(name, options, build, summary, source, size=size)
 
 
-def _entry(declaration: Declaration) -> Entry:
-    def counts(edition: str, source: Source) -> dict[str, int]:
-        _, train, _, test = pixels(declaration.name, edition, source)
-        return {"train": len(train), "test": len(test)}
-
-    return Entry(declaration, counts)
+def counts(name: str, edition: str, source: Source) -> dict[str, int]:
+    """Return the numbers of training and test images."""
+    _, train, _, test = pixels(name, edition, source)
+    return {"train": len(train), "test": len(test)}
 
 
 PLUGINS = (
@@ -129,4 +124,4 @@ PLUGINS = (
     ),
     _plugin("cifar10", Cifar10Options, (3, 32, 32), "32 x 32 colour images, 10 classes", "Krizhevsky 2009"),
 )
-ENTRIES = tuple(map(_entry, DECLARATIONS.values()))
+ENTRIES = tuple(Entry(known, partial(counts, name)) for name, known in DECLARATIONS.items())

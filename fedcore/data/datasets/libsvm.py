@@ -6,6 +6,7 @@ increasing order of what the file says (-1 before +1).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -64,11 +65,7 @@ def raw(
 
 
 def load(declaration: Declaration, options: LibsvmOptions, source: Source) -> Dataset:
-    """Load one set: x float32 [n, d], y in 0..classes-1.
-
-    Raises:
-        DataError: files are missing or damaged, or the test rows have a label that training rows lack.
-    """
+    """Load one set: x float32 [n, d], y in 0..classes-1, labels that training rows have."""
     seed = options.split_seed if isinstance(options, VehicleOptions) else 0
     train_x, train_labels, test_x, test_labels = raw(declaration, options.edition, source, seed)
     labels, train_y = np.unique(train_labels, return_inverse=True)
@@ -96,13 +93,11 @@ def _plugin(declaration: Declaration) -> Plugin:
     return Plugin(declaration.name, options, build, summary, declaration.citation, size=size)
 
 
-def _entry(declaration: Declaration) -> Entry:
-    def counts(edition: str, source: Source) -> dict[str, int]:
-        _, train, _, test = raw(declaration, edition, source)
-        return {"train": len(train), "test": len(test)}
-
-    return Entry(declaration, counts)
+def counts(declaration: Declaration, edition: str, source: Source) -> dict[str, int]:
+    """Return the numbers of training and test rows."""
+    _, train, _, test = raw(declaration, edition, source)
+    return {"train": len(train), "test": len(test)}
 
 
 PLUGINS = tuple(map(_plugin, DECLARATIONS))
-ENTRIES = tuple(map(_entry, DECLARATIONS))
+ENTRIES = tuple(Entry(known, partial(counts, known)) for known in DECLARATIONS)

@@ -21,9 +21,6 @@ def weights(edition: str, source: Source) -> dict[str, NDArray[np.float32]]:
     """Return weights by torchvision's names; ``num_batches_tracked`` may be absent.
 
     The ``tflite`` edition has batch norm folded in and takes images as x/127.5 - 1 (``scaling: symmetric``).
-
-    Raises:
-        DataError: the file is missing or damaged.
     """
     (path,) = fetch.obtain(DECLARATION, edition, source).values()
     if path.suffix == ".npz":

@@ -52,11 +52,7 @@ class Sent140Options(Options):
 
 
 def messages(edition: str, source: Source) -> tuple[list[str], NDArray[np.int64], NDArray[Any]]:
-    """Return texts, labels (0 negative, 1 positive) and user names, neutral messages left out.
-
-    Raises:
-        DataError: terms not accepted, or the file is missing or malformed.
-    """
+    """Return texts, labels (0 negative, 1 positive) and user names, neutral messages left out."""
     (path,) = fetch.obtain(DECLARATION, edition, source).values()
     if path.suffix == ".json":
         return _leaf(path)
@@ -116,9 +112,6 @@ def build(options: Sent140Options, source: Source) -> Dataset:
     """Load the messages as word indices: x int64 [n, length], labels 0 (negative) and 1 (positive).
 
     Train and test users are disjoint. Users appear by number, never by name.
-
-    Raises:
-        DataError: terms not accepted, or files are missing or damaged.
     """
     if options.edition == "demo":
         users = options.users
@@ -170,13 +163,8 @@ def generate(users: int, messages: int, length: int, seed: int) -> tuple[Rows, R
 
     Rows are sequences of word indices. A sequence of class c is made of words of topic c (30%), of the other
     topic (12%) and of neutral words; each user knows only 30 words of a topic and 80 neutral ones, so users
-    differ as people do, and a user never seen in training uses words that others used.
-
-    Args:
-        users: number of users; every fifth is a test user.
-        messages: mean number of messages a user (geometric from 2).
-        length: tokens a message; shorter ones are padded on the right.
-        seed: of the generator.
+    differ as people do, and a user never seen in training uses words that others used. Every fifth is a test
+    user. Numbers of messages are geometric from 2, ``messages`` in the mean; short ones are padded.
     """
     streams = Streams(seed)
     parts = [_user(streams, user, messages, length) for user in range(users)]

@@ -118,11 +118,7 @@ def split(samples: Samples, options: ShakespeareOptions) -> list[Samples]:
 
 
 def build(options: ShakespeareOptions, source: Source) -> Dataset:
-    """Load the plays: x int64 [n, length], y in 0..79, one group a role.
-
-    Raises:
-        DataError: files are missing or damaged, or no role is long enough.
-    """
+    """Load the plays: x int64 [n, length], y in 0..79, one group a role."""
     if options.edition == "leaf":
         roles = ready_made(source)
     else:
