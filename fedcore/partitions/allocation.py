@@ -58,11 +58,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Search:
-    """Algorithm 3's options.
+    """Algorithm 3's options: P random moves before the search (``burn_in``) and Q of it (``steps``).
 
     Attributes:
-        burn_in: P, random moves before the search.
-        steps: Q, random moves of the search.
         xi: bound of a move's size.
         reading: what ``xi`` bounds: ``relative``, the fraction of the smaller of the two entries;
             ``samples``, a number of rows; ``fraction``, a fraction of all rows.
@@ -128,13 +126,9 @@ def balance(allocation: Matrix, sizes: Counts, counts: Counts) -> Matrix:
 
 
 def randomise(problem: Problem, allocation: Matrix, search: Search, rng: np.random.Generator) -> Matrix:
-    """Return a random near-optimal allocation with the same row and column sums (RADFed, Algorithm 3).
+    """Return a random near-optimal allocation with the row and column sums of one to start from, the optimum.
 
-    Args:
-        problem: whose loss decides.
-        allocation: where to start, usually the optimum.
-        search: numbers of moves and their size.
-        rng: for the moves.
+    Source: RADFed, Algorithm 3.
     """
     walk = _Walk(problem, allocation, search)
     window = None
@@ -213,15 +207,10 @@ class _Walk:
 
 
 def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
-    """Round entries up or down so that row sums are ``sizes`` and column sums ``counts``.
+    """Round entries up or down so that row sums, met but for floating-point error, are ``sizes`` exactly.
 
-    Which entries go up is the solution of a transportation problem that minimises the sum of changes; its
-    vertices are integer, so sums are met exactly.
-
-    Args:
-        allocation: [clients, configurations], with these sums up to floating-point error.
-        sizes: row sums.
-        counts: column sums.
+    So are column sums ``counts``. Which entries go up is the solution of a transportation problem that
+    minimises the sum of changes; its vertices are integer, so sums are met exactly.
     """
     floor = np.floor(allocation + 1e-9)
     part = allocation - floor

@@ -45,7 +45,6 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
 
 
 def _built(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:
-    """Let the plug-in deal the training rows out, and check that it did."""
     if not len(dataset.train):
         raise DataError(f"data '{dataset.name}': no training rows, expected some to deal out")
     partition: Partition = plugin.build(options, dataset, streams.get("partition"))
@@ -56,13 +55,9 @@ def _built(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams:
 def check(partition: Partition, rows: int, where: str) -> None:
     """Make sure that each of ``rows`` rows is held once or dropped, and a held-out client's is held out.
 
-    Args:
-        partition: what is checked.
-        rows: how many rows the data have.
-        where: the file or the plug-in that it comes from.
-
     Raises:
-        SpecError: a row is out of range, held twice, or missing; the line names who holds it.
+        SpecError: a row is out of range, held twice, or missing; the line names who holds it, and ``where``,
+            the file or the plug-in that the partition comes from.
     """
     clients = [(f"client {client}", held) for client, held in enumerate(partition.clients)]
     times = _times([*clients, *_others(partition)], rows, where)

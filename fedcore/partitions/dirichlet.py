@@ -47,9 +47,7 @@ def by_class(
     """Deal each class out over the clients in proportions drawn from Dirichlet(alpha) over clients.
 
     Args:
-        labels: class of each row, [n].
-        clients: how many.
-        alpha: concentration.
+        labels, clients, alpha: class of each row, [n]; how many clients; the concentration.
         rng: a generator; numpy's legacy one gives what scripts written for it drew.
         capped: clients that hold ``n / clients`` rows already get proportion 0 of the next classes.
         floor: add 1 / (rows of the class) to each proportion.
@@ -170,8 +168,6 @@ def fedomw(
     """Capped ``by_class_min`` with 1 / (rows of the class) added to each proportion.
 
     Args:
-        labels, clients, alpha, min_rows, retries: as there.
-        rng: for the draws and the shuffling.
         shuffled: map the indices through a random permutation of the rows.
         legacy_seed: take the draws (not the permutation) from numpy's legacy generator with this seed.
 
@@ -193,16 +189,10 @@ def deal(
     proportions: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> list[Rows]:
-    """Fill clients of given ``sizes`` by drawing rows without replacement in given label ``proportions``.
+    """Fill clients of given ``sizes``, [clients], by drawing rows without replacement.
 
-    Clients are filled one after another in random order. When a label runs out, a client's other labels
-    stand in for it; when all of them have, it takes what is left.
-
-    Args:
-        labels: class of each row, [n].
-        sizes: rows of each client, [clients], adding up to n.
-        proportions: [clients, classes].
-        rng: for the draws.
+    Clients are filled one after another in random order, in their label ``proportions`` [clients, classes].
+    When a label runs out, a client's others stand in for it; when all of them have, it takes what is left.
     """
     classes = rows_of_classes(labels, rng)
     left = np.array([len(rows) for rows in classes], dtype=np.int64)
@@ -282,9 +272,8 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
             drawn = fedomw(
                 *target, min_rows=least, retries=retries, shuffled=options.shuffled, legacy_seed=seed
             )
-    note = f"Dirichlet({options.alpha:g}) {options.convention}"
-    note += ", labels shuffled" if options.shuffled else ""
-    return Partition(clients=tuple(drawn), note=note)
+    shuffled = ", labels shuffled" if options.shuffled else ""
+    return Partition(tuple(drawn), note=f"Dirichlet({options.alpha:g}) {options.convention}{shuffled}")
 
 
 PLUGIN = Plugin(

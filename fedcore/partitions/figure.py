@@ -22,12 +22,8 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
     """Draw labels above and sizes below, clients from left to right.
 
     Labels are bubbles (area: rows) for up to 40 clients and 40 classes, else stacked label shares.
-    Sizes are on a logarithmic axis where the largest is 100 times the smallest or more.
-
-    Args:
-        counts: rows of each class on each client, [clients, classes].
-        title: first line.
-        subtitle: second line, smaller.
+    Sizes are on a logarithmic axis where the largest is 100 times the smallest or more. ``counts`` are the
+    rows of each class on each client, [clients, classes].
     """
     figure = matplotlib.figure.Figure(figsize=(9, 5.4), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))

@@ -61,21 +61,15 @@ def natural(
     rng: np.random.Generator,
     key: str = "clients",
 ) -> list[Rows]:
-    """Return the rows of the natural clients, or of ``clients`` sampled ones, in order of their ids.
+    """Return the rows of natural clients with ``min_rows`` rows, in order of their ids: all, or a sample.
 
     Args:
-        groups: the natural client of each row, [n], below ``count``.
-        count: number of natural clients.
-        clients: how many to sample without replacement among the eligible, or None for all of them.
-        min_rows: how many rows a client needs to be eligible.
-        rng: used for the sampling alone.
+        groups, count: the natural client of each row, [n], and how many there are.
+        clients: how many to sample without replacement, or None for all; fewer are a SpecError.
         key: the option that asks for so many.
 
     Source: rFedAvg, section VI-A (users of Sent140, writers of FEMNIST); RADFed, section IV-B (speaking
     roles, hospitals).
-
-    Raises:
-        SpecError: fewer eligible clients than asked for.
     """
     eligible = [rows for rows in by_group(groups, count) if len(rows) >= min_rows]
     if clients is None:
@@ -97,11 +91,7 @@ def grouped(users: list[Rows], clients: int, rng: np.random.Generator) -> list[R
 
 
 def groups_of(dataset: Dataset, name: str) -> tuple[NDArray[np.int64], int]:
-    """Return each training row's natural client and how many there are.
-
-    Raises:
-        SpecError: the data name no clients.
-    """
+    """Return each training row's natural client and how many there are, if the data name them."""
     groups = dataset.train.groups
     if groups is None:
         raise SpecError(

@@ -65,9 +65,8 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     """Split the training rows into clients of power-law sizes."""
     each = options.labels_per_client
     clients = power_law(dataset.train.y, options.clients, options.exponent, each, rng)
-    note = (
-        f"power-law sizes (exponent {options.exponent:g}), {'all' if each is None else each} labels a client"
-    )
+    labels = "all" if each is None else each
+    note = f"power-law sizes (exponent {options.exponent:g}), {labels} labels a client"
     return Partition(clients=tuple(clients), note=note)
 
 

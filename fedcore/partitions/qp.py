@@ -77,21 +77,17 @@ class Options(PartitionOptions):
 def draw_targets(
     options: Options, rows: int, categories: list[int], rng: np.random.Generator
 ) -> tuple[Counts, list[Matrix]]:
-    """Draw integer client sizes and, for each dimension, each client's distribution over its categories.
+    """Draw client sizes that add up to ``rows``, and each client's distribution over each dimension.
 
-    Args:
-        options: concentrations and where the draws come from.
-        rows: what the sizes add up to.
-        categories: number of categories of each dimension; the first is the class.
-        rng: unused with a legacy seed.
+    ``categories`` are their numbers by dimension, first the class. ``rng`` is not used with a legacy seed.
 
     Source: RADFed, section IV-A; sizes are drawn before distributions.
 
     Raises:
         SpecError: no draw has ``min_size`` rows everywhere.
     """
-    legacy_seed = options.legacy_seed
-    source: Random = rng if legacy_seed is None else np.random.RandomState(legacy_seed)
+    seed = options.legacy_seed
+    source: Random = rng if seed is None else np.random.RandomState(seed)
     for _ in range(REDRAWS):
         shares = draw_dirichlet(options.size_alpha, 1, options.clients, source)[0]
         if (shares * rows >= options.min_size).all():
@@ -109,32 +105,22 @@ def draw_targets(
 
 
 def deal_out(membership: NDArray[np.int64], allocation: Counts, rng: np.random.Generator) -> list[Rows]:
-    """Give each client its number of rows of each configuration, picked at random.
+    """Give each client its number of rows of each configuration, [clients, configurations], at random.
 
-    Args:
-        membership: configuration of each row, [n].
-        allocation: rows of each configuration on each client, [clients, configurations].
-        rng: for the picking.
+    ``membership`` is the configuration of each row, [n].
     """
     grouped = by_label(membership, rng)
     return deal_classes(cut(grouped, allocation.sum(axis=0)), allocation.T, len(allocation))
 
 
 def feature_columns(dataset: Dataset, options: Options) -> list[NDArray[np.int64]]:
-    """Return the feature columns that eq. (2) takes besides the class, each numbered from 0.
-
-    Raises:
-        SpecError: the data have no such column.
-    """
+    """Return the feature columns that eq. (2) takes besides the class, each numbered from 0."""
     columns = []
     for name in options.features:
         if name not in dataset.client_features:
             known = sorted(dataset.client_features)
-            hint = (
-                nearest(name, known)
-                or f"; '{dataset.name}' has {', '.join(known) or 'no categorical columns'}"
-            )
-            raise SpecError(f"partition.features: no column named '{name}'{hint}")
+            has = f"; '{dataset.name}' has {', '.join(known) or 'no categorical columns'}"
+            raise SpecError(f"partition.features: no column named '{name}'{nearest(name, known) or has}")
         values, column = np.unique(dataset.client_features[name], return_inverse=True)
         if options.feature_reading == "categories":
             columns.append(column)

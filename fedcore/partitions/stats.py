@@ -1,4 +1,7 @@
-"""What a partition looks like in numbers: sizes, label skew, distances between clients."""
+"""What a partition looks like in numbers: sizes, label skew, distances between clients.
+
+``counts`` are the rows of each class on each client, [clients, classes].
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,6 @@ def c_score(counts: NDArray[np.integer]) -> float:
     """Return RADFed's class non-IID score: the mean L1 distance of client ratios to the global ratios.
 
     0 is IID; 2 the limit of clients that share nothing. Empty clients have no ratios and are left out.
-
-    Args:
-        counts: rows of each class on each client, [clients, classes].
 
     Source: RADFed, section V-C.
     """
@@ -75,12 +75,7 @@ def of_data(dataset: Dataset) -> dict[str, Any]:
 
 
 def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) -> dict[str, Any]:
-    """Describe a partition as plain values, ready for JSON.
-
-    Args:
-        partition: what to describe.
-        labels: class of each training row, [n].
-        classes: number of classes.
+    """Describe a partition of training rows with ``labels`` [n] as plain values, ready for JSON.
 
     Returns:
         ``sizes`` (min, max, mean, population sd, total), ``c_score``, ``label_entropy`` (nats),
@@ -111,11 +106,5 @@ def _ratios(counts: NDArray[np.integer]) -> NDArray[np.float64]:
 
 
 def _summary(values: NDArray[Any]) -> dict[str, float | None]:
-    if not len(values):
-        return {"min": None, "max": None, "mean": None, "std": None}
-    return {
-        "min": values.min().item(),
-        "max": values.max().item(),
-        "mean": float(values.mean()),
-        "std": float(values.std()),
-    }
+    kinds = ("min", "max", "mean", "std")
+    return {kind: getattr(values, kind)().item() if len(values) else None for kind in kinds}
