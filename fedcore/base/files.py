@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,11 +21,7 @@ NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
 def made(folder: Path) -> None:
-    """Make a folder and those above it, unless it is there.
-
-    Raises:
-        DataError: something that is no folder is in the way, or the name can't be one.
-    """
+    """Make a folder and those above it, unless it is there; DataError if something is in the way."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except ValueError as error:
@@ -40,17 +36,16 @@ def made(folder: Path) -> None:
 def atomic(path: Path) -> Iterator[IO[bytes]]:
     """Open ``path`` for writing so that readers see the old file or the whole new one."""
     made(path.parent)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
+    with temporary.open("xb") as handle:
+        try:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
@@ -175,9 +170,3 @@ def sha256_file(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
