@@ -121,15 +121,10 @@ _Loader.yaml_constructors = {
 
 
 def read(path: Path, what: str = "file", quick: bool = False) -> Any:
-    """Read a YAML file.
-
-    Args:
-        path: the file.
-        what: what it is, for the error.
-        quick: read it with libyaml first: for files of the project that every start reads.
+    """Read a YAML file; ``quick`` tries libyaml first, for files of the project that every start reads.
 
     Raises:
-        SpecError: one line: the file can't be read, is larger than 1 MB, or as ``parsed`` says.
+        SpecError: the file, which is a ``what``, can't be read, is larger than 1 MB, or as ``parsed`` says.
     """
     try:
         with path.open("rb") as handle:
@@ -148,8 +143,8 @@ def parsed(content: bytes | str, where: str) -> Any:
     """Return the values of a YAML text.
 
     Raises:
-        SpecError: one line that names ``where`` and the line: no UTF-8, no YAML, a key given twice, a type
-            outside of the core schema, or more nesting, digits or aliased values than is sensible.
+        SpecError: names ``where`` and the line: no UTF-8, no YAML, a key given twice, a type outside of the
+            core schema, or more nesting, digits or aliased values than is sensible.
     """
     loader = None
     try:

@@ -126,7 +126,7 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
         SpecError: a file can't be loaded, or declares a name that is taken.
     """
     found = dict(_REGISTERED[kind])
-    for module in (*_packaged(PACKAGES[kind]), *_contributed(kind)):
+    for module in _modules(kind):
         for plugin in of_module(module):
             if plugin.name in found:
                 raise SpecError(
@@ -156,11 +156,7 @@ def find(kind: str, name: object, where: str | None = None) -> Plugin:
 
 
 def chosen(kind: str, section: Any) -> Choice:
-    """Return what a section of a specification asks for: its ``name``, and options as its other keys.
-
-    Raises:
-        SpecError: one line naming the key: no name, no such plug-in, or wrong options.
-    """
+    """Return what a section of a specification asks for: its ``name``, and options as its other keys."""
     if not isinstance(section, Mapping) or "name" not in section:
         raise SpecError(f"{kind}: expected keys and values with a 'name', got {shown(section)}")
     plugin = find(kind, section["name"])
@@ -168,18 +164,17 @@ def chosen(kind: str, section: Any) -> Choice:
     return Choice(plugin, validate(plugin.options, options, kind))
 
 
-def _packaged(name: str) -> Iterator[ModuleType]:
-    package = importlib.import_module(name)
-    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
-        yield importlib.import_module(f"{name}.{info.name}")
+def _modules(kind: str) -> Iterator[ModuleType]:
+    """Import the modules of a kind's package, and the user's own as ``fedcore_plugins.<folder>.<file>``."""
+    package = importlib.import_module(PACKAGES[kind])
+    for name in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        yield importlib.import_module(f"{package.__name__}.{name}")
+    for path in (path for folder in folders(kind) for path in sorted(folder.glob("*.py"))):
+        yield imported(f"fedcore_plugins.{FOLDERS[kind]}.{path.stem}", path)
 
 
 def folders(kind: str) -> list[Path]:
-    """Return the user's folders of plug-ins of a kind, which ``FEDCORE_PLUGINS`` names.
-
-    Raises:
-        SpecError: a folder that it names holds none of them, or one whose name lacks the plural's s.
-    """
+    """Return the user's folders of plug-ins of a kind, which ``FEDCORE_PLUGINS`` names; none is empty."""
     roots = [Path(root) for root in os.environ.get(VARIABLE, "").split(os.pathsep) if root]
     for root in roots:
         for singular, name in FOLDERS.items():
@@ -191,18 +186,8 @@ def folders(kind: str) -> list[Path]:
     return [root / FOLDERS[kind] for root in roots]
 
 
-def _contributed(kind: str) -> Iterator[ModuleType]:
-    """Import the user's own plug-in files as ``fedcore_plugins.<folder>.<file>``."""
-    for path in (path for folder in folders(kind) for path in sorted(folder.glob("*.py"))):
-        yield imported(f"fedcore_plugins.{FOLDERS[kind]}.{path.stem}", path)
-
-
 def imported(name: str, path: Path) -> ModuleType:
-    """Import a file as the module ``name``.
-
-    Raises:
-        SpecError: it is no Python module, or can't be loaded.
-    """
+    """Import a file as the module ``name``, or raise SpecError with what is wrong."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SpecError(f"{path}: not a Python module")
