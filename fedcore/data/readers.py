@@ -85,22 +85,15 @@ def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.f
 
 
 def read_table(
-    path: Path, needed: Sequence[str], names: Sequence[str] | None = None, encoding: str = "utf-8"
+    path: Path, needed: Sequence[str], header: bool = True, encoding: str = "utf-8"
 ) -> pd.DataFrame:
-    """Read a table with named columns.
-
-    Args:
-        path: the file.
-        needed: columns that must be there.
-        names: the columns' names where the file has no header.
-        encoding: of the text.
-    """
-    frame = _read(path, header=None if names else 0, encoding=encoding)
-    if names:
-        if frame.shape[1] != len(names):
-            raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(names)}")
-        frame.columns = list(names)
-    return _with_columns(path, frame, needed)
+    """Read the columns of a table that are needed; without a header it has these and no others."""
+    frame = _read(path, header=0 if header else None, encoding=encoding)
+    if not header:
+        if frame.shape[1] != len(needed):
+            raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(needed)}")
+        frame.columns = list(needed)
+    return _columns(path, frame, needed)
 
 
 def _read(path: Path, **how: Any) -> pd.DataFrame:
@@ -108,17 +101,17 @@ def _read(path: Path, **how: Any) -> pd.DataFrame:
         return pd.read_csv(path, low_memory=False, **how)  # type: ignore[no-any-return]
 
 
-def _with_columns(path: Path, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
+def _columns(path: Path, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
     if missing := [name for name in needed if name not in frame.columns]:
         raise DataError(f"{path}: column '{missing[0]}' is missing")
-    return frame
+    return frame.loc[:, frame.columns.isin(needed)]
 
 
 def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
-    """Read a table with named columns, of which some must be there."""
+    """Read the columns of a table that are needed."""
     with _reading(path, "a readable parquet table"):
         frame = pd.read_parquet(path)
-    return _with_columns(path, frame, needed)
+    return _columns(path, frame, needed)
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:

@@ -158,12 +158,7 @@ def credentialed(paths: Mapping[str, Path]) -> Stays:
     aps = read_table(paths["apacheApsVar.csv"], (ID, *PHYSIOLOGY))
     history = read_table(paths["apachePredVar.csv"], (ID, *HISTORY))
     patient = patient[patient.hospitaldischargestatus.isin(("Alive", "Expired"))]
-    joined = (
-        patient[[ID, "hospitalid", "hospitaldischargestatus"]]
-        .merge(aps[[ID, *PHYSIOLOGY]], on=ID)
-        .merge(history[[ID, *HISTORY]], on=ID)
-        .sort_values(ID)
-    )
+    joined = patient.merge(aps, on=ID).merge(history, on=ID).sort_values(ID)
     numbers = _numbers(joined, (*PHYSIOLOGY, *HISTORY))
     return _stays(joined, numbers.mask(numbers == -1), "hospitalid")
 
@@ -229,9 +224,7 @@ def _stays(patient: pd.DataFrame, numbers: pd.DataFrame, place: str) -> Stays:
         raise DataError("eicu: the tables have no stay in common")
     names, index = np.unique(patient[place].to_numpy(), return_inverse=True)
     died = (patient.hospitaldischargestatus == "Expired").to_numpy().astype(np.int64)
-    return Stays(
-        numbers.to_numpy(np.float32), died, index.astype(np.int64), tuple(str(name) for name in names)
-    )
+    return Stays(numbers.to_numpy(np.float32), died, index.astype(np.int64), tuple(map(str, names)))
 
 
 PLUGIN = Plugin(
