@@ -21,11 +21,7 @@ from fedcore.data.download.unpack import DAMAGE, opened, rows_sha256
 
 
 def inside(folder: Path, relative: str) -> Path:
-    """Return ``folder / relative``, refusing a path that would lead out of the folder.
-
-    Raises:
-        DataError: ``relative`` is absolute or climbs out.
-    """
+    """Return ``folder / relative``, refusing a path that is absolute or climbs out of the folder."""
     path = folder / relative
     if not path.resolve().is_relative_to(folder.resolve()):
         raise DataError(f"{relative}: leads out of {folder}")
@@ -85,13 +81,9 @@ def _marker(path: Path) -> Path:
 def derived(
     source: Source, name: str, files: Mapping[str, Path], make: Callable[[], dict[str, NDArray[Any]]]
 ) -> dict[str, NDArray[Any]]:
-    """Return arrays that are slow to read from their files, kept beside the cache under their checksums.
+    """Return arrays that are slow to ``make`` of verified files, kept beside the cache under their checksums.
 
-    Args:
-        source: whose cache.
-        name: what the arrays are; changes when ``make`` does.
-        files: the verified files that ``make`` reads.
-        make: reads them.
+    Their ``name`` changes when ``make`` does.
     """
     sha256s = (read_or_empty(_marker(path)).get("sha256") or sha256_file(path) for path in files.values())
     path = inside(source.root / "fetched" / "derived", f"{name}-{sha256_text(''.join(sha256s))[:16]}.npz")

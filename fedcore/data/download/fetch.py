@@ -163,19 +163,19 @@ def _fill(request: _Request, file: File, path: Path) -> None:
             cache.mark(file, path, _unpack(request, stored, form, file, path))
             return
         except NotThere as error:
-            if form is not None and place in form.urls:
+            if place in form.urls:
                 problems.append(error)
         except DataError as error:
             unreachable |= {host} if isinstance(error, Unreachable) else set()
             problems.append(error)
         finally:
-            if is_url(place) and not (form and form.member):
+            if is_url(place) and not form.member:
                 _downloaded(path, form).unlink(missing_ok=True)
     other = any(isinstance(problem, OtherEdition) for problem in problems)
     raise (OtherEdition if other else DataError)(_advice(request, file, problems))
 
 
-def _places(file: File, source: Source) -> Iterator[tuple[str, Form | None]]:
+def _places(file: File, source: Source) -> Iterator[tuple[str, Form]]:
     """Yield every place to look at, in order: the mirror's candidates, then upstream's addresses."""
     if source.mirror:
         for relative, form in _candidates(file):
@@ -189,62 +189,55 @@ def _places(file: File, source: Source) -> Iterator[tuple[str, Form | None]]:
                 yield url, form
 
 
-def _candidates(file: File) -> list[tuple[str, Form | None]]:
+def _candidates(file: File) -> list[tuple[str, Form]]:
     """List the names under which a mirror may hold a file: known forms first, then compressed or plain."""
     folder = file.path.rpartition("/")[0]
-    names: dict[str, Form | None] = {
-        name: form for form in file.forms for name in (f"{folder}/{form.name}", form.name)
-    }
-    for base in (file.path, file.name):
-        for suffix in SUFFIXES:
-            names.setdefault(base + suffix, None)
-    return list(names.items())
+    known = {name: form for form in file.forms for name in (f"{folder}/{form.name}", form.name)}
+    packed = [base + suffix for base in (file.path, file.name) for suffix in SUFFIXES]
+    return list((known | {name: Form(name) for name in packed if name not in known}).items())
 
 
-def _downloaded(path: Path, form: Form | None) -> Path:
+def _downloaded(path: Path, form: Form) -> Path:
     """Return where a download goes; an archive of several files is shared by them."""
-    if form is not None and form.member:
-        return path.with_name(f".{form.name}")
-    return path.with_name(f".{path.name}.download")
+    return path.with_name(f".{form.name}" if form.member else f".{path.name}.download")
 
 
-def _stored(request: _Request, place: str, form: Form | None, path: Path) -> Path:
+def _stored(request: _Request, place: str, form: Form, path: Path) -> Path:
     """Return the file as stored at a place, downloaded if it is an address."""
     if not is_url(place):
         if not Path(place).is_file():
             raise NotThere(place)
         return Path(place)
-    target, shared = _downloaded(path, form), form is not None and form.member != ""
-    if shared and target.is_file():
+    target = _downloaded(path, form)
+    if form.member and target.is_file():
         return target
-    return download(place, target, form.digest if form and shared else "", request.policy)
+    return download(place, target, form.digest if form.member else "", request.policy)
 
 
-def _unpack(request: _Request, stored: Path, form: Form | None, file: File, path: Path) -> str:
+def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path) -> str:
     """Write the plain content of a stored file to the cache if it is the right one; return its SHA-256."""
     checked = not file.sha256 and _form_checked(stored, form)
-    member = form.member if form else ""
     digest = hashlib.sha256()
     size = 0
     try:
-        with opened(stored, member) as content, atomic(path) as out:
+        with opened(stored, form.member) as content, atomic(path) as out:
             while chunk := content.read(1 << 20):
                 digest.update(chunk)
                 size += len(chunk)
                 if file.bytes and size > file.bytes * SLACK:
                     raise DataError(f"{stored}: much longer than the {file.bytes:,} bytes expected")
                 out.write(chunk)
-            _check(request, file, stored, member, digest.hexdigest(), checked)
+            _check(request, file, stored, form.member, digest.hexdigest(), checked)
     except KeyError:
-        raise DataError(f"{stored}: no {member} in this archive") from None
+        raise DataError(f"{stored}: no {form.member} in this archive") from None
     except DAMAGE as error:
         raise DataError(f"{stored}: damaged or truncated ({reason(error)})") from None
     return digest.hexdigest()
 
 
-def _form_checked(stored: Path, form: Form | None) -> bool:
+def _form_checked(stored: Path, form: Form) -> bool:
     """Check a stored file's own checksum, if it has one; say whether it was checked."""
-    if form is None or not form.digest:
+    if not form.digest:
         return False
     kind, _, expected = form.digest.partition(":")
     digest = pooch.file_hash(str(stored), kind)

@@ -21,11 +21,8 @@ PACKAGES = ("fedcore.data.datasets.", "fedcore_plugins.datasets.")
 class Finding:
     """What verification found of one edition.
 
-    Attributes:
-        status: ``ok``; ``absent`` (none or not all of its files are here); or ``wrong``.
-        files: how many files were verified by checksum.
-        counts: what loading found.
-        note: what a reader should know.
+    ``status`` is ``ok``, ``wrong`` or ``absent`` (none or not all of its files are here), ``files`` how
+    many were verified by checksum, ``counts`` what loading found, and ``note`` what a reader should know.
     """
 
     data: str

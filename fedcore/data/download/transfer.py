@@ -48,12 +48,7 @@ def download(url: str, target: Path, digest: str = "", policy: Policy = PATIENT)
     """Download ``url`` to ``target``, which appears only when complete and (with ``digest``) verified.
 
     A download that broke off goes on from the ``.part`` file beside it, where the server allows ranges.
-
-    Args:
-        url: http or https address.
-        target: where the file goes; its folder is made.
-        digest: ``sha256:...`` or ``md5:...`` of the bytes (or their beginning), or empty.
-        policy: patience.
+    ``digest`` is ``sha256:...`` or ``md5:...`` of the bytes (or their beginning).
 
     Raises:
         NotThere: 404 or 410.
