@@ -20,6 +20,7 @@ from fedcore.base.options import Options
 from fedcore.data import Source
 
 Parameters = Mapping[str, "Tensor"]
+Arrays = dict[str, NDArray[np.floating]]
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -60,7 +61,7 @@ class Model(Protocol):
     def head(self) -> str:
         """Name of the output layer's weight [classes, features]."""
 
-    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+    def initial(self, rng: np.random.Generator) -> Arrays:
         """Draw start values of all parameters and buffers."""
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
@@ -93,7 +94,7 @@ class Classifier:
 
     head: str
 
-    def initial(self: Model, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+    def initial(self: Model, rng: np.random.Generator) -> Arrays:
         """Draw each layer from U(+-1/sqrt(fan in))."""
         return draw(rng, self.trainable.shapes)
 
@@ -118,9 +119,9 @@ def layers(weights: Shapes) -> Shapes:
     return shapes
 
 
-def draw(rng: np.random.Generator, shapes: Shapes) -> dict[str, NDArray[np.floating]]:
+def draw(rng: np.random.Generator, shapes: Shapes) -> Arrays:
     """Draw each weight, and the bias after it, from U(+-1/sqrt(fan in)), PyTorch's default."""
-    arrays: dict[str, NDArray[np.floating]] = {}
+    arrays: Arrays = {}
     bound = 1.0
     for name, shape in shapes.items():
         if len(shape) > 1:
@@ -151,7 +152,7 @@ def start(
     return flat, buffers
 
 
-def _read(path: Path, known: set[str]) -> dict[str, NDArray[np.floating]]:
+def _read(path: Path, known: set[str]) -> Arrays:
     if not isfile(path):
         raise SpecError(
             f"model.init: no file {shown(str(path))}, expected 'zeros', 'default' or the path of an .npz file"
@@ -189,7 +190,7 @@ class Layout:
     @cached_property
     def size(self) -> int:
         """Length d of the flat vector."""
-        return sum(prod(shape) for shape in self.shapes.values())
+        return sum(map(prod, self.shapes.values()))
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Return named views into ``flat`` [..., d]; writing to one writes to the vector."""
@@ -219,6 +220,6 @@ class Layout:
             flat[self.slices[name]] = torch.as_tensor(np.asarray(arrays[name]), dtype=dtype).reshape(-1)
         return flat
 
-    def arrays(self, flat: Tensor) -> dict[str, NDArray[np.floating]]:
+    def arrays(self, flat: Tensor) -> Arrays:
         """Copy a flat vector out into named arrays."""
         return {name: view.detach().cpu().numpy().copy() for name, view in self.views(flat).items()}

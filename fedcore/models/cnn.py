@@ -68,11 +68,7 @@ def multiplications(model: Cnn, inputs: tuple[int, ...]) -> tuple[float, float]:
 
 
 def build(options: CnnOptions, shape: Shape) -> Cnn:
-    """Make the CNN for images [depth, height, width].
-
-    Raises:
-        SpecError: the data are no images, or smaller than 4x4.
-    """
+    """Make the CNN for images [depth, height, width] of 4x4 pixels or more."""
     if len(shape.inputs) != 3 or min(shape.inputs[1:]) < 4:
         raise SpecError(f"model.name: 'cnn' takes images [depth, height, width], the data are {shape.inputs}")
     depth, height, width = shape.inputs

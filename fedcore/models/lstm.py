@@ -13,7 +13,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, draw, layers
+from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, draw, layers
 
 
 class LstmOptions(ModelOptions):
@@ -37,12 +37,7 @@ class Lstm(Classifier):
     """Token embedding, stacked LSTM layers, a dense ReLU layer if asked for, linear head.
 
     The features are what feeds the head: the dense layer's activations, or the last LSTM output.
-
-    Attributes:
-        vocabulary: number of tokens.
-        width: numbers a token vector has.
-        vectors: fixed token vectors [vocabulary, width], or None if they are trained.
-        dense: width of the dense layer, or None.
+    ``vectors`` are fixed token vectors [vocabulary, width], None if they are trained.
     """
 
     vocabulary: int
@@ -60,7 +55,7 @@ class Lstm(Classifier):
         embedding = {"embedding.weight": (self.vocabulary, self.width)} if self.vectors is None else {}
         return Layout({**embedding, **self._cells(), **self._dense()})
 
-    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+    def initial(self, rng: np.random.Generator) -> Arrays:
         """Draw the embedding from N(0, 1), cells from U(+-1/sqrt(hidden)), the head from U(+-1/sqrt(fan in)).
 
         Fixed token vectors come as they are.
@@ -76,12 +71,9 @@ class Lstm(Classifier):
         steps = functional.embedding(x.T, p["embedding.weight"])
         zeros = steps.new_zeros(self.layers, len(x), self.hidden)
         weights = [p[name] for name in self._cells()]
-        out, _, _ = torch._VF.lstm(
-            steps, (zeros, zeros), weights, True, self.layers, 0.0, False, False, False
-        )
-        return (
-            functional.linear(out[-1], p["dense.weight"], p["dense.bias"]).relu() if self.dense else out[-1]
-        )
+        state = (zeros, zeros)
+        last = torch._VF.lstm(steps, state, weights, True, self.layers, 0.0, False, False, False)[0][-1]
+        return functional.linear(last, p["dense.weight"], p["dense.bias"]).relu() if self.dense else last
 
     def _dense(self) -> Shapes:
         """Return names and shapes of the dense layer, if there is one, and of the head."""
@@ -112,11 +104,7 @@ def multiplications(model: Lstm, inputs: tuple[int, ...]) -> tuple[float, float]
 
 
 def build(options: LstmOptions, shape: Shape) -> Lstm:
-    """Make the LSTM for token sequences, with the data's token vectors if they have any.
-
-    Raises:
-        SpecError: the data are no token sequences.
-    """
+    """Make the LSTM for token sequences, with the data's token vectors if they have any."""
     if shape.vocabulary is None or len(shape.inputs) != 1:
         raise SpecError(f"model.name: 'lstm' takes sequences of tokens, the data are numbers {shape.inputs}")
     width = options.embedding if shape.embeddings is None else shape.embeddings.shape[1]

@@ -101,10 +101,8 @@ class Head(Classifier):
 class MobileNetV2(Head):
     """The whole network on images; what lies before the last block is fixed.
 
-    Attributes:
-        weights: pre-trained arrays by name, or None for an untrained trunk.
-        resize: side to which images are enlarged, or 0.
-        note: where the weights come from.
+    ``weights`` are pre-trained arrays by name, None for an untrained trunk, and ``note`` says where they come
+    from; ``resize`` is the side to which images are enlarged, or 0.
     """
 
     weights: Mapping[str, NDArray[np.floating]] | None = None
@@ -113,11 +111,15 @@ class MobileNetV2(Head):
 
     def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
         """Return the pre-trained arrays, or draw convolutions from N(0, 2 / fan out); then the classifier."""
-        arrays = {
-            name: _drawn(name, shape, rng) if self.weights is None else _stored(name, shape, self.weights)
-            for name, shape in arrays_of(network()).items()
-        }
-        return arrays | super().initial(rng)
+        shapes = arrays_of(network())
+        if self.weights is None:
+            arrays = {name: _drawn(name, shape, rng) for name, shape in shapes.items()}
+            return arrays | super().initial(rng)
+        for name, shape in shapes.items():
+            got = self.weights[name].shape if name in self.weights else "nothing"
+            if got != shape:
+                raise SpecError(f"model.weights: '{name}': found {got}, expected {shape}")
+        return {name: self.weights[name] for name in shapes} | super().initial(rng)
 
     def trunk(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the fixed part's output [batch, 160, height, width] for images [batch, 3, height, width]."""
@@ -136,15 +138,6 @@ class MobileNetV2(Head):
         return Split(self.trunk, Head(self.classes))
 
 
-def _stored(
-    name: str, shape: tuple[int, ...], weights: Mapping[str, NDArray[np.floating]]
-) -> NDArray[np.floating]:
-    got = weights[name].shape if name in weights else "nothing"
-    if got != shape:
-        raise SpecError(f"model.weights: '{name}': found {got}, expected {shape}")
-    return weights[name]
-
-
 def _drawn(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.floating]:
     if len(shape) == 1:
         return np.full(shape, float(name.endswith(("weight", "var"))))
@@ -154,12 +147,7 @@ def _drawn(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> NDArr
 
 
 def build(options: MobileNetOptions, shape: Shape) -> MobileNetV2:
-    """Make the network for colour images.
-
-    Raises:
-        SpecError: the data are no colour images or scaled otherwise, or the weights do not fit.
-        DataError: the weights can't be had.
-    """
+    """Make the network for colour images that are scaled as those that its weights were trained with."""
     if len(shape.inputs) != 3 or shape.inputs[0] != 3:
         raise SpecError(
             f"model.name: 'mobilenetv2_head' takes images [3, height, width], the data are {shape.inputs}"

@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.base.errors import FedcoreError, SpecError, reason
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape
+from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape
 
 ROWS, TOLERANCE = 4, 1e-5
 
@@ -39,13 +38,8 @@ class ModuleOptions(ModelOptions):
 class ModuleModel(Classifier):
     """A module whose parameters are given by name at each call.
 
-    Parameters that require no gradient, and buffers, stay as they start.
-
-    Attributes:
-        module: the whole, for names and shapes.
-        trunk: the module with an identity in its output layer's place: it returns features.
-        head: name of the output layer's weight.
-        draw: makes the module anew, with random parameters.
+    Parameters that require no gradient, and buffers, stay as they start. ``trunk`` is the module with
+    an identity in its output layer's place: it returns features. ``draw`` makes the module anew.
     """
 
     module: torch.nn.Module
@@ -59,7 +53,7 @@ class ModuleModel(Classifier):
         named = self.module.named_parameters()
         return Layout({name: tuple(value.shape) for name, value in named if value.requires_grad})
 
-    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+    def initial(self, rng: np.random.Generator) -> Arrays:
         """Make the module anew; PyTorch's own draws start from one number of ``rng``."""
         module = _drawn(self.draw, int(rng.integers(2**63)))
         return {
@@ -70,18 +64,15 @@ class ModuleModel(Classifier):
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return what feeds the output layer [batch, features]."""
-        given = {name: p[name] for name in self._names}
-        fixed = {name: value.to(x.device) for name, value in self._whole_numbers.items()}
-        phi: Tensor = torch.func.functional_call(self.trunk, {**given, **fixed}, (x,))
+        given = {
+            name: p[name] if own.is_floating_point() else own.to(x.device) for name, own in self._own.items()
+        }
+        phi: Tensor = torch.func.functional_call(self.trunk, given, (x,))
         return phi
 
     @cached_property
-    def _names(self) -> list[str]:
-        return [name for name, value in _named(self.trunk).items() if value.is_floating_point()]
-
-    @cached_property
-    def _whole_numbers(self) -> dict[str, Tensor]:
-        return {name: value for name, value in _named(self.trunk).items() if not value.is_floating_point()}
+    def _own(self) -> Mapping[str, Tensor]:
+        return _named(self.trunk)
 
 
 def from_module(
@@ -101,8 +92,7 @@ def from_module(
             [batch, ...] to scores [batch, classes] by a linear layer at its end.
         options: class of its options.
         head: name of that layer, such as ``fc``; the last linear layer unless given.
-        summary: one sentence for ``fedcore list``.
-        source: where it is defined.
+        summary, source: one sentence for ``fedcore list``, and where it is defined.
     """
 
     def build(options: ModuleOptions, shape: Shape) -> ModuleModel:
@@ -121,12 +111,7 @@ def multiplications(model: ModuleModel, inputs: tuple[int, ...]) -> tuple[float,
 
 
 def _model(name: str, draw: Callable[[], torch.nn.Module], head: str, shape: Shape) -> ModuleModel:
-    """Make a model, and try it on a few random rows.
-
-    Raises:
-        SpecError: the module can't be made for the data or does not take them, has no linear output layer, or
-            computes in another way while it is trained.
-    """
+    """Make a model, and try it on a few random rows."""
     try:
         module = _drawn(draw)
     except FedcoreError:

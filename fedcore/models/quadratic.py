@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.base.registry import Plugin
-from fedcore.models import Layout, ModelOptions, Parameters, Shape
+from fedcore.models import Arrays, Layout, ModelOptions, Parameters, Shape
 
 
 class QuadraticOptions(ModelOptions):
@@ -30,7 +29,7 @@ class ScalarQuadratic:
         """One number, ``w`` [1]."""
         return Layout({"w": (1,)})
 
-    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+    def initial(self, rng: np.random.Generator) -> Arrays:
         """Draw w from a standard normal."""
         return {"w": rng.standard_normal(1)}
 
@@ -52,11 +51,7 @@ class ScalarQuadratic:
 
 
 def build(options: QuadraticOptions, shape: Shape) -> ScalarQuadratic:
-    """Make the scalar model.
-
-    Raises:
-        SpecError: the data are not (curvature, centre) pairs.
-    """
+    """Make the scalar model for data of (curvature, centre) pairs."""
     if shape.inputs != (2,):
         raise SpecError(
             f"model.name: 'scalar_quadratic' takes data 'quadratics', the data are {shape.inputs}"

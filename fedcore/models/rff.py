@@ -7,12 +7,11 @@ from math import pi, prod, sqrt
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PositiveFloat, PositiveInt
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Split
+from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape, Split
 from fedcore.models.linear import Linear
 
 
@@ -49,7 +48,7 @@ class RffLinear(Classifier):
         phi = {"omega": (self.inputs, self.width), "phase": (self.width,)}
         return Layout(shapes | (phi if self.learnable else {}))
 
-    def initial(self, rng: np.random.Generator) -> dict[str, NDArray[np.floating]]:
+    def initial(self, rng: np.random.Generator) -> Arrays:
         """Draw omega ~ N(0, sigma^2), phase ~ U[0, 2 pi], W Xavier-uniform."""
         bound = sqrt(6.0 / (self.classes + self.width))
         return {
@@ -65,10 +64,6 @@ class RffLinear(Classifier):
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return scale cos(x omega + phase) [batch, D]."""
         return torch.addmm(p["phase"], x.reshape(len(x), -1), p["omega"]).cos().mul_(self.scale)
-
-    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
-        """Return W phi [batch, classes]."""
-        return phi @ p["weight"].T
 
 
 def build(options: RffOptions, shape: Shape) -> RffLinear:

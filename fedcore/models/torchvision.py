@@ -16,11 +16,7 @@ class TorchvisionOptions(ModuleOptions):
 
 
 def make(options: TorchvisionOptions, shape: Shape) -> torch.nn.Module:
-    """Make a network for the data's classes.
-
-    Raises:
-        SpecError: the data are no colour images, or torchvision has no such classifier.
-    """
+    """Make a network for the data's classes, which takes colour images."""
     if len(shape.inputs) != 3 or shape.inputs[0] != 3:
         raise SpecError(
             f"model.arch: torchvision's networks take images [3, height, width], found {shape.inputs}"
