@@ -12,6 +12,7 @@ from pydantic import Field, PositiveInt, model_validator
 from fedcore.base.options import Options
 
 Rows = NDArray[np.int64]
+Labels = NDArray[np.integer]
 Random = np.random.Generator | np.random.RandomState
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Concentration = Annotated[float, Field(ge=1e-6)]
@@ -62,12 +63,12 @@ class PartitionOptions(Options):
         return self
 
 
-def rows_of_classes(labels: NDArray[np.integer], rng: np.random.Generator) -> list[Rows]:
+def rows_of_classes(labels: Labels, rng: np.random.Generator) -> list[Rows]:
     """Return the rows of each class 0..max(labels) in random order."""
     return cut(by_label(labels, rng), np.bincount(labels))
 
 
-def by_label(labels: NDArray[np.integer], rng: np.random.Generator) -> Rows:
+def by_label(labels: Labels, rng: np.random.Generator) -> Rows:
     """Return all rows sorted by label, rows of one label in random order."""
     shuffled = rng.permutation(len(labels))
     return shuffled[np.argsort(labels[shuffled], kind="stable")].astype(np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -121,14 +121,9 @@ def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, str
     kept = np.sort(kept)
     features = {key: column[kept] for key, column in dataset.client_features.items()}
     rest = replace(dataset, train=dataset.train.take(kept), client_features=features)
-    inner = _built(plugin, options, rest, streams)
-    return Partition(
-        clients=tuple(kept[rows] for rows in inner.clients),
-        validation=np.concatenate([taken, kept[inner.validation]]),
-        test=None if inner.test is None else kept[inner.test],
-        dropped=kept[inner.dropped],
-        note=f"{inner.note}; {options.validation:.0%} of all rows held out for validation",
-    )
+    inner = _each(_built(plugin, options, rest, streams), lambda rows: kept[rows])
+    note = f"{inner.note}; {options.validation:.0%} of all rows held out for validation"
+    return replace(inner, validation=np.concatenate([taken, inner.validation]), note=note)
 
 
 def _hold_out(partition: Partition, share: float, streams: Streams) -> Partition:
@@ -143,17 +138,18 @@ def _hold_out(partition: Partition, share: float, streams: Streams) -> Partition
 
 
 def _by_client(partition: Partition, fold: Fold, streams: Streams) -> Partition:
-    train, validation, test = fold_sets(len(partition.clients), fold, streams.get("partition/fold"))
     clients = partition.clients
+    train, validation, test = fold_sets(len(clients), fold, streams.get("partition/fold"))
     note = (
         f"{partition.note}; fold {fold.index} of {fold.of}: {len(train)} training, "
         f"{len(validation)} validation and {len(test)} test clients"
     )
-    return Partition(
+    given = [] if partition.test is None else [partition.test]
+    return replace(
+        partition,
         clients=tuple(clients[i] for i in train),
         validation=_joined([partition.validation, *(clients[i] for i in validation)]),
-        test=_joined([*([] if partition.test is None else [partition.test]), *(clients[i] for i in test)]),
-        dropped=partition.dropped,
+        test=_joined([*given, *(clients[i] for i in test)]),
         note=note,
         held_out=tuple(clients[i] for i in np.sort([*validation, *test])),
     )
@@ -165,13 +161,18 @@ def _tidy(partition: Partition) -> Partition:
     if empty:
         listed = ", ".join(map(str, empty[:10])) + (", ..." if len(empty) > 10 else "")
         note += f"; {len(empty)} of {len(partition.clients)} clients are empty ({listed})"
-    return Partition(
-        clients=tuple(np.sort(rows).astype(np.int64) for rows in partition.clients),
-        validation=np.sort(partition.validation).astype(np.int64),
-        test=None if partition.test is None else np.sort(partition.test).astype(np.int64),
-        dropped=np.sort(partition.dropped).astype(np.int64),
-        note=note,
-        held_out=tuple(np.sort(rows).astype(np.int64) for rows in partition.held_out),
+    return _each(replace(partition, note=note), lambda rows: np.sort(rows).astype(np.int64))
+
+
+def _each(partition: Partition, change: Callable[[Rows], Rows]) -> Partition:
+    """Return a partition all of whose lists of rows are changed in one way."""
+    return replace(
+        partition,
+        clients=tuple(map(change, partition.clients)),
+        validation=change(partition.validation),
+        test=None if partition.test is None else change(partition.test),
+        dropped=change(partition.dropped),
+        held_out=tuple(map(change, partition.held_out)),
     )
 
 

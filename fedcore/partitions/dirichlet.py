@@ -14,6 +14,7 @@ from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
 from fedcore.partitions import (
     Concentration,
+    Labels,
     PartitionOptions,
     Random,
     Rows,
@@ -36,13 +37,7 @@ OWN_KEYS = {
 
 
 def by_class(
-    labels: NDArray[np.integer],
-    clients: int,
-    alpha: float,
-    rng: Random,
-    *,
-    capped: bool = False,
-    floor: bool = False,
+    labels: Labels, clients: int, alpha: float, rng: Random, *, capped: bool = False, floor: bool = False
 ) -> list[Rows]:
     """Deal each class out over the clients in proportions drawn from Dirichlet(alpha) over clients.
 
@@ -77,17 +72,9 @@ def by_class(
 
 
 def by_class_min(
-    labels: NDArray[np.integer],
-    clients: int,
-    alpha: float,
-    rng: Random,
-    *,
-    min_rows: int,
-    retries: int,
-    capped: bool = False,
-    floor: bool = False,
+    labels: Labels, clients: int, alpha: float, rng: Random, *, min_rows: int, retries: int, **how: bool
 ) -> list[Rows]:
-    """Repeat ``by_class`` until the smallest client has ``min_rows`` rows.
+    """Repeat ``by_class`` until the smallest client has ``min_rows`` rows; ``how`` are its other keys.
 
     Source: NIID-Bench (Li et al. 2022); ComFed, section V.
 
@@ -101,7 +88,7 @@ def by_class_min(
         )
     best = 0
     for _ in range(retries):
-        drawn = by_class(labels, clients, alpha, rng, capped=capped, floor=floor)
+        drawn = by_class(labels, clients, alpha, rng, **how)
         smallest = min(len(rows) for rows in drawn)
         if smallest >= min_rows:
             return drawn
@@ -112,7 +99,7 @@ def by_class_min(
     )
 
 
-def by_label(labels: NDArray[np.integer], clients: int, alpha: float, rng: np.random.Generator) -> list[Rows]:
+def by_label(labels: Labels, clients: int, alpha: float, rng: np.random.Generator) -> list[Rows]:
     """Give clients of equal size label proportions drawn from Dirichlet(alpha) over labels.
 
     Source: Yurochkin et al. 2019; Hsu, Qi and Brown 2019, who draw rows without replacement.
@@ -122,7 +109,7 @@ def by_label(labels: NDArray[np.integer], clients: int, alpha: float, rng: np.ra
 
 
 def by_client_sizes(
-    labels: NDArray[np.integer], clients: int, alpha: float, rng: np.random.Generator, *, size_alpha: float
+    labels: Labels, clients: int, alpha: float, rng: np.random.Generator, *, size_alpha: float
 ) -> list[Rows]:
     """Draw client sizes from Dirichlet(size_alpha) and each client's label proportions from Dirichlet(alpha).
 
@@ -136,9 +123,7 @@ def by_client_sizes(
     return deal(labels, sizes, proportions, rng)
 
 
-def by_client(
-    labels: NDArray[np.integer], clients: int, alpha: float, rng: np.random.Generator
-) -> list[Rows]:
+def by_client(labels: Labels, clients: int, alpha: float, rng: np.random.Generator) -> list[Rows]:
     """Let clients with label proportions from Dirichlet(alpha) draw rows in turn until the data are used up.
 
     At each turn a client at random draws a label of its own proportions and takes a row of that label,
@@ -155,7 +140,7 @@ def by_client(
 
 
 def fedomw(
-    labels: NDArray[np.integer],
+    labels: Labels,
     clients: int,
     alpha: float,
     rng: np.random.Generator,
@@ -184,10 +169,7 @@ def fedomw(
 
 
 def deal(
-    labels: NDArray[np.integer],
-    sizes: NDArray[np.int64],
-    proportions: NDArray[np.float64],
-    rng: np.random.Generator,
+    labels: Labels, sizes: NDArray[np.int64], proportions: NDArray[np.float64], rng: np.random.Generator
 ) -> list[Rows]:
     """Fill clients of given ``sizes``, [clients], by drawing rows without replacement.
 
@@ -210,7 +192,7 @@ def deal(
     return deal_classes(classes, counts.T, len(sizes))
 
 
-def _classes(labels: NDArray[np.integer]) -> int:
+def _classes(labels: Labels) -> int:
     return int(labels.max(initial=-1)) + 1
 
 

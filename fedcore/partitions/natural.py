@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PositiveInt, model_validator
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients, omit_default
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Rows, cut
+from fedcore.partitions import PartitionOptions, Random, Rows, cut
 from fedcore.partitions.similarity import iid
 
 
@@ -48,18 +47,13 @@ class Options(PartitionOptions):
         return self
 
 
-def by_group(groups: NDArray[np.int64], count: int) -> list[Rows]:
+def by_group(groups: Rows, count: int) -> list[Rows]:
     """Return the rows of each group 0..count-1, in row order; a group without rows gives an empty array."""
     return cut(np.argsort(groups, kind="stable").astype(np.int64), np.bincount(groups, minlength=count))
 
 
 def natural(
-    groups: NDArray[np.int64],
-    count: int,
-    clients: int | None,
-    min_rows: int,
-    rng: np.random.Generator,
-    key: str = "clients",
+    groups: Rows, count: int, clients: int | None, min_rows: int, rng: Random, key: str = "clients"
 ) -> list[Rows]:
     """Return the rows of natural clients with ``min_rows`` rows, in order of their ids: all, or a sample.
 
@@ -90,7 +84,7 @@ def grouped(users: list[Rows], clients: int, rng: np.random.Generator) -> list[R
     return [np.concatenate([users[i] for i in members]) for members in iid(len(users), clients, rng)]
 
 
-def groups_of(dataset: Dataset, name: str) -> tuple[NDArray[np.int64], int]:
+def groups_of(dataset: Dataset, name: str) -> tuple[Rows, int]:
     """Return each training row's natural client and how many there are, if the data name them."""
     groups = dataset.train.groups
     if groups is None:

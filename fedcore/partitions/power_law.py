@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Rows, deal_classes, integers, rows_of_classes
+from fedcore.partitions import Labels, PartitionOptions, Rows, deal_classes, integers, rows_of_classes
 
 
 class Options(PartitionOptions):
@@ -30,11 +29,7 @@ class Options(PartitionOptions):
 
 
 def power_law(
-    labels: NDArray[np.integer],
-    clients: int,
-    exponent: float,
-    labels_per_client: int | None,
-    rng: np.random.Generator,
+    labels: Labels, clients: int, exponent: float, labels_per_client: int | None, rng: np.random.Generator
 ) -> list[Rows]:
     """Deal each label's rows out over the clients that have it, in proportion to power-law weights.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Rows, by_label, cut, even
+from fedcore.partitions import Labels, PartitionOptions, Rows, by_label, cut, even
 
 
 class Options(PartitionOptions):
@@ -19,7 +18,7 @@ class Options(PartitionOptions):
     shards_per_client: PositiveInt = 2
 
 
-def shards(labels: NDArray[np.integer], clients: int, each: int, rng: np.random.Generator) -> list[Rows]:
+def shards(labels: Labels, clients: int, each: int, rng: np.random.Generator) -> list[Rows]:
     """Sort rows by label, cut them into ``clients * each`` shards, deal ``each`` to every client at random.
 
     Where the rows can't be divided evenly, shards differ by one row, so that none is dropped.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Fraction, PartitionOptions, Rows, by_label, cut, even
+from fedcore.partitions import Fraction, Labels, PartitionOptions, Rows, by_label, cut, even
 
 
 class IidOptions(PartitionOptions):
@@ -31,9 +30,7 @@ def iid(rows: int, clients: int, rng: np.random.Generator) -> list[Rows]:
     return cut(rng.permutation(rows).astype(np.int64), even(rows, clients))
 
 
-def similarity(
-    labels: NDArray[np.integer], clients: int, share: float, rng: np.random.Generator
-) -> list[Rows]:
+def similarity(labels: Labels, clients: int, share: float, rng: np.random.Generator) -> list[Rows]:
     """Deal ``share`` of the rows out IID; sort the others by label and deal them out evenly in order.
 
     Client sizes differ by one at most. Rows of one label are in random order before they are dealt out.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import say
 from fedcore.base.lazy import scipy
 from fedcore.data import Dataset, Partition
+from fedcore.partitions import Labels
 
 MOST_COMPARED = 2000
 MOST_LISTED = 10_000
@@ -25,9 +26,7 @@ def warn_of_empty(empty: int, clients: int) -> None:
         say(f"warning: {empty:,} of {clients:,} clients hold no row and never train", error=True)
 
 
-def label_counts(
-    clients: tuple[NDArray[np.int64], ...], labels: NDArray[np.integer], classes: int
-) -> NDArray[np.int64]:
+def label_counts(clients: tuple[NDArray[np.int64], ...], labels: Labels, classes: int) -> NDArray[np.int64]:
     """Return how many rows of each class each client holds, [clients, classes]."""
     return np.array([np.bincount(labels[rows], minlength=classes) for rows in clients], dtype=np.int64)
 
@@ -74,7 +73,7 @@ def of_data(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def statistics(partition: Partition, labels: NDArray[np.integer], classes: int) -> dict[str, Any]:
+def statistics(partition: Partition, labels: Labels, classes: int) -> dict[str, Any]:
     """Describe a partition of training rows with ``labels`` [n] as plain values, ready for JSON.
 
     Returns:
