@@ -55,12 +55,8 @@ class ModuleModel(Classifier):
 
     def initial(self, rng: np.random.Generator) -> Arrays:
         """Make the module anew; PyTorch's own draws start from one number of ``rng``."""
-        module = _drawn(self.draw, int(rng.integers(2**63)))
-        return {
-            name: value.detach().numpy()
-            for name, value in _named(module).items()
-            if value.is_floating_point()
-        }
+        named = _named(_drawn(self.draw, int(rng.integers(2**63))))
+        return {name: own.detach().numpy() for name, own in named.items() if own.is_floating_point()}
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return what feeds the output layer [batch, features]."""

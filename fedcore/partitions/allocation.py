@@ -23,6 +23,7 @@ Matrix = NDArray[np.float64]
 Counts = NDArray[np.int64]
 StepReading = Literal["relative", "samples", "fraction"]
 BLOCK = 20_000
+NEVER = (math.inf, -math.inf)  # the window that no loss enters
 
 
 @dataclass(frozen=True)
@@ -131,11 +132,9 @@ def randomise(problem: Problem, allocation: Matrix, search: Search, rng: np.rand
     Source: RADFed, Algorithm 3.
     """
     walk = _Walk(problem, allocation, search)
-    window = None
-    if search.stop is not None:
-        window = tuple(bound * bound * walk.loss for bound in search.stop)
-    walk.run(search.burn_in, rng, window=window)
-    return walk.run(search.steps, rng, keep_best=True)
+    window = NEVER if search.stop is None else tuple(bound * bound * walk.loss for bound in search.stop)
+    walk.run(search.burn_in, rng, window)
+    return walk.run(search.steps, rng, NEVER, keep_best=True)
 
 
 class _Walk:
@@ -156,17 +155,12 @@ class _Walk:
         self.factor = search.xi if search.reading == "relative" else 1.0
 
     def run(
-        self,
-        steps: int,
-        rng: np.random.Generator,
-        *,
-        window: tuple[float, ...] | None = None,
-        keep_best: bool = False,
+        self, steps: int, rng: np.random.Generator, window: tuple[float, ...], keep_best: bool = False
     ) -> Matrix:
         """Make ``steps`` moves, fewer if the loss enters ``window``; return the best or last allocation."""
         allocation, residuals, columns = self.allocation, self.residuals, self.columns
         limit, factor, loss = self.limit, self.factor, self.loss
-        low, high = (math.inf, -math.inf) if window is None else window
+        low, high = window
         least = math.inf if keep_best else -math.inf
         best = allocation
         done = 0
