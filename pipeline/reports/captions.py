@@ -8,28 +8,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fedcore.base.lazy import pd
+from fedcore.execution.machine import commit
 from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.targets import Cell, Paper, Test
 from pipeline.reports import significance, style
-from pipeline.reports.results import REPRODUCTION, UNKNOWN, Origin
+from pipeline.reports.results import REPRODUCTION, RunFacts
 from pipeline.reports.significance import ALPHA, Comparison
 
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
-ARITHMETIC: Mapping[str, str] = {
-    "all": "Forward and backward passes in bfloat16",
-    "some": "Forward and backward passes of some runs in bfloat16",
-}
+SPREAD = "Mean ± sample standard deviation"
 LISTED = 4
+Note = str | Callable[[pd.DataFrame], str]
 
 
 @dataclass(frozen=True)
 class Caption:
-    """A caption in parts.
-
-    Attributes:
-        watermark: what a reader must not overlook, or empty.
-        sentences: the rest, each with its full stop.
-    """
+    """A caption: what a reader must not overlook, or nothing, and the other sentences, with full stops."""
 
     watermark: str
     sentences: tuple[str, ...]
@@ -45,15 +39,14 @@ def watermark(scale: str) -> str:
     return "" if scale in {REPRODUCTION, STUDY} else f"{scale.capitalize()} scale: not a reproduction."
 
 
-def spread(samples: Iterable[object], what: str = "Mean ± sample standard deviation") -> str:
+def spread(samples: Iterable[object]) -> str:
     """Say what a number with ± means, from the cells' ``values``."""
-    cells = [list(significance.parsed(text)) for text in samples]
-    return spread_of({_seed(pair) for own in cells for pair in own}, max(map(len, cells), default=0), what)
+    cells = [significance.parsed(text) for text in samples]
+    seeds = {int(pair.partition("#")[0].rpartition("/seed")[2]) for own in cells for pair in own}
+    return spread_of(seeds, max(map(len, cells), default=0))
 
 
-def spread_of(
-    seeds: Collection[int], runs: int, what: str = "Mean ± sample standard deviation", each: str = "a cell"
-) -> str:
+def spread_of(seeds: Collection[int], runs: int, what: str = SPREAD, each: str = "a cell") -> str:
     """Say what a number with ± means, given the seeds that ran and how many runs make up ``each``."""
     if not runs:
         return "No run is finished."
@@ -140,18 +133,22 @@ def underlined(
     return " ".join(sentences)
 
 
-def made(origin: Origin) -> str:
-    """Say which code made the report, when the newest of its runs was finished, and in what arithmetic."""
-    parts = [
-        f"commit {origin.commit}" if origin.commit else "",
-        f"newest run {origin.newest}" if origin.newest else "",
-    ]
-    words = ", ".join(filter(None, parts))
-    reduced = f"{ARITHMETIC[origin.reduced]}." if origin.reduced else ""
-    return " ".join(filter(None, [reduced, f"{words[0].upper()}{words[1:]}." if words else ""]))
+def origin_of(runs: Collection[RunFacts]) -> str:
+    """Say in what arithmetic runs computed, which code reports on them, and when the newest was finished."""
+    specs = [own.run.spec for own in runs]
+    reduced = ["bf16" in (spec.get("precision"), spec["evaluation"].get("precision")) for spec in specs]
+    some = "" if all(reduced) else " of some runs"
+    days = [str(own.timing["finished"])[:10] for own in runs if own.timing and "finished" in own.timing]
+    made = [f"commit {at}" if (at := commit()) else "", f"newest run {max(days)}" if days else ""]
+    words = ", ".join(filter(None, made))
+    sentences = (
+        f"Forward and backward passes{some} in bfloat16." if any(reduced) else "",
+        f"{words[0].upper()}{words[1:]}." if words else "",
+    )
+    return " ".join(filter(None, sentences))
 
 
-def note(words: str | Callable[[pd.DataFrame], str], frame: pd.DataFrame) -> str:
+def note(words: Note, frame: pd.DataFrame) -> str:
     """Return what a target itself says under its numbers."""
     return words if isinstance(words, str) else words(frame)
 
@@ -169,7 +166,7 @@ def compose(
     scale: str = "",
     variant: str = "",
     notes: Iterable[tuple[str, str, str]] = (),
-    origin: Origin = UNKNOWN,
+    origin: str = "",
 ) -> Caption:
     """Return a caption.
 
@@ -179,33 +176,38 @@ def compose(
         paper: what is rebuilt.
         scale, variant: of its runs; empty where it says the same at each.
         notes: (data set in print, state, note) of the data.
-        origin: where it comes from.
+        origin: where it comes from, as ``origin_of`` says it.
     """
-    parts = [f"{name}: {note} ({state})" for name, state, note in dict.fromkeys(notes) if note]
+    parts = [f"{name}: {note} ({state})" for name, state, note in dict.fromkeys(notes) if name and note]
     every = (
         *sentences,
         f"Scale: {scale}. Variant: {variant}." if scale and not paper.is_study else "",
         f"Data: {'; '.join(parts)}." if parts else "",
         f"{published} of {paper.citation}" + ("." if paper.is_study else ", rebuilt."),
-        made(origin),
+        origin,
     )
     return Caption(watermark(scale) if scale else "", tuple(filter(None, every)))
 
 
-def notes_of(frame: pd.DataFrame, dataset: Callable[[str, str], str]) -> list[tuple[str, str, str]]:
-    """Return (data set in print, state, note) of the lines of a tidy table.
+def of_frame(
+    sentences: Iterable[str],
+    published: str,
+    paper: Paper,
+    frame: pd.DataFrame,
+    dataset: Callable[[str, str], str],
+    origin: str,
+) -> Caption:
+    """Return the caption of a tidy frame, which has the scale, the variant and the notes of its data.
 
     Args:
-        frame: the tidy table.
+        sentences, published, paper, origin: see ``compose``.
+        frame: one line per cell, or several.
         dataset: (row, column) -> the data set in print, empty for a line about several of them.
     """
     lines = frame[["row", "column", "data_state", "data"]].itertuples(index=False)
-    named = ((dataset(row, column), state, note) for row, column, state, note in lines)
-    return [(name, state, note) for name, state, note in named if name]
-
-
-def _seed(pair: str) -> int:
-    return int(pair.partition("#")[0].rpartition("/seed")[2])
+    notes = ((dataset(row, column), state, note) for row, column, state, note in lines)
+    scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
+    return compose(sentences, published, paper, scale, variant, notes, origin)
 
 
 def _listed(names: list[str], what: str) -> str:

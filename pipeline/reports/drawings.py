@@ -1,42 +1,29 @@
-"""Figures with a picture of their own: runs or partitions in, csv, svg, pdf and png out."""
+"""Figures, curves over rounds or pictures of their own: runs or partitions in, csv, svg, pdf and png out."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedcore.base.errors import DataError
 from fedcore.base.lazy import Figure, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
-from pipeline.reports import captions, figures, style
-from pipeline.reports.captions import Caption
-from pipeline.reports.results import (
-    UNKNOWN,
-    Origin,
-    RunFacts,
-    each_once,
-    lost,
-    origin_of,
-    read,
-    refuse_changed,
-    require_one_scale,
-)
+from pipeline.reports import captions, figures, results, style
+from pipeline.reports.captions import Caption, Note, origin_of
+from pipeline.reports.results import RunFacts, each_once, lost, read
 
 Values = Sequence[float | None]
+BAND = "Line and band: mean and ± one sample standard deviation"
+SINCE = " from the round on in which they end"
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What a drawing is given.
-
-    Attributes:
-        params: the paper's parameters.
-        cells: the runs of each (row, column).
-    """
+class Inputs(NamedTuple):
+    """What a drawing is given: the paper's parameters, and the runs of each (row, column)."""
 
     params: PaperParams
     cells: Mapping[Cell, tuple[RunFacts, ...]]
@@ -85,8 +72,8 @@ class Drawing(Target):
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from."""
-        require_one_scale(sources.runs)
-        refuse_changed(sources.runs, sources.root)
+        results.require_one_scale(sources.runs)
+        results.refuse_changed(sources.runs, sources.root)
         cells = read(sources.cells, sources.root)
         gone = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
         origin = origin_of(each_once(cells))
@@ -96,22 +83,192 @@ class Drawing(Target):
             figures.write(figure, frame, self.caption(sources, gone, *sentences, origin=origin), outputs)
 
     def caption(
-        self,
-        sources: Sources,
-        gone: Mapping[Cell, tuple[int, int]],
-        *sentences: str,
-        origin: Origin = UNKNOWN,
+        self, sources: Sources, gone: Mapping[Cell, tuple[int, int]], *sentences: str, origin: str = ""
     ) -> Caption:
         """Say what the figure shows: title, its own sentences, diverged runs, scale and data, origin."""
         about, runs = sources.about, each_once(read(sources.cells, sources.root))
         notes = [(about.datasets.get(own.run.dataset, own.run.dataset), *own.notes) for own in runs]
-        every = (
-            f"{self.title}.",
-            *sentences,
-            captions.diverged(gone, style.labels(sources), sources.cells),
-        )
+        lacks = captions.diverged(gone, style.labels(sources), sources.cells)
         scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
+        every = (f"{self.title}.", *sentences, lacks)
         return captions.compose(every, self.published, about, scale, variant, notes, origin)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes: a curve for each algorithm in one setting, or only for ``rows`` if given."""
+
+    key: str
+    label: str
+    regime: str
+    dataset: str
+    split: str
+    rows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves(Target):
+    """A figure of curves over rounds, mean and standard deviation over seeds.
+
+    Attributes:
+        panels: the sets of axes.
+        metric: a column of a run's history.
+        factor: what it is multiplied by.
+        axis: label of the vertical axis.
+        across: panels in a row.
+        rows: the algorithms that have a curve; all of the paper's unless given.
+        so_far: show the largest value up to each round.
+        queries: several settings whose runs make up one curve, such as folds, given the parameters, panel and
+            algorithm; the panel's own setting unless given.
+        series: a run's facts -> its values by round, in the figure's unit; ``metric`` times ``factor`` unless
+            given.
+        horizontal: label of the horizontal axis.
+        shared: whether all panels have the same horizontal axis.
+        note: a sentence of its own for the caption, or what makes one of the tidy frame.
+        names: what rows that are no algorithms are called in print.
+    """
+
+    kind = "curves"
+    files = FIGURE_FILES
+    kept = ("csv", "svg")
+    panels: tuple[Panel, ...]
+    metric: str = "test_accuracy"
+    factor: float = 100.0
+    axis: str = "test accuracy (%)"
+    across: int = 2
+    rows: tuple[str, ...] = ()
+    so_far: bool = False
+    queries: Callable[[PaperParams, Panel, str], tuple[Query, ...]] | None = None
+    series: Callable[[RunFacts], pd.Series[float]] | None = None
+    horizontal: str = "communication round"
+    shared: bool = True
+    note: Note = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return what rows that are no algorithms are called in print."""
+        return self.names
+
+    def column_labels(self, params: PaperParams) -> Mapping[str, str]:
+        """Return what panels are called in print."""
+        return {panel.key: panel.label for panel in self.panels}
+
+    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
+        """Return the queries of each (algorithm, panel)."""
+
+        def asked(panel: Panel, name: str) -> tuple[Query, ...]:
+            if self.queries is not None:
+                return self.queries(params, panel, name)
+            return (Query(panel.regime, panel.dataset, panel.split, name),)
+
+        return {
+            (name, panel.key): asked(panel, name)
+            for panel in self.panels
+            for name in panel.rows or self.rows or params.algorithms
+        }
+
+    def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
+        """Say how many curves have no run."""
+        bare = sum(not any(run.folder in here for run in runs) for runs in cells.values())
+        return f"{bare} of {len(cells)} curves have no run" if bare else ""
+
+    def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
+        """Draw the figure and write the numbers that it was drawn from.
+
+        Raises:
+            DataError: a run can't be used, or the figure that is kept is of more runs.
+        """
+        root, before = sources.root, sources.earlier
+        cells = read(sources.cells, root)
+        done = [facts for facts in each_once(cells) if before is None or results.made(facts.run, root)]
+        runs = [facts.run for facts in done]
+        results.refuse_changed(runs, root)
+        frame = self.tidy(sources.paper, sources.name, cells, before is not None)
+        if before is not None and before.exists() and pd.read_csv(before)["n"].sum() > frame["n"].sum():
+            raise DataError("the figure that is kept is of more runs")
+        gone = lost(cells, lambda facts: facts.diverged)
+        caption = self.caption(sources, gone, frame, runs, origin_of(done))
+        with style.marking(row for row, _ in gone), figures.styled():
+            figures.write(self.picture(frame), frame, caption, outputs)
+
+    def caption(
+        self,
+        sources: Sources,
+        gone: Mapping[Cell, tuple[int, int]],
+        frame: pd.DataFrame,
+        runs: Collection[PlannedRun],
+        origin: str = "",
+    ) -> Caption:
+        """Say what the figure shows, and what it lacks.
+
+        Args:
+            sources: what it is built from.
+            gone: how many runs of a curve diverged, of how many.
+            frame: the lines that it was drawn from.
+            runs: their runs.
+            origin: where it comes from.
+        """
+        datasets = sources.about.datasets
+        labels = {panel.key: datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
+        sentences = (
+            f"{self.title}.",
+            captions.note(self.note, frame),
+            captions.spread_of({run.seed for run in runs}, int(frame["n"].max()), BAND, "a point"),
+            f"{len(runs)} of {len(sources.runs)} runs are made." if len(runs) < len(sources.runs) else "",
+            captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
+        )
+        return captions.of_frame(
+            sentences, self.published, sources.about, frame, lambda row, column: labels[column], origin
+        )
+
+    def tidy(
+        self, paper: str, target: str, cells: Mapping[Cell, Sequence[RunFacts]], finished: bool = False
+    ) -> pd.DataFrame:
+        """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
+
+        Args:
+            paper, target: names of what is collected.
+            cells: the runs of each (algorithm, panel); ``seeds`` of a line is how many.
+            finished: leave out runs that are not made yet.
+
+        Raises:
+            DataError: a run is missing, foreign or damaged, or the runs are of several scales or variants.
+        """
+
+        def series(facts: RunFacts, panel: str) -> pd.Series[float]:
+            values = self.series(facts) if self.series else facts.series(self.metric) * self.factor
+            return values.cummax() if self.so_far else values
+
+        known = {
+            cell: [facts for facts in runs if not finished or facts.summary is not None]
+            for cell, runs in cells.items()
+        }
+        runs = [facts.run for facts in each_once(known)]
+        results.require_one_scale(runs)
+        lines = by_round(known, series)
+        cell = list(zip(lines["row"], lines["column"], strict=True))
+        lines.insert(0, "paper", paper)
+        lines.insert(1, "target", target)
+        return lines.assign(
+            seeds=[len(cells[key]) for key in cell],
+            scale=runs[0].scale,
+            variant=runs[0].spec["variant"],
+            data=[known[key][0].notes[1] for key in cell],
+            data_state=[known[key][0].notes[0] for key in cell],
+        )
+
+    def picture(self, frame: pd.DataFrame) -> Figure:
+        """Draw tidy curves, one panel per column, the legend above."""
+        titles = {panel.key: panel.label for panel in self.panels}
+        height = 0.75 + 2.1 * -(-len(titles) // self.across)
+        known = style.looks(frame["row"], self.names)
+        figure, panels = figures.lines(frame, titles, known, height, self.across, sharex=self.shared)
+        for place, axes in enumerate(panels.values()):
+            axes.set(
+                xlabel=self.horizontal if place + self.across >= len(panels) else "",
+                ylabel="" if place % self.across else self.axis,
+            )
+        return figure
 
 
 def drawing(

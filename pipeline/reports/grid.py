@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 from fedcore.base.lazy import pd
@@ -49,9 +49,7 @@ class Grid:
 
     Attributes:
         name: unique name, such as ``rfedavg-table1``.
-        unit: unit of the numbers.
-        groups: (heading, number of columns) over the columns.
-        columns: the columns' labels.
+        columns: the columns; neighbours of one group stand under its heading.
         rows: (label, cells).
         caption: what it says below or above.
         corner: what stands over the rows' labels.
@@ -59,9 +57,7 @@ class Grid:
     """
 
     name: str
-    unit: str
-    groups: tuple[tuple[str, int], ...]
-    columns: tuple[str, ...]
+    columns: tuple[Column, ...]
     rows: tuple[tuple[str, tuple[PrintedCell, ...]], ...]
     caption: Caption
     corner: str = "Method"
@@ -73,26 +69,14 @@ class Grid:
         return any(cell.published for _, cells in self.rows for cell in cells)
 
     @property
-    def grouped(self) -> bool:
-        """Whether the columns have headings over them."""
-        return any(heading for heading, _ in self.groups)
+    def groups(self) -> list[tuple[str, int]]:
+        """(heading, number of columns) of neighbours under one heading."""
+        return [(heading, len([*own])) for heading, own in groupby(column.group for column in self.columns)]
 
     @property
     def spans(self) -> list[tuple[int, int]]:
         """First and one past the last column of each group."""
-        ends = list(accumulate(span for _, span in self.groups))
-        return list(zip([0, *ends[:-1]], ends, strict=True))
-
-    @property
-    def headings(self) -> list[str]:
-        """Each column's label with its group's heading before it."""
-        over = [heading for heading, span in self.groups for _ in range(span)]
-        return [f"{heading} {label}".strip() for heading, label in zip(over, self.columns, strict=True)]
-
-
-def groups(columns: Sequence[Column]) -> tuple[tuple[str, int], ...]:
-    """Return (heading, number of columns) of neighbours under one heading."""
-    return tuple((heading, len([*own])) for heading, own in groupby(column.group for column in columns))
+        return list(pairwise([0, *accumulate(span for _, span in self.groups)]))
 
 
 def printed_column(lines: Iterable[Line], compared: Comparison, decimals: int) -> dict[str, PrintedCell]:

@@ -14,7 +14,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Column, Query, Sources, Target
 from pipeline.reports import captions
 from pipeline.reports.captions import Caption
-from pipeline.reports.grid import Grid, PrintedCell, groups
+from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.render import csv, write_grid
 from pipeline.reports.results import published_cells
 
@@ -56,7 +56,6 @@ class Listing(Target):
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return no cells: nothing has to run."""
-        del params
         return {}
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
@@ -90,9 +89,7 @@ class Listing(Target):
 
         return Grid(
             name=f"{sources.paper}-{sources.name}",
-            unit="",
-            groups=groups(columns),
-            columns=tuple(column.label for column in columns),
+            columns=columns,
             rows=tuple(
                 (entry.label, tuple(printed((entry.key, column.key)) for column in columns))
                 for entry in self.entries(sources.params)

@@ -14,7 +14,7 @@ from typing import Any
 from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import jinja2, pd
-from pipeline.reports.grid import Grid
+from pipeline.reports.grid import Grid, PrintedCell
 
 TEMPLATES = Path(__file__).parent / "templates"
 ENGINES = ("pdflatex", "lualatex", "xelatex", "tectonic")
@@ -124,7 +124,8 @@ def _shape(grid: Grid, widths: tuple[float, ...]) -> str:
 
 def _widths(grid: Grid) -> tuple[float, ...]:
     """Return the columns' shares of the line in proportion to their longest texts; none if all fit."""
-    lines = [(grid.corner, *grid.columns), *((label, *(c.mean for c in cells)) for label, cells in grid.rows)]
+    heads = (grid.corner, *(column.label for column in grid.columns))
+    lines = [heads, *((label, *(c.mean for c in cells)) for label, cells in grid.rows)]
     longest = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     total = sum(longest)
     return tuple(SHARED * own / total for own in longest) if total > LINE else ()
@@ -137,10 +138,12 @@ def _page(grid: Grid) -> int:
 
 def _width(grid: Grid) -> float:
     """Return about how wide the columns of a table of numbers are, in cm."""
-    numbers = [
-        max(len(label), *(len(f"{c.mean}{c.mark}") + SMALL * len(f" ± {c.std}" * bool(c.std)) for c in cells))
-        for label, *cells in zip(grid.columns, *(cells for _, cells in grid.rows), strict=True)
-    ]
+
+    def wide(cell: PrintedCell) -> float:
+        return len(f"{cell.mean}{cell.mark}") + (SMALL * len(f" ± {cell.std}") if cell.std else 0)
+
+    columns = zip(grid.columns, *(cells for _, cells in grid.rows), strict=True)
+    numbers = [max(len(column.label), *map(wide, cells)) for column, *cells in columns]
     labels = max(len(text) for text in (grid.corner, *(label for label, _ in grid.rows)))
     return LETTER * (labels + sum(numbers)) + GAP * (1 + len(numbers))
 

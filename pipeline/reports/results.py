@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from fedcore.base.errors import DataError, reason, shown
 from fedcore.base.files import digest, read_object
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
-from fedcore.execution.machine import commit
 from fedcore.execution.status import cause
 from pipeline.catalogue.targets import Cell, PlannedRun
 from pipeline.reports import agreement, significance
@@ -39,20 +38,6 @@ class Published(NamedTuple):
     mean: float = math.nan
     std: float = math.nan
     unit: str = ""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a report comes from: the commit of the code that made it, the day of its newest run, and whether
-    its runs computed in ``bf16``, all or some of them.
-    """
-
-    commit: str = ""
-    newest: str = ""
-    reduced: Literal["", "all", "some"] = ""
-
-
-UNKNOWN = Origin()
 
 
 def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
@@ -283,9 +268,6 @@ class Earlier:
     notes: tuple[str, str] = ("", "")
 
 
-NOTHING = Earlier()
-
-
 def earlier_cells(path: Path) -> dict[tuple[str, str], Earlier]:
     """Read a tidy table's cells; none if there is no such file, or it doesn't hold runs' own numbers."""
     if not path.exists():
@@ -329,16 +311,6 @@ def published_cells(path: Path | None, target: str) -> dict[Cell, Published]:
 def pair_key(run: PlannedRun) -> str:
     """Return what two runs share that can be compared: partition (and fold) and seed."""
     return "/".join(Path(run.partition).parts[-2:])
-
-
-def origin_of(runs: Collection[RunFacts]) -> Origin:
-    """Return the current commit, the day on which the newest run finished, and the runs' arithmetic."""
-    days = [str(own.timing["finished"])[:10] for own in runs if own.timing and "finished" in own.timing]
-    specs = [own.run.spec for own in runs]
-    reduced = ["bf16" in (spec.get("precision"), spec["evaluation"].get("precision")) for spec in specs]
-    return Origin(
-        commit(), max(days, default=""), "" if not any(reduced) else "all" if all(reduced) else "some"
-    )
 
 
 def causes(runs: Iterable[RunFacts]) -> str:

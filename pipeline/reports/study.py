@@ -19,8 +19,7 @@ from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
 from pipeline.reports import cost, figures, ranks, style
 from pipeline.reports.cost import Cost
-from pipeline.reports.curves import Curves, Panel
-from pipeline.reports.drawings import Drawing, Inputs, Picture
+from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table
 

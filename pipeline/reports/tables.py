@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -14,31 +14,12 @@ from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources, Target, Test
-from pipeline.reports import captions, significance, style
+from pipeline.reports import captions, results, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
-from pipeline.reports.captions import Caption
-from pipeline.reports.grid import MISSED, PARTIAL, Grid, failed_in, groups, printed_column
+from pipeline.reports.captions import Caption, Note, origin_of
+from pipeline.reports.grid import MISSED, PARTIAL, Grid, failed_in, printed_column
 from pipeline.reports.render import csv, write_grid
-from pipeline.reports.results import (
-    NOTHING,
-    UNKNOWN,
-    Earlier,
-    Origin,
-    Published,
-    RunFacts,
-    causes,
-    each_once,
-    earlier_cells,
-    origin_of,
-    pair_key,
-    published_cells,
-    read,
-    refuse_changed,
-    require_one_scale,
-    short_hash,
-    together,
-    verdict,
-)
+from pipeline.reports.results import Earlier, Published, RunFacts, Summary, pair_key, short_hash
 from pipeline.reports.significance import Comparison
 
 COLUMNS = (
@@ -47,6 +28,13 @@ COLUMNS = (
     *("scale", "variant", "data", "data_state", "specs", "values"),
 )
 NEVER = math.inf
+FACTS: Mapping[str, tuple[str, Callable[[Summary], float]]] = {
+    "classes": ("classes", lambda data: data["data_classes"]),
+    "training_size": ("training rows", lambda data: data["data_rows"]["train"]),
+    "testing_size": ("test rows", lambda data: data["data_rows"]["test"]),
+    "features": ("features", lambda data: data["data_features"]),
+    "dimensions": ("dimensions", lambda data: data["data_features"]),
+}
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 
 
@@ -94,7 +82,7 @@ class Table(Target):
     best: Best = "largest"
     test: Test = "t"
     when: str = "after the last round"
-    note: str | Callable[[pd.DataFrame], str] = ""
+    note: Note = ""
     heading: str = "Method"
     search: bool = False
 
@@ -111,21 +99,19 @@ class Table(Target):
         """Return the queries of each (row, column), in reading order."""
         columns = self.columns(params)
         rows = self.rows(params) if self.rows else params.algorithms
-        return {(row, c.key): self._queries(params, row, c.key) for row in rows for c in columns}
-
-    def _queries(self, params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+        cells = [(row, c.key) for row in rows for c in columns]
         if self.queries is not None:
-            return self.queries(params, row, column)
-        return () if self.query is None else (self.query(row, column),)
+            return {cell: self.queries(params, *cell) for cell in cells}
+        return {cell: (self.query(*cell),) if self.query else () for cell in cells}
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
-        refuse_changed(sources.runs, sources.root)
-        cells, columns = read(sources.cells, sources.root), self.columns(sources.params)
+        results.refuse_changed(sources.runs, sources.root)
+        cells, columns = results.read(sources.cells, sources.root), self.columns(sources.params)
         numbers = sources.about.numbers
         frame = tidy(sources.paper, sources.name, self, cells, numbers, columns, sources.earlier)
         labels = self.row_labels(sources.params)
-        grid = arrange(frame, self, columns, sources.about, labels, origin_of(each_once(cells)))
+        grid = arrange(frame, self, columns, sources.about, labels, origin_of(results.each_once(cells)))
         write_text(outputs["csv"], csv(frame))
         write_grid(grid, outputs)
 
@@ -158,13 +144,13 @@ def tidy(
     Raises:
         DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
     """
-    require_one_scale([facts.run for runs in cells.values() for facts in runs])
-    known = published_cells(published, table.beside or target)
-    before = {} if earlier is None else earlier_cells(earlier)
+    results.require_one_scale([facts.run for runs in cells.values() for facts in runs])
+    known = results.published_cells(published, table.beside or target)
+    before = {} if earlier is None else results.earlier_cells(earlier)
     lines = []
     for cell, runs in cells.items():
         beside = cell if table.beside_cell is None else table.beside_cell(*cell)
-        values = _line(table, cell[1], runs, known.get(beside, Published()), before.get(cell, NOTHING))
+        values = _line(table, cell[1], runs, known.get(beside, Published()), before.get(cell, Earlier()))
         lines.append((paper, target, *cell, *values))
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
     frame = significance.with_p(frame, significance.columns(frame, table.best, table.test, columns))
@@ -178,7 +164,7 @@ def _line(
     done = [
         own for own in runs if (own.statistics if table.needs == "partitions" else own.summary) is not None
     ]
-    measured = [_measured(table, own, column) for own in done]
+    measured = [own.accuracy if table.measure is None else table.measure(own, column) for own in done]
     never = measured.count(NEVER)
     numbers = (None if value == NEVER else value for value in measured)
     samples = _samples(zip([pair_key(own.run) for own in done], numbers, strict=True))
@@ -186,7 +172,7 @@ def _line(
     notes = [own.notes for own in done]
     asked = [short_hash(own.run) for own in runs] if before.specs else []
     if before.specs and {*before.specs} <= {*asked}:
-        samples = together(before.samples, samples, [pair_key(own.run) for own in runs])
+        samples = results.together(before.samples, samples, [pair_key(own.run) for own in runs])
         specs = [spec for spec in dict.fromkeys(asked) if spec in {*specs, *before.specs}]
         notes = [before.notes, *(note for note in notes if note != before.notes)]
     values = list(samples.values())
@@ -194,23 +180,20 @@ def _line(
     states = _joined(word for state, _ in notes for word in state.split())
     compared = Agreement(mean, *known)
     run = runs[0].run
+    failed = (results.causes(runs) if len(specs) < len(runs) else "", f"{never} {MISSED}" if never else "")
     return (
         mean,
         statistics.stdev(values) if len(values) > 1 else math.nan,
         len(values),
         len(runs),
         len(specs) - len(values) - never,
-        "; ".join(
-            filter(
-                None, [causes(runs) if len(specs) < len(runs) else "", f"{never} {MISSED}" if never else ""]
-            )
-        ),
+        "; ".join(filter(None, failed)),
         math.nan,
         *known,
         compared.difference,
         compared.margin,
         compared.rule,
-        verdict(compared, run.scale, stands_in(states, known.unit)),
+        results.verdict(compared, run.scale, stands_in(states, known.unit)),
         run.scale,
         run.spec["variant"],
         _joined(note for _, note in notes),
@@ -230,11 +213,6 @@ def _samples(numbers: Iterable[tuple[str, float | None]]) -> dict[str, float]:
     return significance.parsed(significance.written(samples))
 
 
-def _measured(table: Table, facts: RunFacts, column: str) -> float | None:
-    """Return a run's number in the table's unit, None if it diverged."""
-    return facts.accuracy if table.measure is None else table.measure(facts, column)
-
-
 def _joined(parts: Iterable[str]) -> str:
     return " ".join(dict.fromkeys(parts))
 
@@ -245,7 +223,7 @@ def arrange(
     columns: Sequence[Column],
     paper: Paper,
     labels: Mapping[str, str] = MappingProxyType({}),
-    origin: Origin = UNKNOWN,
+    origin: str = "",
 ) -> Grid:
     """Lay a tidy table out.
 
@@ -270,9 +248,7 @@ def arrange(
     partial = any(PARTIAL in cell.mark for column in cells.values() for cell in column.values())
     return Grid(
         name=f"{frame['paper'].iloc[0]}-{frame['target'].iloc[0]}",
-        unit=table.unit,
-        groups=groups(columns),
-        columns=tuple(column.label for column in columns),
+        columns=tuple(columns),
         rows=tuple((label, tuple(cells[c.key][name] for c in columns)) for name, label in names.items()),
         caption=_caption(frame, table, columns, paper, names, compared, partial, origin),
         corner=table.heading,
@@ -287,17 +263,14 @@ def _caption(
     names: Mapping[str, str],
     compared: Mapping[str, Comparison],
     partial: bool,
-    origin: Origin,
+    origin: str,
 ) -> Caption:
     """Describe the result, without sentences that would name a method without finished runs."""
     lines = frame.to_dict("records")
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
     absent = [label for name, label in names.items() if name not in ran]
-    gone = {
-        (own["row"], own["column"]): (int(own["diverged"]), int(own["seeds"]))
-        for own in lines
-        if own["diverged"]
-    }
+    cells = {(own["row"], own["column"]): (int(own["diverged"]), int(own["seeds"])) for own in lines}
+    gone = {cell: counts for cell, counts in cells.items() if counts[0]}
     headings = {c.key: c.heading for c in columns}
     labels = {c.key: c.group or c.label for c in columns}
     tests = {c.key: c.test or table.test for c in columns}
@@ -313,12 +286,43 @@ def _caption(
         captions.bold({c.best or table.best for c in columns if compared[c.key].best is not None}),
         captions.underlined(tests, compared, headings),
         f"{PARTIAL} fewer runs than asked for." if partial else "",
-        captions.diverged(gone, (names, headings), [(own["row"], own["column"]) for own in lines]),
+        captions.diverged(gone, (names, headings), cells),
         captions.failed(filter(None, map(failed_in, lines))),
     )
-    notes = captions.notes_of(frame, table.dataset or (lambda row, column: labels[column]))
-    scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
-    return captions.compose(sentences, table.published, paper, scale, variant, notes, origin)
+    dataset = table.dataset or (lambda row, column: labels[column])
+    return captions.of_frame(sentences, table.published, paper, frame, dataset, origin)
+
+
+def of_datasets(
+    published: str, facts: Collection[str], labels: Mapping[str, str], regime: str, split: str, algorithm: str
+) -> Table:
+    """Declare a table of data sets: rows, features and classes, as the loaded data have them.
+
+    Args:
+        published: the table's name in the paper.
+        facts: its columns, keys of ``FACTS``.
+        labels: each data set's name in print.
+        regime, split, algorithm: a setting that uses each of them.
+    """
+
+    def measure(run: RunFacts, column: str) -> float | None:
+        return None if run.statistics is None else float(FACTS[column][1](run.statistics))
+
+    return Table(
+        title="Data sets as they were loaded",
+        published=published,
+        columns=lambda params: tuple(Column(fact, FACTS[fact][0]) for fact in facts),
+        rows=lambda params: {name: label for name, label in labels.items() if name in params.datasets},
+        query=lambda row, column: Query(regime, row, split, algorithm, seeds=(0,)),
+        measure=measure,
+        dataset=lambda row, column: labels[row],
+        needs="partitions",
+        unit="counts",
+        decimals=0,
+        best="none",
+        when="",
+        heading="Data set",
+    )
 
 
 def _chosen(frame: pd.DataFrame, table: Table, columns: Sequence[Column], names: Mapping[str, str]) -> str:

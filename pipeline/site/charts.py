@@ -9,7 +9,7 @@ from typing import Any
 
 from fedcore.base.lazy import pd
 from pipeline.reports import style
-from pipeline.reports.curves import Curves
+from pipeline.reports.drawings import Curves
 from pipeline.reports.results import read_history
 from pipeline.site.words import SCORES
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import captions, style
-from pipeline.reports.curves import Curves
-from pipeline.reports.drawings import Drawing
+from pipeline.reports.drawings import Curves, Drawing
 from pipeline.reports.listings import Listing
 from pipeline.reports.render import number
 from pipeline.reports.results import lost

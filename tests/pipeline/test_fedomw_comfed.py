@@ -17,7 +17,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
 from pipeline.papers.comfed.checkpoints import TARGETS, best_so_far
 from pipeline.reports import captions
-from pipeline.reports.curves import Curves
+from pipeline.reports.drawings import Curves
 from pipeline.reports.results import RunFacts, published_cells
 from pipeline.reports.tables import Table
 

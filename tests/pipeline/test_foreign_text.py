@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from pipeline.catalogue.targets import Column
 from pipeline.reports import figures, render
 from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
@@ -24,8 +25,8 @@ CLASSES = [r"\documentclass{article}", r"\documentclass[twocolumn]{article}"]
 def grid(columns: int = 8, text: str = "A table.") -> Grid:
     """Return a table as wide as Table I of rFedAvg, with published numbers."""
     cells = tuple(PrintedCell("95.04", "0.08", published="97.07 ± 0.34") for _ in range(columns))
-    names = tuple(f"Sim {place}0%" for place in range(columns))
-    return Grid("toy-table1", "%", (("MNIST", columns),), names, (("rFedAvg+", cells),), Caption("", (text,)))
+    heads = tuple(Column(str(place), f"Sim {place}0%", "MNIST") for place in range(columns))
+    return Grid("toy-table1", heads, (("rFedAvg+", cells),), Caption("", (text,)))
 
 
 def compiled(folder: Path, table: str, head: str) -> str:

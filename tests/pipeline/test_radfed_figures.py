@@ -20,9 +20,7 @@ from pipeline.papers.radfed.curves import smoothed
 from pipeline.papers.radfed.scores import representative
 from pipeline.papers.radfed.search import GRIDS, candidates, delays
 from pipeline.papers.radfed.settings import metric_of
-from pipeline.reports.curves import Curves
-from pipeline.reports.curves import tidy as curves
-from pipeline.reports.drawings import Drawing, Inputs
+from pipeline.reports.drawings import Curves, Drawing, Inputs
 from pipeline.reports.results import RunFacts, read
 from pipeline.reports.tables import Table, arrange, tidy
 from pipeline.workflow.answers import Workflow
@@ -62,9 +60,7 @@ def test_all_methods_are_drawn_over_rounds_of_local_training(tmp_path: Path, dem
             values = [0.01 * number for number in rounds]
             history = {"round": [float(n) for n in rounds], f"validation_{metric_of(run)}": values}
             finish(run, tmp_path, history, test_accuracy=0.5)
-    frame = curves("radfed", "fig3", figure, read(cells, tmp_path)).set_index(["row", "column", "round"])[
-        "mean"
-    ]
+    frame = figure.tidy("radfed", "fig3", read(cells, tmp_path)).set_index(["row", "column", "round"])["mean"]
     own = frame.xs("covcls_g", level="column")
     assert own["fedavg"].to_dict() == pytest.approx({number: number for number in range(9)})
     assert own["radfed"].to_dict() == pytest.approx({0: 0, 4: 1, 8: 2})

@@ -20,7 +20,7 @@ from pipeline.papers import published
 from pipeline.papers.fedavgr import farthest, principal
 from pipeline.papers.fedavgr.tables import without
 from pipeline.papers.rfedavg.fairness import worst
-from pipeline.reports.curves import Curves
+from pipeline.reports.drawings import Curves
 from pipeline.reports.results import read
 from pipeline.reports.tables import Table, tidy
 

@@ -18,9 +18,8 @@ from fedcore.algorithms import example
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text, write_json
 from fedcore.execution.integrity import sealed
-from fedcore.execution.machine import commit
 from pipeline.catalogue.targets import Column, PlannedRun, Query
-from pipeline.reports import results
+from pipeline.reports import captions, results
 from pipeline.reports.agreement import (
     ON_STAND_IN,
     Agreement,
@@ -263,7 +262,10 @@ def test_a_run_without_a_history_is_no_report(tmp_path: Path) -> None:
         RunFacts(made, tmp_path).series("round")
 
 
-def test_the_newest_run_and_its_arithmetic_are_told(tmp_path: Path) -> None:
+def test_the_caption_tells_commit_newest_run_and_arithmetic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captions, "commit", lambda: "abc1234567")
     plain = [run("a", 0), run("a", 1)]
     reduced = [run("b", 0, precision="bf16"), run("b", 1, evaluation={"precision": "bf16"})]
     for made, day in zip([*plain, *reduced], ("2024-03-01", "2024-01-09", "2023-05-05"), strict=False):
@@ -271,12 +273,15 @@ def test_the_newest_run_and_its_arithmetic_are_told(tmp_path: Path) -> None:
         write_json(folder / "timing.json", sealed({"finished": f"{day}T10:00:00"}))
     cells = read({("a", "x"): plain, ("b", "x"): reduced}, tmp_path)
     plain_facts, reduced_facts = cells.values()
-    assert results.origin_of(plain_facts).newest == "2024-03-01"
-    assert results.origin_of([]).newest == ""
-    assert results.origin_of(plain_facts).commit == commit()
-    every = (plain_facts, reduced_facts, [*plain_facts, *reduced_facts])
-    kinds = [results.origin_of(runs).reduced for runs in every]
-    assert kinds == ["", "all", "some"]
+    assert captions.origin_of(plain_facts) == "Commit abc1234567, newest run 2024-03-01."
+    said = captions.origin_of(reduced_facts)
+    assert said.startswith("Forward and backward passes in bfloat16. Commit abc1234567, newest run ")
+    said = captions.origin_of([*plain_facts, *reduced_facts])
+    assert said.startswith("Forward and backward passes of some runs in bfloat16. Commit")
+    assert captions.origin_of([]) == "Commit abc1234567."
+    monkeypatch.setattr(captions, "commit", lambda: "")
+    assert captions.origin_of(plain_facts) == "Newest run 2024-03-01."
+    assert captions.origin_of([]) == ""
 
 
 def test_many_changed_results_are_named_up_to_five(tmp_path: Path) -> None:

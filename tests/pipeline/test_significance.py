@@ -13,11 +13,11 @@ from scipy import stats
 from pipeline.catalogue.targets import Column, Paper, Query, Test
 from pipeline.reports import captions, render, significance
 from pipeline.reports.grid import Grid
-from pipeline.reports.results import Origin
 from pipeline.reports.significance import Comparison, compare, holm
 from pipeline.reports.tables import Table, arrange
 
 COLUMN = (Column("all", "All"),)
+MADE = "Commit abc1234567, newest run 2023-01-02."
 TABLE = Table(
     title="Accuracy of FedAvg and others",
     published="Table I",
@@ -67,7 +67,7 @@ def grid_of(rows: Mapping[str, Mapping[str, float]], test: Test = "t", seeds: in
         data_state="",
     )
     table = Table(**{**vars(TABLE), "test": test})
-    return arrange(frame, table, COLUMN, PAPER, origin=Origin("abc1234567", "2023-01-02"))
+    return arrange(frame, table, COLUMN, PAPER, origin=MADE)
 
 
 def marked(grid: Grid) -> dict[str, str]:
@@ -196,14 +196,7 @@ def test_no_test_asked_for_is_not_excused() -> None:
 
 
 def test_the_caption_names_commit_and_newest_run() -> None:
-    assert grid_of(samples(fedavg=BEST)).caption.text.endswith("Commit abc1234567, newest run 2023-01-02.")
-    assert captions.made(Origin()) == ""
-
-
-def test_the_caption_says_that_arithmetic_was_reduced() -> None:
-    assert captions.made(Origin("", "", "all")) == "Forward and backward passes in bfloat16."
-    said = captions.made(Origin("abc1234567", "", "some"))
-    assert said == "Forward and backward passes of some runs in bfloat16. Commit abc1234567."
+    assert grid_of(samples(fedavg=BEST)).caption.text.endswith(MADE)
 
 
 def test_written_numbers_are_read_again() -> None:

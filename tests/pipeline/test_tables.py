@@ -21,7 +21,7 @@ from pipeline.papers import published
 from pipeline.reports import agreement, render
 from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
-from pipeline.reports.results import Origin, read, verdict
+from pipeline.reports.results import read, verdict
 from pipeline.reports.tables import COLUMNS, Table, arrange, tidy
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -84,7 +84,7 @@ def table_of(
         "target,row,column,mean,std\ntable1,fedavg,easy,99.28,0.01\ntable1,fedavg,hard,97.07,\n"
     )
     frame = tidy("toy", "table1", TABLE, read(cells, root), root / "published.csv", COLUMNS_OF)
-    return frame, arrange(frame, TABLE, COLUMNS_OF, PAPER, origin=Origin("abc1234567", "2023-01-02"))
+    return frame, arrange(frame, TABLE, COLUMNS_OF, PAPER, origin="Commit abc1234567, newest run 2023-01-02.")
 
 
 ONE_SEED: dict[tuple[str, str], list[float | str | None]] = {
@@ -131,7 +131,7 @@ def test_an_average_that_lacks_a_column_is_missing(tmp_path: Path) -> None:
     frame, _ = table_of(tmp_path, ONE_SEED)
     hard = (frame["row"] == "fedavg") & (frame["column"] == "hard")
     frame.loc[hard, ["mean", "difference", "seeds"]] = float("nan"), float("nan"), 3
-    grid = arrange(frame, TABLE, COLUMNS_OF, PAPER, origin=Origin("abc1234567", "2023-01-02"))
+    grid = arrange(frame, TABLE, COLUMNS_OF, PAPER, origin="Commit abc1234567, newest run 2023-01-02.")
     cells = dict(grid.rows)["FedAvg"]
     assert (cells[1].mean, cells[1].mark) == ("–", "")
     assert cells[1].about.startswith("1 of 3 runs")
@@ -277,7 +277,7 @@ def test_a_wide_table_is_not_cut(tmp_path: Path) -> None:
     """TeX warns of what is wider than the text, which is as wide as what is cropped to."""
     cell = PrintedCell("-100.00", "100.00")
     rows = (("RADFed", (cell,) * 14),)
-    wide = Grid("wide", "%", (("F1", 14),), ("COVFEAT-G",) * 14, rows, Caption("", ("A table.",)))
+    wide = Grid("wide", (Column("", "COVFEAT-G", "F1"),) * 14, rows, Caption("", ("A table.",)))
     source = tmp_path / "wide.tex"
     source.write_text(render.standalone(wide))
     assert "textwidth=19cm" not in source.read_text()

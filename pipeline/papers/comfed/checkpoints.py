@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query, Target
 from pipeline.reports.captions import stopped
-from pipeline.reports.curves import Curves, Panel
+from pipeline.reports.drawings import Curves, Panel
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table
 

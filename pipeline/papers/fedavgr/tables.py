@@ -8,8 +8,7 @@ from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
-from pipeline.reports import datasets
-from pipeline.reports.tables import Table
+from pipeline.reports.tables import Table, of_datasets
 
 NAMES = ("a1a", "svmguide1", "splice", "vehicle", "dna", "pendigits", "satimage", "usps")
 SETS = {**{name: name for name in NAMES}, "mnist": "MNIST"}
@@ -69,7 +68,7 @@ def ablated(row: str, column: str) -> Query:
 
 
 TABLES: Mapping[str, Table] = {
-    "table1": datasets.table(
+    "table1": of_datasets(
         "Table 1",
         ("classes", "training_size", "testing_size", "features"),
         SETS,

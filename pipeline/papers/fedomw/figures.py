@@ -9,8 +9,7 @@ from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.targets import Target
 from pipeline.papers.fedomw.tables import FEDERATED, RELEASED, SPLITS, Variant, query
 from pipeline.reports import figures
-from pipeline.reports.curves import Curves, Panel
-from pipeline.reports.drawings import Drawing, Inputs, Picture, drawing
+from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, drawing
 from pipeline.reports.style import Look
 
 METHOD, DATASET = "dl_opt", "letter"

@@ -12,8 +12,7 @@ from pipeline.catalogue.targets import Cell, Query
 from pipeline.catalogue.trainings import worth
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
 from pipeline.reports import figures, style
-from pipeline.reports.curves import Curves, Panel
-from pipeline.reports.drawings import Inputs, Picture, by_round, drawing, line
+from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, by_round, drawing, line
 from pipeline.reports.results import RunFacts
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")

@@ -12,8 +12,7 @@ from pipeline.papers.rfedavg.study import privacy, study
 from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, METHODS, TABLES
 from pipeline.papers.rfedavg.theory import theory
 from pipeline.reports.captions import stopped
-from pipeline.reports.curves import Curves, Panel
-from pipeline.reports.drawings import Drawing
+from pipeline.reports.drawings import Curves, Drawing, Panel
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
 SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
