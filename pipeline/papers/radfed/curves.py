@@ -69,9 +69,10 @@ def curves(published: str, best: Mapping[str, str], intervals: str) -> Curves:
         best: the variant of RADFed+ that is shown beside RADFed and the benchmarks, by setting.
         intervals: what curves are smoothed over, in words.
     """
+    shown = ((key, variant, SETTINGS[key]) for key, variant in best.items())
     panels = (
         Panel(key, f"{one.label} ({METRICS[one.metric]})", "", one.dataset, one.split, (*COMPARED, variant))
-        for key, variant, one in ((key, variant, SETTINGS[key]) for key, variant in best.items())
+        for key, variant, one in shown
     )
     return Curves(
         title="Scores on validation clients",

@@ -29,7 +29,6 @@ RELEASED: Mapping[str, Mapping[str, float]] = {
 SEARCH: Mapping[str, float] = {"min_size": 0.5, "burn_in": 500_000}
 MARK = "_released"
 STATISTICS = {"min": "min rows", "max": "max", "mean": "mean", "std": "sd", "c_score": "C-score"}
-PUBLISHED = ("published_mean", "published_std", "published_unit", "margin", "margin_rule")
 EXAMPLE = "mnist_01"
 STAGES = {"before": "optimum of eq. (1)", "after": "after Algorithm 3"}
 STILL = (("partition.burn_in", 0), ("partition.steps", 0))
@@ -39,12 +38,10 @@ def partition_rows(params: PaperParams) -> dict[str, str]:
     """Return a row for each partition, and with full data for the draws of the authors' code."""
     rows = {}
     for key, (label, setting) in PARTITIONS.items():
-        dataset = params.datasets.get(SETTINGS[setting].dataset)
-        if dataset is None:
-            continue
-        rows[key] = label
-        if key in RELEASED and (dataset.data.model_extra or {}).get("edition") == "full":
-            rows[key + MARK] = f"{label}, released seed"
+        if dataset := params.datasets.get(SETTINGS[setting].dataset):
+            rows[key] = label
+            if key in RELEASED and (dataset.data.model_extra or {}).get("edition") == "full":
+                rows[key + MARK] = f"{label}, released seed"
     return rows
 
 
@@ -58,8 +55,8 @@ def partition_queries(params: PaperParams, row: str, column: str) -> tuple[Query
     if params.datasets[query.dataset].splits[query.split].name == "natural":
         return (replace(query, seeds=(0,)),)
     if row != name:
-        changes = {f"partition.{key}": value for key, value in {**SEARCH, **RELEASED[name]}.items()}
-        return (replace(query, changes=(*query.changes, *changes.items()), seeds=(0,)),)
+        changes = [(f"partition.{key}", value) for key, value in {**SEARCH, **RELEASED[name]}.items()]
+        return (replace(query, changes=(*query.changes, *changes), seeds=(0,)),)
     few = len(params.seeds) < ENOUGH
     return (replace(query, seeds=params.seeds if few else tuple(range(DRAWS))),)
 
@@ -70,17 +67,6 @@ def statistic(facts: RunFacts, column: str) -> float | None:
     if known is None:
         return None
     return float(known["c_score"] if column == "c_score" else known["sizes"][column])
-
-
-def beside_released(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put the published numbers beside the released code's draws too."""
-    known = frame.set_index(["row", "column"])[list(PUBLISHED)]
-    frame = frame.copy()
-    for index, (row, column) in frame[["row", "column"]].iterrows():
-        if row.endswith(MARK):
-            frame.loc[index, known.columns] = known.loc[(row.removesuffix(MARK), column)].to_numpy()
-    frame["difference"] = frame["mean"] - frame["published_mean"]
-    return frame.assign(verdict="")
 
 
 def stages(params: PaperParams) -> Mapping[Cell, Query]:
@@ -104,11 +90,9 @@ def example(inputs: Inputs) -> Picture:
     """
     ratios, scores, frames = {}, {}, []
     for (stage, _), (facts, *_) in inputs.cells.items():
-        statistics = facts.statistics
-        if statistics is None or not statistics.get("label_counts"):
-            raise DataError(
-                f"{facts.run.partition}/stats.json: expected 'label_counts'; build the partition again"
-            )
+        statistics, place = facts.statistics or {}, facts.run.partition
+        if not statistics.get("label_counts"):
+            raise DataError(f"{place}/stats.json: expected 'label_counts'; build the partition again")
         counts = np.array(statistics["label_counts"])
         counts = counts[np.argsort(-counts.sum(axis=1), kind="stable")]
         ratios[stage] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -142,7 +126,8 @@ STATISTICS_TABLE = Table(
     rows=partition_rows,
     queries=partition_queries,
     measure=statistic,
-    relative=beside_released,
+    beside_cell=lambda row, column: (row.removesuffix(MARK), column),
+    relative=lambda frame: frame.assign(verdict=""),
     dataset=lambda row, column: DATASETS[SETTINGS[PARTITIONS[row.removesuffix(MARK)][1]].dataset],
     needs="partitions",
     unit="rows; C-score from 0 to 2",

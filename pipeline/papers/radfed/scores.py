@@ -108,18 +108,9 @@ def heterogeneity(inputs: Inputs) -> Picture:
             axes.plot([place - ASIDE, place + ASIDE], means, color=look.colour, linewidth=0.8)
             for at, key, face in zip((-ASIDE, ASIDE), pair, ("white", look.colour), strict=True):
                 mean, std = scores.loc[(key, name), ["mean", "std"]].to_numpy(float)
-                axes.errorbar(
-                    place + at,
-                    mean,
-                    np.nan_to_num(std),
-                    marker=look.marker,
-                    markersize=5,
-                    color=look.colour,
-                    markerfacecolor=face,
-                    elinewidth=0.5,
-                    capsize=2,
-                    zorder=3,
-                )
+                shape: Any = {"marker": look.marker, "markersize": 5, "color": look.colour, "zorder": 3}
+                whisker = {"yerr": np.nan_to_num(std), "elinewidth": 0.5, "capsize": 2}
+                axes.errorbar(place + at, mean, **whisker, **shape, markerfacecolor=face)
         for filled, key in zip(("none", "full"), pair, strict=True):
             axes.plot([], [], "o", color="0.3", fillstyle=filled, label=SETTINGS[key].label)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)

@@ -15,7 +15,7 @@ from pipeline.reports.style import Look
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
-BASE = "fedavg"
+REGIME, BASE = "cross_device", "fedavg"
 LEVELS = (70, 80, 90)
 COMPARED = "rfedavg"
 NEVER = "FedAvg never rises above\nthe initial accuracy"
@@ -87,23 +87,19 @@ def ratio(pairs: Collection[tuple[float | None, float | None]]) -> float | None:
 def machines(inputs: Inputs) -> str:
     """Say on what the rounds were timed."""
     timings = [facts.timing or {} for runs in inputs.cells.values() for facts in runs]
-    kinds = sorted(
-        {
-            f"{own['machine']} with {own['processors']} processors, device {own['device']}, "
-            f"{own['threads']} thread{'s' * (own['threads'] > 1)} a run"
-            for own in timings
-            if own.get("median_round_seconds") is not None
-        }
-    )
-    return f"Timed on: {'; '.join(kinds)}." if kinds else "No round was timed."
+    kinds = {
+        f"{own['machine']} with {own['processors']} processors, device {own['device']}, "
+        f"{own['threads']} thread{'s' * (own['threads'] > 1)} a run"
+        for own in timings
+        if own.get("median_round_seconds") is not None
+    }
+    return f"Timed on: {'; '.join(sorted(kinds))}." if kinds else "No round was timed."
 
 
 @drawing(
     title="Rounds to reach an accuracy, and the time of a round, cross-device",
     published="Fig. 10",
-    queries=each(
-        (), {f"{data}-{split}": ("cross_device", data, split) for data in DATASETS for split in SPLITS}
-    ),
+    queries=each((), {f"{data}-{split}": (REGIME, data, split) for data in DATASETS for split in SPLITS}),
 )
 def efficiency(inputs: Inputs) -> Picture:
     """Draw bars of rounds to each level above, and bars of a round's time below."""
@@ -120,9 +116,8 @@ def efficiency(inputs: Inputs) -> Picture:
             axes.set(xticks=[], yticks=[])
         else:
             rounds = int(inputs.cells[BASE, f"{data}-sim0"][0].history["round"].max())
-            bars(
-                axes, frame, dict(zip(columns, (f"{own:.1f}%" for own in levels), strict=True)), known, rounds
-            )
+            reached = dict(zip(columns, (f"{own:.1f}%" for own in levels), strict=True))
+            bars(axes, frame, reached, known, rounds)
             axes.set_xlabel("test accuracy to reach")
         splits = {f"seconds-{data}-{split}": label for split, label in SPLITS.items()}
         bars(panels[f"seconds-{data}"], frame, splits, known)

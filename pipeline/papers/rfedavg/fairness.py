@@ -36,14 +36,12 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
     """Return, of each method and data set, the mean over clients, over the worst ones, and each client's."""
     lines = []
     for (row, data), runs in inputs.cells.items():
-        every = [clients_of(facts) for facts in runs]
-        lines.append(line(row, f"{data}-mean", [None if own is None else own.mean() for own in every]))
-        lines.append(
-            line(row, f"{data}-worst", [None if own is None else worst(own).mean() for own in every])
-        )
-        for client in sorted({int(k) for own in every if own is not None for k in own.index}):
-            values = [None if own is None else own.get(client) for own in every]
-            lines.append(line(row, f"{data}-client{client}", values))
+        known = [own for facts in runs if (own := clients_of(facts)) is not None]
+        clients = sorted({int(client) for own in known for client in own.index})
+        columns = {"mean": [own.mean() for own in known], "worst": [worst(own).mean() for own in known]}
+        columns |= {f"client{client}": [own.get(client) for own in known] for client in clients}
+        diverged = [None] * (len(runs) - len(known))
+        lines += [line(row, f"{data}-{key}", [*own, *diverged]) for key, own in columns.items()]
     return pd.DataFrame(lines)
 
 
@@ -76,7 +74,7 @@ def fairness(inputs: Inputs) -> Picture:
         figures.methods(axes, known)
     first = inputs.cells["fedavg", "mnist"][0].run.seed
     every = [clients_of(facts) for runs in inputs.cells.values() for facts in runs]
-    bare = max(0 if accuracy is None else int(accuracy.isna().sum()) for accuracy in every)
+    bare = max((int(accuracy.isna().sum()) for accuracy in every if accuracy is not None), default=0)
     sentences = (
         f"A dot is a client under the final global model, seed {first}; a line is the mean over clients, "
         "a red ring marks the worst tenth. A client is tested on all test rows, weighted to its labels.",

@@ -73,10 +73,9 @@ def between(points: Points) -> float:
 def flat(features: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return the t-SNE of features [n, d] in two dimensions [n, 2], the same every time."""
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
+    method = sklearn.manifold.TSNE(init="pca", perplexity=perplexity, random_state=0, n_jobs=1)
     with threadpool_limits(limits=1):
-        flattened: NDArray[np.floating] = sklearn.manifold.TSNE(
-            init="pca", perplexity=perplexity, random_state=0, n_jobs=1
-        ).fit_transform(features)
+        flattened: NDArray[np.floating] = method.fit_transform(features)
     return flattened
 
 
@@ -95,10 +94,7 @@ def visualised(inputs: Inputs) -> Picture:
     A tidy line has the share of variance between clients with a kind of data, over seeds.
     """
     kept = {split: [points_of(facts) for facts in runs] for (_, split), runs in inputs.cells.items()}
-    lines = [
-        line(METHOD, split, [None if points is None else between(points) for points in every])
-        for split, every in kept.items()
-    ]
+    shares = {split: [points and between(points) for points in every] for split, every in kept.items()}
     figure, panels = figures.panels(SPLITS, 3.6, across=2)
     for split, axes in panels.items():
         points = kept[split][0]
@@ -124,4 +120,5 @@ def visualised(inputs: Inputs) -> Picture:
         "The three clients are those with most rows of class 0, 1 and 2, so with non-IID data they "
         "differ in their classes too. Each panel has its own axes.",
     )
-    return Picture(pd.DataFrame(lines), figure, sentences)
+    frame = pd.DataFrame([line(METHOD, split, every) for split, every in shares.items()])
+    return Picture(frame, figure, sentences)

@@ -65,8 +65,7 @@ class Objective:
     def value(self, w: NDArray[np.float64]) -> float:
         """Return F(W)."""
         scores = self.rows @ w.T
-        top = scores.max(axis=1)
-        losses = np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top - (scores * self.labels).sum(axis=1)
+        losses = scipy.special.logsumexp(scores, axis=1) - (scores * self.labels).sum(axis=1)
         return float(losses.mean() + np.sum((w @ self.quadratic) * w))
 
     def gradient(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -77,9 +76,7 @@ class Objective:
         """Return the Hessian [classes * d, classes * d]."""
         chances = self._chances(w)
         classes, width = w.shape
-        curvature = np.einsum("nc,ce->nce", chances, np.eye(classes)) - np.einsum(
-            "nc,ne->nce", chances, chances
-        )
+        curvature = chances[:, :, None] * (np.eye(classes) - chances[:, None, :])
         loss = np.einsum("nce,ni,nj->ciej", curvature, self.rows, self.rows, optimize=True) / len(self.rows)
         size = classes * width
         full: NDArray[np.float64] = loss.reshape(size, size) + 2 * np.kron(np.eye(classes), self.quadratic)
@@ -154,8 +151,7 @@ def path_of(facts: RunFacts) -> tuple[NDArray[np.int64], NDArray[np.float64]] | 
 def time_of(run: PlannedRun, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return t + gamma - E after each of the rounds, t the gradient steps of a client."""
     training = run.spec["training"]
-    steps = training["local_steps"]
-    time: NDArray[np.float64] = rounds * steps + training["lr_schedule"]["offset"] - steps
+    time: NDArray[np.float64] = (rounds - 1) * training["local_steps"] + training["lr_schedule"]["offset"]
     return time
 
 
@@ -169,14 +165,11 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
     """Return errors F(w) - F* by round and their slopes, over seeds; ``low`` and ``high``: their extremes."""
     lines = []
     for (row, _), runs in inputs.cells.items():
-        run, paths = runs[0].run, [path_of(facts) for facts in runs]
+        run, paths = runs[0].run, [path for facts in runs if (path := path_of(facts)) is not None]
+        missing = [None] * (len(runs) - len(paths))
         for name, objective in objectives(run).items():
             least = objective.least()
-            known = [
-                (rounds, [objective.value(w) - least for w in models])
-                for rounds, models in (path for path in paths if path is not None)
-            ]
-            missing = [None] * (len(runs) - len(known))
+            known = [(rounds, [objective.value(w) - least for w in models]) for rounds, models in paths]
             slopes = [slope(time_of(run, rounds), rounds, errors) for rounds, errors in known]
             lines.append(line(row, SLOPES[name], [*slopes, *missing]))
             for place, at in enumerate(known[0][0] if known else ()):
