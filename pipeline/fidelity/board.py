@@ -166,14 +166,23 @@ def order(cells: pd.DataFrame) -> pd.DataFrame:
 
 def by_table(cells: pd.DataFrame) -> pd.DataFrame:
     """Return a line for each table and variant; see ``Board``."""
-    answers = ["within_margin", "within_interval"]
-    found = agreement.summary(cells).drop(columns=[*answers, "tau"])
     keys = ["paper", "target"]
-    shares = cells.astype(dict.fromkeys(answers, "Float64")).groupby(keys)[answers].mean().astype(float)
+    known = cells[cells["published_mean"].notna()]
+    known = known.assign(
+        both=known["mean"].notna(),
+        within_margin=known["within_margin"].astype("Float64"),
+        within_interval=known["within_interval"].astype("Float64"),
+    )
+    table = known.groupby(keys, sort=False).agg(
+        variant=("variant", "max"),
+        cells=("both", "size"),
+        compared=("both", "sum"),
+        within_margin=("within_margin", "mean"),
+        within_interval=("within_interval", "mean"),
+    )
     tau = cells.drop_duplicates([*keys, "column"]).groupby(keys)["tau"].mean()
-    variant = cells.groupby(keys)["variant"].max()
-    means = pd.concat([shares, tau, variant], axis=1)
-    return found.merge(means, left_on=keys, right_index=True, how="left")[TABLES]
+    shares = dict.fromkeys(("within_margin", "within_interval"), float)
+    return table.join(tau).reset_index().astype(shares)[TABLES]
 
 
 def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFrame:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import digest, read_object, sha256_file, write_json
@@ -51,13 +50,14 @@ def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) 
         OSError, ValueError: one of them is missing or damaged.
     """
     partitions = catalogue.target(paper, target).needs == "partitions"
-    hashes: dict[str, Any] = {
-        owner: sha256_file(root / owner / STATISTICS)
-        if partitions
-        else read_object(root / owner / PROVENANCE)["files"]
-        for owner in owners(catalogue, paper, target)
-    }
-    return digest(hashes)
+    name = STATISTICS if partitions else PROVENANCE
+    paths = {owner: root / owner / name for owner in owners(catalogue, paper, target)}
+    return digest(
+        {
+            owner: sha256_file(path) if partitions else read_object(path)["files"]
+            for owner, path in paths.items()
+        }
+    )
 
 
 def owners(catalogue: Catalogue, paper: str, target: str) -> list[str]:
@@ -79,11 +79,7 @@ def is_sound(catalogue: Catalogue, paper: str, target: str, root: Path) -> bool:
 
 
 def report_changes(path: Path) -> list[str]:
-    """Say which files of a report are not as its provenance states.
-
-    Args:
-        path: the report's ``.provenance.json``.
-    """
+    """Say which files of a report are not as its provenance, at this path, states."""
     try:
         files = unsealed(read_object(path))["files"]
         return list(file_changes(path.parent, files, path.name))

@@ -14,8 +14,7 @@ from pipeline.reports.significance import FEWEST
 PART = "subset"
 SAME_ON_ANY_DATA = frozenset({"bytes"})
 ON_STAND_IN: Final = "on stand-in data"
-TABLE = ["paper", "target"]
-COLUMN = [*TABLE, "column"]
+COLUMN = ["paper", "target", "column"]
 POINTS, DEVIATIONS, SHARE, CONFIDENCE = 1.0, 2.0, 0.05, 0.95
 CHANGE = "relative_percent"
 PERCENTAGES = frozenset({"percent", CHANGE, "auc_percent", "f1_percent", "score"})
@@ -133,32 +132,6 @@ def ordering(frame: pd.DataFrame) -> pd.DataFrame:
     """
     lines = [(*key, *_tau(own)) for key, own in frame.groupby(COLUMN, sort=False)]
     return pd.DataFrame(lines, columns=[*COLUMN, "methods", "tau"])
-
-
-def summary(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
-    """Return one line per table: how much of it agrees with the published numbers.
-
-    Returns:
-        ``cells`` that have a published number, ``compared`` of them that have ours, ``within_margin`` and
-        ``within_interval`` as shares of the cells where the question can be asked (missing where there are
-        none), and ``tau``, the mean over columns.
-    """
-    marked = frame.assign(
-        margin=within_margin(frame).astype(float),
-        inside=within_interval(frame, confidence).astype(float),
-        both=(frame["mean"] - frame["published_mean"]).notna(),
-    )
-    table = (
-        marked[marked["published_mean"].notna()]
-        .groupby(TABLE, sort=False)
-        .agg(
-            cells=("published_mean", "size"),
-            compared=("both", "sum"),
-            within_margin=("margin", "mean"),
-            within_interval=("inside", "mean"),
-        )
-    )
-    return table.join(ordering(frame).groupby(TABLE, sort=False)["tau"].mean()).reset_index()
 
 
 def _tau(own: pd.DataFrame) -> tuple[int, float]:

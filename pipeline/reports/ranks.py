@@ -77,11 +77,9 @@ def ranking(
     why = _untestable(methods, distinct, runs) or (DEPENDENT if distinct < sets else "")
     if why:
         return Ranking(ranks, math.nan, math.nan, math.nan, why)
-    spread = ((ranks - (methods + 1) / 2) ** 2).to_numpy().sum()
-    if not spread:
+    if (ranks.nunique() == 1).all():
         return Ranking(ranks, math.nan, math.nan, math.nan, "all methods are equal on every data set")
-    sums = ranks.sum(axis=1) - sets * (methods + 1) / 2
-    statistic = float((methods - 1) * (sums**2).sum() / spread)
+    statistic = float(scipy.stats.friedmanchisquare(*ranks.to_numpy()).statistic)
     most = sets * (methods - 1)
     f = math.inf if math.isclose(statistic, most) else (sets - 1) * statistic / (most - statistic)
     p = float(scipy.stats.f.sf(f, methods - 1, (methods - 1) * (sets - 1)))
@@ -121,11 +119,6 @@ def summary(
     )
 
 
-def collected(table: Table, inputs: Inputs) -> pd.DataFrame:
-    """Return the tidy lines of a table as it was measured, before cells are made relative."""
-    return tidy("", "", replace(table, relative=None), inputs.cells, None)
-
-
 def scores_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the means by method and data set, in the table's order; missing where a cell lacks runs."""
     complete = frame["mean"].where((frame["n"] == frame["seeds"]) & (frame["n"] > 0))
@@ -135,9 +128,8 @@ def scores_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _untestable(methods: int, sets: int, runs: float) -> str:
     if sets < FEWEST:
-        return (
-            f"{sets or 'no'} data set{'' if sets == 1 else 's'} with all runs of all methods, fewer than five"
-        )
+        counted = f"{sets or 'no'} data set{'' if sets == 1 else 's'}"
+        return f"{counted} with all runs of all methods, fewer than five"
     if runs < FEWEST:
         return "fewer than five runs per cell"
     return f"{methods} methods, Friedman's test needs three" if methods < 3 else ""
@@ -148,15 +140,8 @@ def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
     sets, means = ranked.ranks.shape[1], ranked.means
     test = {"friedman": ranked.statistic, "p": ranked.p, "critical_difference": ranked.difference}
     lines = [
-        {
-            "row": name,
-            "column": MEAN,
-            "mean": means[name],
-            "std": ranked.ranks.loc[name].std() if sets > 1 else math.nan,
-            "n": sets,
-            **test,
-        }
-        for name in means.index
+        {"row": name, "column": MEAN, "mean": mean, "std": ranked.ranks.loc[name].std(), "n": sets, **test}
+        for name, mean in means.items()
     ]
     runs = frame.set_index(["row", "column"])["n"]
     lines += [
@@ -168,7 +153,7 @@ def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(table: Table, dataset: Mapping[str, str] | None, inputs: Inputs) -> Picture:
-    frame = collected(table, inputs)
+    frame = tidy("", "", replace(table, relative=None), inputs.cells, None)  # as it was measured
     asked = scores_of(frame)
     runs = frame["n"].where(frame["n"] == frame["seeds"]).min()
     ranked = ranking(asked, table.best != "smallest", runs, dataset)
@@ -199,9 +184,8 @@ def _sentences(frame: pd.DataFrame, ranked: Ranking, asked: int, kind: str) -> l
         f"CD: Nemenyi's critical difference at {ALPHA:.0%}; a bar joins methods that it does not tell apart."
     )
     if ranked.p >= ALPHA:
-        sentences.append(
-            "The methods as a whole do not differ significantly, so no pair can be distinguished."
-        )
+        level = "The methods as a whole do not differ significantly, so no pair can be distinguished."
+        sentences.append(level)
     if sets <= FEW:
         sentences.append(f"With {sets} data sets the tests are approximate and find large differences only.")
     return sentences

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -253,8 +254,7 @@ def require_one_scale(runs: Sequence[PlannedRun]) -> None:
             raise DataError(f"one table can't mix {what}: {', '.join(sorted(several))}")
 
 
-@dataclass(frozen=True)
-class Earlier:
+class Earlier(NamedTuple):
     """What an earlier sitting measured of a cell, as its tidy line has it.
 
     Attributes:
@@ -263,7 +263,7 @@ class Earlier:
         notes: the state of its data, and the note for captions.
     """
 
-    samples: Mapping[str, float] = field(default_factory=dict)
+    samples: Mapping[str, float] = MappingProxyType({})
     specs: tuple[str, ...] = ()
     notes: tuple[str, str] = ("", "")
 
@@ -275,13 +275,10 @@ def earlier_cells(path: Path) -> dict[tuple[str, str], Earlier]:
     frame = pd.read_csv(path, dtype={"row": str, "column": str}, keep_default_na=False)
     if not {"row", "specs", "values"} <= {*frame}:
         return {}
+    names = ["row", "column", "values", "specs", "data_state", "data"]
     return {
-        (line["row"], line["column"]): Earlier(
-            significance.parsed(line["values"]),
-            tuple(line["specs"].split()),
-            (line["data_state"], line["data"]),
-        )
-        for line in frame.to_dict("records")
+        (row, column): Earlier(significance.parsed(values), tuple(specs.split()), (state, note))
+        for row, column, values, specs, state, note in frame[names].itertuples(index=False)
     }
 
 
@@ -302,9 +299,9 @@ def published_cells(path: Path | None, target: str) -> dict[Cell, Published]:
         return {}
     frame = pd.read_csv(path, dtype={"row": str, "column": str})
     frame = frame if "unit" in frame else frame.assign(unit="percent")
-    cells = frame[frame["target"] == target][["row", "column", "mean", "std", "unit"]].itertuples(index=False)
+    lines = frame[frame["target"] == target][["row", "column", "mean", "std", "unit"]].itertuples(index=False)
     return {
-        (row, column): Published(float(mean), float(std), str(unit)) for row, column, mean, std, unit in cells
+        (row, column): Published(float(mean), float(std), str(unit)) for row, column, mean, std, unit in lines
     }
 
 
@@ -315,20 +312,13 @@ def pair_key(run: PlannedRun) -> str:
 
 def causes(runs: Iterable[RunFacts]) -> str:
     """Say how many runs failed of what, as ``2 out of memory; 1 failed``; empty if none did."""
-    failed = Counter(
-        what for own in runs if own.summary is None and (what := cause(own.root / own.run.folder))
-    )
+    ended = (cause(own.root / own.run.folder) for own in runs if own.summary is None)
+    failed = Counter(filter(None, ended))
     return "; ".join(f"{number} {what}" for what, number in sorted(failed.items(), reverse=True))
 
 
 def verdict(compared: agreement.Agreement, scale: str, on_stand_in: bool = False) -> str:
-    """Say whether a cell agrees with the published one, of which only full-scale runs on full data tell.
-
-    Args:
-        compared: ours beside the published number.
-        scale: the scale of our runs.
-        on_stand_in: whether they saw a part of the data only.
-    """
+    """Say whether a cell agrees with the published one, of which only full-scale runs on full data tell."""
     if not compared.verdict:
         return ""
     if scale != REPRODUCTION:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -59,11 +60,8 @@ def parsed(text: object) -> dict[str, float]:
 def columns(frame: pd.DataFrame, best: Best, test: Test, asked: Sequence[Column]) -> dict[str, Comparison]:
     """Compare the methods of each column of a tidy table.
 
-    Args:
-        frame: lines with ``row``, ``column``, ``n``, ``seeds`` and ``values``; cells with fewer runs than
-            asked for don't compete.
-        best, test: which mean is best, and which test is meant, unless a column says otherwise.
-        asked: the columns.
+    ``frame`` has ``row``, ``column``, ``n``, ``seeds`` and ``values``; cells with fewer runs than asked for
+    don't compete. Which mean is best, and which test is meant, a column may say otherwise.
     """
     complete = frame[(frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
     samples: dict[str, dict[str, Samples]] = {column.key: {} for column in asked}
@@ -75,10 +73,7 @@ def columns(frame: pd.DataFrame, best: Best, test: Test, asked: Sequence[Column]
 def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Comparison:
     """Test each row against the row with the best mean.
 
-    Args:
-        samples: each row's numbers by pair.
-        kind: which mean is best.
-        test: ``t``, the paired t-test; ``wilcoxon``, the signed-rank test; ``none``.
+    ``samples`` holds each row's numbers by pair; the test is the paired t-test or the signed-rank test.
     """
     if kind == "none" or not samples:
         return Comparison()
@@ -93,19 +88,17 @@ def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Compariso
         most = max(map(len, tested.values()))
         untested |= dict.fromkeys(tested, f"{most} pairs of runs, too few to reach p < {ALPHA:g}")
         tested = {}
-    p = holm({row: _p(own, test) for row, own in tested.items()})
+    run = scipy.stats.wilcoxon if test == "wilcoxon" else partial(scipy.stats.ttest_1samp, popmean=0.0)
+    p = holm({row: float(run(own).pvalue) for row, own in tested.items()})
     why = "" if tested else next(iter(untested.values()), ALONE)
     return Comparison(best, p, untested, {row: len(own) for row, own in tested.items()}, why)
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:
     """Return p-values corrected for their number by Holm's step-down method (1979)."""
-    corrected: dict[str, float] = {}
-    largest = 0.0
-    for place, row in enumerate(sorted(p, key=lambda row: p[row])):
-        largest = max(largest, min(1.0, (len(p) - place) * p[row]))
-        corrected[row] = largest
-    return {row: corrected[row] for row in p}
+    ordered = pd.Series(p, dtype=float).sort_values(kind="stable")
+    corrected = (ordered * range(len(p), 0, -1)).clip(upper=1.0).cummax()
+    return {row: float(corrected[row]) for row in p}
 
 
 def with_p(frame: pd.DataFrame, compared: Mapping[str, Comparison]) -> pd.DataFrame:
@@ -130,9 +123,3 @@ def _reachable(differences: Collection[np.ndarray]) -> bool:
     """Whether the signed-rank test can find anything: the smallest p-value of m tests is m * 2 / 2^n."""
     most = max(int(np.count_nonzero(own)) for own in differences)
     return len(differences) * 2.0 ** (1 - most) < ALPHA
-
-
-def _p(differences: np.ndarray, test: Test) -> float:
-    if test == "wilcoxon":
-        return float(scipy.stats.wilcoxon(differences).pvalue)
-    return float(scipy.stats.ttest_1samp(differences, 0.0).pvalue)

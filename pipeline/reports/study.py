@@ -61,6 +61,7 @@ def _targets(
     names = {key: row.label for key, row in methods.items()}
     headings = {key: f"{own.group} {own.label}" for key, own in places.items()}
     dataset = {key: own.dataset for key, own in places.items()}
+    printed_data = {key: report.labels.get(name, name) for key, name in dataset.items()}
 
     def query(row: str, column: str) -> Query:
         return places[column].query(methods[row], *MEASURED.get(report.metric, ()))
@@ -75,12 +76,13 @@ def _targets(
         rows=lambda params: names,
         query=query,
         measure=measure,
-        dataset=lambda row, column: report.labels.get(dataset[column], dataset[column]),
+        dataset=lambda row, column: printed_data[column],
         unit=sign or "no unit",
         decimals=decimals,
         best=best,
         test=report.test,
     )
+    panels = (Panel(key, headings[key], own.regime, own.dataset, own.split) for key, own in places.items())
     named = {own.name or name: name for name, own in reversed(params.algorithms.items())}
     base = named.get(BASE, next(iter(params.algorithms)))
     first = report.labels.get(base) or style.label(params.algorithms[base].name or base)
@@ -91,9 +93,7 @@ def _targets(
         "curves": Curves(
             title=f"{printed.capitalize()} over rounds",
             published="Curves",
-            panels=tuple(
-                Panel(key, headings[key], own.regime, own.dataset, own.split) for key, own in places.items()
-            ),
+            panels=tuple(panels),
             across=min(2, len(places)),
             rows=tuple(methods),
             names=names,
@@ -113,9 +113,7 @@ def _targets(
             columns=lambda params: cost.columns({key: (own.group, own.label) for key, own in places.items()}),
             rows=lambda params: names,
             query=lambda row, column: query(row, cost.split(column)[1]),
-            dataset=lambda row, column: report.labels.get(
-                dataset[cost.split(column)[1]], dataset[cost.split(column)[1]]
-            ),
+            dataset=lambda row, column: printed_data[cost.split(column)[1]],
             unit="rounds; megabytes both ways, all clients",
             best="smallest",
             test="none",

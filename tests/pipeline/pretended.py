@@ -12,7 +12,9 @@ from project import parameters, seal
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
+from pipeline.fidelity.board import by_table
 from pipeline.papers import build_catalogue
+from pipeline.reports.agreement import CONFIDENCE, ordering, within_interval, within_margin
 from pipeline.reports.drawings import Drawing, Inputs
 from pipeline.reports.results import read
 
@@ -59,3 +61,10 @@ def one_line(frame: pd.DataFrame, *key: str) -> pd.Series[Any]:
     """Return the one line of a frame under a key of its index."""
     ((_, found),) = frame.loc[[key if len(key) > 1 else key[0]]].iterrows()
     return found
+
+
+def summary(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
+    """Return what the board says of each table of a frame that has ours beside the published numbers."""
+    inside = within_interval(frame, confidence)
+    marked = frame.assign(within_margin=within_margin(frame), within_interval=inside, variant="paper")
+    return by_table(marked.merge(ordering(frame), on=["paper", "target", "column"]))

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pretended import one_line
+from pretended import one_line, summary
 from project import seal
 
 from fedcore.algorithms import example
@@ -26,7 +26,6 @@ from pipeline.reports.agreement import (
     Agreement,
     interval,
     ordering,
-    summary,
     within_interval,
     within_margin,
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pretended import one_line
+from pretended import one_line, summary
 from project import seal, seal_partition
 
 from fedcore.algorithms import example
@@ -25,7 +25,6 @@ from pipeline.reports.agreement import (
     Agreement,
     interval,
     ordering,
-    summary,
     within_interval,
     within_margin,
 )
@@ -317,7 +316,9 @@ def agreement_frame() -> pd.DataFrame:
 def test_a_tables_agreement_worked_out_by_hand() -> None:
     """Near: a (.5 off), c (1 off) of three in x, a (2 off, two deviations) of two in y: 3 of 5."""
     found = summary(agreement_frame()).set_index("target")
-    assert list(found.columns) == ["paper", "cells", "compared", "within_margin", "within_interval", "tau"]
+    assert list(found.columns) == [
+        *("paper", "variant", "cells", "compared", "within_margin", "within_interval", "tau"),
+    ]
     assert found.loc["t", "cells"] == 6
     assert found.loc["t", "compared"] == 5
     assert found.loc["t", "within_margin"] == pytest.approx(3 / 5)
