@@ -54,11 +54,7 @@ def catalogue_of(
 ) -> Catalogue:
     """Return the catalogue of a params.yaml, at its own scale or another, and of the studies beside it.
 
-    Args:
-        params: the params.yaml.
-        scale: takes the place of its scale.
-        over: a file laid over it.
-        studies: files of studies elsewhere.
+    ``over`` is a file laid over it; ``studies`` are files of studies elsewhere.
 
     Raises:
         SpecError: a file can't be read or is wrong.

@@ -101,13 +101,7 @@ def bold(kinds: set[str]) -> str:
 def underlined(
     tests: Mapping[str, Test], compared: Mapping[str, Comparison], labels: Mapping[str, str]
 ) -> str:
-    """Say by which test methods are underlined, and where none could run.
-
-    Args:
-        tests: the test of each column.
-        compared: its outcome.
-        labels: the columns' labels.
-    """
+    """Say by which test of its column a method is underlined, and where none could run."""
     tested = (key for key, test in tests.items() if test != "none")
     asked = {key: compared[key] for key in tested if compared[key].best is not None}
     ran = {key: own for key, own in asked.items() if own.p}
@@ -168,15 +162,15 @@ def compose(
     notes: Iterable[tuple[str, str, str]] = (),
     origin: str = "",
 ) -> Caption:
-    """Return a caption.
+    """Return a caption: what the report says itself, then of what and where it comes from.
 
     Args:
-        sentences: what the report says itself; empty ones are left out.
+        sentences: the report's own; empty ones are left out.
         published: the report's name in the paper.
         paper: what is rebuilt.
         scale, variant: of its runs; empty where it says the same at each.
         notes: (data set in print, state, note) of the data.
-        origin: where it comes from, as ``origin_of`` says it.
+        origin: see ``origin_of``.
     """
     parts = [f"{name}: {note} ({state})" for name, state, note in dict.fromkeys(notes) if name and note]
     every = (
@@ -199,10 +193,7 @@ def of_frame(
 ) -> Caption:
     """Return the caption of a tidy frame, which has the scale, the variant and the notes of its data.
 
-    Args:
-        sentences, published, paper, origin: see ``compose``.
-        frame: one line per cell, or several.
-        dataset: (row, column) -> the data set in print, empty for a line about several of them.
+    ``dataset`` returns the data set in print, given row and column; empty for a line about several of them.
     """
     lines = frame[["row", "column", "data_state", "data"]].itertuples(index=False)
     notes = ((dataset(row, column), state, note) for row, column, state, note in lines)

@@ -199,15 +199,7 @@ class Curves(Target):
         runs: Collection[PlannedRun],
         origin: str = "",
     ) -> Caption:
-        """Say what the figure shows, and what it lacks.
-
-        Args:
-            sources: what it is built from.
-            gone: how many runs of a curve diverged, of how many.
-            frame: the lines that it was drawn from.
-            runs: their runs.
-            origin: where it comes from.
-        """
+        """Say what the figure shows, and what it lacks; ``frame``: the lines that it was drawn from."""
         datasets = sources.about.datasets
         labels = {panel.key: datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
         sentences = (
@@ -226,10 +218,7 @@ class Curves(Target):
     ) -> pd.DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
 
-        Args:
-            paper, target: names of what is collected.
-            cells: the runs of each (algorithm, panel); ``seeds`` of a line is how many.
-            finished: leave out runs that are not made yet.
+        ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out that are not made.
 
         Raises:
             DataError: a run is missing, foreign or damaged, or the runs are of several scales or variants.
@@ -288,10 +277,7 @@ def each(
 ) -> Callable[[PaperParams], Mapping[Cell, Query]]:
     """Return the queries of each method in each setting, all methods of the paper if none are given.
 
-    Args:
-        methods: the rows.
-        settings: regime, data set and split of each column.
-        changes: what all runs change.
+    ``settings`` are regime, data set and split of each column; ``changes`` hold for all runs.
     """
     return lambda params: {
         (name, column): Query(*setting, name, changes)
@@ -324,12 +310,7 @@ def over_seeds(
 def by_round(
     cells: Mapping[Cell, Sequence[RunFacts]], series: Callable[[RunFacts, str], pd.Series[float]]
 ) -> pd.DataFrame:
-    """Return one line per cell and round that any of its runs measured.
-
-    Args:
-        cells: the runs of each (row, column).
-        series: (run's facts, column) -> its values by round.
-    """
+    """Return one line per cell and round that any of its runs measured, given a run's values by round."""
     lines = []
     for cell, runs in cells.items():
         every = [series(facts, cell[1]).dropna() for facts in runs]

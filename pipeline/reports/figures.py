@@ -45,13 +45,9 @@ def framed(height: float, width: float = WIDE) -> Figure:
 def panels(
     titles: Mapping[str, str], height: float, across: int, width: float = WIDE, **shared: Any
 ) -> tuple[Figure, dict[str, Axes]]:
-    """Return a figure with a set of axes for each title, by key, ``across`` of them in a row.
+    """Return a figure, in inches, with a set of axes for each title, by key, ``across`` of them in a row.
 
-    Args:
-        titles: what stands over each.
-        height, width: of the figure, in inches.
-        across: sets of axes in a row.
-        shared: which axes they share, as ``Figure.subplots`` has it.
+    ``shared`` says which axes they share, as ``Figure.subplots`` has it.
     """
     figure = framed(height, width)
     grid = figure.subplots(-(-len(titles) // across), across, squeeze=False, **shared)
@@ -75,13 +71,8 @@ def lines(
 ) -> tuple[Figure, dict[str, Axes]]:
     """Draw the curves of each of a frame's columns in its own axes, the legend above.
 
-    Args:
-        frame: lines as ``curves`` takes them, with a ``column``.
-        titles: what stands over the axes of each column.
-        known: how each row looks.
-        height, width, across, shared: see ``panels``.
-        labels: of the horizontal and of the vertical axes.
-        options: see ``curves``.
+    ``labels`` are those of the horizontal and of the vertical axes. For ``options`` see ``curves``, for the
+    others ``panels``.
     """
     figure, drawn = panels(titles, height, across, width, **shared)
     for column, axes in drawn.items():
@@ -125,9 +116,7 @@ def curves(
     """Draw a line, its markers and a band for each row of a tidy frame.
 
     Args:
-        axes: where to draw.
         frame: lines of ``row``, ``x``, ``mean``, and ``std`` or ``low`` and ``high``.
-        known: how each row looks.
         x: the column from left to right.
         marks: about how many markers a line has.
         marked: which lines of the frame have a marker, in place of every so many.

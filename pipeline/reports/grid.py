@@ -80,13 +80,7 @@ class Grid:
 
 
 def printed_column(lines: Iterable[Line], compared: Comparison, decimals: int) -> dict[str, PrintedCell]:
-    """Return the printed cell of each row.
-
-    Args:
-        lines: a column's lines of a tidy table.
-        compared: its rows against the best one.
-        decimals: digits after the point.
-    """
+    """Return the printed cell of each row of a column, given its lines and its rows against the best one."""
     by_row = {str(line["row"]): line for line in lines}
     best = None if compared.best is None else number(by_row[compared.best]["mean"], decimals)
     return {row: _printed(line, best, compared.p.get(row), decimals) for row, line in by_row.items()}

@@ -138,10 +138,11 @@ def _untestable(methods: int, sets: int, runs: float) -> str:
 def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
     """Return the mean rank of each method over data sets, then its rank on each."""
     sets, means = ranked.ranks.shape[1], ranked.means
+    spread = ranked.ranks.std(axis=1)
     test = {"friedman": ranked.statistic, "p": ranked.p, "critical_difference": ranked.difference}
     lines = [
-        {"row": name, "column": MEAN, "mean": mean, "std": ranked.ranks.loc[name].std(), "n": sets, **test}
-        for name, mean in means.items()
+        {"row": name, "column": MEAN, "mean": means[name], "std": spread[name], "n": sets, **test}
+        for name in means.index
     ]
     runs = frame.set_index(["row", "column"])["n"]
     lines += [
@@ -194,10 +195,7 @@ def _sentences(frame: pd.DataFrame, ranked: Ranking, asked: int, kind: str) -> l
 def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
     """Draw an axis of mean ranks, the best at the left, with a leader to each method's name, and the bars.
 
-    Args:
-        axes: where to draw; its own frame is hidden.
-        ranked: what to draw.
-        labels: names in print of methods that are no algorithms of the papers.
+    ``labels`` are the names in print of methods that are no algorithms of the papers.
     """
     means = ranked.means
     axes.set_axis_off()

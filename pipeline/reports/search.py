@@ -136,9 +136,7 @@ def chosen(catalogue: Catalogue, report: Path) -> dict[str, Any]:
     several of one data set; any other goes to the data set, for all algorithms. Of equal candidates the first
     is taken.
 
-    Args:
-        catalogue: parameters at the report's scale.
-        report: the search's tidy csv; a column with a candidate that wasn't measured is passed over.
+    A column with a candidate that wasn't measured is passed over.
 
     Raises:
         DataError: the report isn't there, is of another scale, or isn't that of a search.

@@ -133,9 +133,7 @@ def tidy(
     missing for the best cell and where no test could run.
 
     Args:
-        paper, target: names of what is collected.
-        table: which measurement, in what unit.
-        cells: the runs of each (row, column).
+        paper, target, table, cells: what is collected.
         published: the paper's published.csv; None compares with nothing.
         columns: the columns in which methods are tested against the best.
         earlier: this table as another sitting made it; its numbers stand where a run isn't here, as long as
@@ -225,16 +223,7 @@ def arrange(
     labels: Mapping[str, str] = MappingProxyType({}),
     origin: str = "",
 ) -> Grid:
-    """Lay a tidy table out.
-
-    Args:
-        frame: one line per cell.
-        table: what is printed, and how.
-        columns: the columns, in order.
-        paper: the paper it belongs to.
-        labels: labels of rows that are no algorithms.
-        origin: where it comes from.
-    """
+    """Lay a tidy table out; ``labels`` are those of rows that are no algorithms."""
     names = {name: labels.get(name) or style.label(name) for name in dict.fromkeys(frame["row"])}
     compared = significance.columns(frame, table.best, table.test, columns)
     cells = {
@@ -335,12 +324,7 @@ def _chosen(frame: pd.DataFrame, table: Table, columns: Sequence[Column], names:
 def best(cells: pd.DataFrame, wanted: Best) -> str | None:
     """Return the row that a search chooses in one column, of those without a diverged run.
 
-    Args:
-        cells: the column's lines of the search's tidy table.
-        wanted: which mean is best.
-
-    Returns:
-        The first of equal ones; None if the column has no best, or a candidate is missing.
+    The first of equal ones; None if the column has no best, or a candidate is missing.
     """
     means = cells[cells["diverged"] == 0].set_index("row")["mean"].dropna()
     if wanted == "none" or means.empty or (cells["n"] + cells["diverged"] < cells["seeds"]).any():

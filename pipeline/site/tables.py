@@ -74,10 +74,7 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> dict[str, An
 def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     """Return how far a line's mean is from its published mean: near within the margin, far beyond five.
 
-    Args:
-        line: ``mean``, ``published_mean`` and ``published_std``.
-        unit: the published numbers' unit, which decides on the margin; see ``Agreement``.
-        decimals: digits in print.
+    The published numbers' unit decides on the margin; see ``Agreement``.
     """
     mean, published, spread = (float(line[key]) for key in ("mean", "published_mean", "published_std"))
     found = Agreement(mean, published, spread, unit)

@@ -19,12 +19,12 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue, weights
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue, published
-from pipeline.papers.radfed.partitions import PUBLISHED, beside_released, example
+from pipeline.papers.radfed.partitions import example
 from pipeline.papers.radfed.settings import SETTINGS, metric_of
 from pipeline.papers.radfed.tables import late_score_of, relative_to_fedavg, score_of
 from pipeline.reports.drawings import Inputs
 from pipeline.reports.results import RunFacts, read
-from pipeline.reports.tables import Table
+from pipeline.reports.tables import Table, tidy
 
 TABLE2 = {
     "mnist_1": (22, 22, 0.9),
@@ -225,14 +225,24 @@ def test_methods_are_relative_to_fedavg_s_runs_on_the_same_folds() -> None:
     assert pd.isna(found["mean"]["radfed", "avg"])
 
 
-def test_released_draws_stand_beside_the_same_published_numbers() -> None:
-    frame = lines({("mnist_1", "c_score"): 0.7, ("mnist_1_released", "c_score"): 0.69})
-    frame.loc[1, ["published_mean", "published_std", "margin"]] = float("nan")
-    frame.loc[1, ["published_unit", "margin_rule"]] = ""
-    beside = beside_released(frame)
-    assert beside["difference"].tolist() == pytest.approx([-0.3, -0.31])
-    for key in PUBLISHED:
-        assert beside[key].nunique(dropna=False) == 1, key
+def test_released_draws_stand_beside_the_same_published_numbers(tmp_path: Path) -> None:
+    made = catalogue("demo")
+    table, runs = made.target("radfed", "table1"), made.cells("radfed", "table1")["mnist_1", "c_score"][:1]
+    assert isinstance(table, Table)
+    write_partition(tmp_path / runs[0].partition, {"c_score": 0.5})
+    cells = {(row, "c_score"): runs for row in ("mnist_1", "mnist_1_released")}
+    beside = tidy("radfed", "table1", table, read(cells, tmp_path), published("radfed"))
+    assert beside["published_mean"].notna().all()
+    assert (beside["difference"] == 0.5 - beside["published_mean"]).all()
+    keys = ["published_mean", "published_std", "published_unit", "margin", "margin_rule", "verdict"]
+    assert all(beside[keys].nunique(dropna=False) == 1)
+    assert set(beside["verdict"]) == {""}
+
+
+def write_partition(folder: Path, statistics: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True)
+    (folder / "stats.json").write_text(json.dumps(statistics))
+    seal_partition(folder)
 
 
 def found(tmp_path: Path, counts: Mapping[str, list[list[int]] | None]) -> Inputs:
@@ -240,9 +250,7 @@ def found(tmp_path: Path, counts: Mapping[str, list[list[int]] | None]) -> Input
     cells = made.cells("radfed", "partition")
     placed = {(stage, key): (replace(runs[0], partition=stage),) for (stage, key), runs in cells.items()}
     for stage, own in counts.items():
-        (tmp_path / stage).mkdir()
-        (tmp_path / stage / "stats.json").write_text(json.dumps({"label_counts": own, "c_score": 0.5}))
-        seal_partition(tmp_path / stage)
+        write_partition(tmp_path / stage, {"label_counts": own, "c_score": 0.5})
     return Inputs(made.params.papers["radfed"], read(placed, tmp_path))
 
 

@@ -64,10 +64,8 @@ def smoothed(facts: RunFacts) -> pd.Series[float]:
 def curves(published: str, best: Mapping[str, str], intervals: str) -> Curves:
     """Return a figure of validation curves, a panel for each data set.
 
-    Args:
-        published: its name in the paper.
-        best: the variant of RADFed+ that is shown beside RADFed and the benchmarks, by setting.
-        intervals: what curves are smoothed over, in words.
+    ``best`` is the variant of RADFed+ that is shown beside RADFed and the benchmarks, by setting; curves are
+    smoothed over ``intervals``, in words.
     """
     shown = ((key, variant, SETTINGS[key]) for key, variant in best.items())
     panels = (

@@ -147,12 +147,7 @@ def bars(
 ) -> None:
     """Draw one bar per algorithm in each column, an open one up to ``limit`` where no run has a number.
 
-    Args:
-        axes: where to draw.
-        frame: tidy lines of the columns, and of others.
-        columns: what stands below each.
-        known: how each algorithm looks.
-        limit: the largest number that a run can have, if there is one.
+    ``columns`` says what stands below each; ``limit`` is the largest number that a run can have.
     """
     shown = frame[frame["column"].isin(columns)]
     seaborn.barplot(

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedcore.base.lazy import pd, seaborn
 from pipeline.reports import figures, style
-from pipeline.reports.drawings import Inputs, Picture, drawing, each, line
+from pipeline.reports.drawings import Inputs, Picture, Values, drawing, each, line
 from pipeline.reports.results import RunFacts
 
 METHODS = ("fedavg", "rfedavg_plus")
@@ -38,7 +38,10 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
     for (row, data), runs in inputs.cells.items():
         known = [own for facts in runs if (own := clients_of(facts)) is not None]
         clients = sorted({int(client) for own in known for client in own.index})
-        columns = {"mean": [own.mean() for own in known], "worst": [worst(own).mean() for own in known]}
+        columns: dict[str, Values] = {
+            "mean": [own.mean() for own in known],
+            "worst": [worst(own).mean() for own in known],
+        }
         columns |= {f"client{client}": [own.get(client) for own in known] for client in clients}
         diverged = [None] * (len(runs) - len(known))
         lines += [line(row, f"{data}-{key}", [*own, *diverged]) for key, own in columns.items()]
