@@ -59,14 +59,18 @@ class Agreement:
         return self.mean - self.published
 
     @property
-    def margin(self) -> float:
-        """How far from the published mean counts as near, in the number's unit; NaN without one."""
-        return self._rule[0]
-
-    @property
-    def rule(self) -> str:
-        """Which part of the rule gives the margin; empty where nothing is published."""
-        return self._rule[1]
+    def margin(self) -> tuple[float, str]:
+        """How far from the published mean counts as near, in its unit, and by which part of the rule; NaN and
+        empty where nothing is published.
+        """
+        if math.isnan(self.published):
+            return math.nan, ""
+        spread = 0.0 if math.isnan(self.std) else DEVIATIONS * self.std
+        if self.unit in PERCENTAGES and spread <= POINTS:
+            return POINTS, f"{POINTS:g} point"
+        if spread > 0:
+            return spread, f"{DEVIATIONS:g} published sd"
+        return SHARE * abs(self.published), f"{SHARE:.0%} of the published mean"
 
     @property
     def near(self) -> bool | None:
@@ -82,18 +86,7 @@ class Agreement:
         """Whether ours lies within a number of margins; None if either number is missing."""
         if math.isnan(self.difference):
             return None
-        return abs(self.difference) <= margins * self.margin + ROUNDING
-
-    @property
-    def _rule(self) -> tuple[float, str]:
-        if math.isnan(self.published):
-            return math.nan, ""
-        spread = 0.0 if math.isnan(self.std) else DEVIATIONS * self.std
-        if self.unit in PERCENTAGES and spread <= POINTS:
-            return POINTS, f"{POINTS:g} point"
-        if spread > 0:
-            return spread, f"{DEVIATIONS:g} published sd"
-        return SHARE * abs(self.published), f"{SHARE:.0%} of the published mean"
+        return abs(self.difference) <= margins * self.margin[0] + ROUNDING
 
 
 def agreements(frame: pd.DataFrame) -> list[Agreement]:

@@ -92,12 +92,6 @@ def diverged(
     return f"{style.DIVERGED} Without diverged runs{since}: {'; '.join(parts)}." if parts else ""
 
 
-def bold(kinds: set[str]) -> str:
-    """Say what bold means, given which means are best."""
-    named = sorted(kinds - {"none"})
-    return f"Bold: {' or '.join(named)} mean of the column." if named else ""
-
-
 def underlined(
     tests: Mapping[str, Test], compared: Mapping[str, Comparison], labels: Mapping[str, str]
 ) -> str:

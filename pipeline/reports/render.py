@@ -72,18 +72,25 @@ def latex(grid: Grid) -> str:
     It spans both columns of a page where it is wider than one, and shrinks where it is wider than the text.
     """
     widths = _widths(grid) if grid.words else ()
+    side = "l" if grid.words else "r"
+    aligned = "l" + "".join(r"@{\hspace{10pt}}" + side * span for _, span in grid.groups)
+    wrapped = "".join(rf"p{{{width:.2f}\linewidth}}" for width in widths)
     return _template("table.tex.j2").render(
         grid=grid,
         table="table*" if grid.words or _width(grid) > ONE_COLUMN else "table",
-        shape=_shape(grid, widths),
+        shape=wrapped or aligned,
         ragged="\\raggedright " if widths else "",
         end="\\tabularnewline" if widths else "\\\\",
     )
 
 
 def standalone(grid: Grid) -> str:
-    """Return a LaTeX document that holds the table alone, cropped by the preview package."""
-    return _template("standalone.tex.j2").render(body=latex(grid), width=_page(grid))
+    """Return a LaTeX document that holds the table alone, cropped by the preview package.
+
+    It is as wide as a page, or as the columns of a table of numbers need.
+    """
+    width = PAGE if grid.words else max(PAGE, math.ceil(_width(grid)))
+    return _template("standalone.tex.j2").render(body=latex(grid), width=width)
 
 
 def tex(text: str) -> str:
@@ -114,14 +121,6 @@ def _line(text: str) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
-def _shape(grid: Grid, widths: tuple[float, ...]) -> str:
-    """Return a tabular's columns: numbers end at the right, words start at the left, long ones wrap."""
-    if widths:
-        return "".join(rf"p{{{width:.2f}\linewidth}}" for width in widths)
-    side = "l" if grid.words else "r"
-    return "l" + "".join(r"@{\hspace{10pt}}" + side * span for _, span in grid.groups)
-
-
 def _widths(grid: Grid) -> tuple[float, ...]:
     """Return the columns' shares of the line in proportion to their longest texts; none if all fit."""
     heads = (grid.corner, *(column.label for column in grid.columns))
@@ -129,11 +128,6 @@ def _widths(grid: Grid) -> tuple[float, ...]:
     longest = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     total = sum(longest)
     return tuple(SHARED * own / total for own in longest) if total > LINE else ()
-
-
-def _page(grid: Grid) -> int:
-    """Return the width in cm that a table of numbers takes: a page's, or more where its columns need more."""
-    return PAGE if grid.words else max(PAGE, math.ceil(_width(grid)))
 
 
 def _width(grid: Grid) -> float:

@@ -27,6 +27,7 @@ REPRODUCTION = "paper"
 MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
 TIMED = ("seconds", "finished", "device", "commit")
 MADE = {SUMMARY, PROVENANCE, PARTITION, STATISTICS, "history.csv"}
+NUMBERS = {int, float, type(None)}
 NAMED = 5
 REPAIR = "a report is made of unchanged results only; delete the folder and build it again"
 Summary = Mapping[str, Any]
@@ -205,7 +206,7 @@ def _refuse(folder: Path) -> None:
 def _summary(path: Path) -> Summary | None:
     summary = _read(path)
     final = None if summary is None else summary.get("final")
-    if final is not None and not (isinstance(final, dict) and all(map(_is_measured, final.values()))):
+    if final is not None and not (isinstance(final, dict) and {*map(type, final.values())} <= NUMBERS):
         raise DataError(f"{path}: final: expected numbers by name, or null, got {shown(final)}")
     return summary
 
@@ -324,10 +325,6 @@ def verdict(compared: agreement.Agreement, scale: str, on_stand_in: bool = False
     if scale != REPRODUCTION:
         return f"not tested at {scale} scale"
     return ON_STAND_IN if on_stand_in else compared.verdict
-
-
-def _is_measured(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def short_hash(run: PlannedRun) -> str:

@@ -13,7 +13,7 @@ from fedcore.base.lazy import pd
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Cell, Query
+from pipeline.catalogue.targets import Query
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table, best
 
@@ -73,15 +73,6 @@ def combinations(options: Iterable[tuple[Option, Iterable[Value]]]) -> dict[str,
     }
 
 
-def labels(candidates: Mapping[str, Choice], options: Iterable[Option]) -> dict[str, str]:
-    """Return each candidate's row as it is printed."""
-    options = tuple(options)
-    return {
-        name: ", ".join(f"{option.label} = {shown(choice[option.key])}" for option in options)
-        for name, choice in candidates.items()
-    }
-
-
 def shown(value: Value) -> str:
     """Return a value as a row's name shows it."""
     return value if isinstance(value, str) else f"{value:g}"
@@ -110,13 +101,19 @@ def searches(
         def measure(facts: RunFacts, column: str) -> float | None:
             return 100 * facts.final[f"validation_{metric(facts)}"] if facts.final else None
 
+        def rows(params: PaperParams) -> dict[str, str]:
+            return {
+                name: ", ".join(f"{own.label} = {shown(choice[own.key])}" for own in search.options)
+                for name, choice in candidates(params, search).items()
+            }
+
         def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
             return (query(params, column, search, candidates(params, search)[row]),)
 
         return Table(
             title=title.format(search.label),
             published=search.published,
-            rows=lambda params: labels(candidates(params, search), search.options),
+            rows=rows,
             queries=queries,
             measure=measure,
             test="none",
@@ -148,13 +145,16 @@ def chosen(catalogue: Catalogue, report: Path) -> dict[str, Any]:
     if not isinstance(table, Table) or not table.search:
         raise DataError(f"{report}: {paper}/{name} is no search")
     asked = table.cells(params)
+    every = [query for queries in asked.values() for query in queries]
     values: dict[str, Any] = {}
     for column in table.columns(params):
         row = best(frame[frame["column"] == column.key], column.best or table.best)
-        queries = {own: every for (own, key), every in asked.items() if key == column.key}
+        queries = {own: tried for (own, key), tried in asked.items() if key == column.key}
         if row is not None and set(queries) == set(frame["row"]):
             for query, changes in told_apart(queries, row):
-                values = overlay(values, placed(query, changes, _where(asked, query)))
+                splits = {own.split for own in every if own.dataset == query.dataset}
+                where = query.split if len(splits) > 1 else query.dataset
+                values = overlay(values, placed(query, changes, where))
     return {"papers": {paper: values}} if values else {}
 
 
@@ -191,8 +191,3 @@ def placed(query: Query, changes: Changes, where: str) -> dict[str, Any]:
     if any(key.startswith(OWN) for key, _ in changes):
         return {"algorithms": {query.algorithm: {"per": {where: sections}}}}
     return {"datasets": {query.dataset: sections}}
-
-
-def _where(asked: Mapping[Cell, Sequence[Query]], query: Query) -> str:
-    splits = {own.split for every in asked.values() for own in every if own.dataset == query.dataset}
-    return query.split if len(splits) > 1 else query.dataset

@@ -7,7 +7,7 @@ between them is the method.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -81,10 +81,17 @@ def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Compariso
     best = (max if kind == "largest" else min)(means, key=lambda row: means[row])
     if test == "none":
         return Comparison(best)
-    differences = {row: _differences(own, samples[best]) for row, own in samples.items() if row != best}
+    differences = {
+        row: np.round([own[pair] - samples[best][pair] for pair in own if pair in samples[best]], DIGITS)
+        for row, own in samples.items()
+        if row != best
+    }
     untested = {row: why for row, own in differences.items() if (why := _untestable(own))}
     tested = {row: own for row, own in differences.items() if row not in untested}
-    if test == "wilcoxon" and tested and not _reachable(tested.values()):
+    nonzero = max((int(np.count_nonzero(own)) for own in tested.values()), default=0)
+    if (
+        test == "wilcoxon" and tested and len(tested) * 2.0 ** (1 - nonzero) >= ALPHA
+    ):  # the smallest p there is
         most = max(map(len, tested.values()))
         untested |= dict.fromkeys(tested, f"{most} pairs of runs, too few to reach p < {ALPHA:g}")
         tested = {}
@@ -97,7 +104,7 @@ def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Compariso
 def holm(p: Mapping[str, float]) -> dict[str, float]:
     """Return p-values corrected for their number by Holm's step-down method (1979)."""
     ordered = pd.Series(p, dtype=float).sort_values(kind="stable")
-    corrected = (ordered * range(len(p), 0, -1)).clip(upper=1.0).cummax()
+    corrected = (ordered * np.arange(len(p), 0, -1)).clip(upper=1.0).cummax()
     return {row: float(corrected[row]) for row in p}
 
 
@@ -108,18 +115,7 @@ def with_p(frame: pd.DataFrame, compared: Mapping[str, Comparison]) -> pd.DataFr
     return frame.assign(p_best=p)
 
 
-def _differences(mine: Samples, best: Samples) -> np.ndarray:
-    shared = [pair for pair in mine if pair in best]
-    return np.round([mine[pair] - best[pair] for pair in shared], DIGITS)
-
-
 def _untestable(differences: np.ndarray) -> str:
     if len(differences) < FEWEST:
         return FEW
     return LEVEL if np.ptp(differences) == 0 else ""
-
-
-def _reachable(differences: Collection[np.ndarray]) -> bool:
-    """Whether the signed-rank test can find anything: the smallest p-value of m tests is m * 2 / 2^n."""
-    most = max(int(np.count_nonzero(own)) for own in differences)
-    return len(differences) * 2.0 ** (1 - most) < ALPHA

@@ -189,8 +189,7 @@ def _line(
         math.nan,
         *known,
         compared.difference,
-        compared.margin,
-        compared.rule,
+        *compared.margin,
         results.verdict(compared, run.scale, stands_in(states, known.unit)),
         run.scale,
         run.spec["variant"],
@@ -263,6 +262,7 @@ def _caption(
     headings = {c.key: c.heading for c in columns}
     labels = {c.key: c.group or c.label for c in columns}
     tests = {c.key: c.test or table.test for c in columns}
+    kinds = sorted({c.best or table.best for c in columns if compared[c.key].best is not None})
     title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")
     sentences = (
         f"{title} ({table.unit})" + (f", {table.when}." if table.when else "."),
@@ -272,7 +272,7 @@ def _caption(
         ),
         captions.spread(frame[frame["std"].notna() | (frame["n"] == 1)]["values"]),
         _chosen(frame, table, columns, names) if table.search else "",
-        captions.bold({c.best or table.best for c in columns if compared[c.key].best is not None}),
+        f"Bold: {' or '.join(kinds)} mean of the column." if kinds else "",
         captions.underlined(tests, compared, headings),
         f"{PARTIAL} fewer runs than asked for." if partial else "",
         captions.diverged(gone, (names, headings), cells),

@@ -37,7 +37,8 @@ def build(config: Mapping[str, Any], root: Path = Path()) -> Path:
     made = Path(tempfile.mkdtemp(dir=target.parent, prefix=".site."))
     try:
         made.chmod(0o755)
-        _assets(made / "assets")
+        shutil.copytree(ASSETS, made / "assets")
+        _write(made / "assets" / "plotly.min.js", plotly.offline.get_plotlyjs())
         for shown in found.targets:
             _copies(shown.files, made / "files" / shown.paper)
         for path, content in pages.every(found, root):
@@ -61,25 +62,16 @@ def _write(path: Path, content: str | Mapping[str, Any]) -> None:
     path.write_text(content if isinstance(content, str) else script(content), encoding="utf-8", newline="\n")
 
 
-def _assets(folder: Path) -> None:
-    shutil.copytree(ASSETS, folder)
-    _write(folder / "plotly.min.js", plotly.offline.get_plotlyjs())
-
-
 def _copies(files: Mapping[str, Path], folder: Path) -> None:
     """Copy a target's forms, so that the site can be handed on without reports/."""
     for path in files.values():
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, folder / path.name)
     if "png" in files:
-        _thumb(files["png"], folder / f"{files['png'].stem}.small.png")
-
-
-def _thumb(source: Path, target: Path) -> None:
-    with PIL.Image.open(source) as image:
-        small = image.convert("RGB")
+        with PIL.Image.open(files["png"]) as image:
+            small = image.convert("RGB")
         small.thumbnail(THUMB)
-        small.quantize(64).save(target, optimize=True)
+        small.quantize(64).save(folder / f"{files['png'].stem}.small.png", optimize=True)
 
 
 def _swap(made: Path, target: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 from fedcore.base.lazy import pd
-from pipeline.catalogue.targets import Column
 from pipeline.reports.agreement import Agreement
 from pipeline.reports.grid import Grid
 from pipeline.reports.listings import Listing
@@ -59,7 +58,11 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> dict[str, An
             [
                 {
                     "printed": printed,
-                    "distance": _distance(lines[name, column.key], table, column),
+                    "distance": distance(
+                        lines[name, column.key],
+                        lines[name, column.key]["published_unit"],
+                        table.decimals if column.decimals is None else column.decimals,
+                    ),
                     "about": _about(lines[name, column.key]),
                     "place": shown.places.get((name, column.key)),
                 }
@@ -98,12 +101,6 @@ def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[st
     return list(map(str, frame.columns)), [
         ["" if value != value else str(value) for value in line] for line in shown.itertuples(index=False)
     ]
-
-
-def _distance(line: Line, table: Table, column: Column) -> Distance | None:
-    return distance(
-        line, line["published_unit"], table.decimals if column.decimals is None else column.decimals
-    )
 
 
 def _about(line: Line) -> str:

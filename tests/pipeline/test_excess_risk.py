@@ -14,7 +14,7 @@ from project import seal
 from fedcore.base.errors import DataError
 from fedcore.execution.runner import Settings
 from fedcore.execution.runner import run as train
-from pipeline.papers.fedavgr.risk import terms_of
+from pipeline.papers.fedavgr import terms_of
 from pipeline.reports.results import RunFacts
 
 

@@ -18,8 +18,8 @@ from pipeline.catalogue import Catalogue
 from pipeline.papers import published
 from pipeline.papers.radfed.curves import smoothed
 from pipeline.papers.radfed.scores import representative
-from pipeline.papers.radfed.search import GRIDS, candidates, delays
 from pipeline.papers.radfed.settings import metric_of
+from pipeline.papers.radfed.tables import GRIDS, candidates, delays
 from pipeline.reports.drawings import Curves, Drawing, Inputs
 from pipeline.reports.results import RunFacts, read
 from pipeline.reports.tables import Table, arrange, tidy

@@ -34,7 +34,7 @@ def drawn(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the numbers and the sentences of a rank summary of a table's lines."""
     found: Any = SimpleNamespace(params=None)
-    monkeypatch.setattr(ranks, "collected", lambda *_: frame)
+    monkeypatch.setattr(ranks, "tidy", lambda *_: frame)
     numbers, figure, sentences = summary(table).draw(found)
     assert figure.axes
     return numbers, [*sentences]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from fedcore.base.lazy import pd
@@ -79,20 +78,14 @@ def best_in_all(facts: RunFacts, column: str) -> float | None:
     return best_so_far(facts, str(facts.run.spec["training"]["rounds"]))
 
 
-def _client_side() -> dict[str, Changes]:
-    tried = [
-        *product((0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03), (32,)),
-        *product((0.003, 0.01, 0.03), (128,)),
-    ]
-    rows: dict[str, Changes] = {
-        f"lr {lr:g}, B {batch}": (("training.lr", lr), ("training.batch_size", batch)) for lr, batch in tried
-    }
-    longer = (("training.lr", 0.01), ("training.batch_size", 128), ("training.local_epochs", 5))
-    return rows | {"lr 0.01, B 128, E 5": longer}
-
-
+RATES = {32: (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03), 128: (0.003, 0.01, 0.03)}
+TRIED = [
+    (("training.lr", lr), ("training.batch_size", batch)) for batch, rates in RATES.items() for lr in rates
+]
+CLIENT_SIDE: dict[str, Changes] = {f"lr {rate[1]:g}, B {batch[1]}": (rate, batch) for rate, batch in TRIED}
+CLIENT_SIDE["lr 0.01, B 128, E 5"] = (*CLIENT_SIDE["lr 0.01, B 128"], ("training.local_epochs", 5))
 STEPS: Mapping[str, Step] = {
-    "calibration": Step("fedavg", "FedAvg", "local rate, batch size and epochs", _client_side()),
+    "calibration": Step("fedavg", "FedAvg", "local rate, batch size and epochs", CLIENT_SIDE),
     "calibration_server": Step(
         "fedyogi",
         "FedYogi",

@@ -15,23 +15,11 @@ from fedcore.parts.server import ServerSgd
 from pipeline.reports.render import tex
 
 SAME = "-"
-ALGORITHMS = {
-    "FedAvg": "fedavg",
-    "Moon": "moon",
-    "FedProx": "fedprox",
-    "FedADC": "fedadc",
-    "Mime": "mime",
-    "VRL-SGD": "vrl_sgd",
-    "Scaffold": "scaffold",
-    "FedDC": "feddc",
-    "FedNova": "fednova",
-    "qFFL": "qfedavg",
-    "SlowMo": "slowmo",
-    "FedAvgM": "fedavgm",
-    "FedAdam": "fedadam",
-    "FedAdagrad": "fedadagrad",
-    "FedYogi": "fedyogi",
-}
+NAMES = (
+    *("FedAvg", "Moon", "FedProx", "FedADC", "Mime", "VRL-SGD", "Scaffold", "FedDC", "FedNova"),
+    *("qFFL", "SlowMo", "FedAvgM", "FedAdam", "FedAdagrad", "FedYogi"),
+)
+ALGORITHMS = {name: name.lower().replace("-", "_") for name in NAMES} | {"qFFL": "qfedavg"}
 CLIENTS = {"Sgd": "fedavg", "Prox": "prox_yogi", "Scaf": "scaf_yogi", "Nova": "nova_yogi"}
 SERVERS = {"Sgd": "fedavg", "Adam": "fedadam", "Adagrad": "fedadagrad", "Yogi": "fedyogi"}
 COMFED = {
@@ -141,17 +129,13 @@ def latex(table: Table) -> str:
         " & ".join("--" if cell == SAME else tex(cell) for cell in row) + r" \\"
         for row in (table.head, *table.rows)
     )
-    inner = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            rf"  \caption{{{tex(table.caption)}}}",
-            rf"  \begin{{tabular}}{{{'l' * len(table.head)}}}",
-            *(f"    {line}" for line in inner),
-            r"  \end{tabular}",
-            r"\end{table}",
-        ]
-    )
+    tabular = [
+        rf"\begin{{tabular}}{{{'l' * len(table.head)}}}",
+        *(f"  {line}" for line in (r"\toprule", head, r"\midrule", *rows, r"\bottomrule")),
+        r"\end{tabular}",
+    ]
+    inside = (rf"\caption{{{tex(table.caption)}}}", *tabular)
+    return "\n".join([r"\begin{table}", *(f"  {line}" for line in inside), r"\end{table}"])
 
 
 FORMATS: Mapping[str, Callable[[Table], str]] = {"text": text, "csv": as_csv, "latex": latex}

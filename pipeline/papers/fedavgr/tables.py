@@ -62,11 +62,6 @@ def matched(algorithm: str, column: str) -> Query:
     return replace(compared(algorithm, column), changes=(*level, *PLAIN.get(algorithm, ())))
 
 
-def ablated(row: str, column: str) -> Query:
-    """Return the runs of a cell of Table 3."""
-    return Query("table3", ABLATED[column], split(ABLATED[column]), "fedavgr", without(row))
-
-
 TABLES: Mapping[str, Table] = {
     "table1": of_datasets(
         "Table 1",
@@ -95,6 +90,6 @@ TABLES: Mapping[str, Table] = {
         published="Table 3",
         columns=sets({key: DATASETS[name] for key, name in ABLATED.items()}),
         rows=lambda params: LABELS,
-        query=ablated,
+        query=lambda row, key: Query("table3", ABLATED[key], split(ABLATED[key]), "fedavgr", without(row)),
     ),
 }

@@ -6,9 +6,8 @@ from pipeline.catalogue.targets import Paper
 from pipeline.papers.radfed.curves import CURVES, centralised, local
 from pipeline.papers.radfed.partitions import example
 from pipeline.papers.radfed.scores import heterogeneity, seeds
-from pipeline.papers.radfed.search import SEARCHES
 from pipeline.papers.radfed.settings import DATASETS
-from pipeline.papers.radfed.tables import AVERAGE, TABLE2, TABLES
+from pipeline.papers.radfed.tables import AVERAGE, SEARCHES, TABLE2, TABLES
 from pipeline.reports import ranks
 
 PAPER = Paper(

@@ -36,18 +36,14 @@ def points(params: PaperParams, algorithm: str) -> Mapping[str, tuple[tuple[str,
     clients = params.regimes["cross_device"].clients
     weight = lam(params, algorithm)
     shown = lam(params, "rfedavg_plus") or 0.0 if weight is None else weight
+    weights = [float(f"{shown * factor:.6g}") for factor in LAMBDA]  # free of rounding errors
     sizes = dict.fromkeys(max(2, round(clients * share)) for share in CLIENTS)
     return {
-        **{f"lambda_{v:g}": () if weight is None else (("algorithm.lambda", v),) for v in multiples(shown)},
+        **{f"lambda_{v:g}": () if weight is None else (("algorithm.lambda", v),) for v in weights},
         **{f"clients_{n}": (("partition.clients", n),) for n in sizes},
         **{f"steps_{e}": (("training.local_steps", e),) for e in STEPS},
         **{f"ratio_{r:g}": (("participation.fraction", r),) for r in RATIOS},
     }
-
-
-def multiples(weight: float) -> tuple[float, ...]:
-    """Return the values of lambda around a declared one, free of rounding errors."""
-    return tuple(float(f"{weight * factor:.6g}") for factor in LAMBDA)
 
 
 def lam(params: PaperParams, algorithm: str) -> float | None:
