@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import Figure, pd
 from pipeline.catalogue.schema import PaperParams
@@ -305,6 +308,12 @@ def over_seeds(
 ) -> pd.DataFrame:
     """Return one line per cell."""
     return pd.DataFrame([line(*cell, [value(facts) for facts in runs]) for cell, runs in cells.items()])
+
+
+def by_label(counts: NDArray[np.int64], **more: str) -> pd.DataFrame:
+    """Return one line per client and class of a partition, given the rows of each [clients, classes]."""
+    clients, classes = np.indices(counts.shape).reshape(2, -1)
+    return pd.DataFrame({**more, "client": clients, "class": classes, "rows": counts.ravel()})
 
 
 def by_round(

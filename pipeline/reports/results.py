@@ -72,14 +72,10 @@ def _wrong_with(folder: Path, files: tuple[tuple[str, int, int], ...]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class RunFacts:
-    """What a run and its partition left behind, each file read once, when it is first asked for.
+    """What a run and its partition left behind in ``root``, each file read once, when it is first asked for.
 
     Raises:
         DataError: a file that is asked for is changed or damaged, or was made by another specification.
-
-    Attributes:
-        run: which run.
-        root: the folder that holds results/.
     """
 
     run: PlannedRun

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
 from pipeline.reports import cost, figures, ranks, style
 from pipeline.reports.cost import Cost
-from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture
+from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, by_label
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table
 
@@ -157,7 +156,5 @@ def _draw_partitions(titles: Mapping[str, str], inputs: Inputs) -> Picture:
             continue
         counts = np.array(listed)
         draw_labels(axes, counts)
-        clients, classes = np.indices(counts.shape).reshape(2, -1)
-        cells: dict[str, Any] = {"row": PARTITION, "column": column, "client": clients, "class": classes}
-        frames.append(pd.DataFrame({**cells, "rows": counts.ravel()}))
+        frames.append(by_label(counts, row=PARTITION, column=column))
     return Picture(pd.concat(frames or [pd.DataFrame()], ignore_index=True), figure, ())

@@ -33,7 +33,7 @@ def drawn(
     monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, table: Table = TABLE
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the numbers and the sentences of a rank summary of a table's lines."""
-    found: Any = SimpleNamespace(params=None)
+    found: Any = SimpleNamespace(params=None, cells={})
     monkeypatch.setattr(ranks, "tidy", lambda *_: frame)
     numbers, figure, sentences = summary(table).draw(found)
     assert figure.axes

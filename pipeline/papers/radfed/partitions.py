@@ -14,7 +14,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Column, Query
 from pipeline.papers.radfed.settings import DATASETS, PARTITIONS, SETTINGS, whole
 from pipeline.reports import figures
-from pipeline.reports.drawings import Inputs, Picture, drawing
+from pipeline.reports.drawings import Inputs, Picture, by_label, drawing
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import ENOUGH
 from pipeline.reports.tables import Table
@@ -97,9 +97,7 @@ def example(inputs: Inputs) -> Picture:
         counts = counts[np.argsort(-counts.sum(axis=1), kind="stable")]
         ratios[stage] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         scores[stage] = statistics["c_score"]
-        clients, classes = np.indices(counts.shape).reshape(2, -1)
-        cells = {"stage": stage, "client": clients, "class": classes, "rows": counts.ravel()}
-        frames.append(pd.DataFrame(cells))
+        frames.append(by_label(counts, stage=stage))
     figure = figures.framed(4.6)
     change = ratios["after"] - ratios["before"]
     bound = max(float(np.abs(change).max()), 1e-3)

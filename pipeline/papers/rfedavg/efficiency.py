@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from fedcore.base.lazy import Axes, pd, seaborn
 from pipeline.reports import figures, style
@@ -47,19 +49,17 @@ def rounds_to(facts: RunFacts, accuracy: float) -> float | None:
     return None if reached.empty else float(reached.iloc[0])
 
 
-def seconds(facts: RunFacts) -> float | None:
-    """Return the median seconds of a run's rounds without measuring; None where they were not timed."""
-    value = (facts.timing or {}).get("median_round_seconds")
-    return None if value is None else float(value)
-
-
 def numbers(inputs: Inputs) -> pd.DataFrame:
-    """Return rounds to each level, seconds a round, and the ratio of rFedAvg's time, over seeds.
+    """Return rounds to each level, median seconds of a round that measured nothing, and their ratio to
+    rFedAvg's, a mean over data sets; all over seeds.
 
     ``accuracy``: the level in per cent, on lines of rounds. ``n`` counts the runs that reached it.
     """
     rows = list(dict.fromkeys(row for row, _ in inputs.cells))
-    times = {cell: [seconds(facts) for facts in runs] for cell, runs in inputs.cells.items()}
+    times = {
+        cell: np.array([(facts.timing or {}).get("median_round_seconds") for facts in runs], dtype=float)
+        for cell, runs in inputs.cells.items()
+    }
     lines = []
     for data in DATASETS:
         for share in LEVELS:
@@ -67,21 +67,12 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
             for row in rows:
                 reached = [rounds_to(facts, accuracy) for facts in inputs.cells[row, f"{data}-sim0"]]
                 lines.append(line(row, f"rounds{share}-{data}", reached, accuracy=accuracy))
-    lines += [line(row, f"seconds-{column}", values) for (row, column), values in times.items()]
+    lines += [line(row, f"seconds-{column}", [*values]) for (row, column), values in times.items()]
     for split, column in RATIO.items():
         for row in rows:
-            pairs = [
-                zip(times[row, f"{data}-{split}"], times[COMPARED, f"{data}-{split}"], strict=True)
-                for data in DATASETS
-            ]
-            lines.append(line(row, column, [ratio(seed) for seed in zip(*pairs, strict=True)]))
+            ratios = [times[row, f"{data}-{split}"] / times[COMPARED, f"{data}-{split}"] for data in DATASETS]
+            lines.append(line(row, column, [*np.mean(ratios, axis=0)]))
     return pd.DataFrame(lines)
-
-
-def ratio(pairs: Collection[tuple[float | None, float | None]]) -> float | None:
-    """Return the mean over data sets of own time over the other's; None where one was not timed."""
-    known = [own / other for own, other in pairs if own is not None and other]
-    return statistics.fmean(known) if len(known) == len(pairs) else None
 
 
 def machines(inputs: Inputs) -> str:
