@@ -79,7 +79,7 @@ def test_near_ends_exactly_at_the_margin(
     near, far = Agreement(last, published, std, unit), Agreement(beyond, published, std, unit)
     assert (near.near, near.verdict, near.margin[1]) == (True, "agrees", rule)
     assert (far.near, far.verdict, far.margin[1]) == (False, "differs", rule)
-    assert near.margin == pytest.approx(abs(last - published))
+    assert near.margin[0] == pytest.approx(abs(last - published))
 
 
 def test_a_missing_number_neither_agrees_nor_differs() -> None:
