@@ -231,6 +231,16 @@ def test_the_generated_messages_can_be_told_apart_by_their_topic_words() -> None
     assert len(own[0] & own[1]) < 0.5 * min(map(len, own))
 
 
+def test_word_vectors_of_the_generated_topics_lie_on_two_sides() -> None:
+    vectors = load("sent140").embeddings
+    assert vectors is not None
+    topics = vectors[2:102], vectors[102:202], vectors[202:]
+    axes = np.array([topic.mean(axis=0) for topic in topics])
+    assert axes[:2, :10] == pytest.approx(np.repeat([[-0.8], [0.8]], 10, axis=1), abs=0.15)
+    assert np.abs(axes[:, 10:]).max() < 0.15
+    assert np.abs(axes[2]).max() < 0.1
+
+
 def test_sent140_from_leaf_json_is_split_by_user(tmp_path: Path) -> None:
     users = {
         f"name{u}": [f"id{u}", "date", "query", f"name{u}", "good day" if u % 2 else "bad day", "set"]

@@ -26,7 +26,7 @@ TEXT = 4
 PADDING, UNKNOWN = 0, 1
 FIRST_WORD, TOPIC_WORDS, NEUTRAL_WORDS, WIDTH = 2, 100, 398, 50  # of the generated demo, as what follows
 VOCABULARY = FIRST_WORD + 2 * TOPIC_WORDS + NEUTRAL_WORDS
-SHARES, KNOWN, SHORTEST = (0.30, 0.12), (30, 80), 5
+SHARES, KNOWN, SHORTEST, SHARED, SHIFT = (0.30, 0.12), (30, 80), 5, 10, 0.8
 DECLARATION = declared(__file__)["sent140"]
 
 
@@ -165,6 +165,7 @@ def generate(users: int, messages: int, length: int, seed: int) -> tuple[Rows, R
     topic (12%) and of neutral words; each user knows only 30 words of a topic and 80 neutral ones, so users
     differ as people do, and a user never seen in training uses words that others used. Every fifth is a test
     user. Numbers of messages are geometric from 2, ``messages`` in the mean; short ones are padded.
+    As in trained word vectors, the words of a topic lie on one side of some axes: here of the first 10.
     """
     streams = Streams(seed)
     parts = [_user(streams, user, messages, length) for user in range(users)]
@@ -173,6 +174,9 @@ def generate(users: int, messages: int, length: int, seed: int) -> tuple[Rows, R
     held_out = groups % 5 == 4
     normal = streams.get("sent140-demo/vectors").standard_normal((VOCABULARY, WIDTH))
     vectors = normal.astype(np.float32) * 0.4
+    for topic, sign in enumerate((-1, 1)):
+        first = FIRST_WORD + topic * TOPIC_WORDS
+        vectors[first : first + TOPIC_WORDS, :SHARED] += sign * SHIFT
     vectors[0] = 0.0
     return every.take(~held_out), every.take(held_out), vectors
 
