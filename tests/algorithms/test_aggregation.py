@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,17 +16,23 @@ import torch
 from fedcore.base.errors import SpecError
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
-from fedcore.parts import Run, State
+from fedcore.parts import Run, State, Work, aggregate
 from fedcore.parts.aggregate import (
+    DriftCorrectedMean,
+    Fair,
+    LearnedMixture,
+    NormalisedMean,
     PlainMean,
     WeightedMean,
     averaging,
     changes,
+    project_simplex,
     sample_weights,
     staleness_weight,
     weighted_sum,
 )
-from fedcore.parts.schedule import Asynchronous
+from fedcore.parts.schedule import Asynchronous, Redistribution, Synchronous
+from fedcore.parts.select import Assignments
 from fedcore.spec import parse
 
 Values = dict[str, Any]
@@ -163,8 +170,8 @@ def test_an_asynchronous_round_trains_one_client_on_one_version(quadratics: Valu
     assert state.server["versions"].min() == 10, "training leaves the kept versions alone"
 
 
-def upload(model: list[float], samples: int) -> Any:
-    return SimpleNamespace(model=torch.tensor(model, dtype=torch.float64), samples=samples)
+def upload(model: list[float], samples: int, **more: Any) -> Any:
+    return SimpleNamespace(model=torch.tensor(model, dtype=torch.float64), samples=samples, **more)
 
 
 def test_means_of_changes() -> None:
@@ -178,6 +185,74 @@ def test_means_of_changes() -> None:
     assert (averaging("nk"), averaging("uniform")) == (WeightedMean(), PlainMean())
     assert model.tolist() == [1, 2]
     assert [own.model.tolist() for own in uploads] == [[2, 2], [1, 6]]
+
+
+@pytest.mark.parametrize(("tau_eff", "effective"), [("norm", 4.25), ("steps", 5.5), ("one", 1.0)])
+def test_a_normalised_mean(tau_eff: Any, effective: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares 1/4 and 3/4; norms 2 and 5; steps 4 and 6."""
+    seen = []
+
+    def length(run: Any, state: Any, client: int, mu: float) -> float:
+        seen.append((run, state, client, mu))
+        return {8: 2.0, 9: 5.0}[client]
+
+    monkeypatch.setattr(aggregate, "norm", length)
+    model = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    uploads = [upload([2.0, 2.0], 1, client=8, steps=4), upload([1.0, 6.0], 3, client=9, steps=6)]
+    run, state = (SimpleNamespace(name=name) for name in ("run", "state"))
+    change = NormalisedMean(0.5, tau_eff).change(run, state, model, uploads)  # type: ignore[arg-type]
+    assert seen == [(run, state, 8, 0.5), (run, state, 9, 0.5)]
+    assert change.tolist() == pytest.approx([effective * 0.25 / 2, effective * 0.75 * 4 / 5])
+
+
+def test_a_mean_of_drift_corrected_models() -> None:
+    model, nothing = torch.tensor([1.0, 2.0], dtype=torch.float64), SimpleNamespace()
+    drifts = [{"drift": torch.tensor(drift, dtype=torch.float64)} for drift in ([1.0, -1.0], [0.0, 2.0])]
+    uploads = [upload([2.0, 2.0], 1, extras=drifts[0]), upload([1.0, 6.0], 3, extras=drifts[1])]
+    change = DriftCorrectedMean().change(nothing, nothing, model, uploads)  # type: ignore[arg-type]
+    assert change.tolist() == [0.25 * 2, -0.25 + 0.75 * 6]
+
+
+def test_what_is_computed_beside_training() -> None:
+    assert Fair(1.0).work(30) == Work(rows=1)
+    learned = LearnedMixture(lr=0.1, steps=7)
+    assert learned.work(30) == Work(validation=1, server=7, mixed=7 * 30)
+    assert replace(learned, batch=16).work(30) == Work(validation=1, server=7, mixed=7 * 16)
+    assert replace(learned, batch=64).work(30) == learned.work(30)
+    passes = replace(learned, steps=None, epochs=3)
+    assert passes.work(30) == Work(validation=1, server=3, mixed=3 * 30)
+    assert replace(passes, batch=16).work(30) == Work(validation=1, server=6, mixed=6 * 16)
+    for frozen in (replace(learned, steps=0), replace(learned, steps=None), replace(passes, epochs=0)):
+        assert frozen.work(30) == Work()
+    assert Asynchronous(4).work(30) == Work(versions=5)
+
+
+def test_how_often_clients_train_in_a_round() -> None:
+    assert Synchronous().trainings(6) == 6
+    assert Asynchronous(4).trainings(6) == 1
+    redistribution = Redistribution(Assignments(redistributions=5))
+    assert redistribution.trainings(6) == 30
+    state = SimpleNamespace(round=3)
+    assert redistribution.columns(state) == {"inner_rounds": 15}  # type: ignore[arg-type]
+
+
+def test_a_weighted_sum_of_weights_beyond_float32_is_infinite() -> None:
+    for weight in (3.4e38, -3.4e38):
+        assert weighted_sum([torch.zeros(1), torch.ones(1)], [1.0, weight]).item() == pytest.approx(weight)
+    for weight in (1e39, -1e39):
+        found = weighted_sum([torch.zeros(1), torch.ones(1)], [1.0, weight]).item()
+        assert found == math.copysign(math.inf, weight)
+
+
+def test_the_nearest_point_of_the_simplex() -> None:
+    for v, nearest in (
+        ([0.2, 0.3, 0.5], [0.2, 0.3, 0.5]),
+        ([2.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
+        ([1.0, 1.0, -1.0], [0.5, 0.5, 0.0]),
+        ([-5.0, -5.0], [0.5, 0.5]),
+        ([0.0], [1.0]),
+    ):
+        assert project_simplex(torch.tensor(v, dtype=torch.float64)).tolist() == pytest.approx(nearest)
 
 
 def test_a_weighted_sum_leaves_its_vectors_alone() -> None:

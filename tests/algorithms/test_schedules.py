@@ -17,7 +17,7 @@ from fedcore.execution.notebook import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
-from fedcore.parts.schedule import distances
+from fedcore.parts.schedule import Clustered, distances
 from fedcore.spec import parse
 
 Values = dict[str, Any]
@@ -229,6 +229,29 @@ def test_distances_of_updates(metric: Any) -> None:
     np.testing.assert_allclose(distances(rows, metric), pdist(rows.numpy(), name), atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("linkage", "updates", "clusters"),
+    [
+        ("average", [0.0], [0]),
+        ("average", [0.0, 0.5], [0, 0]),
+        ("average", [0.0, 1.5], [0, 1]),
+        ("average", [3.0, 0.0, 0.8, 1.6], [0, 1, 1, 2]),
+        ("single", [3.0, 0.0, 0.8, 1.6], [0, 1, 1, 1]),
+    ],
+)
+def test_clusters_of_updates_on_a_line(linkage: Any, updates: list[float], clusters: list[int]) -> None:
+    """Merged up to a distance of 1; from 1.6 it is 0.8 to the nearest of 0 and 0.8, and 1.2 on average."""
+    rule = Clustered(linkage, "euclidean", threshold=1.0, cluster_round=0)
+    assert rule._cluster(torch.tensor(updates)[:, None]) == clusters
+
+
+def test_an_event_names_a_client_with_rows(spec: Values, equal: Path) -> None:
+    np.savez(equal / "clients/2.npz", x=np.zeros((0, 64)), y=np.zeros(0, np.int64))
+    events = {"participation": {"events": [[0, 0], [2, 0]]}}
+    with pytest.raises(SpecError, match=r"participation\.events: .*client 2"):
+        run(using(spec, {"name": "fedasync"}, data={"path": str(equal)}, **events))
+
+
 def test_centralised_training_is_federated_training_with_single_full_steps(spec: Values) -> None:
     step = {"local_epochs": 1, "batch_size": "full"}
     spec = using(spec, {"name": "fedavg"}, training=step, dtype="float64", participation={"fraction": 1.0})
@@ -323,6 +346,11 @@ def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equa
         ({"name": "radfed"}, {"participation": {"assignments": [[0, 5]]}}, "no client 5"),
         ({"name": "fedasync"}, {"participation": {"events": [[9, 0]]}}, "no client 9"),
         ({"name": "fedasync"}, {"participation": {"cohorts": [[0]]}}, "expected events"),
+        (
+            {"name": "fedavg"},
+            {"participation": {"events": [[0, 0]]}},
+            "'fedavg' is synchronous; give cohorts",
+        ),
         ({"name": "fedasync", "staleness": "linear"}, {}, "algorithm.staleness"),
         ({"name": "centralised"}, {"training": {"local_steps": [1, 2, 3, 4, 5]}}, "training.local_steps"),
     ],
