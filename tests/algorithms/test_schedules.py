@@ -235,12 +235,12 @@ def test_distances_of_updates(metric: Any) -> None:
         ("average", [0.0], [0]),
         ("average", [0.0, 0.5], [0, 0]),
         ("average", [0.0, 1.5], [0, 1]),
-        ("average", [3.0, 0.0, 0.8, 1.6], [0, 1, 1, 2]),
-        ("single", [3.0, 0.0, 0.8, 1.6], [0, 1, 1, 1]),
+        ("average", [3.0, 0.0, 0.7, 1.5], [0, 1, 1, 2]),
+        ("single", [3.0, 0.0, 0.7, 1.5], [0, 1, 1, 1]),
     ],
 )
 def test_clusters_of_updates_on_a_line(linkage: Any, updates: list[float], clusters: list[int]) -> None:
-    """Merged up to a distance of 1; from 1.6 it is 0.8 to the nearest of 0 and 0.8, and 1.2 on average."""
+    """Merged up to a distance of 1; from 1.5 it is 0.8 to the nearest of 0 and 0.7, and 1.15 on average."""
     rule = Clustered(linkage, "euclidean", threshold=1.0, cluster_round=0)
     assert rule._cluster(torch.tensor(updates)[:, None]) == clusters
 
