@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,6 @@ import typer
 
 from fedcore.base.core_yaml import parsed
 from fedcore.base.errors import SpecError, say
-from fedcore.base.registry import Plugin
 from fedcore.cli.options import Json, Mirror, Root, say_json
 from fedcore.conformance import Check, algorithms, data, findings, models, partitions
 from fedcore.conformance.plugin import register
@@ -43,8 +43,13 @@ def prove(
         kind, plugins = register(file, Path(name, "plugins"))
         for plugin in plugins:
             say(f"{kind} '{plugin.name}'", error=as_json)
-            place = Path(name, plugin.name)
-            for finding in findings(_checks(kind, plugin, options, place, Source(root, mirror), file)):
+            checks: dict[str, Callable[..., Iterator[tuple[str, Check]]]] = {
+                "algorithm": partial(algorithms.checks, folder=Path(name, plugin.name)),
+                "data": partial(data.checks, source=Source(root, mirror), path=file),
+                "model": models.checks,
+                "partition": partitions.checks,
+            }
+            for finding in findings(checks[kind](plugin, options)):
                 say(f"  {finding}", error=as_json)
                 found.append({"plugin": plugin.name, "kind": kind, **asdict(finding)})
     if as_json:
@@ -52,18 +57,6 @@ def prove(
     if failed := sum(bool(finding["wrong"]) for finding in found):
         say(f"{failed} failed", error=True)
         raise typer.Exit(1)
-
-
-def _checks(
-    kind: str, plugin: Plugin, options: dict[str, Any], folder: Path, source: Source, file: Path
-) -> Iterator[tuple[str, Check]]:
-    if kind == "algorithm":
-        return algorithms.checks(plugin, options, folder)
-    if kind == "partition":
-        return partitions.checks(plugin, options)
-    if kind == "model":
-        return models.checks(plugin, options)
-    return data.checks(plugin, options, source, file)
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -10,8 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcore.base.errors import FedcoreError
+from fedcore.base.lazy import torch
 
-Check = Callable[[], str]
+Check = Callable[[], None]
+
+
+class Unmet(Exception):
+    """Raised by a check whose demand is not met, with what was found instead."""
 
 
 class Skipped(Exception):
@@ -32,44 +37,39 @@ class Finding:
     wrong: str = ""
     skipped: str = ""
 
-    @property
-    def word(self) -> str:
-        """Return it as one word."""
-        return "FAILED" if self.wrong else "skipped" if self.skipped else "ok"
-
     def __str__(self) -> str:
         """Return it as one line."""
+        word = "FAILED" if self.wrong else "skipped" if self.skipped else "ok"
         more = self.wrong or self.skipped
-        return f"{self.word:7}  {self.demand}" + (f": {more}" if more else "")
+        return f"{word:7}  {self.demand}" + (f": {more}" if more else "")
 
 
 def findings(checks: Iterator[tuple[str, Check]]) -> Iterator[Finding]:
-    """Make checks one after another.
-
-    Args:
-        checks: what is demanded, and a function that returns what is wrong, or nothing.
-    """
+    """Make checks, of what is demanded by a function that raises ``Unmet``, one after another."""
     for demand, check in checks:
         wrong = skipped = ""
         try:
-            wrong = check()
+            check()
         except Skipped as reason:
             skipped = str(reason)
+        except Unmet as found:
+            wrong = str(found)
         except FedcoreError as error:
             wrong = f"refused: {error}"
         except Exception as error:
-            wrong = raised(error)
+            place, said = traceback.extract_tb(error.__traceback__)[-1], " ".join(str(error).split())
+            wrong = f"raises {type(error).__name__} ({said}) at {place.filename}:{place.lineno}"
         yield Finding(demand, wrong, skipped)
 
 
-def raised(error: Exception) -> str:
-    """Say which error was raised, and by which line."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    message = " ".join(str(error).split())
-    return f"raises {type(error).__name__} ({message}) at {place.filename}:{place.lineno}"
+def require(met: object, otherwise: str) -> None:
+    """Raise ``Unmet`` with the words ``otherwise`` unless a demand is met."""
+    if not met:
+        raise Unmet(otherwise)
 
 
 def disturb(seed: int) -> None:
     """Seed the random numbers that no plug-in should use."""
     random.seed(seed)
     np.random.seed(seed)
+    torch.manual_seed(seed)

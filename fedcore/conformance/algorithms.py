@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedcore.base.errors import SpecError
-from fedcore.base.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor
 from fedcore.base.registry import Plugin
-from fedcore.conformance import Check, Skipped, disturb
+from fedcore.conformance import Check, Skipped, disturb, require
 from fedcore.engines import Upload
-from fedcore.execution.notebook import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Part, Plan, State
@@ -45,17 +45,12 @@ class Stop(Exception):
 
 
 def checks(plugin: Plugin, options: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Check]]:
-    """Yield the requirements of an algorithm, each with its check.
-
-    Args:
-        plugin: the algorithm.
-        options: hyperparameters that have no default, or others than the default.
-        folder: an empty folder to work in.
+    """Yield the requirements of an algorithm, each with its check, which works in an empty folder.
 
     Raises:
-        SpecError: no short run of the algorithm can be specified.
+        SpecError: no short run of the algorithm can be specified with these options.
     """
-    spec = specification(plugin, options)
+    spec = _accepted(plugin, options)
     yield "it runs and its numbers are finite", partial(_finite, spec)
     yield "loss falls on similar clients", partial(_learns, spec)
     yield "the same specification gives the same bytes", partial(_again, spec, folder / "again")
@@ -68,70 +63,62 @@ def checks(plugin: Plugin, options: Mapping[str, Any], folder: Path) -> Iterator
         yield "variant 'released' is the same where none is described", partial(_one_variant, spec)
 
 
-def specification(plugin: Plugin, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a short run of an algorithm on generated data: the first that it accepts.
-
-    Raises:
-        SpecError: it accepts none; the line says why it refused the last.
-    """
-    refused: SpecError | None = None
-    for model in MODELS:
-        for rounds in ROUNDS:
-            spec: dict[str, Any] = {
-                "data": {"name": "synthetic", "clients": 4, "dimension": 8, "classes": 3, "largest": 60},
-                "partition": {"name": "natural", "validation": 0.2},
-                "model": model,
-                "algorithm": {"name": plugin.name, **options},
-                "training": {"rounds": rounds, "local_epochs": 1, "batch_size": 8, "lr": 0.05},
-                "participation": {"fraction": 0.75},
-                "dtype": "float64",
-                "engine": "autograd",
-                "seed": 3,
-            }
-            try:
-                for first in sorted({1, rounds}):
-                    run({**spec, "training": {**spec["training"], "rounds": first}}, None, CPU, False)
-            except SpecError as error:
-                refused = error
-                continue
-            except Exception:
-                return spec
+def _accepted(plugin: Plugin, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a short run of an algorithm on generated data: the first that it accepts."""
+    refused = SpecError(f"algorithm '{plugin.name}' accepts no run")
+    for model, rounds in product(MODELS, ROUNDS):
+        spec: dict[str, Any] = {
+            "data": {"name": "synthetic", "clients": 4, "dimension": 8, "classes": 3, "largest": 60},
+            "partition": {"name": "natural", "validation": 0.2},
+            "model": model,
+            "algorithm": {"name": plugin.name, **options},
+            "training": {"rounds": rounds, "local_epochs": 1, "batch_size": 8, "lr": 0.05},
+            "participation": {"fraction": 0.75},
+            "dtype": "float64",
+            "engine": "autograd",
+            "seed": 3,
+        }
+        try:
+            for first in sorted({1, rounds}):
+                run({**spec, "training": {**spec["training"], "rounds": first}}, None, CPU, False)
+        except SpecError as error:
+            refused = error
+        except Exception:
             return spec
-    raise refused or SpecError(f"algorithm '{plugin.name}' accepts no run")
+        else:
+            return spec
+    raise refused
 
 
-def _finite(spec: dict[str, Any]) -> str:
-    result = run(spec, None, CPU, False)
-    if result.summary["status"] != "completed":
-        return f"after {result.summary['rounds']} rounds a parameter or a loss is no finite number"
-    return ""
+def _finite(spec: dict[str, Any]) -> None:
+    summary = run(spec, None, CPU, False).summary
+    wrong = f"after {summary['rounds']} rounds a parameter or a loss is no finite number"
+    require(summary["status"] == "completed", wrong)
 
 
-def _learns(spec: dict[str, Any]) -> str:
+def _learns(spec: dict[str, Any]) -> None:
     alike = {**spec, "partition": {"name": "iid", "clients": 4, "validation": 0.2}}
     history = run(alike, None, CPU, False).rows
     first, last = history[0]["train_loss"], history[-1]["train_loss"]
-    return "" if last < first else f"the training loss was {first:.4g} before and is {last:.4g} after"
+    require(last < first, f"the training loss was {first:.4g} before and is {last:.4g} after")
 
 
-def _again(spec: dict[str, Any], folder: Path) -> str:
+def _again(spec: dict[str, Any], folder: Path) -> None:
     for name, seed in (("one", 1), ("two", 2), ("three", 2)):
         disturb(seed)
-        torch.manual_seed(seed)
         run(spec, folder / name, CPU, False)
-    if not (where := _difference(folder / "one", folder / "two")):
-        return ""
-    if _difference(folder / "two", folder / "three"):
-        return f"{where}; a part remembers something of an earlier run: {STATE}"
-    return f"{where}; numpy's, torch's or Python's own random numbers are used: {STREAMS}"
+    where = _difference(folder / "one", folder / "two")
+    remembers = where and _difference(folder / "two", folder / "three")
+    require(not remembers, f"{where}; a part remembers something of an earlier run: {STATE}")
+    require(not where, f"{where}; numpy's, torch's or Python's own random numbers are used: {STREAMS}")
 
 
-def _seeds(spec: dict[str, Any]) -> str:
+def _seeds(spec: dict[str, Any]) -> None:
     one, other = (run({**spec, "seed": seed}, None, CPU, False).rows for seed in (3, 4))
-    return "" if one != other else f"seeds 3 and 4 give the same history; {STREAMS}"
+    require(one != other, f"seeds 3 and 4 give the same history; {STREAMS}")
 
 
-def _resumes(spec: dict[str, Any], folder: Path) -> str:
+def _resumes(spec: dict[str, Any], folder: Path) -> None:
     rounds = spec["training"]["rounds"]
     run(spec, folder / "whole", CPU, False)
     for stop in range(rounds):
@@ -145,46 +132,34 @@ def _resumes(spec: dict[str, Any], folder: Path) -> str:
             run(spec, part, replace(CPU, checkpoint_seconds=0.0), cut)
         except Stop:
             run(spec, part, CPU, False)
-        if where := _difference(folder / "whole", part):
-            return f"stopped after round {stop} of {rounds}, {where}; {STATE}: no more is saved"
+        where = _difference(folder / "whole", part)
+        require(not where, f"stopped after round {stop} of {rounds}, {where}; {STATE}: no more is saved")
         shutil.rmtree(part)
-    return ""
 
 
 def _difference(one: Path, other: Path) -> str:
     """Say where two runs differ first; empty if they don't."""
-    names = sorted(
-        path.name for path in one.iterdir() if path.suffix == ".csv" or path.name == "summary.json"
-    )
+    names = sorted(path.name for path in (*one.glob("*.csv"), one / "summary.json"))
     differing = [name for name in names if (one / name).read_bytes() != (other / name).read_bytes()]
-    if not differing:
-        return ""
     if "history.csv" in differing:
         with (one / "history.csv").open() as a, (other / "history.csv").open() as b:
             for left, right in zip(csv.DictReader(a), csv.DictReader(b), strict=False):
                 columns = [key for key in left if left[key] != right.get(key)]
                 if columns:
                     return f"{columns[0]} differs from round {left['round']} on"
-    return f"{differing[0]} differs"
+    return f"{differing[0]} differs" if differing else ""
 
 
-def _agrees(spec: dict[str, Any], engine: str) -> str:
-    expected = run(spec, None, CPU, False)
+def _agrees(spec: dict[str, Any], engine: str) -> None:
+    expected = run(spec, None, CPU, False).parameters
     try:
-        result = run({**spec, "engine": engine}, None, CPU, False)
+        found = run({**spec, "engine": engine}, None, CPU, False).parameters
     except SpecError as error:
         raise Skipped(str(error)) from None
-    apart = _distance(result, expected)
-    if apart <= TOLERANCE:
-        return ""
-    return f"parameters are {apart:.1e} of the largest apart, expected at most {TOLERANCE:.0e}; {GRADIENTS}"
-
-
-def _distance(result: Result, expected: Result) -> float:
-    """Return the largest difference of the final parameters relative to the largest parameter."""
-    pairs = [(result.parameters[name], expected.parameters[name]) for name in expected.parameters]
-    scale = max(float(np.abs(b).max()) for _, b in pairs)
-    return max(float(np.abs(a - b).max()) for a, b in pairs) / scale
+    scale = max(float(np.abs(array).max()) for array in expected.values())
+    apart = max(float(np.abs(found[name] - array).max()) for name, array in expected.items()) / scale
+    wrong = f"parameters are {apart:.1e} of the largest apart, expected at most {TOLERANCE:.0e}; {GRADIENTS}"
+    require(apart <= TOLERANCE, wrong)
 
 
 @dataclass(frozen=True)
@@ -192,44 +167,35 @@ class TrafficObserver(Part):
     """Sees what the messages of each round count, and what clients send besides models."""
 
     counted: Counter[tuple[str, str]] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
 
     def after(self, run: Known, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Compare a round's extras with its messages."""
         messages = run.recipe.messages()
         for message in messages:
             numbers = message.size(run, state)
-            if not isinstance(numbers, int) or numbers < 0:
-                self.wrong.append(
-                    f"message '{message.name}' {message.way} has {numbers} numbers, expected a count"
-                )
+            counts = isinstance(numbers, int) and numbers >= 0
+            wrong = f"message '{message.name}' {message.way} has {numbers} numbers, expected a count"
+            require(counts, wrong)
             self.counted[message.name, message.way] += numbers
-        extras = sorted({name for upload in uploads for name in upload.extras})
-        if extras and all(message.way == "down" for message in messages):
-            names = ", ".join(f"'{name}'" for name in extras)
-            self.wrong.append(f"clients send {names} besides the model, but no message goes up")
+        names = ", ".join(sorted({f"'{name}'" for upload in uploads for name in upload.extras}))
+        sends = any(message.way == "up" for message in messages)
+        require(sends or not names, f"clients send {names} besides the model, but no message goes up")
 
 
-def _counts(spec: dict[str, Any]) -> str:
+def _counts(spec: dict[str, Any]) -> None:
     prepared, _, _ = prepare(parse(spec), CPU)
     observer = TrafficObserver()
     observed = replace(prepared, recipe=replace(prepared.recipe, observers=(observer,)))
     state = State(round=0, models=observed.problem.start.clone().unsqueeze(0))
     for _ in simulate(observed, state):
         pass
-    if observer.wrong:
-        return observer.wrong[0]
     for (name, way), numbers in observer.counted.items():
-        if not name.strip():
-            return f"a message of {numbers:,} numbers {way} has no name"
-        if not numbers:
-            return f"message '{name}' {way} never has any numbers"
+        require(name.strip(), f"a message of {numbers:,} numbers {way} has no name")
+        require(numbers, f"message '{name}' {way} never has any numbers")
     total = sum(row["bytes_up"] for row in state.history)
-    return "" if total == state.bytes_up else f"rounds count {total:,} bytes up, the run {state.bytes_up:,}"
+    require(total == state.bytes_up, f"rounds count {total:,} bytes up, the run {state.bytes_up:,}")
 
 
-def _one_variant(spec: dict[str, Any]) -> str:
+def _one_variant(spec: dict[str, Any]) -> None:
     paper, released = (run({**spec, "variant": name}, None, CPU, False) for name in ("paper", "released"))
-    if paper.rows == released.rows:
-        return ""
-    return "the numbers differ; say how in the plug-in's field released"
+    require(paper.rows == released.rows, "the numbers differ; say how in the plug-in's field released")

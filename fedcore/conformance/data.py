@@ -13,7 +13,7 @@ import numpy as np
 
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
-from fedcore.conformance import Check, Skipped, disturb
+from fedcore.conformance import Check, Skipped, disturb, require
 from fedcore.data import Dataset, Rows, Source
 from fedcore.data.download import inventory
 
@@ -31,25 +31,14 @@ print(*sys.modules)
 def checks(
     plugin: Plugin, options: Mapping[str, Any], source: Source, path: Path
 ) -> Iterator[tuple[str, Check]]:
-    """Yield the requirements of a data set, each with its check.
-
-    Args:
-        plugin: the data set.
-        options: values of its options, where a default is missing or another is wanted.
-        source: where its files come from.
-        path: the plug-in's file.
+    """Yield the requirements of a data set, declared in the file ``path``, each with its check.
 
     Raises:
         SpecError: the options are wrong.
     """
     checked = validate(plugin.options, dict(options), "data")
     datasets: list[Dataset] = []
-
-    def loads() -> str:
-        datasets.append(plugin.build(checked, source))
-        return ""
-
-    yield "it loads", loads
+    yield "it loads", lambda: datasets.append(plugin.build(checked, source))
     if not datasets:
         return
     (loaded,) = datasets
@@ -61,88 +50,77 @@ def checks(
     yield "reading a specification stays quick", partial(_light, path)
 
 
-def _fits(loaded: Dataset) -> str:
+def _fits(loaded: Dataset) -> None:
     uses = {"train": loaded.train, "test": loaded.test, "validation": loaded.validation}
     for use, rows in uses.items():
-        if rows is not None and (wrong := _rows(rows, loaded)):
-            return f"{use}: {wrong}"
-    if not len(loaded.train):
-        return "there are no training rows"
-    if loaded.test.x.shape[1:] != loaded.train.x.shape[1:]:
-        return f"test rows have shape {loaded.test.x.shape[1:]}, training rows {loaded.train.x.shape[1:]}"
-    lengths = {name: len(column) for name, column in loaded.client_features.items()}
-    wrong_length = [name for name, length in lengths.items() if length != len(loaded.train)]
-    return f"client_features '{wrong_length[0]}' has not one value a training row" if wrong_length else ""
+        if rows is not None:
+            _rows_fit(use, rows, loaded)
+    require(len(loaded.train), "there are no training rows")
+    test, train = loaded.test.x.shape[1:], loaded.train.x.shape[1:]
+    require(test == train, f"test rows have shape {test}, training rows {train}")
+    for name, column in loaded.client_features.items():
+        alike = len(column) == len(loaded.train)
+        require(alike, f"client_features '{name}' has not one value a training row")
 
 
-def _rows(rows: Rows, loaded: Dataset) -> str:
-    """Say what is wrong with rows of one use."""
+def _rows_fit(use: str, rows: Rows, loaded: Dataset) -> None:
     x, y = rows.x, rows.y
-    if len(x) != len(y):
-        return f"{len(x)} rows of x, {len(y)} labels"
-    if y.dtype != np.int64:
-        return f"labels are {y.dtype}, expected int64"
-    if x.dtype not in (np.float32, np.float64, np.int64):
-        return f"x is {x.dtype}, expected float32, float64, or int64 for tokens"
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        return "x has nan or inf"
-    if x.dtype == np.int64 and loaded.vocabulary is None:
-        return "x holds token indices, but vocabulary is not given"
-    if len(y) and not 0 <= y.min() <= y.max() < loaded.classes:
-        return f"labels from {y.min()} to {y.max()}, expected 0 to {loaded.classes - 1}"
-    if rows.groups is None:
-        return ""
-    if len(rows.groups) != len(y):
-        return f"{len(rows.groups)} groups for {len(y)} rows"
-    last, names = int(rows.groups.max(initial=-1)), len(loaded.group_names)
-    return f"group {last} has no name; {names} names are given" if last >= names else ""
+    require(len(x) == len(y), f"{use}: {len(x)} rows of x, {len(y)} labels")
+    require(y.dtype == np.int64, f"{use}: labels are {y.dtype}, expected int64")
+    known = x.dtype in (np.float32, np.float64, np.int64)
+    require(known, f"{use}: x is {x.dtype}, expected float32, float64, or int64 for tokens")
+    require(x.dtype.kind != "f" or np.isfinite(x).all(), f"{use}: x has nan or inf")
+    known = x.dtype != np.int64 or loaded.vocabulary is not None
+    require(known, f"{use}: x holds token indices, but vocabulary is not given")
+    if len(y):
+        inside = 0 <= y.min() <= y.max() < loaded.classes
+        require(inside, f"{use}: labels from {y.min()} to {y.max()}, expected 0 to {loaded.classes - 1}")
+    if rows.groups is not None:
+        require(len(rows.groups) == len(y), f"{use}: {len(rows.groups)} groups for {len(y)} rows")
+        last, names = int(rows.groups.max(initial=-1)), len(loaded.group_names)
+        require(last < names, f"{use}: group {last} has no name; {names} names are given")
 
 
-def _again(plugin: Plugin, options: Any, source: Source, loaded: Dataset) -> str:
+def _again(plugin: Plugin, options: Any, source: Source, loaded: Dataset) -> None:
     disturb(1)
-    if plugin.build(options, source).sha256() == loaded.sha256():
-        return ""
-    return "a second load gave other arrays; draw random numbers from fedcore.base.rng.Streams"
+    same = plugin.build(options, source).sha256() == loaded.sha256()
+    require(same, "a second load gave other arrays; draw random numbers from fedcore.base.rng.Streams")
 
 
-def _described(plugin: Plugin, loaded: Dataset) -> str:
-    if loaded.state not in STATES:
-        return f"state is {loaded.state!r}, expected one of {', '.join(STATES)}"
-    if not loaded.note.strip() or "\n" in loaded.note:
-        return (
-            "note is empty or has several lines; expected a short phrase such as '2,000 + 1,000 images of X'"
-        )
-    return (
-        "" if loaded.name == plugin.name else f"it calls itself '{loaded.name}', its plug-in '{plugin.name}'"
+def _described(plugin: Plugin, loaded: Dataset) -> None:
+    require(loaded.state in STATES, f"state is {loaded.state!r}, expected one of {', '.join(STATES)}")
+    require(
+        loaded.note.strip() and "\n" not in loaded.note,
+        "note is empty or has several lines; expected a short phrase such as '2,000 + 1,000 images of X'",
     )
+    same = loaded.name == plugin.name
+    require(same, f"it calls itself '{loaded.name}', its plug-in '{plugin.name}'")
 
 
-def _counts(plugin: Plugin, options: Mapping[str, Any], source: Source) -> str:
+def _counts(plugin: Plugin, options: Mapping[str, Any], source: Source) -> None:
     if plugin.name not in inventory.entries():
         raise Skipped("it has no ENTRY, so it declares no files")
     entry = inventory.entry(plugin.name)
     edition = str(options.get("edition") or getattr(plugin.options(), "edition", ""))
-    if edition not in entry.declaration.editions:
-        return f"edition '{edition}' of its options is not declared"
-    declared, loaded = entry.declaration.editions[edition].counts, entry.counts(edition, source)
+    editions = entry.declaration.editions
+    require(edition in editions, f"edition '{edition}' of its options is not declared")
+    declared, loaded = editions[edition].counts, entry.counts(edition, source)
     wrong = [key for key, count in declared.items() if loaded.get(key) != count]
-    return "; ".join(f"{key}: {loaded.get(key)}, declared {declared[key]}" for key in wrong)
+    require(not wrong, "; ".join(f"{key}: {loaded.get(key)}, declared {declared[key]}" for key in wrong))
 
 
-def _apart(loaded: Dataset) -> str:
-    if loaded.train is loaded.test:
-        return "test rows are the training rows; accuracy on them says nothing about other data"
-    train = {row.tobytes() for row in np.ascontiguousarray(loaded.train.x.reshape(len(loaded.train), -1))}
-    test = np.ascontiguousarray(loaded.test.x.reshape(len(loaded.test), -1))
-    same = sum(row.tobytes() in train for row in test)
-    return f"{same} of {len(test)} test rows are among the training rows" if same else ""
-
-
-def _light(path: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORT, str(path)], capture_output=True, text=True, check=True
+def _apart(loaded: Dataset) -> None:
+    require(
+        loaded.train is not loaded.test,
+        "test rows are the training rows; accuracy on them says nothing about other data",
     )
+    train = {row.tobytes() for row in np.ascontiguousarray(loaded.train.x)}
+    same = sum(row.tobytes() in train for row in np.ascontiguousarray(loaded.test.x))
+    require(not same, f"{same} of {len(loaded.test)} test rows are among the training rows")
+
+
+def _light(path: Path) -> None:
+    command = [sys.executable, "-c", IMPORT, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     heavy = sorted(set(HEAVY) & set(done.stdout.split()))
-    return (
-        f"importing the file imports {', '.join(heavy)}; import them from fedcore.base.lazy" if heavy else ""
-    )
+    require(not heavy, f"importing the file imports {', '.join(heavy)}; import them from fedcore.base.lazy")

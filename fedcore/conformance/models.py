@@ -13,7 +13,7 @@ from fedcore.base.errors import SpecError, reason
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
-from fedcore.conformance import Check, Skipped, disturb
+from fedcore.conformance import Check, Skipped, disturb, require
 from fedcore.models import Model, ModelOptions, Shape, start
 
 ROWS, DIRECTIONS = 4, 5
@@ -45,10 +45,6 @@ class Trial:
 
 def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Check]]:
     """Yield the requirements of a model, each with its check.
-
-    Args:
-        plugin: the model.
-        options: values of its options, where a default is missing or another is wanted.
 
     Raises:
         SpecError: the options are wrong, or the model takes none of the inputs that are tried.
@@ -83,56 +79,47 @@ def _trial(plugin: Plugin, options: ModelOptions, shape: Shape, seed: int = 0, d
     dtype = dtype or torch.float64
     w, buffers = start(model, options.init, np.random.default_rng(seed), dtype)
     rng = np.random.default_rng(1)
-    tokens = shape.vocabulary is not None
-    x = (
-        rng.integers(shape.vocabulary or 1, size=(ROWS, *shape.inputs))
-        if tokens
-        else rng.standard_normal((ROWS, *shape.inputs))
-    )
-    y = torch.as_tensor(rng.integers(shape.classes, size=ROWS))
-    return Trial(model, w, buffers, torch.as_tensor(x, dtype=torch.int64 if tokens else dtype), y)
+    if shape.vocabulary is None:
+        x = torch.as_tensor(rng.standard_normal((ROWS, *shape.inputs)), dtype=dtype)
+    else:
+        x = torch.as_tensor(rng.integers(shape.vocabulary, size=(ROWS, *shape.inputs)))
+    return Trial(model, w, buffers, x, torch.as_tensor(rng.integers(shape.classes, size=ROWS)))
 
 
-def _draws(trial: partial[Trial]) -> str:
+def _draws(trial: partial[Trial]) -> None:
     starts = []
     for seed, disturbed in ((0, 1), (0, 2), (1, 2)):
         disturb(disturbed)
-        torch.manual_seed(disturbed)
         starts.append(trial(seed=seed).w)
-    if not torch.equal(starts[0], starts[1]):
-        return "one seed gave two starts; draw only from the generator that initial receives"
+    same = torch.equal(starts[0], starts[1])
+    require(same, "one seed gave two starts; draw only from the generator that initial receives")
     if torch.equal(starts[1], starts[2]):
         raise Skipped("two seeds give one start: nothing is drawn")
-    return ""
 
 
-def _head(trial: Trial, classes: int) -> str:
-    p = {**trial.model.trainable.views(trial.w), **trial.buffers}
-    scores = trial.model.scores(p, trial.model.features(p, trial.x))
-    if scores.shape != (ROWS, classes):
-        return f"scores have shape {list(scores.shape)}, expected {[ROWS, classes]}: rows, classes"
-    shape = trial.model.trainable.shapes.get(trial.model.head, ())
-    if shape[:1] != (classes,):
-        return (
-            f"head '{trial.model.head}' has shape {list(shape)}, expected [{classes}, ...]: classes, features"
-        )
-    return ""
+def _head(trial: Trial, classes: int) -> None:
+    model, p = trial.model, {**trial.model.trainable.views(trial.w), **trial.buffers}
+    shape = list(model.scores(p, model.features(p, trial.x)).shape)
+    fits = shape == [ROWS, classes]
+    require(fits, f"scores have shape {shape}, expected {[ROWS, classes]}: rows, classes")
+    head = list(model.trainable.shapes.get(model.head, ()))
+    wrong = f"head '{model.head}' has shape {head}, expected [{classes}, ...]: classes, features"
+    require(head[:1] == [classes], wrong)
 
 
-def _again(trial: Trial) -> str:
+def _again(trial: Trial) -> None:
     one, other = trial.losses(trial.w), trial.losses(trial.w)
-    return "" if torch.equal(one, other) else "two calls gave two losses; the model keeps or draws something"
+    require(torch.equal(one, other), "two calls gave two losses; the model keeps or draws something")
 
 
-def _apart(trial: Trial) -> str:
+def _apart(trial: Trial) -> None:
     together = trial.losses(trial.w)
     alone = torch.cat([trial.losses(trial.w, slice(i, i + 1)) for i in range(ROWS)])
-    if torch.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE):
-        return ""
-    return "a row alone has another loss than among others; batch normalisation does that"
+    same = torch.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE)
+    require(same, "a row alone has another loss than among others; batch normalisation does that")
 
 
-def _gradient(trial: Trial) -> str:
+def _gradient(trial: Trial) -> None:
     w = trial.w.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(trial.losses(w).mean(), w)
     rng = np.random.default_rng(2)
@@ -143,22 +130,22 @@ def _gradient(trial: Trial) -> str:
             way /= way.norm()
             up, down = (trial.losses(trial.w + sign * STEP * way).mean() for sign in (1, -1))
             wrong.append(float(abs((up - down) / (2 * STEP) - way @ gradient) / gradient.norm()))
-    if sorted(wrong)[DIRECTIONS // 2] <= TOLERANCE:
-        return ""
-    return f"along {DIRECTIONS} random directions the slope differs by up to {max(wrong):.1e} of the gradient"
+    require(
+        sorted(wrong)[DIRECTIONS // 2] <= TOLERANCE,
+        f"along {DIRECTIONS} random directions the slope differs by up to {max(wrong):.1e} of the gradient",
+    )
 
 
-def _precision(double: Trial, single: Trial) -> str:
+def _precision(double: Trial, single: Trial) -> None:
     apart = float((double.losses(double.w) - single.losses(single.w)).abs().max())
     scale = float(double.losses(double.w).abs().max())
-    return "" if apart <= TOLERANCE * max(scale, 1.0) else f"losses are {apart:.1e} apart"
+    require(apart <= TOLERANCE * max(scale, 1.0), f"losses are {apart:.1e} apart")
 
 
-def _stacks(trial: Trial) -> str:
-    stack = trial.w.expand(2, -1).contiguous()
+def _stacks(trial: Trial) -> None:
     try:
-        losses = torch.vmap(trial.losses)(stack)
+        losses = torch.vmap(trial.losses)(trial.w.expand(2, -1).contiguous())
     except RuntimeError as error:
         raise Skipped(f"torch.vmap refuses the model ({reason(error)})") from None
     same = torch.allclose(losses[0], trial.losses(trial.w), rtol=TOLERANCE, atol=TOLERANCE)
-    return "" if same else "a stacked model has other losses than the model alone"
+    require(same, "a stacked model has other losses than the model alone")

@@ -13,18 +13,13 @@ from fedcore.base.registry import FOLDERS, PACKAGES, VARIABLE, Plugin, folders, 
 from fedcore.models import ModelOptions
 from fedcore.partitions import PartitionOptions
 
-TESTED = ("algorithm", "data", "partition", "model")
+TOLD_BY = {"algorithm": AlgorithmOptions, "partition": PartitionOptions, "model": ModelOptions}
 
 
 def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
-    """Make a file's plug-ins known to this process.
+    """Make a file's plug-ins known to this process; return their kind, such as ``algorithm``, and them.
 
-    Args:
-        path: the file.
-        folder: an empty folder, which gets a link to the file where it does not lie among known plug-ins.
-
-    Returns:
-        Their kind, one of ``TESTED``, and the plug-ins.
+    An empty folder gets a link to the file where it does not lie among known plug-ins.
 
     Raises:
         SpecError: no such file, it can't be loaded, declares no plug-in or one of a name that is taken, or it
@@ -33,9 +28,12 @@ def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
     if not path.is_file():
         raise SpecError(f"{path}: no such file")
     path = path.resolve()
-    own = _declared(alone(path), path)
+    own = of_module(alone(path))
+    if not own or not all(isinstance(plugin, Plugin) for plugin in own):
+        raise SpecError(f"{path}: declares no plug-in; expected PLUGIN = fedcore.base.registry.Plugin(...)")
     kind = _kind(path, own[0])
-    if not _known(path, kind):
+    packaged = map(Path, importlib.import_module(PACKAGES[kind]).__path__)
+    if not any(searched.resolve() == path.parent for searched in (*packaged, *folders(kind))):
         place = folder / FOLDERS[kind]
         place.mkdir(parents=True)
         (place / path.name).symlink_to(path)
@@ -47,36 +45,16 @@ def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
 
 
 def alone(path: Path) -> ModuleType:
-    """Import a file under a name that nobody looks for.
-
-    Raises:
-        SpecError: it can't be loaded.
-    """
+    """Import a file under a name that nobody looks for."""
     return imported(f"fedcore_proving_{path.stem}", path)
-
-
-def _declared(module: ModuleType, path: Path) -> list[Plugin]:
-    own = of_module(module)
-    if not own or not all(isinstance(plugin, Plugin) for plugin in own):
-        raise SpecError(f"{path}: declares no plug-in; expected PLUGIN = fedcore.base.registry.Plugin(...)")
-    return own
 
 
 def _kind(path: Path, plugin: Plugin) -> str:
     """Tell an algorithm, a partition and a model by their options, other kinds by their folder."""
-    if issubclass(plugin.options, AlgorithmOptions):
-        return "algorithm"
-    if issubclass(plugin.options, PartitionOptions):
-        return "partition"
-    if issubclass(plugin.options, ModelOptions):
-        return "model"
+    for kind, options in TOLD_BY.items():
+        if issubclass(plugin.options, options):
+            return kind
     kind = next((kind for kind, name in FOLDERS.items() if path.parent.name == name), "data")
-    if kind not in TESTED:
+    if kind not in {*TOLD_BY, "data"}:
         raise SpecError(f"{path}: a {kind}; expected an algorithm, a data set, a partition or a model")
     return kind
-
-
-def _known(path: Path, kind: str) -> bool:
-    """Whether a file is in a folder where plug-ins of its kind are searched."""
-    packaged = map(Path, importlib.import_module(PACKAGES[kind]).__path__)
-    return any(folder.resolve() == path.parent for folder in (*packaged, *folders(kind)))
