@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,12 +33,13 @@ def list_(as_json: Json = False) -> None:
 
     Example: fedcore data list
     """
-    head = ("name", "editions", "papers", "licence")
     known = [entry.declaration for entry in inventory.entries().values()]
-    rows = [(own.name, [*own.editions], own.papers, own.licence) for own in known]
-    texts = [(name, " ".join(own), " ".join(papers), licence) for name, own, papers, licence in rows]
-    values = [dict(zip(head, row, strict=True)) for row in rows]
-    show(as_json, values, columns([head, *texts]).split("\n"))
+    values = [
+        {"name": own.name, "editions": [*own.editions], "papers": own.papers, "licence": own.licence}
+        for own in known
+    ]
+    texts = [(own.name, " ".join(own.editions), " ".join(own.papers), own.licence) for own in known]
+    show(as_json, values, columns([tuple(values[0]), *texts]).split("\n"))
 
 
 @app.command()
@@ -51,19 +53,15 @@ def info(name: Name, as_json: Json = False) -> None:
         say_json(asdict(known))
         return
     say(f"{known.name}: {known.title}")
-    facts = {
-        "papers": ", ".join(known.papers),
-        "cite": known.citation,
-        "licence": known.licence,
-        "redistributable": "yes" if known.redistributable else "no",
-        "upstream": known.upstream,
-        "sample": known.shape,
-        "classes": str(known.classes or "-"),
-    }
-    for key, value in facts.items():
-        say(f"  {key}: {value}")
+    say(f"  papers: {', '.join(known.papers)}")
+    say(f"  cite: {known.citation}")
+    say(f"  licence: {known.licence}")
+    say(f"  redistributable: {'yes' if known.redistributable else 'no'}")
+    say(f"  upstream: {known.upstream}")
+    say(f"  sample: {known.shape}")
+    say(f"  classes: {known.classes or '-'}")
     for edition_name, edition in known.editions.items():
-        _describe(edition_name, edition)
+        say(*_described(edition_name, edition))
 
 
 @app.command("fetch")
@@ -131,17 +129,17 @@ def _row(found: inventory.Finding) -> tuple[str, ...]:
     return (*head, str(found.files or "-"), counts or "-", found.note)
 
 
-def _describe(name: str, edition: Edition) -> None:
+def _described(name: str, edition: Edition) -> Iterator[str]:
     counts = ", ".join(f"{key} {value:,}" for key, value in edition.counts.items())
-    say(f"  edition {name}: {edition.state}; {edition.note}" + (f" ({counts})" if counts else ""))
+    yield f"  edition {name}: {edition.state}; {edition.note}" + (f" ({counts})" if counts else "")
     for label, text in (("terms", edition.terms), ("how to get it", edition.how)):
         if text:
-            say(f"    {label}: {text}")
+            yield f"    {label}: {text}"
     files = (*edition.files, *edition.extras)
     for file in files[:SHOWN]:
-        say(f"    {file.path}: sha256 {file.sha256 or 'of the plain content not known'}")
+        yield f"    {file.path}: sha256 {file.sha256 or 'of the plain content not known'}"
         for form in file.forms:
             parts = [form.digest, f"member {form.member}" if form.member else "", *form.urls]
-            say(f"      as {form.name} " + " ".join(filter(None, parts)))
+            yield f"      as {form.name} " + " ".join(filter(None, parts))
     if len(files) > SHOWN:
-        say(f"    and {len(files) - SHOWN} more files")
+        yield f"    and {len(files) - SHOWN} more files"

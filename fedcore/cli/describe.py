@@ -1,15 +1,31 @@
-"""``fedcore list`` and ``fedcore describe``."""
+"""``fedcore list`` and ``fedcore describe``: plug-ins, and one plug-in's parts, keys, messages and source."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from textwrap import indent
+from typing import Annotated, Any
 
 import typer
 
+from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
-from fedcore.cli.descriptions import KINDS, entries, facts, listing, names
-from fedcore.cli.descriptions import describe as described
-from fedcore.cli.options import Json, completing, show
+from fedcore.base.options import Options, nearest
+from fedcore.base.registry import PACKAGES, Plugin, plugins
+from fedcore.cli.options import Json, columns, completing, show
+from fedcore.parts import Part, Recipe, roles
+
+KINDS = {
+    "algorithms": "algorithm",
+    "models": "model",
+    "data": "data",
+    "partitions": "partition",
+    "observers": "observer",
+}
 
 
 def list_plugins(
@@ -27,13 +43,13 @@ def list_plugins(
     Example: fedcore list algorithms
     """
     text = listing(kind) if kind else "\n\n".join(f"{own.capitalize()}\n{listing(own)}" for own in KINDS)
-    show(as_json, {own: entries(own) for own in ([kind] if kind else KINDS)}, text.split("\n"))
+    show(as_json, {own: _entries(own) for own in ([kind] if kind else KINDS)}, text.split("\n"))
 
 
 def describe(
     name: Annotated[
         str | None,
-        typer.Argument(help="A name from 'fedcore list'.", autocompletion=completing(names)),
+        typer.Argument(help="A name from 'fedcore list'.", autocompletion=completing(lambda: _names())),
     ] = None,
     as_json: Json = False,
     taxonomy: Annotated[bool, typer.Option("--taxonomy", hidden=True)] = False,
@@ -48,4 +64,158 @@ def describe(
         raise SpecError(f"describe --taxonomy: is a command now: {' '.join(['fedcore taxonomy', *words])}")
     if name is None:
         raise SpecError("describe: expected a name from 'fedcore list'")
-    show(as_json, facts(name), described(name).split("\n"))
+    show(as_json, _facts(name), description(name).split("\n"))
+
+
+def listing(kind: str) -> str:
+    """Return the plug-ins of one kind, such as ``algorithms`` (see ``KINDS``), one per line."""
+    rows = [tuple(entry.values()) for entry in _entries(kind)]
+    head = [("NAME", "PARTS (besides FedAvg's)", "WHAT IT DOES")] if kind == "algorithms" else []
+    return columns([*head, *rows])
+
+
+def _entries(kind: str) -> list[dict[str, str]]:
+    if kind not in KINDS:
+        raise SpecError(f"list: no kind {kind!r}{nearest(kind, KINDS)}; known: {', '.join(KINDS)}")
+    known = plugins(KINDS[kind])
+    if kind != "algorithms":
+        return [{"name": name, "summary": plugin.summary} for name, plugin in known.items()]
+    ground, rows = {type(part) for _, part in roles(example("fedavg"))}, []
+    for name, plugin in sorted(known.items()):
+        own = dict.fromkeys(part.label for _, part in roles(example(name)) if type(part) not in ground)
+        rows.append({"name": name, "parts": " + ".join(own) or "none", "summary": plugin.summary})
+    return rows
+
+
+def description(name: str) -> str:
+    """Return all there is to know about a plug-in as text."""
+    kind, plugin = _named(name)
+    sections = _of_algorithm(plugin) if kind == "algorithm" else _of_options(plugin)
+    return "\n".join([f"{name} ({kind}): {plugin.summary}", f"Source: {plugin.source}", *sections])
+
+
+def _facts(name: str) -> dict[str, Any]:
+    """Return what ``description`` says as values, options as JSON schema."""
+    kind, plugin = _named(name)
+    found = {"name": name, "kind": kind, "summary": plugin.summary, "source": plugin.source}
+    options = {"options": plugin.options.model_json_schema()["properties"], "released": plugin.released}
+    if kind != "algorithm":
+        return found | options
+    recipe = example(name)
+    parts = [{"role": role, "label": part.label, "values": _values(part)} for role, part in roles(recipe)]
+    return found | options | {"parts": parts, **_messages(recipe)}
+
+
+def _messages(recipe: Recipe) -> dict[str, list[str]]:
+    """Return what goes down to a client of the cohort and up from it in each round, in words."""
+    model = ["the model"] if recipe.schedule.federated else []
+    sent = {"down": [*model], "up": [*model]}
+    for message in recipe.messages():
+        sent[message.way].append(message.name)
+    return sent
+
+
+def _named(name: str) -> tuple[str, Plugin]:
+    """Return the kind of a plug-in and the plug-in, looked for among algorithms first."""
+    for kind in PACKAGES:
+        if name in plugins(kind):
+            return kind, plugins(kind)[name]
+    raise SpecError(f"describe: nothing is named {name!r}{nearest(name, _names())}; see 'fedcore list'")
+
+
+def _names() -> list[str]:
+    return [name for kind in PACKAGES for name in plugins(kind)]
+
+
+def _of_algorithm(plugin: Plugin) -> Iterator[str]:
+    """Yield an algorithm's parts, hyperparameters, messages and variants."""
+    recipe = example(plugin.name)
+    yield "\nParts"
+    for role, part in roles(recipe):
+        yield f"  {role}: {_shown(part)}"
+        lineage = [_documentation(owner) for owner in type(part).__mro__[::-1] if is_dataclass(owner)]
+        yield from _indented("\n".join(filter(None, lineage)), 6)
+    yield from _of_options(plugin)
+    yield "\nEach round, for every client of the cohort"
+    for way, sent in _messages(recipe).items():
+        yield f"  {way + ':':5} {'; '.join(sent) or 'nothing'}"
+    if plugin.released:
+        yield f"\nvariant: released\n  {plugin.released}"
+        yield from _indented("\n".join(changes(recipe, example(plugin.name, variant="released"))), 2)
+
+
+def _of_options(plugin: Plugin) -> Iterator[str]:
+    """Yield a plug-in's keys: default, range, and what they mean."""
+    properties = plugin.options.model_json_schema()["properties"]
+    if not properties:
+        yield "\nHyperparameters: none of its own"
+        return
+    yield "\nHyperparameters"
+    rows = [(key, f"default {written(schema)}", allowed(schema)) for key, schema in properties.items()]
+    yield from _indented(columns(rows), 2)
+    for base in reversed(plugin.options.__mro__):
+        own = issubclass(base, Options) and base is not Options and base.__annotations__.keys() & properties
+        if own or base is plugin.options:
+            yield from _indented(_documentation(base), 2)
+
+
+def changes(paper: Recipe, released: Recipe) -> Iterator[str]:
+    """Yield what differs between two recipes, role by role: a part, or the values of one that stays."""
+    before, after = _by_role(paper), _by_role(released)
+    for role in dict.fromkeys([*before, *after]):
+        old, new = before[role], after[role]
+        if [type(part) for part in old] != [type(part) for part in new]:
+            yield f"{role}: {' + '.join(map(_shown, old)) or '-'} -> {' + '.join(map(_shown, new)) or '-'}"
+            continue
+        for one, other in zip(old, new, strict=True):
+            was, now = _values(one), _values(other)
+            moved = [f"{name}={was[name]} -> {now[name]}" for name in was if was[name] != now[name]]
+            if moved:
+                yield f"{role}: {one.label}, {', '.join(moved)}"
+
+
+def _by_role(recipe: Recipe) -> dict[str, list[Part]]:
+    found: dict[str, list[Part]] = defaultdict(list)
+    for role, part in roles(recipe):
+        found[role].append(part)
+    return found
+
+
+def _shown(part: Part) -> str:
+    """Return a part's label with its values."""
+    text = ", ".join(f"{name}={value}" for name, value in _values(part).items())
+    return f"{part.label} ({text})" if text else part.label
+
+
+def _values(part: Part) -> dict[str, str]:
+    """Return a part's values by name, as text; parts inside it by their labels."""
+    names = [own.name for own in fields(part) if own.name != "label"] if is_dataclass(part) else list[str]()
+    found = {name: getattr(part, name) for name in names}
+    return {name: value.label if isinstance(value, Part) else str(value) for name, value in found.items()}
+
+
+def _documentation(owner: type) -> str:
+    """Return a class's own docstring without indentation, or the empty string."""
+    return inspect.cleandoc(owner.__dict__.get("__doc__") or "")
+
+
+def written(schema: Mapping[str, Any]) -> str:
+    """Return an option's default as a specification writes it."""
+    return json.dumps(schema["default"]).strip('"') if "default" in schema else "none, must be given"
+
+
+def allowed(schema: Mapping[str, Any]) -> str:
+    """Return what an option may be: its type with its range, or its choices."""
+    if "anyOf" in schema:
+        return " or ".join(allowed(choice) for choice in schema["anyOf"])
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    if "const" in schema:
+        return str(schema["const"])
+    bounds = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    limits = [f"{sign} {schema[key]:g}" for key, sign in bounds.items() if key in schema]
+    return " ".join([str(schema.get("type", "values")), ", ".join(limits)]).strip()
+
+
+def _indented(text: str, width: int) -> list[str]:
+    return indent(text, " " * width).splitlines()

@@ -31,7 +31,12 @@ class Commands(Mapping[str, Any]):
         own: by panel of the help, such as ``Run``, and by command: ``module:name`` of its function, or of the
             Typer application of a group of commands.
         entry_points: a group of entry points that name more such tables, read for what ``own`` lacks.
+
+    Attributes:
+        summarised: give stand-ins with the first words of the commands' modules, which are not imported.
     """
+
+    summarised = False
 
     def __init__(self, own: Places, entry_points: str) -> None:
         self.own = _flat(own)
@@ -40,26 +45,22 @@ class Commands(Mapping[str, Any]):
     @cached_property
     def places(self) -> Mapping[str, tuple[str, str]]:
         """Every command's panel and place, in the order of the panels."""
-        contributed = [_flat(more) for more in extensions(self.entry_points)] if self.entry_points else []
-        found = {name: place for places in (*contributed, self.own) for name, place in places.items()}
-        ordered = [*self.own, *(name for name in found if name not in self.own)]
-        return {name: found[name] for name in sorted(ordered, key=lambda name: PANELS.index(found[name][0]))}
+        found = self.own
+        for more in extensions(self.entry_points) if self.entry_points else ():
+            found = {**found, **_flat(more), **self.own}
+        return dict(sorted(found.items(), key=lambda item: PANELS.index(item[1][0])))
 
     def __getitem__(self, name: str) -> Any:
-        return command(name, (self.own.get(name) or self.places[name])[1])
+        panel, place = self.own.get(name) or self.places[name]
+        if self.summarised:
+            return TyperCommand(name, help=_summary(place), rich_help_panel=panel)
+        return command(name, place)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)
 
     def __len__(self) -> int:
         return len(self.places)
-
-    def summaries(self) -> dict[str, TyperCommand]:
-        """Return stand-ins with the first words of the commands' modules, which are not imported."""
-        return {
-            name: TyperCommand(name, help=_summary(place), rich_help_panel=panel)
-            for name, (panel, place) in self.places.items()
-        }
 
 
 def lazy_group(name: str, help: str, own: Places, entry_points: str = "") -> typer.Typer:
@@ -77,9 +78,9 @@ def lazy_group(name: str, help: str, own: Places, entry_points: str = "") -> typ
 
         @contextmanager
         def _summarised(self) -> Iterator[None]:
-            commands, self.commands = self.commands, self.commands.summaries()
+            self.commands.summarised = True
             yield
-            self.commands = commands
+            self.commands.summarised = False
 
         def get_help(self, ctx: Any) -> str:
             with self._summarised():
@@ -122,12 +123,11 @@ def execute(call: Callable[[], Any]) -> None:
         call()
     except FedcoreError as error:
         said: str | None = str(error)
-    except ModuleNotFoundError as error:
-        said = not_installed(error)
-        if said is None:
-            raise
     except Exception as error:
-        said = errors.fault_message(error)
+        if isinstance(error, ModuleNotFoundError):
+            said = not_installed(error)
+        else:
+            said = errors.fault_message(error)
         if said is None:
             raise
     else:
@@ -151,12 +151,13 @@ def _flat(places: Places) -> dict[str, tuple[str, str]]:
     return {name: (panel, place) for panel, own in places.items() for name, place in own.items()}
 
 
+@cache
 def _summary(place: str) -> str:
     """Return what a command's module says it does, without importing it."""
     module, _, attribute = place.partition(":")
-    found = re.search(
-        rf"^(def {attribute}\(|{attribute} = ).*\n([ )].*\n|\n)*", _source(module), re.MULTILINE
-    )
+    spec = find_spec(module)
+    source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+    found = re.search(rf"^(def {attribute}\(|{attribute} = ).*\n([ )].*\n|\n)*", source, re.MULTILINE)
     if found is None:
         raise LookupError(f"{place}: no such command")
     (statement,) = ast.parse(found[0]).body
@@ -164,11 +165,3 @@ def _summary(place: str) -> str:
         return ast.get_docstring(statement) or ""
     words = {key.arg: key.value for key in ast.walk(statement) if isinstance(key, ast.keyword)}
     return str(ast.literal_eval(words["help"]))
-
-
-@cache
-def _source(module: str) -> str:
-    spec = find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).read_text(encoding="utf-8")

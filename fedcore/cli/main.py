@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
-import typer
-
 from fedcore.cli.groups import execute, lazy_group
 
 COMMANDS = {
@@ -34,15 +29,9 @@ app = lazy_group(
 )
 
 
-@cache
-def command() -> Any:
-    """Return the command line as an object; making it takes as long as a short run's round."""
-    return typer.main.get_command(app)
-
-
 def main() -> None:
     """Run the command line; an error of the user's or a fault of the machine is one line and exit code 2."""
-    execute(lambda: command()())
+    execute(app)
 
 
 if __name__ == "__main__":

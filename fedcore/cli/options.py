@@ -14,6 +14,8 @@ import typer
 
 from fedcore.base.errors import FedcoreError, say
 
+SpecFile = Annotated[Path, typer.Argument(help="The specification, a YAML file.")]
+Results = Annotated[Path, typer.Argument(help="A folder of results, searched to its bottom.")]
 Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
 Mirror = Annotated[
     str | None,

@@ -9,7 +9,7 @@ import typer
 
 from fedcore.base.errors import say
 from fedcore.base.files import sha256_file, write_json
-from fedcore.cli.options import Mirror, Quiet, Root
+from fedcore.cli.options import Mirror, Quiet, Root, SpecFile
 from fedcore.data import Source
 from fedcore.execution.integrity import sealed
 from fedcore.partitions import file
@@ -20,7 +20,7 @@ from fedcore.spec import load
 
 
 def partition(
-    spec: Annotated[Path, typer.Argument(help="The specification, a YAML file.")],
+    spec: SpecFile,
     out: Annotated[Path, typer.Option(help="Folder for partition.npz, stats.json and the figure.")],
     root: Root = Path("data"),
     mirror: Mirror = None,

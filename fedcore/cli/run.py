@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fedcore.base.errors import say
 from fedcore.base.files import exclusive
-from fedcore.cli.options import Mirror, Quiet, Root
+from fedcore.cli.options import Mirror, Quiet, Root, SpecFile
 from fedcore.data import Source
 from fedcore.execution import runner
 from fedcore.execution.batch import execute, orders
@@ -31,7 +31,7 @@ Stall = Annotated[
 
 
 def run(
-    spec: Annotated[Path, typer.Argument(help="The specification, a YAML file.")],
+    spec: SpecFile,
     out: Annotated[Path, typer.Option(help="Folder for history.csv, summary.json and timing.json.")],
     partition_file: Annotated[
         Path | None, typer.Option("--partition", help="Partition file made by 'fedcore partition'.")
@@ -56,23 +56,17 @@ def run(
 
     Example: fedcore run examples/fedprox.yaml --out out/fedprox
     """
-    settings = runner.Settings(
-        partition_file,
-        Source(root, mirror),
-        device,
-        threads,
-        resume,
-        save_model,
-        checkpoint_every,
-        stall_after,
-        force=force,
-    )
+    how = (Source(root, mirror), device, threads, resume, save_model, checkpoint_every, stall_after)
+    settings = runner.Settings(partition_file, *how, force=force)
     checked = load(spec)
     with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet or verbose) as progress:
         result = runner.run(checked, out, settings, _say_round if verbose else progress or False)
     if not quiet:
-        say(f"{result.summary['status']}: {_headline(result.summary)} -> {out}", error=True)
-        warn_of_empty(len(result.summary["empty_clients"]), result.summary["clients"])
+        summary, final = result.summary, result.summary["final"]
+        reached = f", test accuracy {100 * final['test_accuracy']:.2f}%" if final else ""
+        after = f"{'' if final else 'after '}{summary['rounds']} rounds{reached}"
+        say(f"{summary['status']}: {after} -> {out}", error=True)
+        warn_of_empty(len(summary["empty_clients"]), summary["clients"])
 
 
 def run_batch(
@@ -99,15 +93,8 @@ def run_batch(
     Example: fedcore run-batch orders.json
     """
     with nullcontext() if device == "cpu" else claimed(gpu_percent):
-        failed = execute(
-            orders(batch),
-            Source(root, mirror),
-            device,
-            threads,
-            quiet,
-            benchmark,
-            stall_after,
-        )
+        source = Source(root, mirror)
+        failed = execute(orders(batch), source, device, threads, quiet, benchmark, stall_after)
     if failed:
         raise typer.Exit(2)
 
@@ -115,10 +102,3 @@ def run_batch(
 def _say_round(done: int, total: int, row: Mapping[str, float]) -> None:
     values = ", ".join(f"{name} {value:.6g}" for name, value in row.items() if name != "round")
     say(f"round {done}/{total}: {values}", error=True)
-
-
-def _headline(summary: Mapping[str, Any]) -> str:
-    final = summary["final"]
-    if final is None:
-        return f"after {summary['rounds']} rounds"
-    return f"{summary['rounds']} rounds, test accuracy {100 * final['test_accuracy']:.2f}%"

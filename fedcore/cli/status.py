@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +20,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from fedcore.base.errors import plain, say
-from fedcore.cli.options import Json, extensions, say_json
+from fedcore.cli.options import Json, Results, extensions, say_json
 from fedcore.execution.status import FINISHED, Status, counts, seconds_left, survey
 
 PLANS = "fedcore.plan"
@@ -30,9 +32,7 @@ COLOURS = {"done": "green", "running": "cyan", "failed": "red", "diverged": "yel
 
 
 def status(
-    results: Annotated[Path, typer.Argument(help="A folder of results, searched to its bottom.")] = Path(
-        "results"
-    ),
+    results: Results = Path("results"),
     of: Annotated[
         str, typer.Option("--for", help="Count the runs of one report or paper only, such as rfedavg/table1.")
     ] = "",
@@ -47,11 +47,7 @@ def status(
 
     Example: fedcore status --watch --for reports/table1.tex
     """
-    planned = _planned(of)
-
-    def look() -> list[Status]:
-        return survey(results, planned)
-
+    look = partial(survey, results, _planned(of))
     found = _watched(look, every, silent=as_json) if watch else look()
     if as_json:
         left = seconds_left(found)
@@ -64,43 +60,44 @@ def status(
 
 def lines(found: list[Status]) -> Iterator[str]:
     """Yield the state of all runs as plain text: counts, running runs, then failed ones with their logs."""
-    yield summary(found)
+    yield _summary(found)
     for run in found:
         if run.state == "running":
-            yield f"  running  {run.folder}  {progress(run)}"
+            left = "" if run.left is None else f", {clock(run.left)} left"
+            yield f"  running  {run.folder}  round {run.round}/{run.rounds}, accuracy {_accuracy(run)}{left}"
     for run in found:
         if run.state == "failed":
             yield f"  failed   {run.folder}: {run.error}"
-            yield from (f"           | {line}" for line in tail(run.log))
-            yield f"           repeat: {run.command}"
+            yield from _more_of_failed(run)
     for state in ("diverged", "stale", "interrupted"):
         yield from (f"  {state}  {run.folder}" for run in found if run.state == state)
 
 
-def summary(found: list[Status]) -> str:
-    """Return the counts and the time left as one line."""
+def _summary(found: list[Status], coloured: bool = False) -> str:
+    """Return the counts and the time left as one line, perhaps with rich's markup."""
     ended = sum(run.state in FINISHED for run in found)
     parts = [f"{number} {state}" for state, number in counts(found).items()]
-    return f"{ended} of {len(found)} runs: " + ", ".join([*parts, *_left(found)]) if parts else "no runs"
+    if coloured:
+        parts = [f"[{COLOURS.get(part.split()[1], 'white')}]{part}[/]" for part in parts]
+    elif not parts:
+        return "no runs"
+    seconds = seconds_left(found)
+    left = [] if seconds is None else [f"about {clock(seconds)} left"]
+    return f"{ended} of {len(found)} runs: {', '.join([*parts, *left])}"
 
 
-def progress(run: Status) -> str:
-    """Return how far a run is."""
-    accuracy = "-" if run.accuracy is None else f"{100 * run.accuracy:.2f}%"
-    left = "" if run.left is None else f", {clock(run.left)} left"
-    return f"round {run.round}/{run.rounds}, accuracy {accuracy}{left}"
+def _accuracy(run: Status) -> str:
+    return "-" if run.accuracy is None else f"{100 * run.accuracy:.2f}%"
 
 
-def tail(log: Path | None) -> list[str]:
-    """Return the last lines of a log."""
-    if log is None or not log.is_file():
-        return []
-    try:
-        with log.open("rb") as handle:
-            handle.seek(max(0, log.stat().st_size - LOG_BYTES))
-            return handle.read(LOG_BYTES).decode(errors="replace").splitlines()[-LOG_LINES:]
-    except OSError:
-        return []
+def _more_of_failed(run: Status) -> list[str]:
+    """Return the last lines of a failed run's log, and what repeats it."""
+    last: list[str] = []
+    if run.log is not None and run.log.is_file():
+        with suppress(OSError), run.log.open("rb") as handle:
+            handle.seek(max(0, run.log.stat().st_size - LOG_BYTES))
+            last = handle.read(LOG_BYTES).decode(errors="replace").splitlines()[-LOG_LINES:]
+    return [*(f"           | {line}" for line in last), f"           repeat: {run.command}"]
 
 
 def clock(seconds: float) -> str:
@@ -112,29 +109,24 @@ def clock(seconds: float) -> str:
 
 def view(found: list[Status]) -> RenderableType:
     """Return the live view: a bar, the counts, one row per running run, and failures."""
-    ended = sum(run.state in FINISHED for run in found)
-    numbers = [f"[{COLOURS.get(s, 'white')}]{n} {s}[/]" for s, n in counts(found).items()]
-    head = Text.from_markup(f"{ended} of {len(found)} runs: " + ", ".join([*numbers, *_left(found)]))
+    whole = ProgressBar(total=max(1, len(found)), completed=sum(run.state in FINISHED for run in found))
     table = Table(
         Column("run", overflow="fold"), "round", "", "accuracy", "left", box=None, padding=(0, 2, 0, 0)
     )
     running = [run for run in found if run.state == "running"]
     for run in running[:SHOWN]:
-        accuracy = "-" if run.accuracy is None else f"{100 * run.accuracy:.2f}%"
         left = "-" if run.left is None else clock(run.left)
         bar = ProgressBar(total=max(1, run.rounds), completed=run.round, width=20)
         name = Text(plain("/".join(run.folder.parts[-4:])))
-        table.add_row(name, f"{run.round}/{run.rounds}", bar, accuracy, left)
-    failed = [
-        Text.from_markup(f"[red]failed[/] {escape(plain(line.removeprefix('  failed   ')))}")
-        if line.startswith("  failed")
-        else Text(plain(line))
-        for run in found
-        if run.state == "failed"
-        for line in list(lines([run]))[1:]
-    ]
-    more = [Text(f"and {len(running) - SHOWN} more")] if len(running) > SHOWN else []
-    return Group(ProgressBar(total=max(1, len(found)), completed=ended), head, table, *more, *failed[:40])
+        table.add_row(name, f"{run.round}/{run.rounds}", bar, _accuracy(run), left)
+    failed: list[Text] = []
+    for run in found:
+        if run.state == "failed":
+            what = escape(plain(f"{run.folder}: {run.error}"))
+            more = (Text(plain(line)) for line in _more_of_failed(run))
+            failed += [Text.from_markup(f"[red]failed[/] {what}"), *more]
+    hidden = [Text(f"and {len(running) - SHOWN} more")] if len(running) > SHOWN else []
+    return Group(whole, Text.from_markup(_summary(found, coloured=True)), table, *hidden, *failed[:40])
 
 
 def _watched(look: Callable[[], list[Status]], every: float, silent: bool) -> list[Status]:
@@ -150,7 +142,7 @@ def _watched(look: Callable[[], list[Status]], every: float, silent: bool) -> li
     told = float("-inf")
     while not _over(found):
         if time.monotonic() - told >= LINE_SECONDS and not silent:
-            say(summary(found))
+            say(_summary(found))
             told = time.monotonic()
         time.sleep(every)
         found = look()
@@ -159,11 +151,6 @@ def _watched(look: Callable[[], list[Status]], every: float, silent: bool) -> li
 
 def _over(found: list[Status]) -> bool:
     return not any(run.state in {"running", "waiting", "stale", "interrupted"} for run in found)
-
-
-def _left(found: list[Status]) -> list[str]:
-    seconds = seconds_left(found)
-    return [] if seconds is None else [f"about {clock(seconds)} left"]
 
 
 def _planned(report: str) -> Mapping[str, Mapping[str, str]] | None:

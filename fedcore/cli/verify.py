@@ -9,16 +9,14 @@ from typing import Annotated
 import typer
 
 from fedcore.base.errors import DataError, say
-from fedcore.cli.options import Json, extensions, show
+from fedcore.cli.options import Json, Results, extensions, show
 from fedcore.execution.integrity import check
 
 CHECKS = "fedcore.verify"
 
 
 def verify(
-    results: Annotated[Path, typer.Argument(help="A folder of results, searched to its bottom.")] = Path(
-        "results"
-    ),
+    results: Results = Path("results"),
     params: Annotated[
         Path | None,
         typer.Option(help="Compare with this params.yaml too; the one in this folder unless given."),

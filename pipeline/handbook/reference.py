@@ -12,7 +12,7 @@ from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 from fedcore.base.registry import plugins
-from fedcore.cli.descriptions import KINDS, allowed, describe, written
+from fedcore.cli.describe import KINDS, allowed, description, written
 from fedcore.cli.main import app
 from fedcore.spec import Evaluation, LrSchedule, Participation, Spec, Training
 from pipeline.handbook import rendered
@@ -54,7 +54,7 @@ def specification_page() -> str:
 def plugins_page() -> str:
     """Return the page on plug-ins."""
     kinds = {title.capitalize(): sorted(plugins(kind)) for title, kind in KINDS.items()}
-    return rendered("plugins", kinds=kinds, describe=describe)
+    return rendered("plugins", kinds=kinds, describe=description)
 
 
 def _rows(model: type[BaseModel], where: str) -> Iterator[tuple[str, ...]]:

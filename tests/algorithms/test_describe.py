@@ -15,7 +15,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.base.options import keys_of
 from fedcore.base.registry import plugins
-from fedcore.cli.descriptions import KINDS, changes, describe, listing
+from fedcore.cli.describe import KINDS, changes, description, listing
 from fedcore.cli.main import app
 from fedcore.engines import Upload
 from fedcore.execution.runner import Settings, prepare
@@ -74,7 +74,7 @@ def test_tables_as_csv_and_latex() -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_description_names_every_part_and_key(name: str) -> None:
-    text = describe(name)
+    text = description(name)
     plugin = plugins("algorithm")[name]
     assert all(part.label in text for part in example(name).parts())
     assert all(f"  {key} " in text for key in keys_of(plugin.options))
@@ -117,7 +117,7 @@ def test_every_message_has_a_name_and_numbers(name: str, spec: dict[str, Any]) -
     state = State(round=0, models=run.problem.start.clone().unsqueeze(0))
     for _ in simulate(run, state):
         pass
-    text = describe(name)
+    text = description(name)
     assert len(listener.heard) == len(run.recipe.messages())
     for (way, words), numbers in listener.heard.items():
         (line,) = (line for line in text.splitlines() if line.startswith(f"  {way}:"))
@@ -185,6 +185,6 @@ def test_wrong_names_are_one_line(arguments: list[str], message: str) -> None:
     ("kind", "name"), [(kind, name) for kind in KINDS.values() for name in sorted(plugins(kind))]
 )
 def test_everything_with_a_name_has_a_description(kind: str, name: str) -> None:
-    text = describe(name)
+    text = description(name)
     assert f"{name} ({kind})" in text
     assert all(f"  {key} " in text for key in keys_of(plugins(kind)[name].options))

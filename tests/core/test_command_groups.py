@@ -23,8 +23,8 @@ PLACES = {name: place for own in PANELS for name, place in own.items()}
 def test_help_imports_no_command() -> None:
     modules = {place.partition(":")[0] for place in PLACES.values()}
     code = (
-        "import sys\nfrom fedcore.cli.main import command\n"
-        "try: command()(['--help'])\nexcept SystemExit: pass\n"
+        "import sys\nfrom fedcore.cli.main import app\n"
+        "try: app(['--help'])\nexcept SystemExit: pass\n"
         f"print('MODULES', sorted({modules} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
