@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.models import Model, Shape, Split
+from fedcore.models import Model, Split
 from fedcore.spec import Spec
 
 LARGEST_BYTES = 1 << 31
@@ -63,11 +63,6 @@ class Problem:
     def active(self) -> list[int]:
         """Ids of the clients that hold data."""
         return [client for client, size in enumerate(self.sizes) if size]
-
-
-def shape_of(dataset: Dataset) -> Shape:
-    """Return what a model must know of a data set."""
-    return Shape(tuple(dataset.train.x.shape[1:]), dataset.classes, dataset.vocabulary, dataset.embeddings)
 
 
 def make(
@@ -132,35 +127,26 @@ def precompute_trunk(problem: Problem) -> Problem:
 
         def through(block: Block) -> Block:
             x = one.new_empty(len(block), *one.shape[1:])
-            low = 0
-            for part in block.x.split(ROWS):
-                x[low : low + len(part)] = split.trunk(p, part)
-                low += len(part)
+            for part, place in zip(block.x.split(ROWS), x.split(ROWS), strict=True):
+                place.copy_(split.trunk(p, part))
             return Block(x, block.y)
 
-        train = through(problem.train)
+        train, test = through(problem.train), through(problem.test)
+        validation = None if problem.validation is None else through(problem.validation)
+        clients = by_client(train, problem.sizes)
         return replace(
-            problem,
-            model=split.rest,
-            clients=by_client(train, problem.sizes),
-            train=train,
-            test=through(problem.test),
-            validation=None if problem.validation is None else through(problem.validation),
+            problem, model=split.rest, clients=clients, train=train, test=test, validation=validation
         )
 
 
 def local_steps(spec: Spec, problem: Problem) -> list[int | None]:
-    """Return each client's number of gradient steps, None where epochs count.
-
-    Raises:
-        SpecError: a list of another length than the number of clients.
-    """
-    given = spec.training.local_steps
+    """Return each client's number of gradient steps, which must be as many as clients; None for epochs."""
+    given, clients = spec.training.local_steps, len(problem.clients)
     if given is None or isinstance(given, int):
-        return [given] * len(problem.clients)
-    if len(given) != len(problem.clients):
+        return [given] * clients
+    if len(given) != clients:
         raise SpecError(
             f"training.local_steps: got a list of {len(given)} numbers, expected one for each of "
-            f"{len(problem.clients)} clients"
+            f"{clients} clients"
         )
     return list(given)

@@ -6,7 +6,6 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,8 @@ from fedcore.execution.progress import RECORD, repeat, tracked
 from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
 
+PEAKS_IN_A_MB = 2**20 if sys.platform == "darwin" else 2**10  # units of the system's peak of memory
+
 
 class Item(BaseModel):
     """A run of a batch: what and where, from which partition file, and what provenance.json keeps."""
@@ -36,11 +37,7 @@ class Item(BaseModel):
 
 
 def orders(path: Path) -> list[dict[str, Any]]:
-    """Read a batch; its items are checked one by one when they are done.
-
-    Raises:
-        SpecError: the file can't be read, or is no list of objects.
-    """
+    """Read a batch, which must be a list of objects; these are checked one by one when they are done."""
     try:
         items = read_json(path)
     except (OSError, ValueError) as error:
@@ -79,9 +76,11 @@ def execute(
     for position, item in enumerate(items):
         out = item.get("out", "")
         try:
-            began = _used()
+            wall, cpu = time.perf_counter(), time.process_time()
             if _one(item, settings, quiet) and benchmark:
-                lines.append("\t".join((str(out), *_since(began))))
+                spent = (f"{time.perf_counter() - wall:.3f}", f"{time.process_time() - cpu:.3f}")
+                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / PEAKS_IN_A_MB
+                lines.append("\t".join((str(out), *spent, f"{peak:.0f}")))
                 write_text(benchmark, "\n".join(lines) + "\n")
         except FedcoreError as error:
             failed += 1
@@ -89,8 +88,8 @@ def execute(
         except Exception as error:
             failed += 1
             message = errors.fault_message(error)
-            say(f"error: {out}: {message or ''}", error=True)
-            say(*("" if message else traceback.format_exc()).splitlines(), error=True)
+            trace = [] if message else traceback.format_exc().splitlines()
+            say(f"error: {out}: {message or ''}", *trace, error=True)
             if errors.device_lost(error):
                 failed += len(items) - position - 1
                 break
@@ -117,15 +116,3 @@ def _one(item: dict[str, Any], settings: Settings, quiet: bool) -> bool:
                 say(f"{error}; starting anew", error=True)
                 run(spec, out, replace(settings, resume=False), progress)
     return True
-
-
-def _used() -> tuple[float, float]:
-    """Return wall-clock and processor seconds so far."""
-    return time.perf_counter(), time.process_time()
-
-
-def _since(began: tuple[float, float]) -> Iterator[str]:
-    for now, then in zip(_used(), began, strict=True):
-        yield f"{now - then:.3f}"
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    yield f"{peak / (2**20 if sys.platform == 'darwin' else 2**10):.0f}"

@@ -77,7 +77,7 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
             holders=header["holders"],
             bytes_down=header["bytes"][0],
             bytes_up=header["bytes"][1],
-            history=[{key: _number(text) for key, text in row.items()} for row in header["history"]],
+            history=[{key: number(text) for key, text in row.items()} for row in header["history"]],
         )
         belongs = header["identity"]
     except Exception as error:
@@ -103,7 +103,8 @@ def _sha256(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
     return np.frombuffer(digest.digest(), np.uint8)
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """Return the number that a text is, a whole one as an integer."""
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 

@@ -61,28 +61,19 @@ def share() -> None:
 
 
 def private(folder: str | os.PathLike[str]) -> None:
-    """Make a folder that only this user may use, if it does not exist.
-
-    Raises:
-        FedcoreError: something else is there: a link, another user's folder, or one that others may use.
-    """
-    try:
+    """Make a folder that only this user may use; refuse a link, or a folder that others own or may use."""
+    with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
-    except FileExistsError:
-        there = os.lstat(folder)
-        if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o077:
-            what = f"{stat.filemode(there.st_mode)} of user {there.st_uid}"
-            raise FedcoreError(
-                f"{folder}: got {what}, expected a folder that user {os.getuid()} alone may use; delete it"
-            ) from None
+    there = os.lstat(folder)
+    if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o077:
+        what = f"{stat.filemode(there.st_mode)} of user {there.st_uid}"
+        raise FedcoreError(
+            f"{folder}: got {what}, expected a folder that user {os.getuid()} alone may use; delete it"
+        )
 
 
 def refuse_others(connection: socket.socket) -> None:
-    """Refuse a connection (AF_UNIX, on Linux) whose other end is not a process of this user.
-
-    Raises:
-        FedcoreError: it is another user's.
-    """
+    """Refuse a connection (AF_UNIX, on Linux) whose other end is not a process of this user."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
     user = struct.unpack("iII", credentials)[1]
     if user != os.getuid():
@@ -113,11 +104,7 @@ def place() -> str:
 
 
 def delegate(arguments: list[str]) -> int | None:
-    """Let the warm process execute a ``fedcore`` command.
-
-    Returns:
-        Its exit code, or None if there is no warm process for this command.
-    """
+    """Let the warm process execute a command; return its exit code, or None if there is none for it."""
     path, owner, here = _warm()
     if not here or sys.platform != "linux":
         return None
@@ -174,11 +161,8 @@ def decisive() -> dict[str, str | None]:
 
 
 def _send(connection: socket.socket, arguments: list[str]) -> None:
-    request = {
-        "arguments": arguments,
-        "decisive": decisive(),
-        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
-    }
+    environment = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    request = {"arguments": arguments, "decisive": decisive(), "environment": environment}
     payload = json.dumps(request).encode()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -187,23 +171,16 @@ def _send(connection: socket.socket, arguments: list[str]) -> None:
 
 
 def _connection(path: str, owner: str) -> socket.socket:
-    """Connect to the warm process, and start it if this is the first command.
-
-    Raises:
-        FedcoreError: the socket's folder, or the process that listens, is not this user's alone.
-    """
+    """Connect to the warm process of this user alone, and start it if this is the first command."""
     private(os.path.dirname(path))
     connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(path)
-    except (FileNotFoundError, ConnectionRefusedError):
-        with open(f"{path}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            try:
-                connection.connect(path)
-            except (FileNotFoundError, ConnectionRefusedError):
-                _start(path, owner)
-                connection.connect(path)
+    with open(f"{path}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            connection.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            _start(path, owner)
+            connection.connect(path)
     refuse_others(connection)
     return connection
 

@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -48,27 +48,19 @@ def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
         private(folder.parent)
     folder /= _file_name(_job())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    before = os.environ.get(VARIABLE)
+    before = {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
+    slots = -(-percent // PERCENT_A_SLOT)
     with ExitStack() as held:
-        name = _wait(names, -(-percent // PERCENT_A_SLOT), folder, held)
-        os.environ[VARIABLE] = name
-        try:
-            yield name
-        finally:
-            if before is None:
-                del os.environ[VARIABLE]
-            else:
-                os.environ[VARIABLE] = before
-
-
-def _wait(names: Sequence[str], slots: int, folder: Path, held: ExitStack) -> str:
-    name = _claim(names, slots, folder, held)
-    if name is None:
-        say("waiting for a GPU", error=True)
-    while name is None:
-        time.sleep(WAIT_SECONDS)
         name = _claim(names, slots, folder, held)
-    return name
+        if name is None:
+            say("waiting for a GPU", error=True)
+        while name is None:
+            time.sleep(WAIT_SECONDS)
+            name = _claim(names, slots, folder, held)
+        os.environ[VARIABLE] = name
+        held.callback(os.environ.update, before)
+        held.callback(os.environ.pop, VARIABLE)
+        yield name
 
 
 def _claim(names: Sequence[str], slots: int, folder: Path, held: ExitStack) -> str | None:
@@ -89,11 +81,9 @@ def _free(stem: Path, tried: ExitStack) -> list[IO[str]]:
     locks: list[IO[str]] = []
     for slot in range(SLOTS):
         lock = tried.enter_context(stem.with_name(f"{stem.name}.{slot}").open("w"))
-        try:
+        with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        locks.append(lock)
+            locks.append(lock)
     return locks
 
 

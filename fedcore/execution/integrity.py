@@ -24,7 +24,7 @@ SUPERSEDED = ".superseded"
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: the folder and what was found."""
+    """The folder, and what is wrong there."""
 
     folder: Path
     what: str
@@ -57,11 +57,7 @@ def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unsealed(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was sealed.
-
-    Raises:
-        ValueError: the content is not what was sealed.
-    """
+    """Return what was sealed; a ValueError says that the content is something else."""
     content = {key: entry for key, entry in value.items() if key != SEAL}
     if value.get(SEAL) != digest(content):
         raise ValueError("its content is not what was written")
@@ -110,13 +106,7 @@ def code_of(folder: Path) -> str:
 
 
 def file_changes(folder: Path, files: Mapping[str, str], by: str) -> Iterator[str]:
-    """Say which files are missing, changed or can't be read.
-
-    Args:
-        folder: where they are.
-        files: the SHA-256 of each, by name.
-        by: the file that states these hashes.
-    """
+    """Say which files are missing, can't be read, or have another SHA-256 than the file ``by`` states."""
     for name, was in files.items():
         try:
             if Path(name).name != name:
@@ -152,17 +142,9 @@ def _changes(folder: Path) -> Iterator[str]:
         yield f"{PROVENANCE} is changed or damaged ({reason(error)})"
         return
     yield from file_changes(folder, files, PROVENANCE)
-    yield from _inconsistent(folder, str(provenance.get("spec_sha256", "")))
-    for path in sorted(folder.iterdir()):
-        if path.name not in {*files, PROVENANCE, TIMING, CHECKPOINT} and not path.name.startswith("."):
-            yield f"{path.name} is not listed in {PROVENANCE}"
-
-
-def _inconsistent(folder: Path, expected: str) -> Iterator[str]:
-    """Compare the specification with the hashes that other files state, and check the seal of timing.json."""
     try:
         spec = core_yaml.parsed((folder / SPEC).read_bytes(), SPEC)
-        if digest(spec) != expected:
+        if digest(spec) != str(provenance.get("spec_sha256", "")):
             yield f"{SPEC} is not the specification that {PROVENANCE} states"
     except (OSError, ValueError, TypeError, SpecError):
         yield f"{SPEC} is missing or damaged"
@@ -170,6 +152,9 @@ def _inconsistent(folder: Path, expected: str) -> Iterator[str]:
         unsealed(read_object(folder / TIMING))
     except (OSError, ValueError, AttributeError):
         yield f"{TIMING} is missing, changed or damaged"
+    for path in sorted(folder.iterdir()):
+        if path.name not in {*files, PROVENANCE, TIMING, CHECKPOINT} and not path.name.startswith("."):
+            yield f"{path.name} is not listed in {PROVENANCE}"
 
 
 def _partition_changes(folder: Path) -> Iterator[str]:
@@ -182,22 +167,16 @@ def _partition_changes(folder: Path) -> Iterator[str]:
     yield from file_changes(folder, {PARTITION: was}, STATISTICS)
 
 
-def _mixed(runs: list[Path]) -> list[Problem]:
+def _mixed(runs: list[Path]) -> Iterator[Problem]:
     """Find runs of one method, in one setting, that were made by different code, where they say by which."""
     codes: dict[Path, dict[str, list[str]]] = {}
     for folder in runs:
         if code := code_of(folder):
             codes.setdefault(folder.parent, {}).setdefault(code, []).append(folder.name)
-    return [
-        Problem(group, "mixed versions of the code: " + "; ".join(_versions(by_code)))
-        for group, by_code in codes.items()
-        if len(by_code) > 1
-    ]
-
-
-def _versions(by_code: Mapping[str, list[str]]) -> Iterator[str]:
-    for code, names in by_code.items():
-        yield f"{', '.join(names)} by {code[:12]}"
+    for group, by_code in codes.items():
+        if len(by_code) > 1:
+            versions = [f"{', '.join(names)} by {code[:12]}" for code, names in by_code.items()]
+            yield Problem(group, f"mixed versions of the code: {'; '.join(versions)}")
 
 
 def below(root: Path, *names: str) -> Iterator[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,8 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, SpecError, plain, reason
 from fedcore.base.files import canonical_json, read_object
 from fedcore.base.lazy import Axes, matplotlib, pd, seaborn
+from fedcore.execution.checkpoint import number
 from fedcore.execution.integrity import PROVENANCE, SPEC, SUMMARY, TIMING, changed, unsealed
-from fedcore.execution.results import Outcome
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -33,8 +32,28 @@ SEED = "seed"
 
 
 @dataclass(frozen=True, repr=False)
-class Result(Outcome):
-    """What a run gives; a notebook shows it as a small table."""
+class Result:
+    """What a run gives; a notebook shows it as a small table.
+
+    Attributes:
+        spec: the specification with all defaults, as spec.yaml holds it.
+        rows: what was measured, one row a measured round, round 0 being the initial model.
+        summary: what summary.json holds.
+        parameters: the final model's arrays (and fixed buffers) by name.
+        clients: one row per client at the end if ``evaluation.clients`` asks for it, else empty.
+        tables: rows of the algorithm's and observers' own tables, by name.
+        arrays: the observers' own arrays, by the name of their file.
+        timing: seconds, machine and versions; never part of a comparison.
+    """
+
+    spec: dict[str, Any]
+    rows: list[dict[str, float]]
+    summary: dict[str, Any]
+    parameters: dict[str, NDArray[np.floating]]
+    clients: list[dict[str, float]]
+    tables: dict[str, list[dict[str, float]]]
+    arrays: dict[str, dict[str, NDArray[np.generic]]]
+    timing: dict[str, Any]
 
     @property
     def history(self) -> pd.DataFrame:
@@ -42,15 +61,7 @@ class Result(Outcome):
         return pd.DataFrame(self.rows)
 
     def plot(self, measure: str = "test_accuracy", axes: Axes | None = None) -> Axes:
-        """Draw a measure over the rounds.
-
-        Args:
-            measure: a column of ``history``.
-            axes: where to draw; a new figure unless given.
-
-        Raises:
-            DataError: ``history`` has no such column.
-        """
+        """Draw a column of ``history`` over the rounds, on a new figure unless axes are given."""
         return _drawn(self.history, measure, axes)
 
     def __repr__(self) -> str:
@@ -61,15 +72,14 @@ class Result(Outcome):
 
     def _facts(self) -> dict[str, str]:
         final = self.summary["final"]
-        facts = {
-            "method": self.spec["algorithm"]["name"],
-            "data": f"{self.spec['data']['name']} ({self.summary['data_note']})",
-            "rounds": self.summary["rounds"],
+        return {
+            "method": plain(self.spec["algorithm"]["name"]),
+            "data": plain(f"{self.spec['data']['name']} ({self.summary['data_note']})"),
+            "rounds": plain(self.summary["rounds"]),
             "test accuracy": f"{100 * final['test_accuracy']:.2f}%" if final else "",
             "test loss": f"{final['test_loss']:.4f}" if final else "",
-            "status": self.summary["status"],
+            "status": plain(self.summary["status"]),
         }
-        return {key: plain(value) for key, value in facts.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,16 +99,10 @@ class Comparison:
     histories: pd.DataFrame
 
     def plot(self, measure: str = "test_accuracy", axes: Axes | None = None) -> Axes:
-        """Draw a measure over the rounds: mean and ± one sample standard deviation over seeds.
+        """Draw a column of ``histories`` over the rounds, on a new figure unless axes are given.
 
-        Methods with a diverged run have a place in the legend and no line.
-
-        Args:
-            measure: a column of ``histories``.
-            axes: where to draw; a new figure unless given.
-
-        Raises:
-            DataError: there is no such column.
+        Lines are means and bands ± one sample standard deviation over seeds. Methods with a diverged run have
+        a place in the legend and no line.
         """
         names = self.histories["method"].unique().tolist()
         return _drawn(
@@ -161,10 +165,9 @@ def compare(results: Iterable[Result | Path | str]) -> Comparison:
             raise SpecError(f"compare: got two runs of one specification ({method}), expected one of each")
         others.append(run)
     specs = [dict(_flat(first.spec)) for first, *_ in groups.values()]
-    differing = [key for key in dict.fromkeys(key for one in specs for key in one) if _differs(specs, key)]
     lines, histories = [], []
     for spec, group in zip(specs, groups.values(), strict=True):
-        lines.append({key: spec[key] for key in differing if key in spec} | _numbers(group))
+        lines.append({key: value for key, value in spec.items() if _differs(specs, key)} | _numbers(group))
         diverged = lines[-1]["diverged"]
         name = _label(specs, spec) + (f" ({diverged} of {len(group)} diverged)" if diverged else "")
         histories += [
@@ -235,14 +238,7 @@ def _html(frame: pd.DataFrame) -> str:
 
 def _rows(path: Path) -> list[dict[str, float]]:
     with path.open(newline="", encoding="utf-8") as lines:
-        return [{key: _number(text) for key, text in row.items()} for row in csv.DictReader(lines)]
-
-
-def _number(text: str) -> float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text) if text else math.nan
+        return [{key: number(text or "nan") for key, text in row.items()} for row in csv.DictReader(lines)]
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -36,13 +36,7 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
     """Show a run's progress, and keep it in a small file of the run's folder while the run lasts.
 
     A run that fails leaves the file, with the error, the log and the command that repeats it; one that is
-    killed leaves it with the process that is no more.
-
-    Args:
-        out: the run's folder.
-        name: what the run is called on the screen.
-        rounds: how many there will be.
-        quiet: show nothing.
+    killed leaves it with the process that is no more. ``reporter`` says what the other arguments are.
     """
     state: dict[str, Any] = {"state": "running", "round": 0, "rounds": rounds, "accuracy": None}
     state |= {"began": time.time(), "process": os.getpid(), "machine": socket.gethostname()}
@@ -75,12 +69,9 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
 
 
 def lost(folders: Iterable[Path], began: float, error: str) -> None:
-    """Let runs that were going on say that their process was killed, which it could not do itself.
+    """Let runs that were going on say what killed their process, which it could not do itself.
 
-    Args:
-        folders: the runs' folders.
-        began: the time at which that process was started; older records are another's.
-        error: what ended it.
+    Records from before the time at which it ``began`` are another's.
     """
     for folder in folders:
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -90,21 +81,16 @@ def lost(folders: Iterable[Path], began: float, error: str) -> None:
 
 
 def _failure(error: str) -> dict[str, str | None]:
-    return {"state": "failed", "error": error, "log": _log(), "command": repeat()}
+    log = None  # the file that standard error goes to, if it is one and the system can tell
+    with suppress(OSError):
+        path = Path(os.readlink("/proc/self/fd/2"))
+        log = os.path.relpath(path) if path.is_file() else None
+    return {"state": "failed", "error": error, "log": log, "command": repeat()}
 
 
 def repeat() -> str:
     """Return the command line of this process, for repeating it by hand, without an address's password."""
     return plain(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))
-
-
-def _log() -> str | None:
-    """Return the file that standard error goes to, if it is one and the system can tell."""
-    try:
-        path = Path(os.readlink("/proc/self/fd/2"))
-    except OSError:
-        return None
-    return os.path.relpath(path) if path.is_file() else None
 
 
 @contextmanager
@@ -117,9 +103,11 @@ def reporter(name: str, rounds: int, quiet: bool, lines: bool = True) -> Iterato
         quiet: show nothing.
         lines: write a line now and then where there is neither a notebook nor a terminal.
     """
-    if not quiet and Console().is_jupyter:
+    if quiet:
+        yield None
+    elif Console().is_jupyter:
         yield _cell(name)
-    elif not quiet and sys.stderr.isatty():
+    elif sys.stderr.isatty():
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -135,7 +123,7 @@ def reporter(name: str, rounds: int, quiet: bool, lines: bool = True) -> Iterato
 
             yield show
     else:
-        yield _lines(name) if lines and not quiet else None
+        yield _lines(name) if lines else None
 
 
 def _cell(name: str) -> Note:

@@ -1,4 +1,4 @@
-"""What a run gives, and its files: history.csv, summary.json, timing.json [, model.npz]."""
+"""The files of a run: history.csv, summary.json, timing.json [, model.npz]."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import platform
 import statistics
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,36 +22,12 @@ from fedcore.base.lazy import torch
 from fedcore.execution import metrics
 from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING, sealed, unsealed
 from fedcore.execution.machine import commit, processor
+from fedcore.execution.notebook import Result
 from fedcore.execution.simulation import diverged
 from fedcore.parts import Run, State
 from fedcore.spec import Spec
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run gives.
-
-    Attributes:
-        spec: the specification with all defaults, as spec.yaml holds it.
-        rows: what was measured, one row a measured round, round 0 being the initial model.
-        summary: what summary.json holds.
-        parameters: the final model's arrays (and fixed buffers) by name.
-        clients: one row per client at the end if ``evaluation.clients`` asks for it, else empty.
-        tables: rows of the algorithm's and observers' own tables, by name.
-        arrays: the observers' own arrays, by the name of their file.
-        timing: seconds, machine and versions; never part of a comparison.
-    """
-
-    spec: dict[str, Any]
-    rows: list[dict[str, float]]
-    summary: dict[str, Any]
-    parameters: dict[str, NDArray[np.floating]]
-    clients: list[dict[str, float]]
-    tables: dict[str, list[dict[str, float]]]
-    arrays: dict[str, dict[str, NDArray[np.generic]]]
-    timing: dict[str, Any]
 
 
 def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +62,7 @@ def parameters(run: Run, state: State) -> dict[str, NDArray[np.floating]]:
     return arrays | {name: tensor.cpu().numpy() for name, tensor in run.problem.buffers.items()}
 
 
-def write(folder: Path, spec: Spec, result: Outcome, save_model: bool, provenance: Mapping[str, Any]) -> None:
+def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance: Mapping[str, Any]) -> None:
     """Write a finished run's files; summary.json comes last but provenance, so that it marks the end."""
     if save_model:
         with atomic(folder / "model.npz") as handle:

@@ -8,7 +8,6 @@ import os
 import re
 import time
 from collections.abc import Hashable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +31,7 @@ from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
 from fedcore.execution.notebook import Result
 from fedcore.execution.progress import Note, reporter
-from fedcore.execution.results import Outcome, parameters, summarise, timing_of, write
+from fedcore.execution.results import parameters, summarise, timing_of, write
 from fedcore.execution.simulation import simulate
 from fedcore.partitions import build, file
 from fedcore.parts import Run, State
@@ -95,12 +94,12 @@ def run(
         CheckpointError: ``out`` holds a checkpoint of another specification.
     """
     spec = spec if isinstance(spec, Spec) else parse(spec)
-    with _shown(spec, progress) as note:
-        done = execute(spec, None if out is None else Path(out), settings or Settings(), note)
-    return Result(**vars(done))
+    with reporter(spec.algorithm.name, spec.training.rounds, progress is not True, lines=False) as bar:
+        note = progress if callable(progress) else bar
+        return execute(spec, None if out is None else Path(out), settings or Settings(), note)
 
 
-def execute(spec: Spec, folder: Path | None, settings: Settings, note: Note | None) -> Outcome:
+def execute(spec: Spec, folder: Path | None, settings: Settings, note: Note | None) -> Result:
     """Do one run, as ``run`` does, and call ``note`` after each measured round."""
     with limited_threads(settings.threads), watched(settings.stall_seconds) as alive:
         began = time.perf_counter()
@@ -128,32 +127,20 @@ def execute(spec: Spec, folder: Path | None, settings: Settings, note: Note | No
         tables = {name: rows for part in parts for name, rows in part.tables(state).items()}
         arrays = {name: its for part in parts for name, its in part.arrays(state).items()}
         model = parameters(prepared, state)
-        done = Outcome(spec.resolved(), state.history, summary, model, clients, tables, arrays, timing)
+        done = Result(spec.resolved(), state.history, summary, model, clients, tables, arrays, timing)
     if folder:
         write(folder, spec, done, settings.save_model, settings.provenance or {})
     return done
 
 
-def _shown(spec: Spec, progress: Note | bool) -> AbstractContextManager[Note | None]:
-    if callable(progress):
-        return nullcontext(progress)
-    return reporter(spec.algorithm.name, spec.training.rounds, quiet=not progress, lines=False)
-
-
 def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[str, Any]]:
-    """Load, partition and build all that a run needs.
-
-    Returns:
-        The run, its identity (what a checkpoint must match), and notes for the summary.
-    """
+    """Return a run with all it needs, its identity (as a checkpoint must have it), and notes on its data."""
     device = usable_device(settings.device)
     streams = Streams(spec.seed)
-    dataset, data_hash = load_data(canonical_json(spec.data.resolved()), settings.source)
-    partition = _partition(spec, settings, dataset, data_hash)
-    _refuse_pooled(spec, partition)
-    dataset = _standardised(dataset, partition)
-    scaling = getattr(spec.data.options, "scaling", "")
-    model = spec.model.build(replace(problems.shape_of(dataset), source=settings.source, scaling=scaling))
+    dataset, data_hash, partition = _dealt(spec, settings)
+    inputs, scaling = tuple(dataset.train.x.shape[1:]), getattr(spec.data.options, "scaling", "")
+    known = (dataset.classes, dataset.vocabulary, dataset.embeddings, settings.source, scaling)
+    model = spec.model.build(models.Shape(inputs, *known))
     start, buffers = models.start(
         model, spec.model.options.init, streams.get("model"), getattr(torch, spec.dtype)
     )
@@ -229,29 +216,23 @@ def _first_state(prepared: Run, folder: Path | None, identity: dict[str, Any], s
     return State(round=0, models=start.clone().unsqueeze(0))
 
 
-def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str) -> Partition:
+def _dealt(spec: Spec, settings: Settings) -> tuple[Dataset, str, Partition]:
+    """Return the data, which each client may have standardised, their hash as loaded, and the partition."""
+    dataset, data_hash = load_data(canonical_json(spec.data.resolved()), settings.source)
     if settings.partition is None:
-        return build.make(spec.partition.plugin, spec.partition.options, dataset, spec.seed)
-    expected = file.identity(spec.partition.resolved(), spec.data.resolved(), spec.seed, data_hash)
-    partition, origin = file.load(settings.partition)
-    file.refuse_other(settings.partition, origin, expected)
-    build.check(partition, len(dataset.train), str(settings.partition))
-    return partition
-
-
-def _refuse_pooled(spec: Spec, partition: Partition) -> None:
-    """Refuse training rows that hold the test rows too, unless whole clients are held out for testing."""
-    if getattr(spec.data.options, "pool", False) and partition.test is None:
+        partition = build.make(spec.partition.plugin, spec.partition.options, dataset, spec.seed)
+    else:
+        expected = file.identity(spec.partition.resolved(), spec.data.resolved(), spec.seed, data_hash)
+        partition, origin = file.load(settings.partition)
+        file.refuse_other(settings.partition, origin, expected)
+        build.check(partition, len(dataset.train), str(settings.partition))
+    if partition.test is None and getattr(spec.data.options, "pool", False):
         raise SpecError("data.pool: true makes test rows training rows; give partition.fold")
-
-
-def _standardised(dataset: Dataset, partition: Partition) -> Dataset:
-    """Let each client standardise its own rows, where the data ask for it."""
     if not dataset.standardise_by_client:
-        return dataset
+        return dataset, data_hash, partition
     if partition.test is None:
         raise SpecError(
             "data.scaling: 'by_client' needs test rows that belong to clients; give partition.fold"
         )
     x = standardise_by_client(dataset.train.x, [*partition.clients, *partition.held_out])
-    return replace(dataset, train=replace(dataset.train, x=x))
+    return replace(dataset, train=replace(dataset.train, x=x)), data_hash, partition
