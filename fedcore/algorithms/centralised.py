@@ -11,11 +11,7 @@ from fedcore.spec import Spec
 
 
 def build(options: AlgorithmOptions, spec: Spec) -> Recipe:
-    """Local training of the usual length on the pooled rows of the clients that would take part in the round.
-
-    Raises:
-        SpecError: local steps are given client by client.
-    """
+    """Local training of the usual length on the pooled rows of the clients that would take part."""
     if isinstance(spec.training.local_steps, tuple):
         raise SpecError(
             "training.local_steps: got a list, but 'centralised' trains one model; expected a number"

@@ -69,8 +69,7 @@ def build_scaffold(options: ScaffoldOptions, spec: Spec) -> Recipe:
 def control_variates(options: Any, spec: Spec) -> dict[str, Any]:
     """Return SCAFFOLD's local update, and the averaging of models beside it.
 
-    Raises:
-        SpecError: ``divisor: norm`` with option 1, or with an optimizer that isn't linear in the gradients.
+    ``divisor: norm`` is for option 2, and for optimizers that are linear in the gradients.
     """
     if options.divisor == "norm" and (options.option == 1 or spec.training.optimizer == "rmsprop"):
         other = "option 1" if options.option == 1 else f"training.optimizer '{spec.training.optimizer}'"
@@ -93,11 +92,6 @@ def build_feddc(options: FedDcOptions, spec: Spec) -> Recipe:
         update=ControlVariates(option=2, averaging="nk"),
         aggregate=DriftCorrectedMean(),
     )
-
-
-def build_vrl_sgd(options: VrlSgdOptions, spec: Spec) -> Recipe:
-    """FedAvg with local steps along g - Delta_k."""
-    return recipe(update=Deviations(), aggregate=averaging(options.averaging))
 
 
 def build_mime(options: MimeOptions, spec: Spec) -> Recipe:
@@ -129,7 +123,7 @@ PLUGINS = (
     Plugin(
         "vrl_sgd",
         VrlSgdOptions,
-        build_vrl_sgd,
+        lambda options, spec: recipe(update=Deviations(), aggregate=averaging(options.averaging)),
         "local gradients corrected by the client's deviation from the mean model",
         "Liang et al., Algorithm 1; ComFed, Table I",
     ),

@@ -36,11 +36,7 @@ class FedAsyncOptions(AlgorithmOptions):
 
 
 def build(options: FedAsyncOptions, spec: Spec) -> Recipe:
-    """w <- (1 - a_s) w + a_s w_k for one client at a time, trained on an old version with a proximal term.
-
-    Raises:
-        SpecError: cohorts or assignments are given; an asynchronous run has events.
-    """
+    """w <- (1 - a_s) w + a_s w_k for one client at a time, trained on an old version with a proximal term."""
     if spec.participation.cohorts or spec.participation.assignments:
         raise SpecError(
             "participation: 'fedasync' has no cohorts, expected events ([client, staleness], ...)"

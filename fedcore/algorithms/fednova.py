@@ -9,7 +9,6 @@ from pydantic import NonNegativeFloat
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Effective, NormalisedMean
 from fedcore.parts.objective import Proximal
 from fedcore.spec import Spec
@@ -26,17 +25,8 @@ class FedNovaOptions(AlgorithmOptions):
     tau_eff: Effective = "norm"
 
 
-def build(options: FedNovaOptions, spec: Spec) -> Recipe:
-    """FedAvg with normalised averaging."""
-    return recipe(**normalised(options, spec))
-
-
 def normalised(options: FedNovaOptions, spec: Spec) -> dict[str, Any]:
-    """Return the normalised averaging, and the proximal term, if there is one.
-
-    Raises:
-        SpecError: the local optimizer does not accumulate gradients linearly.
-    """
+    """Return the averaging, for optimizers that accumulate gradients linearly, and any proximal term."""
     if spec.training.optimizer == "rmsprop":
         raise SpecError("training.optimizer: got 'rmsprop', normalised averaging expects sgd or momentum")
     objective = (Proximal(options.mu),) if options.mu else ()
@@ -46,7 +36,7 @@ def normalised(options: FedNovaOptions, spec: Spec) -> dict[str, Any]:
 PLUGIN = Plugin(
     "fednova",
     FedNovaOptions,
-    build,
+    lambda options, spec: recipe(**normalised(options, spec)),
     "changes normalised by the clients' numbers and kinds of local steps",
     "Wang et al. (FedNova); ComFed, Section III-D",
     label="FedNova",

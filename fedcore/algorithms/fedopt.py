@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from fedcore.algorithms import AlgorithmOptions, Decay, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe, UpdateRule
+from fedcore.parts import UpdateRule
 from fedcore.parts.server import Adaptive, Kind
 from fedcore.parts.update import BlendedMomentum
 from fedcore.spec import Spec
@@ -48,8 +48,7 @@ def adaptive(
 ) -> dict[str, Any]:
     """Return the server optimizer of a kind, and the local update, with the server's momentum if asked for.
 
-    Raises:
-        SpecError: the local optimizer has no step length to express a momentum in.
+    RMSprop has no step length to express a momentum in.
     """
     decays = (options.beta1, options.beta2, options.tau, options.v0, options.second_moment_of)
     server = Adaptive(kind, options.server_lr, *decays, root, label=kind.capitalize())
@@ -63,23 +62,13 @@ def adaptive(
     return {"server": server, "update": update}
 
 
-def build_fedadapt(options: FedAdaptOptions, spec: Spec) -> Recipe:
-    """FedAvg's mean change enters the chosen optimizer as pseudo-gradient."""
-    return recipe(**adaptive(options.server, options, spec))
-
-
 def plugin(kind: Kind) -> Plugin:
-    """Return Reddi et al.'s algorithm of a kind."""
-
-    def build(options: AdaptiveOptions, spec: Spec) -> Recipe:
-        """FedAvg's mean change enters the optimizer as pseudo-gradient."""
-        return recipe(**adaptive(kind, options, spec))
-
+    """Return Reddi et al.'s algorithm of a kind: FedAvg's mean change enters the optimizer as a gradient."""
     title = kind.capitalize()
     return Plugin(
         f"fed{kind}",
         AdaptiveOptions,
-        build,
+        lambda options, spec: recipe(**adaptive(kind, options, spec)),
         f"{title} on the server",
         "Reddi et al., Algorithm 2; ComFed, Section III-E",
         label=f"Fed{title}",
@@ -93,7 +82,7 @@ PLUGINS = (
     Plugin(
         "fedadapt",
         FedAdaptOptions,
-        build_fedadapt,
+        lambda options, spec: recipe(**adaptive(options.server, options, spec)),
         "an adaptive server optimizer of a chosen kind",
         "Reddi et al., Algorithm 2; RADFed, Section IV-E",
         label="FedAdapt",

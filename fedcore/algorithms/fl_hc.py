@@ -6,9 +6,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, model_validator
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.schedule import Clustered, Linkage, Metric
-from fedcore.spec import Spec
 
 
 class FlHcOptions(AlgorithmOptions):
@@ -28,16 +26,10 @@ class FlHcOptions(AlgorithmOptions):
         return self
 
 
-def build(options: FlHcOptions, spec: Spec) -> Recipe:
-    """FedAvg, a clustering of the clients' updates, then FedAvg in each cluster."""
-    schedule = Clustered(options.linkage, options.metric, options.threshold, options.cluster_round)
-    return recipe(schedule=schedule)
-
-
 PLUGIN = Plugin(
     "fl_hc",
     FlHcOptions,
-    build,
+    lambda own, spec: recipe(schedule=Clustered(own.linkage, own.metric, own.threshold, own.cluster_round)),
     "hierarchical clustering of the clients' updates, then averaging within clusters",
     "Briggs et al.; FedAvgR, Section 5",
     label="FL+HC",

@@ -31,16 +31,6 @@ class FedAdcOptions(MomentumOptions):
     beta_local: Decay | None = None
 
 
-def build_fedavgm(options: MomentumOptions, spec: Spec) -> Recipe:
-    """v <- beta v + D, w <- w + server_lr v."""
-    return recipe(server=ServerMomentum(options.server_lr, options.beta))
-
-
-def build_slowmo(options: SlowMoOptions, spec: Spec) -> Recipe:
-    """m <- beta m - D / gamma, w <- w - server_lr gamma m, gamma the round's local learning rate."""
-    return recipe(server=SlowMomentum(options.server_lr, options.beta))
-
-
 def build_fedadc(options: FedAdcOptions, spec: Spec) -> Recipe:
     """Local steps along g + beta_local m / tau_k, m <- -D / gamma + (beta - beta_local) m."""
     local = options.beta if options.beta_local is None else options.beta_local
@@ -52,14 +42,14 @@ PLUGINS = (
     Plugin(
         "fedavgm",
         MomentumOptions,
-        build_fedavgm,
+        lambda options, spec: recipe(server=ServerMomentum(options.server_lr, options.beta)),
         "momentum on the averaged change",
         "Hsu et al.; ComFed, Table I",
     ),
     Plugin(
         "slowmo",
         SlowMoOptions,
-        build_slowmo,
+        lambda options, spec: recipe(server=SlowMomentum(options.server_lr, options.beta)),
         "slow momentum, in units of the local learning rate",
         "Wang et al. (SlowMo), Algorithm 1; ComFed, Table I",
     ),

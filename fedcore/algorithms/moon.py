@@ -6,9 +6,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.objective import Contrastive
-from fedcore.spec import Spec
 
 
 class MoonOptions(AlgorithmOptions):
@@ -21,15 +19,10 @@ class MoonOptions(AlgorithmOptions):
     temperature: PositiveFloat = 0.5
 
 
-def build(options: MoonOptions, spec: Spec) -> Recipe:
-    """FedAvg plus a contrastive term on the features in the local loss."""
-    return recipe(objective=(Contrastive(options.mu, options.temperature),))
-
-
 PLUGIN = Plugin(
     "moon",
     MoonOptions,
-    build,
+    lambda options, spec: recipe(objective=(Contrastive(options.mu, options.temperature),)),
     "a contrastive term on features: near the global model, far from the client's last one",
     "Li et al. (MOON), Section 3.3 and Algorithm 1; ComFed, Table I",
 )

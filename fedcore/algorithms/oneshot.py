@@ -30,11 +30,7 @@ def build_dl_u(options: AlgorithmOptions, spec: Spec) -> Recipe:
 
 
 def require_one_round(spec: Spec) -> None:
-    """Refuse a specification with several rounds.
-
-    Raises:
-        SpecError: the algorithm averages once, so further rounds make no sense.
-    """
+    """Refuse several rounds, which make no sense where an algorithm averages once."""
     if spec.training.rounds != 1:
         raise SpecError(
             f"training.rounds: got {spec.training.rounds}, but '{spec.algorithm.name}' averages once; "

@@ -7,9 +7,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Fair, Weights
-from fedcore.spec import Spec
 
 
 class QFedAvgOptions(AlgorithmOptions):
@@ -23,15 +21,10 @@ class QFedAvgOptions(AlgorithmOptions):
     lipschitz: PositiveFloat | None = omit_default(None)
 
 
-def build(options: QFedAvgOptions, spec: Spec) -> Recipe:
-    """FedAvg's local steps, merged by q-FFL's rule."""
-    return recipe(aggregate=Fair(options.q, options.weights, options.lipschitz, spec.variant == "released"))
-
-
 PLUGIN = Plugin(
     "qfedavg",
     QFedAvgOptions,
-    build,
+    lambda own, spec: recipe(aggregate=Fair(own.q, own.weights, own.lipschitz, spec.variant == "released")),
     "fair aggregation by powers of the clients' losses",
     "Li et al. (q-FFL), Algorithm 2; rFedAvg, Section VI-A",
     released="in rFedAvg's code h_k has the squared norm of the change scaled by F_k^q, and L is a value of "

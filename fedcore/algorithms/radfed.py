@@ -57,26 +57,6 @@ class RadFedIOptions(RadFedOptions):
     score: Literal["sample", "batch"] | None = None
 
 
-def build(options: RadFedOptions, spec: Spec) -> Recipe:
-    """w <- plain mean of m models, each trained by S clients in turn."""
-    return _recipe(options)
-
-
-def build_p(options: RadFedPOptions, spec: Spec) -> Recipe:
-    """RADFed plus (mu/2) ||w - w'||^2 in the local loss, w' the model received in that inner round."""
-    return _recipe(options, objective=(Proximal(options.mu),))
-
-
-def build_m(options: RadFedMOptions, spec: Spec) -> Recipe:
-    """w <- alpha mean + (1 - alpha) w."""
-    return _recipe(options, server=ServerSgd(options.alpha, label="mixing with the old model"))
-
-
-def build_a(options: RadFedAOptions, spec: Spec) -> Recipe:
-    """The mean change enters an adaptive server optimizer."""
-    return _recipe(options, **adaptive(options.server, options, spec, root=options.root))
-
-
 def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
     """RADFed with clients drawn in proportion to running scores of squared gradient norms."""
     released = spec.variant == "released"
@@ -87,10 +67,9 @@ def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
     return _recipe(options, select)
 
 
-def _recipe(
-    options: RadFedOptions | RadFedAOptions, select: Assignments | None = None, **parts: Any
-) -> Recipe:
-    select = select or Assignments(redistributions=options.redistributions)
+def _recipe(own: RadFedOptions | RadFedAOptions, select: Assignments | None = None, **parts: Any) -> Recipe:
+    """Return RADFed's: the plain mean of m models, each trained by S clients in turn."""
+    select = select or Assignments(redistributions=own.redistributions)
     return recipe(schedule=Redistribution(select), select=select, aggregate=PlainMean(), **parts)
 
 
@@ -98,7 +77,7 @@ PLUGINS = (
     Plugin(
         "radfed",
         RadFedOptions,
-        build,
+        lambda options, spec: _recipe(options),
         "models are redistributed to other clients S times before they are averaged",
         "RADFed, Algorithm 1",
         label="RADFed",
@@ -108,7 +87,7 @@ PLUGINS = (
     Plugin(
         "radfed_p",
         RadFedPOptions,
-        build_p,
+        lambda options, spec: _recipe(options, objective=(Proximal(options.mu),)),
         "RADFed with a proximal term to the model received",
         "RADFed, Algorithm 2",
         label="RADFedp",
@@ -119,7 +98,9 @@ PLUGINS = (
     Plugin(
         "radfed_m",
         RadFedMOptions,
-        build_m,
+        lambda options, spec: _recipe(
+            options, server=ServerSgd(options.alpha, label="mixing with the old model")
+        ),
         "RADFed, the average mixed with the old model",
         "RADFed, Algorithm 2, line 14",
         label="RADFedm",
@@ -130,7 +111,7 @@ PLUGINS = (
     Plugin(
         "radfed_a",
         RadFedAOptions,
-        build_a,
+        lambda own, spec: _recipe(own, **adaptive(own.server, own, spec, root=own.root)),
         "RADFed with an adaptive server optimizer",
         "RADFed, Algorithm 2, lines 15-17",
         label="RADFeda",

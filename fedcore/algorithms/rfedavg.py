@@ -11,7 +11,7 @@ from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import PlainMean
-from fedcore.parts.exchange import BatchMeans, Deltas, FeatureMeans
+from fedcore.parts.exchange import BatchMeans, FeatureMeans, When
 from fedcore.parts.objective import MmdToOthers
 from fedcore.spec import Spec
 
@@ -60,26 +60,14 @@ def build_plus(options: PlusOptions, spec: Spec) -> Recipe:
     return _recipe("global", options, spec, MmdToOthers(options.lam, pairwise=False, include_self=include))
 
 
-def _recipe(
-    when: Literal["local", "global"],
-    options: RFedAvgOptions,
-    spec: Spec,
-    term: MmdToOthers,
-    at_start: bool = False,
-) -> Recipe:
-    noise, precision = options.noise_sigma * options.clip, options.delta_precision
+def _recipe(when: When, own: RFedAvgOptions, spec: Spec, term: MmdToOthers, at_start: bool = False) -> Recipe:
+    made = (when, own.noise_sigma * own.clip, own.delta_precision)
     if spec.variant == "released":
-        exchange: Deltas = BatchMeans(when, noise, precision)
-        return recipe(objective=(term,), exchange=(exchange,), aggregate=PlainMean())
-    exchange = FeatureMeans(
-        when,
-        noise,
-        precision,
-        at_start=at_start,
-        zero=options.delta_start == "zero",
-        cohort_only=options.deltas_of == "cohort",
+        return recipe(objective=(term,), exchange=(BatchMeans(*made),), aggregate=PlainMean())
+    means = FeatureMeans(
+        *made, at_start=at_start, zero=own.delta_start == "zero", cohort_only=own.deltas_of == "cohort"
     )
-    return recipe(objective=(term,), exchange=(exchange,))
+    return recipe(objective=(term,), exchange=(means,))
 
 
 PLUGINS = (

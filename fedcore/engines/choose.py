@@ -20,12 +20,9 @@ UNSUPPORTED: dict[str, Callable[[Spec, Problem], str | None]] = {
 
 
 def choose(spec: Spec, problem: Problem) -> Engine:
-    """Return the engine that the specification names, or the fastest that supports the run.
+    """Return the engine that the specification names, which must support the run.
 
     ``auto`` is ``stacked`` on a GPU and ``analytic`` on a CPU where they support the run, else ``autograd``.
-
-    Raises:
-        SpecError: the engine that the specification names does not support the run.
     """
     fast = ("stacked", "analytic") if problem.start.device.type == "cuda" else ("analytic",)
     wanted: tuple[str, ...] = (*fast, "autograd") if spec.engine == "auto" else (spec.engine,)

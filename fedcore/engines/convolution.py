@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batch, Gradient
-from fedcore.engines.dense import FeatureGradient, Scratch
+from fedcore.engines.dense import Scratch, Terms
 from fedcore.models import Parameters
 from fedcore.models.cnn import Cnn
 
@@ -14,9 +12,7 @@ LAYERS = ("conv1", "conv2")
 POOL, PADDING, ONE = [2, 2], [2, 2], [1, 1]
 
 
-def network(
-    model: Cnn, p: Parameters, out: Parameters, terms: Sequence[FeatureGradient], scratch: Scratch
-) -> Gradient:
+def network(model: Cnn, p: Parameters, out: Parameters, terms: Terms, scratch: Scratch) -> Gradient:
     """Return the CNN's gradient: out <- keep out + scale gradient, written after the backward pass."""
     last = torch.channels_last
     dense = p["fc1.weight"], p["fc2.weight"]

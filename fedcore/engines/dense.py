@@ -15,6 +15,7 @@ from fedcore.models.mlp import Mlp
 from fedcore.models.rff import RffLinear
 
 FeatureGradient = Callable[["Tensor", Batch], "Tensor"]
+Terms = Sequence[FeatureGradient]
 Activation = Literal["none", "relu", "tanh", "cos"]
 BY_COLUMNS = 16
 
@@ -24,8 +25,7 @@ class Layer:
     """One layer h = activation(x @ matrix + bias), and where its gradient goes.
 
     Attributes:
-        matrix: weights [inputs, outputs], a view of the parameters.
-        bias: [outputs] or None.
+        matrix, bias: weights [inputs, outputs] and [outputs] or None, views of the parameters.
         into, bias_into: views of the gradient, or None where the layer is not trained.
         activation: applied to each output.
         scale: multiplies the activation.
@@ -39,29 +39,24 @@ class Layer:
     scale: float = 1.0
 
 
-def linear(
-    model: Linear, p: Parameters, out: Parameters, terms: Sequence[FeatureGradient], scratch: Scratch
-) -> Backward:
+def linear(model: Linear, p: Parameters, out: Parameters, terms: Terms, scratch: Scratch) -> Backward:
     """Softmax regression; terms on its features, the inputs, have no gradient."""
     head = Layer(p["weight"].T, p.get("bias"), out["weight"].T, out.get("bias"))
     return Backward([head], (), scratch)
 
 
-def perceptron(
-    model: Mlp, p: Parameters, out: Parameters, terms: Sequence[FeatureGradient], scratch: Scratch
-) -> Backward:
+def perceptron(model: Mlp, p: Parameters, out: Parameters, terms: Terms, scratch: Scratch) -> Backward:
     """A multi-layer perceptron."""
-    depth = len(model.sizes) - 1
     layers = []
-    for i in range(depth):
+    for i in range(len(model.sizes) - 1):
         weight, bias = f"layers.{i}.weight", f"layers.{i}.bias"
-        activation: Any = model.activation if i < depth - 1 else "none"
+        activation: Any = model.activation if i < len(model.sizes) - 2 else "none"
         layers.append(Layer(p[weight].T, p[bias], out[weight].T, out[bias], activation))
     return Backward(layers, terms, scratch)
 
 
 def random_features(
-    model: RffLinear, p: Parameters, out: Parameters, terms: Sequence[FeatureGradient], scratch: Scratch
+    model: RffLinear, p: Parameters, out: Parameters, terms: Terms, scratch: Scratch
 ) -> Backward:
     """Random features and a linear head; fixed features get no gradient, nor do terms on them."""
     features = Layer(p["omega"], p["phase"], out.get("omega"), out.get("phase"), "cos", model.scale)
@@ -72,7 +67,7 @@ def random_features(
 class Backward:
     """Forward and backward pass through dense layers, in ``scratch``: buffers by batch size."""
 
-    def __init__(self, layers: Sequence[Layer], terms: Sequence[FeatureGradient], scratch: Scratch) -> None:
+    def __init__(self, layers: Sequence[Layer], terms: Terms, scratch: Scratch) -> None:
         self.layers = layers
         self.terms = terms
         self.scratch = scratch

@@ -61,9 +61,8 @@ def features(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") ->
         return torch.cat([problem.model.features(p, rows).to(w.dtype) for rows, _ in chunks(x, x)])
 
 
-def mean_loss(problem: Problem, w: Tensor, client: int, precision: str = "fp32") -> float:
-    """Return F_k(w): a client's mean loss over all of its rows."""
-    block = problem.clients[client]
+def mean_loss(problem: Problem, w: Tensor, block: Block, precision: str = "fp32") -> float:
+    """Return the mean loss of a block's rows at ``w`` [d]; of a client's rows that is F_k(w)."""
     return float(forward(problem, w, block.x, block.y, precision)[0].double().mean())
 
 

@@ -92,10 +92,8 @@ def _recurrent(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
             layers.append((gates, inputs.detach(), before.detach()))
             inputs = after
         scores = model.scores(p, inputs[-1])
-        loss = model.losses(scores, y).sum()
-        *deltas, head, embedded = torch.autograd.grad(
-            loss, [*(gates for gates, _, _ in layers), scores, steps]
-        )
+        wanted = [*(gates for gates, _, _ in layers), scores, steps]
+        *deltas, head, embedded = torch.autograd.grad(model.losses(scores, y).sum(), wanted)
     total = head.square().sum(dim=1) * (inputs[-1].detach().square().sum(dim=1) + 1)
     for delta, (_, below, before) in zip(deltas, layers, strict=True):
         both_biases = 2
@@ -107,11 +105,8 @@ def _recurrent(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _layer(p: Parameters, depth: int, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Run one layer on inputs [steps, batch, width].
-
-    Returns:
-        The inputs' part of the gates' pre-activations [steps, batch, 4 hidden], whose gradient is the gates';
-        the state before and after each step [steps, batch, hidden].
+    """Run one layer on inputs [steps, batch, width]; return the inputs' part of the gates' pre-activations
+    [steps, batch, 4 hidden], whose gradient is the gates', and the states before and after each step.
     """
     recurrent = p[f"lstm.weight_hh_l{depth}"]
     bias = p[f"lstm.bias_ih_l{depth}"] + p[f"lstm.bias_hh_l{depth}"]

@@ -87,7 +87,11 @@ def train_together(problem: Problem, tasks: Sequence[Task]) -> list[Upload]:
     gradient = _bind(problem, w, g, [task.terms for task in tasks])
     at_start = torch.empty_like(g) if any(task.direction.anchored for task in tasks) else None
     anchor = None if at_start is None else _bind(problem, received, at_start, [[] for _ in tasks])
-    scales, offsets = _directions(tasks, g)
+    scales = g.new_tensor([[task.direction.scale] for task in tasks])
+    offsets = torch.zeros_like(g)
+    for k, task in enumerate(tasks):
+        if task.direction.offset is not None:
+            offsets[k] = task.direction.offset
     adders = [
         (k, term.add_gradient) for k, task in enumerate(tasks) for term in task.terms if term.add_gradient
     ]
@@ -126,8 +130,7 @@ def _bind(
             phi, losses = _forward(problem, leaves, stack.x, stack.y)
             loss = (losses * stack.weights).sum()
             for k, feature_loss in on_features:
-                size = stack.sizes[k]
-                if size:
+                if size := stack.sizes[k]:
                     batch = Batch(stack.x[k, :size], stack.weights[k, :size])
                     loss = loss + feature_loss(phi[k, :size], batch)
         for place, value in zip(places, torch.autograd.grad(loss, list(leaves.values())), strict=True):
@@ -147,16 +150,6 @@ def _forward(problem: Problem, p: Mapping[str, Tensor], x: Tensor, y: Tensor) ->
 
     phi, losses = torch.vmap(one)(dict(p), x, y)
     return phi, losses
-
-
-def _directions(tasks: Sequence[Task], g: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each client's scale [clients, 1] and offset [clients, d] of gradients."""
-    scales = torch.tensor([[task.direction.scale] for task in tasks], dtype=g.dtype, device=g.device)
-    offsets = torch.zeros_like(g)
-    for k, task in enumerate(tasks):
-        if task.direction.offset is not None:
-            offsets[k] = task.direction.offset
-    return scales, offsets
 
 
 def _rows(task: Task) -> Iterator[NDArray[np.int64]]:

@@ -6,7 +6,7 @@ from math import isfinite, nan
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines.forward import forward, outputs
+from fedcore.engines.forward import forward, mean_loss, outputs
 from fedcore.engines.problem import Block, Problem
 from fedcore.parts import Run, State
 from fedcore.spec import Spec
@@ -15,12 +15,7 @@ MEASURED = ("train_", "test_", "validation_")
 
 
 def check(spec: Spec, problem: Problem) -> None:
-    """Make sure that what the specification asks to measure is there.
-
-    Raises:
-        SpecError: the area under the ROC curve of other than two classes or of rows of one class alone, or
-            validation without such rows.
-    """
+    """Refuse validation without such rows, and 'auc' of other than two classes or of rows of one alone."""
     validation = problem.validation if spec.evaluation.validation else None
     if spec.evaluation.validation and validation is None:
         raise SpecError(
@@ -55,7 +50,8 @@ def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
         if evaluation.metrics or evaluation.validation:
             raise SpecError("evaluation: 'metrics' and 'validation' need one model, not one a cluster")
         return _clustered(run, state, with_train)
-    train = mean_loss(run, state.model, run.problem.train) if with_train else nan
+    precision, rows = evaluation.precision, run.problem.train
+    train = mean_loss(run.problem, state.model, rows, precision) if with_train else nan
     row = _if_finite({"train_loss": train}, state.model, train)
     row |= _quality(run, state.model, run.problem.test, "test_")
     if evaluation.validation and run.problem.validation is not None:
@@ -66,9 +62,7 @@ def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
 def f1(predicted: Tensor, y: Tensor, classes: int) -> float:
     """Return the F1 score of class 1 of two; of more classes, the plain mean over those that occur.
 
-    Args:
-        predicted, y: predicted and true labels [n].
-        classes: number of classes.
+    ``predicted`` and ``y`` are predicted and true labels [n].
     """
     hits = torch.bincount(y[predicted == y], minlength=classes).double()
     seen = (torch.bincount(y, minlength=classes) + torch.bincount(predicted, minlength=classes)).double()
@@ -79,11 +73,8 @@ def f1(predicted: Tensor, y: Tensor, classes: int) -> float:
 def auc(margins: Tensor, y: Tensor) -> float:
     """Return the area under the ROC curve: the chance that a row of class 1 has the larger margin.
 
-    A tie counts one half; NaN where there is no row of one of the classes.
-
-    Args:
-        margins: how much more the model speaks for class 1 than for class 0 [n].
-        y: labels 0 and 1 [n].
+    A tie counts one half; NaN where there is no row of one of the classes. ``margins`` [n] say how much more
+    the model speaks for class 1 than for class 0, ``y`` [n] are the labels.
     """
     ours = margins[y == 1]
     others = margins[y == 0].sort().values
@@ -92,19 +83,9 @@ def auc(margins: Tensor, y: Tensor) -> float:
     return float(below.double().sum()) / (2 * pairs) if pairs else nan
 
 
-def mean_loss(run: Run, w: Tensor, block: Block) -> float:
-    """Return the mean loss of the rows of a block at ``w`` [d]."""
-    return float(_tested(run, w, block)[0].double().mean())
-
-
 def _tested(run: Run, w: Tensor, block: Block) -> tuple[Tensor, Tensor]:
     """Return losses [n] and correctness [n] of a block's rows at ``w`` [d], in the arithmetic asked for."""
     return forward(run.problem, w, block.x, block.y, run.spec.evaluation.precision)
-
-
-def finite(models: Tensor) -> bool:
-    """Whether every parameter is a finite number."""
-    return bool(torch.isfinite(models).all())
 
 
 def by_client(run: Run, state: State) -> list[dict[str, float]]:
@@ -117,9 +98,12 @@ def by_client(run: Run, state: State) -> list[dict[str, float]]:
     problem = run.problem
     serving: list[int] = state.values.get("clusters", [0] * len(problem.clients))
     tested = [_tested(run, model, problem.test) for model in state.models]
+    labels = torch.bincount(problem.test.y, minlength=problem.classes).double().clamp(min=1)
     rows = []
     for client in problem.active:
-        weights = _label_weights(problem, client)
+        trained = torch.bincount(problem.clients[client].y, minlength=problem.classes).double()
+        weights = (trained / labels)[problem.test.y]
+        weights /= weights.sum()
         losses, correct = (values.double() for values in tested[serving[client]])
         measured = {"test_loss": float(weights @ losses), "test_accuracy": float(weights @ correct)}
         measured = _if_finite(measured, state.models[serving[client]], measured["test_loss"])
@@ -144,19 +128,11 @@ def _clustered(run: Run, state: State, with_train: bool) -> dict[str, float]:
     )
     train = 0.0 if with_train else nan
     for client in problem.active if with_train else ():
-        loss_of_client = mean_loss(run, state.models[clusters[client]], problem.clients[client])
+        own, block = state.models[clusters[client]], problem.clients[client]
+        loss_of_client = mean_loss(problem, own, block, run.spec.evaluation.precision)
         train += problem.sizes[client] / total * loss_of_client
     row = {"train_loss": train, "test_loss": loss, "test_accuracy": accuracy}
     return _if_finite(row, state.models, loss)
-
-
-def _label_weights(problem: Problem, client: int) -> Tensor:
-    """Return a weight for each test row [n]: the client's label distribution, spread over the test rows."""
-    block = problem.clients[client]
-    test = torch.bincount(problem.test.y, minlength=problem.classes).double().clamp(min=1)
-    trained = torch.bincount(block.y, minlength=problem.classes).double()
-    weights = (trained / test)[problem.test.y]
-    return weights / weights.sum()
 
 
 def _quality(run: Run, w: Tensor, block: Block, of: str) -> dict[str, float]:
@@ -178,4 +154,4 @@ def _if_finite(measured: dict[str, float], models: Tensor, loss: float) -> dict[
 
     Outputs that are NaN would count as class 0, and give an accuracy that means nothing.
     """
-    return measured if isfinite(loss) and finite(models) else dict.fromkeys(measured, nan)
+    return measured if isfinite(loss) and models.isfinite().all() else dict.fromkeys(measured, nan)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Upload
-from fedcore.execution.metrics import finite, measure
+from fedcore.execution.metrics import measure
 from fedcore.parts import Plan, Run, State
 from fedcore.parts.steps import make_task
 
@@ -15,12 +15,8 @@ from fedcore.parts.steps import make_task
 def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:
     """Run the remaining rounds, moving ``state``; pause after the initial measurement and each round.
 
-    Ends early if the model is no longer finite: the last record then says so.
-
-    Args:
-        run: what stays the same.
-        state: what changes.
-        seconds: gets the wall-clock time of each round, without measuring.
+    Ends early if the model is no longer finite: the last record then says so. ``seconds`` gets the wall-clock
+    time of each round, without measuring.
     """
     rounds = run.spec.training.rounds
     counted = {key: sum(int(row[key]) for row in state.history) for key in ("bytes_down", "bytes_up")}
@@ -35,7 +31,7 @@ def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iter
         broken = diverged(state)
         if seconds is not None:
             seconds.append(time.perf_counter() - began)
-        if state.round % run.spec.evaluation.every == 0 or state.round == rounds or broken:
+        if run.due(state.round, run.spec.evaluation.every) or broken:
             record(run, state, counted)
         yield
 
@@ -94,12 +90,7 @@ def account(run: Run, state: State, plan: Plan, trained: list[int]) -> None:
 
 
 def record(run: Run, state: State, counted: dict[str, int]) -> None:
-    """Measure the models and append a row to the history.
-
-    Args:
-        run, state: as for ``simulate``.
-        counted: the traffic that the rows so far count, which is brought up to date.
-    """
+    """Measure the models and append a row; ``counted`` is the traffic that the rows so far count."""
     row: dict[str, float] = {"round": state.round}
     row |= measure(run, state, final=state.round == run.spec.training.rounds)
     for key, total in (("bytes_down", state.bytes_down), ("bytes_up", state.bytes_up)):
@@ -111,4 +102,4 @@ def record(run: Run, state: State, counted: dict[str, int]) -> None:
 
 def diverged(state: State) -> bool:
     """Whether the run has left the finite numbers."""
-    return not finite(state.models)
+    return not bool(state.models.isfinite().all())

@@ -22,6 +22,7 @@ from fedcore.engines.problem import Problem
 from fedcore.spec import Spec
 
 OptimizerState = dict[str, Tensor]
+Step = tuple[Tensor, OptimizerState]
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class Run:
     engine: Engine
     streams: Streams
     steps: list[int | None]
+
+    def due(self, done: int, every: int) -> bool:
+        """Whether what happens every so many rounds happens after this one; the last round counts always."""
+        return done % every == 0 or done == self.spec.training.rounds
 
 
 @dataclass
@@ -94,11 +99,6 @@ class Plan:
     every_stage: bool = False
 
 
-def model_size(run: Run, state: State) -> int:
-    """Return d, the numbers of one model."""
-    return state.models.shape[1]
-
-
 @dataclass(frozen=True)
 class Message:
     """What each client of a round's cohort receives or sends besides the models that it trains.
@@ -106,13 +106,13 @@ class Message:
     Attributes:
         way: ``down`` from the server to the client, or ``up``.
         name: what it is, in words.
-        size: how many numbers it has in this round.
+        size: how many numbers it has in this round; as many as a model unless given.
         is_model: whether it is the round's new model, which its receivers then hold in the next round.
     """
 
     way: Literal["down", "up"]
     name: str
-    size: Callable[[Run, State], int] = model_size
+    size: Callable[[Run, State], int] = lambda run, state: state.models.shape[1]
     is_model: bool = False
 
 
@@ -253,9 +253,7 @@ class Aggregation(Part):
 class ServerOptimizer(Part):
     """How the aggregated change moves the server's model."""
 
-    def step(
-        self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState
-    ) -> tuple[Tensor, OptimizerState]:
+    def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
         """Return the new model [d] and the optimizer's new state."""
         raise TypeError(f"{type(self).__name__} does not say how it steps")
 

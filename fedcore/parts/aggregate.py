@@ -101,7 +101,8 @@ class Fair(Aggregation):
         """Return the fair change [d]."""
         p = sample_weights(uploads) if self.weights == "nk" else [1.0] * len(uploads)
         lipschitz = [self.lipschitz or 1 / upload.lr for upload in uploads]
-        loss = [mean_loss(run.problem, model, upload.client, run.spec.precision) for upload in uploads]
+        blocks = [run.problem.clients[upload.client] for upload in uploads]
+        loss = [mean_loss(run.problem, model, block, run.spec.precision) for block in blocks]
         steps = [(upload.model - model) * L for upload, L in zip(uploads, lipschitz, strict=True)]
         h = 0.0
         for weight, L, F, step in zip(p, lipschitz, loss, steps, strict=True):
@@ -109,10 +110,9 @@ class Fair(Aggregation):
             curvature = self.q * _power(F, self.q - 1) * _power(norm, 2) if self.q and F else 0.0
             h += weight * (curvature + L * _power(F, self.q))
         if not h:
-            return model.new_zeros(model.shape)
-        return weighted_sum(
-            steps, [weight * _power(F, self.q) / h for weight, F in zip(p, loss, strict=True)]
-        )
+            return torch.zeros_like(model)
+        weights = [weight * _power(F, self.q) / h for weight, F in zip(p, loss, strict=True)]
+        return weighted_sum(steps, weights)
 
 
 def _power(base: float, exponent: float) -> float:
@@ -233,13 +233,17 @@ class LearnedMixture(Aggregation):
         return Work(validation=1, server=steps, mixed=steps * batch)
 
     def start(self, run: Run, state: State) -> None:
-        """Set p to n_k/n.
-
-        Raises:
-            SpecError: p is to be learned, but there are no validation rows or no class scores.
-        """
-        if self._learns:
-            _check(run)
+        """Set p to n_k/n; refuse to learn it without validation rows, or of models without class scores."""
+        name = run.spec.algorithm.name
+        if self._learns and run.problem.validation is None:
+            raise SpecError(
+                f"partition.validation: '{name}' learns its mixture on the server's validation rows, and "
+                "there are none; expected a fraction such as 0.2, data that bring their own, or steps_p: 0"
+            )
+        if self._learns and not isinstance(run.problem.model, Classifier):
+            raise SpecError(
+                f"model.name: '{name}' mixes class scores, which model '{run.spec.model.name}' does not have"
+            )
         state.server["mixture"] = client_shares(run, state)
         state.server["mixture_velocity"] = state.model.new_zeros(len(run.problem.clients))
 
@@ -326,11 +330,8 @@ def client_scores(problem: Problem, models: list[Tensor], x: Tensor) -> Tensor:
     with torch.no_grad():
         for w in models:
             p = {**model.trainable.views(w), **problem.buffers}
-            if phi is not None:
-                scores.append(model.scores(p, phi))
-            else:
-                chunks = [model.scores(p, model.features(p, rows)) for rows in x.split(CHUNK)]
-                scores.append(torch.cat(chunks))
+            known = [phi] if phi is not None else (model.features(p, rows) for rows in x.split(CHUNK))
+            scores.append(torch.cat([model.scores(p, own) for own in known]))
     return torch.stack(scores, dim=-1)
 
 
@@ -347,16 +348,3 @@ def client_shares(run: Run, state: State) -> Tensor:
     """Return n_k / n of all clients."""
     total = sum(run.problem.sizes)
     return state.model.new_tensor([size / total for size in run.problem.sizes])
-
-
-def _check(run: Run) -> None:
-    name = run.spec.algorithm.name
-    if run.problem.validation is None:
-        raise SpecError(
-            f"partition.validation: '{name}' learns its mixture on the server's validation rows, and there "
-            "are none; expected a fraction such as 0.2, data that bring their own, or steps_p: 0"
-        )
-    if not isinstance(run.problem.model, Classifier):
-        raise SpecError(
-            f"model.name: '{name}' mixes class scores, which model '{run.spec.model.name}' does not have"
-        )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Upload
 from fedcore.parts import Part, Plan, Run, State
-from fedcore.parts.analysis import divergence_from_centralised, divergence_of_updates
 from fedcore.parts.schedule import train_pooled
 
 
@@ -25,11 +28,7 @@ class Divergence(Part):
     label: str = "divergence"
 
     def start(self, run: Run, state: State) -> None:
-        """Start the centralised model at w_0.
-
-        Raises:
-            SpecError: the algorithm lets no client train, so that no models could drift apart.
-        """
+        """Start the centralised model at w_0; refuse an algorithm that lets no client train."""
         if not run.recipe.schedule.federated:
             name = run.spec.algorithm.name
             raise SpecError(f"evaluation.divergence: true, but '{name}' has no clients' models to compare")
@@ -67,3 +66,14 @@ class Divergence(Part):
         central = train_pooled(run, state, state.server["centralised"], tuple(clients), stage)
         state.server["centralised"] = central
         state.values["inner"]["clients"] = []
+
+
+def divergence_from_centralised(federated: NDArray[np.floating], centralised: NDArray[np.floating]) -> float:
+    """Return DC = ||w_FL - w_C|| / ||w_C|| of two flat weight vectors [d]. RADFed, Section V-B."""
+    return float(np.linalg.norm(federated - centralised) / np.linalg.norm(centralised))
+
+
+def divergence_of_updates(updates: NDArray[np.floating]) -> float:
+    """Return DL, the mean over pairs of clients of 1 - cos of their updates [K, d]. RADFed, eq. (3)."""
+    unit = updates / np.linalg.norm(updates, axis=1, keepdims=True)
+    return float(np.mean([1 - unit[i] @ unit[j] for i, j in combinations(range(len(unit)), 2)]))

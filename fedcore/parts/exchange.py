@@ -17,6 +17,7 @@ from fedcore.parts.aggregate import client_shares
 from fedcore.parts.discrepancy import Discrepancy, mmd
 
 Density = Literal["gaussian", "mean"]
+When = Literal["local", "global"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Deltas(Exchange):
     ``precision="bf16"`` computes phi in bfloat16; the mean is taken in the model's own type.
     """
 
-    when: Literal["local", "global"]
+    when: When
     noise: float = 0.0
     precision: Literal["fp32", "bf16"] = "fp32"
     label: str = "mean features"
@@ -215,9 +216,8 @@ class Densities(Exchange):
         state.server["density"] = state.server["density"].clone()
         for upload in uploads:
             state.server["density"][upload.client] = upload.extras["density"]
-        done = state.round + 1
-        if done % run.spec.evaluation.every == 0 or done == run.spec.training.rounds:
-            state.values["mmd"] = self._distance(run, state, done)
+        if run.due(state.round + 1, run.spec.evaluation.every):
+            state.values["mmd"] = self._distance(run, state, state.round + 1)
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the mean MMD between the clients' densities and the mixture."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.engines import Batch, BoundTerm, Job, Upload
 from fedcore.engines.forward import features
-from fedcore.models import Layout
 from fedcore.parts import Plan, Run, State, Term, Work
 from fedcore.parts.discrepancy import (
     Discrepancy,
@@ -80,10 +79,12 @@ class WeightNorm(Term):
         return Work(vectors=2 if self.gamma else 0)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
-        """Bind to the model's weights."""
+        """Bind to the model's weights; without any matrix, to all parameters."""
         if not self.gamma:
             return BoundTerm()
-        slices = weight_slices(run.problem.model.trainable, self.bias)
+        layout = run.problem.model.trainable
+        matrices = [where for name, where in layout.slices.items() if len(layout.shapes[name]) > 1]
+        slices = [slice(0, layout.size)] if self.bias or not matrices else matrices
 
         def add_gradient(out: Tensor, w: Tensor) -> None:
             scale = 1.0 if self.squared else 1 / _norm([w[where] for where in slices])
@@ -142,12 +143,6 @@ class FeatureNorm(Term):
             return present * (self.beta / _norm([present]))
 
         return BoundTerm(feature_loss=loss, feature_gradient=gradient)
-
-
-def weight_slices(layout: Layout, bias: bool) -> list[slice]:
-    """Return where the weights lie in the vector; with ``bias``, or without any matrix, all parameters."""
-    matrices = [where for name, where in layout.slices.items() if len(layout.shapes[name]) > 1]
-    return [slice(0, layout.size)] if bias or not matrices else matrices
 
 
 def _norm(parts: list[Tensor]) -> Tensor:

@@ -116,20 +116,16 @@ class PooledTraining(Aggregation):
 
 def train_pooled(run: Run, state: State, model: Tensor, cohort: tuple[int, ...], stage: int) -> Tensor:
     """Return the model [d] after plain local training from ``model`` on the pooled rows of some clients."""
-    pool = _pool(run, cohort)
+    pool = run.problem.train
+    if sorted(cohort) != run.problem.active:
+        blocks = [run.problem.clients[client] for client in cohort]
+        pool = Block(torch.cat([block.x for block in blocks]), torch.cat([block.y for block in blocks]))
     problem = replace(run.problem, clients=(pool,), train=pool)
     engine = choose.choose(run.spec, problem)
     plain = replace(run.recipe, objective=(), update=UpdateRule(), exchange=())
     alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=run.steps[:1])
     (upload,) = engine.train([make_task(alone, state, Job(client=0, slot=0, stage=stage, received=model))])
     return upload.model
-
-
-def _pool(run: Run, cohort: tuple[int, ...]) -> Block:
-    if sorted(cohort) == run.problem.active:
-        return run.problem.train
-    blocks = [run.problem.clients[client] for client in cohort]
-    return Block(torch.cat([block.x for block in blocks]), torch.cat([block.y for block in blocks]))
 
 
 @dataclass(frozen=True)

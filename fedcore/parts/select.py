@@ -25,11 +25,7 @@ def cohort_size(run: Run) -> int:
 
 
 def check_clients(run: Run, clients: tuple[int, ...], key: str, with_data: bool = False) -> None:
-    """Check given client ids.
-
-    Raises:
-        SpecError: an id that no client has, one given twice, or (``with_data``) one of a client without rows.
-    """
+    """Refuse ids that no client has, one given twice, or (``with_data``) one of a client without rows."""
     known = len(run.problem.clients)
     wrong = [client for client in clients if client >= known]
     if wrong:
@@ -66,7 +62,7 @@ class Uniform(Selection):
         if size == len(active):
             return tuple(active)
         rng = run.streams.get("cohort", state.round)
-        return tuple(sorted(int(client) for client in rng.choice(active, size, replace=False)))
+        return tuple(sorted(rng.choice(active, size, replace=False).tolist()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +77,13 @@ class Assignments(Selection):
     label: str = "uniform"
 
     def start(self, run: Run, state: State) -> None:
-        """Check assignments that are given.
-
-        Raises:
-            SpecError: no such client, one without data or given twice, or lists of different lengths.
-        """
+        """Check assignments that are given, which must be of one length."""
         for clients in _given(run):
             check_clients(run, clients, "assignments", with_data=True)
-            if len(clients) != len(_given(run)[0]):
+            first = len(_given(run)[0])
+            if len(clients) != first:
                 raise SpecError(
-                    f"participation.assignments: got {len(_given(run)[0])} and {len(clients)} clients, "
+                    f"participation.assignments: got {first} and {len(clients)} clients, "
                     "expected as many in each inner round"
                 )
 
@@ -104,9 +97,8 @@ class Assignments(Selection):
         given = _given(run)
         if given:
             return given[index % len(given)]
-        rng = run.streams.get("assignment", index)
-        p = self.probabilities(run, state)
-        return tuple(int(k) for k in rng.choice(run.problem.active, cohort_size(run), replace=False, p=p))
+        rng, p = run.streams.get("assignment", index), self.probabilities(run, state)
+        return tuple(rng.choice(run.problem.active, cohort_size(run), replace=False, p=p).tolist())
 
     def probabilities(self, run: Run, state: State) -> NDArray[np.float64] | None:
         """Return the selection probabilities of the clients with data, or None for uniform ones."""

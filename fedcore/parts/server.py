@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedcore.base.lazy import Tensor
-from fedcore.parts import OptimizerState, Run, ServerOptimizer, State
+from fedcore.parts import OptimizerState, Run, ServerOptimizer, State, Step
 from fedcore.parts.steps import round_rate
 
 Kind = Literal["adam", "adagrad", "yogi"]
@@ -20,9 +20,7 @@ class ServerSgd(ServerOptimizer):
     lr: float = 1.0
     label: str = "pseudo-SGD"
 
-    def step(
-        self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState
-    ) -> tuple[Tensor, OptimizerState]:
+    def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
         """Return w + lr D; there is no state."""
         return model + change * self.lr if self.lr != 1.0 else model + change, past
 
@@ -38,9 +36,7 @@ class ServerMomentum(ServerOptimizer):
     beta: float
     label: str = "server momentum"
 
-    def step(
-        self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState
-    ) -> tuple[Tensor, OptimizerState]:
+    def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
         """Return the new model and the new v."""
         v = change if "v" not in past else change + past["v"] * self.beta
         return model + v * self.lr, {"v": v}
@@ -63,9 +59,7 @@ class SlowMomentum(ServerOptimizer):
     label: str = "slow momentum"
     family = "server momentum"
 
-    def step(
-        self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState
-    ) -> tuple[Tensor, OptimizerState]:
+    def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
         """Return the new model and the new m."""
         gamma = round_rate(run, state)
         m = change / -gamma
@@ -109,9 +103,7 @@ class Adaptive(ServerOptimizer):
     label: str = "adaptive"
     family = "server momentum, adaptive learning rate"
 
-    def step(
-        self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState
-    ) -> tuple[Tensor, OptimizerState]:
+    def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
         """Return the new model, m and v."""
         m = change * (1 - self.beta1)
         if "m" in past:

@@ -13,7 +13,7 @@ from fedcore.base.errors import SpecError
 from fedcore.execution import integrity
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
-from fedcore.parts import analysis
+from fedcore.parts.observers.risk import risk_terms
 from fedcore.spec import parse
 from pipeline.catalogue import codehash
 
@@ -128,7 +128,7 @@ def test_terms_of_the_bound_against_numpy(linear: Values, digits: Path) -> None:
     clients = [client(digits, k) for k in range(5)]
     weight, bias = result.parameters["weight"], result.parameters["bias"]
     p = np.array([len(y) for _, y in clients]) / sum(len(y) for _, y in clients)
-    terms = analysis.risk_terms(weight, [x for x, _ in clients], p, p)
+    terms = risk_terms(weight, [x for x, _ in clients], p, p)
     assert table[-1]["federated"] == pytest.approx(terms["federated"], rel=1e-12)
     assert table[-1]["agnostic_complexity"] == pytest.approx(terms["agnostic_complexity"], rel=1e-12)
     assert table[-1]["agnostic_deviation"] == pytest.approx(400**-0.5)

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
-from fedcore.parts import State, analysis
+from fedcore.parts import State
 from fedcore.parts.aggregate import project_simplex, staleness_weight
 from fedcore.parts.discrepancy import mmd
+from fedcore.parts.divergence import divergence_from_centralised, divergence_of_updates
+from fedcore.parts.observers.risk import risk_terms
 from fedcore.spec import parse
 
 Vector = NDArray[np.floating]
@@ -239,13 +241,13 @@ def test_distances_of_mean_features() -> None:
 
 def test_divergence_from_centralised_training() -> None:
     federated, central = (flat(trained({"name": name}, 10)) for name in ("fedavg", "centralised"))
-    found = analysis.divergence_from_centralised(federated, central)
+    found = divergence_from_centralised(federated, central)
     assert found == pytest.approx(expected()["misc"]["DC_A"], abs=1e-9)
 
 
 def test_divergence_of_local_updates() -> None:
     updates = np.stack([flat(trained({"name": "fedavg"}, cohorts=[[k]])) for k in range(CLIENTS)])
-    assert analysis.divergence_of_updates(updates) == pytest.approx(expected()["misc"]["DL_eq3_A"], abs=1e-9)
+    assert divergence_of_updates(updates) == pytest.approx(expected()["misc"]["DL_eq3_A"], abs=1e-9)
 
 
 def test_terms_of_the_excess_risk_bound() -> None:
@@ -253,7 +255,7 @@ def test_terms_of_the_excess_risk_bound() -> None:
     sizes = np.array([len(x) for x in rows])
     weight = trained({"name": "fedavg"}, 10)["weight"]
     uniform = np.full(CLIENTS, 1 / CLIENTS)
-    terms = analysis.risk_terms(weight, rows, p=sizes / sizes.sum(), estimated=uniform)
+    terms = risk_terms(weight, rows, p=sizes / sizes.sum(), estimated=uniform)
     assert terms["agnostic_complexity"] == pytest.approx(case["G1_rademacher_p_uniform"], abs=1e-9)
     assert terms["agnostic_deviation"] == pytest.approx(case["G1_sqrt"], abs=1e-9)
     assert terms["approximation"] == pytest.approx(case["G2"], abs=1e-9)

@@ -14,7 +14,6 @@ from fedcore.base.registry import Plugin
 from fedcore.engines import Upload
 from fedcore.engines.forward import features
 from fedcore.parts import Part, Plan, Run, State
-from fedcore.spec import Spec
 
 
 class FeaturesOptions(Options):
@@ -55,14 +54,14 @@ class ClientFeatures(Part):
 
         Nothing, where the run diverged before its last round, or no client trains.
         """
-        if not state.clients["features"]:
+        phi, labels = state.clients["features"], state.clients["labels"]
+        if not phi:
             return {}
-        kept = {client: rows.cpu().numpy() for client, rows in sorted(state.clients["features"].items())}
-        labels = state.clients["labels"]
+        clients = sorted(phi)
         arrays = {
-            "client": np.repeat(list(kept), [len(rows) for rows in kept.values()]),
-            "label": np.concatenate([labels[client].cpu().numpy() for client in kept]),
-            "features": np.concatenate(list(kept.values())),
+            "client": np.repeat(clients, [len(phi[client]) for client in clients]),
+            "label": torch.cat([labels[client] for client in clients]).cpu().numpy(),
+            "features": torch.cat([phi[client] for client in clients]).cpu().numpy(),
         }
         return {"features": arrays}
 
@@ -115,28 +114,18 @@ def _rows(run: Run, client: int, count: int, purpose: str) -> NDArray[np.int64]:
     return np.sort(order[:count])
 
 
-def build_features(options: FeaturesOptions, spec: Spec) -> ClientFeatures:
-    """Observe the features of a number of rows per client."""
-    return ClientFeatures(options.rows)
-
-
-def build_mixture(options: MixtureOptions, spec: Spec) -> MixtureFeatures:
-    """Observe the features at the rounds asked for."""
-    return MixtureFeatures(options.rows, options.rounds)
-
-
 PLUGINS = (
     Plugin(
         "features",
         FeaturesOptions,
-        build_features,
+        lambda options, spec: ClientFeatures(options.rows),
         "last-layer features of training rows under the clients' own last models, in features.npz",
         "rFedAvg, Fig. 1",
     ),
     Plugin(
         "mixture",
         MixtureOptions,
-        build_mixture,
+        lambda options, spec: MixtureFeatures(options.rows, options.rounds),
         "last-layer features of all clients' training rows under the global model, in mixture.npz",
         "FedAvgR, the figure on the MMD's impact",
     ),

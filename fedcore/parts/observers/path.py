@@ -13,7 +13,6 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.engines import Upload
 from fedcore.parts import Part, Plan, Run, State
-from fedcore.spec import Spec
 
 
 class PathOptions(Options):
@@ -35,10 +34,9 @@ class ModelPath(Part):
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Keep the new model, if it is its turn."""
-        done = state.round + 1
-        if done % self.every == 0 or done == run.spec.training.rounds:
+        if run.due(state.round + 1, self.every):
             state.server["path"] = torch.cat([state.server["path"], state.models[:1]])
-            state.values["path"] = [*state.values["path"], done]
+            state.values["path"] = [*state.values["path"], state.round + 1]
 
     def arrays(self, state: State) -> dict[str, dict[str, NDArray[np.generic]]]:
         """Return ``round`` [r] and ``model`` [r, d]."""
@@ -46,15 +44,10 @@ class ModelPath(Part):
         return {"path": {"round": rounds, "model": state.server["path"].cpu().numpy()}}
 
 
-def build(options: PathOptions, spec: Spec) -> ModelPath:
-    """Observe the model at regular rounds."""
-    return ModelPath(options.every)
-
-
 PLUGIN = Plugin(
     "path",
     PathOptions,
-    build,
+    lambda options, spec: ModelPath(options.every),
     "the global model's parameters over rounds, in path.npz",
     "rFedAvg, Theorems 1 and 2",
 )
