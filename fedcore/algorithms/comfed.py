@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import NonNegativeFloat, create_model
 
@@ -37,8 +36,7 @@ class ScafOptions(AlgorithmOptions):
     divisor: Divisor = omit_default("steps")
 
 
-@dataclass(frozen=True)
-class Client:
+class Client(NamedTuple):
     """A client-variance reduction: its title, its keys, its parts of a recipe, and its look."""
 
     title: str

@@ -35,10 +35,11 @@ def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str,
     last = state.history[-1]
     ended = not diverged(state) and all(math.isfinite(last[key]) for key in ("test_loss", "test_accuracy"))
     best = max(state.history, key=lambda row: (_finite(row["test_accuracy"], -1.0), -row["round"]))
+    measured = [key for key in last if key.startswith(metrics.MEASURED)]
     problem = run.problem
     return {
         "status": "completed" if ended else "diverged",
-        "final": _measured(last) if ended else None,
+        "final": {key: _finite(last[key], None) for key in measured} if ended else None,
         "best": {"round": best["round"], "test_accuracy": _finite(best["test_accuracy"], None)},
         "rounds": state.round,
         "parameters": problem.start.numel(),
@@ -100,12 +101,10 @@ def _listed(folder: Path) -> set[str]:
 def rows_csv(rows: list[dict[str, float]]) -> str:
     """Return rows as CSV text; numbers in the shortest form that reads back equal, NaN as empty."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    columns = list(rows[0])
-    writer.writerow(columns)
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
     for row in rows:
-        values = (row[key] for key in columns)
-        writer.writerow(["" if isinstance(value, float) and math.isnan(value) else value for value in values])
+        writer.writerow({key: value if value == value else "" for key, value in row.items()})  # but for NaN
     return text.getvalue()
 
 
@@ -128,10 +127,6 @@ def timing_of(run: Run, began: float, rounds: list[float]) -> dict[str, Any]:
         "commit": commit(),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-
-
-def _measured(row: Mapping[str, float]) -> dict[str, float | None]:
-    return {key: _finite(row[key], None) for key in row if key.startswith(metrics.MEASURED)}
 
 
 def _finite(value: float, other: T) -> float | T:

@@ -126,7 +126,10 @@ def _status(folder: Path, expected: Mapping[str, str]) -> Status:
 def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
     state: State = "failed"
     if record["state"] == "running":
-        state = "running" if _goes_on(record) else "interrupted"
+        elsewhere = record["machine"] != socket.gethostname()
+        heard_of = time.time() - float(record["updated"]) < SILENT_SECONDS
+        goes_on = heard_of if elsewhere else alive(int(record["process"]))
+        state = "running" if goes_on else "interrupted"
     return Status(
         folder,
         state,
@@ -138,13 +141,6 @@ def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
         str(record.get("command", "")),
         str(record.get("error", "")),
     )
-
-
-def _goes_on(record: Mapping[str, Any]) -> bool:
-    """Whether the process of a record goes on; of another machine's, whether it was heard of lately."""
-    if record["machine"] != socket.gethostname():
-        return time.time() - float(record["updated"]) < SILENT_SECONDS
-    return alive(int(record["process"]))
 
 
 @cache

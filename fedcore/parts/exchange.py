@@ -50,8 +50,7 @@ class Deltas(Exchange):
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the mean distance of a client's delta to the mean of all."""
-        delta = state.server["delta"]
-        return {"delta_spread": float((delta - delta.mean(dim=0)).norm(dim=1).double().mean())}
+        return _spread(state.server["delta"])
 
     def _whose(self) -> str:
         return "the round's clients"
@@ -67,9 +66,7 @@ class Deltas(Exchange):
         delta = features(run.problem, model, x, self.precision).mean(dim=0)
         if self.noise:
             drawn = run.streams.get("delta noise", round, client).standard_normal(len(delta))
-            delta = delta + torch.as_tensor(drawn, dtype=delta.dtype, device=delta.device) * (
-                self.noise / size
-            )
+            delta = delta + torch.as_tensor(drawn).to(delta) * (self.noise / size)
         return delta
 
 
@@ -115,10 +112,8 @@ class FeatureMeans(Deltas):
         """Keep the cohort's new vectors."""
         delta = state.server["delta"].clone()
         for upload in uploads:
-            if self.when == "local":
-                delta[upload.client] = upload.extras["delta"]
-            else:
-                delta[upload.client] = self._delta(run, state.model, upload.client, state.round)
+            client, new = upload.client, upload.extras.get("delta")
+            delta[client] = self._delta(run, state.model, client, state.round) if new is None else new
         state.server["delta"] = delta
 
     def messages(self) -> tuple[Message, ...]:
@@ -163,9 +158,7 @@ class BatchMeans(Deltas):
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the mean distance of the deltas of the round's cohort to their mean."""
-        delta = state.server["delta"][sharing(state)]
-        spread = (delta - delta.mean(dim=0)).norm(dim=1).double().mean()
-        return {"delta_spread": float(spread)}
+        return _spread(state.server["delta"][sharing(state)])
 
     def _own(self, run: Run, state: State, client: int) -> Tensor:
         kept = state.clients["own_model"].get(client)
@@ -253,6 +246,10 @@ def sharing(state: State) -> Sequence[int]:
     """Return the clients whose mean features are shared: all, or those of the round."""
     clients: Sequence[int] = state.values.get("sharing", range(len(state.server["delta"])))
     return clients
+
+
+def _spread(delta: Tensor) -> dict[str, float]:
+    return {"delta_spread": float((delta - delta.mean(dim=0)).norm(dim=1).double().mean())}
 
 
 def _delta_size(run: Run, state: State) -> int:
