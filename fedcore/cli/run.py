@@ -93,8 +93,8 @@ def run_batch(
     Example: fedcore run-batch orders.json
     """
     with nullcontext() if device == "cpu" else claimed(gpu_percent):
-        source = Source(root, mirror)
-        failed = execute(orders(batch), source, device, threads, quiet, benchmark, stall_after)
+        settings = runner.Settings(None, Source(root, mirror), device, threads, stall_seconds=stall_after)
+        failed = execute(orders(batch), settings, quiet, benchmark)
     if failed:
         raise typer.Exit(2)
 

@@ -16,7 +16,6 @@ from fedcore.base import errors
 from fedcore.base.errors import CheckpointError, FedcoreError, SpecError, say
 from fedcore.base.files import exclusive, read_json, write_text
 from fedcore.base.options import validate
-from fedcore.data import Source
 from fedcore.execution.integrity import CHECKPOINT, finished
 from fedcore.execution.progress import RECORD, repeat, tracked
 from fedcore.execution.runner import Settings, run
@@ -48,31 +47,23 @@ def orders(path: Path) -> list[dict[str, Any]]:
 
 
 def execute(
-    items: list[dict[str, Any]],
-    source: Source,
-    device: str,
-    threads: int,
-    quiet: bool,
-    benchmark: Path | None = None,
-    stall: float = 0.0,
+    items: list[dict[str, Any]], settings: Settings, quiet: bool, benchmark: Path | None = None
 ) -> int:
     """Do the runs of a batch one after another; none after a device that failed.
 
     Args:
         items: ``spec`` (plain values), ``out`` (folder), optionally ``partition`` (file) and
             ``provenance`` (values that provenance.json keeps, such as a code hash).
-        source, device, threads: how to execute them.
+        settings: how to execute them.
         quiet: no progress.
         benchmark: a file that gets a line for each run that is done: its folder, wall-clock and processor
             seconds, and the peak of memory in MB of this process until then.
-        stall: seconds without a finished round after which the process ends itself; 0 for never.
 
     Returns:
         The number of runs that failed; each failure is reported on standard error.
     """
     failed = 0
     lines = ["\t".join(("run", "s", "cpu_s", "max_rss_mb"))]
-    settings = Settings(None, source, device, threads, stall_seconds=stall)
     for position, item in enumerate(items):
         out = item.get("out", "")
         try:

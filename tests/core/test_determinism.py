@@ -19,7 +19,6 @@ import yaml
 
 from fedcore.base.errors import CheckpointError
 from fedcore.base.rng import Streams
-from fedcore.data import Source
 from fedcore.execution import checkpoint
 from fedcore.execution.batch import execute
 from fedcore.execution.integrity import CHECKPOINT
@@ -71,17 +70,17 @@ def test_batch_gives_the_bytes_of_single_runs_and_skips_finished_ones(
         {"spec": {**spec, "seed": seed}, "out": str(tmp_path / f"batch{seed}"), "provenance": {"code": "1"}}
         for seed in (1, 2)
     ]
-    assert execute(items, Source(), "cpu", 1, True) == 0
+    assert execute(items, Settings(device="cpu"), True) == 0
     run({**spec, "seed": 2}, tmp_path / "single")
     assert contents(tmp_path / "batch2") == contents(tmp_path / "single")
 
     stamp = (tmp_path / "batch1/timing.json").stat().st_mtime_ns
     (tmp_path / "batch2/history.csv").write_text("round\n")
-    assert execute(items, Source(), "cpu", 1, True) == 0
+    assert execute(items, Settings(device="cpu"), True) == 0
     assert (tmp_path / "batch1/timing.json").stat().st_mtime_ns == stamp
     assert contents(tmp_path / "batch2") == contents(tmp_path / "single")
     items[0]["provenance"] = {"code": "2"}
-    execute(items, Source(), "cpu", 1, True)
+    execute(items, Settings(device="cpu"), True)
     assert (tmp_path / "batch1/timing.json").stat().st_mtime_ns != stamp
 
 

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DamagedCheckpoint
-from fedcore.data import Source
 from fedcore.execution import batch, checkpoint
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
@@ -164,7 +163,7 @@ def test_a_run_starts_anew(
             run(made.spec, made.folder / "run")
         else:
             order = {"spec": made.spec, "out": str(made.folder / "run")}
-            assert batch.execute([order], Source(), "cpu", 1, True) == 0
+            assert batch.execute([order], Settings(device="cpu"), True) == 0
         (said,) = capfd.readouterr().err.splitlines()
         assert said.startswith(f"{made.path}: damaged checkpoint (")
         assert said.endswith("); starting anew")

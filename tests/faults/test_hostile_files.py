@@ -212,7 +212,7 @@ def test_a_wrong_order_of_a_batch_is_one_line_and_the_others_are_done(
     good = {"spec": short, "out": str(tmp_path / "good")}
     (tmp_path / "orders.json").write_text(json.dumps([*wrong, good]))
     monkeypatch.chdir(tmp_path)
-    batch.execute(batch.orders(tmp_path / "orders.json"), Source(), "cpu", 1, True)
+    batch.execute(batch.orders(tmp_path / "orders.json"), Settings(device="cpu"), True)
     said = capfd.readouterr().err
     assert "Traceback" not in said, said
     assert (tmp_path / "good" / "summary.json").exists()
@@ -496,7 +496,7 @@ def test_a_damaged_result_is_replaced_only_if_it_is_of_the_same_specification(
 def test_a_batch_replaces_what_is_in_its_folders(short: dict[str, Any], tmp_path: Path) -> None:
     for seed in (1, 2):
         item = {"spec": {**short, "seed": seed}, "out": str(tmp_path / "out")}
-        assert batch.execute([item], Source(), "cpu", 1, True) == 0
+        assert batch.execute([item], Settings(device="cpu"), True) == 0
         assert changed(tmp_path / "out") == ""
 
 

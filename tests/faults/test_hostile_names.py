@@ -25,6 +25,7 @@ from fedcore.cli.status import view
 from fedcore.data import Source
 from fedcore.data.download import Declaration, Edition, File, fetch
 from fedcore.execution import batch
+from fedcore.execution.runner import Settings
 from fedcore.execution.status import survey
 from pipeline.workflow.answers import Workflow, _known
 
@@ -139,7 +140,7 @@ def test_runs_and_batches_show_hostile_names_as_escapes(
         {"spec": {**short, "model": {"name": name}}, "out": f"bad{name}"},
         {"spec": short, "out": f"bad{name}", f"key{name}": 1},
     ]
-    assert batch.execute(items, Source(), "cpu", 1, quiet=False) == 3
+    assert batch.execute(items, Settings(device="cpu"), quiet=False) == 3
     assert clean(capfd.readouterr().err)
     assert (tmp_path / f"out{name}" / "summary.json").exists()
 
@@ -220,7 +221,7 @@ def test_errors_of_downloads_and_records_hide_the_password(
 
     monkeypatch.setattr(sys, "argv", ["fedcore", "run-batch", "x.json", "--mirror", SECRET])
     wrong = {**spec, "data": {"name": "npz", "path": f"/no/{SECRET}"}}
-    assert batch.execute([{"spec": wrong, "out": str(tmp_path / "out")}], Source(), "cpu", 1, True) == 1
+    assert batch.execute([{"spec": wrong, "out": str(tmp_path / "out")}], Settings(device="cpu"), True) == 1
     written = (tmp_path / "out" / ".progress.json").read_text()
     assert "pass-w0rd" not in written + capfd.readouterr().err
     assert shlex.split(json.loads(written)["command"])[-1] == "https://***@mirror.invalid/data"

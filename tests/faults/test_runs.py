@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ import pytest
 
 from fedcore.base import errors
 from fedcore.base.files import atomic, exclusive
-from fedcore.data import Source
 from fedcore.engines import choose as engines
 from fedcore.execution import batch, checkpoint
 from fedcore.execution.integrity import CHECKPOINT, changed
@@ -50,12 +48,13 @@ class Batch:
     def runs(self, name: str) -> list[Path]:
         return [self.folder / name / str(k) for k in range(len(self.specs))]
 
-    def execute(self, name: str = "run", stall: float = 0.0) -> int:
+    def execute(self, name: str = "run", stall: float = 0.0, checkpoint_seconds: float = 30.0) -> int:
         items = [
             {"spec": spec, "out": str(out), "provenance": {"code": "1"}}
             for spec, out in zip(self.specs, self.runs(name), strict=True)
         ]
-        return batch.execute(items, Source(), "cpu", 1, True, stall=stall)
+        settings = Settings(device="cpu", checkpoint_seconds=checkpoint_seconds, stall_seconds=stall)
+        return batch.execute(items, settings, True)
 
     def contents(self, name: str = "run") -> list[bytes]:
         return [(out / file).read_bytes() for out in self.runs(name) for file in FILES]
@@ -66,9 +65,8 @@ class Batch:
         def work() -> None:
             sys.stderr = self.said.open("w", buffering=1)
             os.dup2(sys.stderr.fileno(), 2)
-            vars(batch)["Settings"] = partial(Settings, checkpoint_seconds=0.0)
             prepare()
-            os._exit(3 if self.execute(stall=stall) else 0)
+            os._exit(3 if self.execute(stall=stall, checkpoint_seconds=0.0) else 0)
 
         process = multiprocessing.get_context("fork").Process(target=work)
         process.start()
