@@ -44,7 +44,6 @@ class Check:
     how: str
 
     def __str__(self) -> str:
-        """Return it as one line, with the way to mend it if it is not as it should be."""
         line = f"{self.state:7} {self.name:14} {self.found}; for {self.purpose}"
         return line if self.state == "ok" else f"{line}; to get it: {self.how}"
 

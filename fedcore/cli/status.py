@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -131,26 +131,18 @@ def view(found: list[Status]) -> RenderableType:
 
 def _watched(look: Callable[[], list[Status]], every: float, silent: bool) -> list[Status]:
     """Watch until nothing is running or left; return the last state."""
-    found = look()
-    if sys.stdout.isatty() and not silent:
-        with Live(view(found), auto_refresh=False) as live:
-            while not _over(found):
-                time.sleep(every)
-                found = look()
+    found, told = look(), float("-inf")
+    terminal = sys.stdout.isatty() and not silent
+    with Live(view(found), auto_refresh=False) if terminal else nullcontext() as live:
+        while any(run.state in {"running", "waiting", "stale", "interrupted"} for run in found):
+            if not terminal and not silent and time.monotonic() - told >= LINE_SECONDS:
+                say(_summary(found))
+                told = time.monotonic()
+            time.sleep(every)
+            found = look()
+            if live:
                 live.update(view(found), refresh=True)
-        return found
-    told = float("-inf")
-    while not _over(found):
-        if time.monotonic() - told >= LINE_SECONDS and not silent:
-            say(_summary(found))
-            told = time.monotonic()
-        time.sleep(every)
-        found = look()
     return found
-
-
-def _over(found: list[Status]) -> bool:
-    return not any(run.state in {"running", "waiting", "stale", "interrupted"} for run in found)
 
 
 def _planned(report: str) -> Mapping[str, Mapping[str, str]] | None:

@@ -38,7 +38,6 @@ class Finding:
     skipped: str = ""
 
     def __str__(self) -> str:
-        """Return it as one line."""
         word = "FAILED" if self.wrong else "skipped" if self.skipped else "ok"
         more = self.wrong or self.skipped
         return f"{word:7}  {self.demand}" + (f": {more}" if more else "")

@@ -30,7 +30,6 @@ class Problem:
     what: str
 
     def __str__(self) -> str:
-        """Return it as one line."""
         return f"{self.folder}: {self.what}"
 
 
