@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from logging import WARNING, LogRecord
 from pathlib import Path
 from typing import Any
@@ -49,86 +49,44 @@ class Words:
 
 @dataclass
 class Begun:
-    """A job that was announced: its name, guessed seconds, log files, and when it began."""
+    """A job that was announced: its name, guessed seconds, and when it began."""
 
     name: str
     seconds: float
-    logs: tuple[str, ...]
     since: float
 
 
-@dataclass
-class Tally:
-    """What is done of what is asked for, in jobs and in guessed seconds."""
-
-    total: int = 0
-    work: float = 0.0
-    finished: int = 0
-    finished_work: float = 0.0
-    begun: dict[int, Begun] = field(default_factory=dict)
-    since: float = 0.0
-
-    def finish(self, job: Begun) -> float:
-        """Count a job, and return how many seconds the others take if they go on alike; 0 if unknown."""
-        self.finished += 1
-        self.finished_work += job.seconds
-        share = self.finished_work / self.work if self.work else 0.0
-        if share < EARLY or self.finished >= self.total:
-            return 0.0
-        return (time.monotonic() - self.since) * (1 - share) / share
-
-
 class LogHandler(LogHandlerBase):
-    """Prints a line for each job that ends, warnings and errors whole, and little else."""
+    """Prints a line for each job that ends, warnings and errors whole, and little else.
+
+    It takes the place of Snakemake's own lines, and filters as they do but for failures, which ``--quiet``
+    would hide; Snakemake's file is its own. ``asked`` counts the jobs that are asked for, and their guessed
+    seconds.
+    """
 
     words = Words()
     asked: tuple[int, float] = (0, 0.0)
+    writes_to_stream = has_filter = has_formatter = True
+    writes_to_file = needs_rulegraph = False
 
     def __post_init__(self) -> None:
         settings = self.common_settings
         stream = sys.stdout if settings.stdout else sys.stderr
-        self.console = Console(
-            file=stream, highlight=False, no_color=settings.nocolor or None, soft_wrap=True
-        )
+        no_color = settings.nocolor or None
+        self.console = Console(file=stream, highlight=False, no_color=no_color, soft_wrap=True)
         theirs = DefaultFilter(
             settings.quiet, settings.debug_dag, settings.verbose, settings.dryrun, settings.printshellcmds
         )
         # --quiet hides neither that a job failed nor, from this handler, what the job's name is
-        needed = {
-            LogEvent.JOB_ERROR,
-            LogEvent.GROUP_ERROR,
-            *(() if settings.dryrun else (LogEvent.JOB_INFO,)),
-        }
+        needed = {LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR}
+        needed |= set() if settings.dryrun else {LogEvent.JOB_INFO}
         self.addFilter(lambda record: getattr(record, "event", None) in needed or theirs.filter(record))
-        self.tally = Tally(since=time.monotonic())
+        self.since = time.monotonic()
+        self.begun: dict[int, Begun] = {}
+        self.finished, self.finished_seconds, self.counted = 0, 0.0, False
         self.whole = ColorizingTextHandler(
             settings.nocolor, stream, DefaultFormatter(settings.quiet, settings.show_failed_logs)
         )
-
-    @property
-    def writes_to_stream(self) -> bool:
-        """It takes the place of Snakemake's own lines."""
-        return True
-
-    @property
-    def writes_to_file(self) -> bool:
-        """Snakemake's file is its own."""
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        """Its filter is Snakemake's own but for failures, which ``--quiet`` would hide."""
-        return True
-
-    @property
-    def has_formatter(self) -> bool:
-        """It formats by itself."""
-        return True
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """It draws nothing."""
-        return False
 
     def emit(self, record: LogRecord) -> None:
         """Print what a record says to a person."""
@@ -146,8 +104,8 @@ class LogHandler(LogHandlerBase):
             case LogEvent.JOB_INFO:
                 self._announce(about)
             case LogEvent.JOB_STARTED:
-                for number in self.tally.begun.keys() & set(about["jobs"]):
-                    self.tally.begun[number].since = time.monotonic()
+                for number in self.begun.keys() & set(about["jobs"]):
+                    self.begun[number].since = time.monotonic()
             case LogEvent.JOB_FINISHED:
                 self._finish(about["job_id"])
             case LogEvent.JOB_ERROR:
@@ -155,8 +113,8 @@ class LogHandler(LogHandlerBase):
             case LogEvent.GROUP_ERROR:
                 for job in about["job_error_info"]:
                     self._fail(job)
-            case LogEvent.RUN_INFO if self.common_settings.dryrun and not self.tally.total:
-                self.tally.total = about["stats"]["total"]
+            case LogEvent.RUN_INFO if self.common_settings.dryrun and not self.counted:
+                self.counted = True
                 self._print(record.getMessage())
             case LogEvent.ERROR | None:
                 self._pass_on(record)
@@ -167,41 +125,39 @@ class LogHandler(LogHandlerBase):
         if not text or text == "None" or SAID.match(text):
             return
         if record.levelno >= WARNING or not NOISE.match(text):
-            self._print(
-                text, {WARNING: "yellow"}.get(record.levelno, "red" if record.levelno > WARNING else "")
-            )
+            style = "red" if record.levelno > WARNING else "yellow" if record.levelno == WARNING else ""
+            self._print(text, style)
 
     def _print(self, text: str, style: str = "") -> None:
         self.console.print(text, markup=False, style=style or None)
 
     def _announce(self, about: Mapping[str, Any]) -> None:
         rule, wildcards = about["rule_name"], dict(about["wildcards"] or {})
-        name, seconds = (
-            self.words.plain(self.words.name(rule, wildcards)),
-            self.words.seconds(rule, wildcards),
-        )
-        self.tally.begun[about["jobid"]] = Begun(name, seconds, tuple(about["log"] or ()), time.monotonic())
+        name = self.words.plain(self.words.name(rule, wildcards))
+        self.begun[about["jobid"]] = Begun(name, self.words.seconds(rule, wildcards), time.monotonic())
         if self.common_settings.dryrun:
             self._print(f"  {name}")
 
     def _finish(self, number: int) -> None:
-        self.tally.total, self.tally.work = self.asked
-        job = self.tally.begun.pop(number, Begun(f"job {number}", 1.0, (), time.monotonic()))
-        left = self.tally.finish(job)
-        width = len(str(self.tally.total))
-        times = self.words.duration(time.monotonic() - job.since)
-        if left > 0:
+        """Print that a job is done, and how long the others take if they go on alike."""
+        now, (total, seconds) = time.monotonic(), self.asked
+        job = self.begun.pop(number, Begun(f"job {number}", 1.0, now))
+        self.finished += 1
+        self.finished_seconds += job.seconds
+        share = self.finished_seconds / seconds if seconds else 0.0
+        times = self.words.duration(now - job.since)
+        if EARLY <= share < 1 and self.finished < total and now > self.since:
+            left = (now - self.since) * (1 - share) / share
             times += f", about {self.words.duration(left)} left"
-        self._print(f"{self.tally.finished:{width}}/{self.tally.total}  {job.name}  ({times})")
+        self._print(f"{self.finished:{len(str(total))}}/{total}  {job.name}  ({times})")
 
     def _fail(self, about: Mapping[str, Any]) -> None:
-        job = self.tally.begun.get(about["jobid"])
+        job = self.begun.get(about["jobid"])
+        name = job.name if job else about["rule_name"]
         files = [path for path in about["log"] if path.endswith(".log")]
         reason = next(filter(None, map(_last_line, files)), "its log says nothing")
         where = f"; log: {files[0]}" if files else ""
-        self._print(
-            f"failed: {job.name if job else about['rule_name']}: {self.words.plain(reason)}{where}", "red"
-        )
+        self._print(f"failed: {name}: {self.words.plain(reason)}{where}", "red")
 
 
 def _last_line(path: str) -> str:

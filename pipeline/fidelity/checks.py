@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, model_validator
 
@@ -47,12 +47,19 @@ class Finding:
 class Check(Options):
     """Base of all checks: ``columns`` are looked at; the statement must hold in ``in_share`` of the parts.
 
-    ``methods``: the fields that name rows.
+    ``methods``: the fields that name rows. ``either``: fields of which one has to be given.
     """
 
     methods: ClassVar[tuple[str, ...]]
+    either: ClassVar[tuple[str, ...]] = ()
     columns: Names
     in_share: Share = 1.0
+
+    @model_validator(mode="after")
+    def _given(self) -> Self:
+        if self.either and all(getattr(self, name) is None for name in self.either):
+            raise ValueError(f"neither {' nor '.join(self.either)} is given, expected one of them or both")
+        return self
 
     def named(self) -> tuple[str, ...]:
         """Return the rows that the check names."""
@@ -60,7 +67,7 @@ class Check(Options):
         return tuple(row for own in given for row in ([own] if isinstance(own, str) else own))
 
     @abstractmethod
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
         """Return whether the statement is true of one part, and its numbers."""
 
     def parts(self) -> tuple[str, ...]:
@@ -75,7 +82,7 @@ class Check(Options):
         """Judge the check on the means of the available cells, given the rows of the table."""
         parts = self.parts()
         there = [name for name in parts if all(cell in means for cell in self.needs(name, rows))]
-        found = {name: self.part(name, means) for name in there}
+        found = {name: self._part(name, means) for name in there}
         failing = [text for true, text in found.values() if not true]
         kept, total = len(found) - len(failing), len(parts)
         enough = self.in_share * total - ROUNDING
@@ -97,8 +104,7 @@ class Beats(Check):
     over: Names
     by_at_least: NonNegativeFloat = 0.0
 
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Compare the worst of the winners with the best of the beaten rows in one column."""
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
         worst = min(self.row, key=lambda row: means[row, name])
         other = max(self.over, key=lambda row: means[row, name])
         mine, theirs = means[worst, name], means[other, name]
@@ -125,8 +131,7 @@ class Best(Check):
         compared = self.named() if self.against else dict.fromkeys((*self.rows, *rows))
         return tuple((row, part) for row in compared)
 
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Look for the best row in one column."""
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
         sign = -1 if self.smallest else 1
         compared = [row for row, column in means if column == name]
         rivals = self.against or tuple(row for row in compared if row not in self.rows)
@@ -147,11 +152,11 @@ class Order(Check):
     methods = ("rows",)
     rows: Annotated[Names, Field(min_length=2)]
 
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Compare neighbours in one column."""
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
         values = [means[row, name] for row in self.rows]
-        ordered = all(before >= after - ROUNDING for before, after in pairwise(values))
-        return ordered, f"{name} {_list(values)}"
+        return all(
+            before >= after - ROUNDING for before, after in pairwise(values)
+        ), f"{name} {_list(values)}"
 
 
 class DifferenceAbout(Check):
@@ -164,8 +169,7 @@ class DifferenceAbout(Check):
     value: float
     within: PositiveFloat
 
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Subtract in one column."""
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
         difference = means[self.row, name] - means[self.minus, name]
         return abs(difference - self.value) <= self.within + ROUNDING, f"{name} {difference:+.4g}"
 
@@ -175,24 +179,18 @@ class RatioAbout(Check):
 
     kind: Literal["ratio_about"]
     methods = ("row", "over")
+    either = ("over", "over_column")
     row: str
     over: str | None = None
     over_column: str | None = None
     value: PositiveFloat
     within: PositiveFloat
 
-    @model_validator(mode="after")
-    def _divided(self) -> RatioAbout:
-        if self.over is None and self.over_column is None:
-            raise ValueError("neither over nor over_column is given, expected one of them or both")
-        return self
-
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cell that is divided and the one that divides it."""
         return ((self.row, part), (self.over or self.row, self.over_column or part))
 
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Divide one cell by the other."""
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
         below = means[self.over or self.row, self.over_column or name]
         ratio = means[self.row, name] / below if below else math.nan
         return abs(ratio - self.value) <= self.within + ROUNDING, f"{name} {ratio:.4g}"
@@ -210,8 +208,7 @@ class Close(Check):
     within: PositiveFloat
     base: float | None = None
 
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Compare the ends in one column."""
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
         values = [means[row, name] for row in self.rows] + ([] if self.base is None else [self.base])
         low, high = min(values), max(values)
         return high - low <= self.within + ROUNDING, f"{name} from {low:.6g} to {high:.6g}"
@@ -222,22 +219,16 @@ class Between(Check):
 
     kind: Literal["between"]
     methods = ("row",)
+    either = ("at_least", "at_most")
     row: str
     at_least: float | None = None
     at_most: float | None = None
 
-    @model_validator(mode="after")
-    def _bounded(self) -> Between:
-        if self.at_least is None and self.at_most is None:
-            raise ValueError("neither at_least nor at_most is given, expected one of them or both")
-        return self
-
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Compare one cell with the bounds."""
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
         value = means[self.row, name]
-        low = -math.inf if self.at_least is None else self.at_least
-        high = math.inf if self.at_most is None else self.at_most
-        return low - ROUNDING <= value <= high + ROUNDING, f"{name} {value:.6g}"
+        high_enough = self.at_least is None or value >= self.at_least - ROUNDING
+        low_enough = self.at_most is None or value <= self.at_most + ROUNDING
+        return high_enough and low_enough, f"{name} {value:.6g}"
 
 
 class Trend(Check):
@@ -264,8 +255,7 @@ class Trend(Check):
         named = dict.fromkeys((part, self.changes_from or part))
         return tuple((row, column) for row in named for column in self.columns)
 
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Follow one row."""
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
         sign = -1 if self.kind == "falls" else 1
         values = [means[name, column] for column in self.columns]
         if self.changes_from not in {None, name}:
@@ -273,9 +263,8 @@ class Trend(Check):
             values = [base * (1 + value / 100) for base, value in zip(bases, values, strict=True)]
         steps = [] if self.ends else [sign * (after - before) for before, after in pairwise(values)]
         moved = sign * (values[-1] - values[0])
-        return _exceeds(moved, self.by_at_least) and all(step > ROUNDING for step in steps), (
-            f"{name} {_list(values)}"
-        )
+        steady = all(step > ROUNDING for step in steps)
+        return steady and _exceeds(moved, self.by_at_least), f"{name} {_list(values)}"
 
 
 class GainLargestIn(Check):
@@ -296,40 +285,27 @@ class GainLargestIn(Check):
         """Return the cells of the column and of those that it is compared with."""
         return tuple((row, column) for row in self.named() for column in (part, *self.than))
 
-    def gain(self, column: str, means: Means) -> float:
-        """Return the gain in one column."""
+    def _gain(self, column: str, means: Means) -> float:
         value = means[self.row, column]
-        if self.over is None:
-            return value
-        base = means[self.over, column]
-        if not self.relative:
+        base = 0.0 if self.over is None else means[self.over, column]
+        if self.over is None or not self.relative:
             return value - base
         return 100 * (value - base) / abs(base) if base else math.nan
 
-    def part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Compare one column's gain with the largest of the others."""
-        mine = self.gain(name, means)
-        rival = max(self.than, key=lambda column: self.gain(column, means))
-        return mine - self.gain(rival, means) > ROUNDING, (
-            f"{name} {mine:+.4g} against {rival} {self.gain(rival, means):+.4g}"
-        )
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
+        mine, others = self._gain(name, means), {column: self._gain(column, means) for column in self.than}
+        rival = max(others, key=lambda column: others[column])
+        return _exceeds(mine - others[rival]), f"{name} {mine:+.4g} against {rival} {others[rival]:+.4g}"
 
 
 CHECKS: Mapping[str, type[Check]] = {
-    "beats": Beats,
-    "best": Best,
-    "order": Order,
-    "difference_about": DifferenceAbout,
-    "ratio_about": RatioAbout,
-    "close": Close,
-    "between": Between,
-    "falls": Trend,
-    "rises": Trend,
-    "gain_largest_in": GainLargestIn,
+    kind: check
+    for check in Check.__subclasses__()
+    for kind in get_args(check.model_fields["kind"].annotation)
 }
 
 
-def _exceeds(margin: float, least: float) -> bool:
+def _exceeds(margin: float, least: float = 0.0) -> bool:
     return margin >= least - ROUNDING if least else margin > ROUNDING
 
 

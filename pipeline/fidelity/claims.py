@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -88,32 +88,21 @@ def load(path: Path, paper: str) -> tuple[Claim, ...]:
     written = core_yaml.read(path, "ledger")
     if not isinstance(written, list):
         raise SpecError(f"{path}: expected a list of claims, got {type(written).__name__}")
-    claims = tuple(_claim(values, f"{path}[{place}]", paper) for place, values in enumerate(written))
-    seen: set[str] = set()
-    for claim in claims:
-        if claim.id in seen:
+    claims = {}
+    for place, values in enumerate(written):
+        claim = _claim(values, f"{path}[{place}]", paper)
+        if claim.id in claims:
             raise SpecError(f"{path}: two claims have the id '{claim.id}', expected each once")
-        seen.add(claim.id)
-    return claims
-
-
-def evaluate(claim: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
-    """Judge a claim on tidy results.
-
-    Args:
-        claim: what is claimed.
-        frame: one line per cell with ``paper``, ``target``, ``row``, ``column``, ``mean``, ``n``; with
-            ``seeds``, a cell needs that many finished runs; with ``data_state``, one on a part of the data
-            decides nothing. In a figure's lines, which have a ``round``, a cell's column is
-            ``COLUMN@ROUND``, and ``COLUMN@last`` for the last round there is.
-        scale: the scale at which the results were made.
-    """
-    own = frame[(frame["paper"] == claim.paper) & (frame["target"] == claim.target)]
-    return judge(claim, cells_of(own), scale)
+        claims[claim.id] = claim
+    return tuple(claims.values())
 
 
 def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
-    """Judge a claim on the cells of its own target; see ``evaluate``."""
+    """Judge a claim on the cells of its own target, which were made at a scale.
+
+    With ``seeds``, a cell needs that many finished runs; with ``data_state``, one on a part of the data
+    decides nothing.
+    """
     rows = tuple(dict.fromkeys(row for row, _ in cells))
     needed = dict.fromkeys(cell for part in claim.check.parts() for cell in claim.check.needs(part, rows))
     missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs))}
@@ -137,50 +126,39 @@ def _claim(values: Any, where: str, paper: str) -> Claim:
     if not isinstance(values, dict):
         raise SpecError(f"{where}: expected keys and values, got {values!r}")
     name = f"{where} {values['id']}" if "id" in values else where
-    check = _check(values.get("check"), f"{name}: check")
+    asked = values.get("check")
+    if not isinstance(asked, dict):
+        raise SpecError(f"{name}: check: expected keys and values with a kind, got {asked!r}")
+    kind = str(asked.get("kind"))
+    if kind not in CHECKS:
+        raise SpecError(f"{name}: check.kind: no check named {kind!r}{suggestion(kind, CHECKS)}")
+    check = validate(CHECKS[kind], asked, f"{name}: check")
     return validate(Claim, {**values, "paper": paper, "check": check}, f"{name}: claim")
 
 
-def _check(values: Any, where: str) -> Check:
-    if not isinstance(values, dict):
-        raise SpecError(f"{where}: expected keys and values with a kind, got {values!r}")
-    kind = str(values.get("kind"))
-    if kind not in CHECKS:
-        hint = suggestion(kind, CHECKS)
-        raise SpecError(f"{where}.kind: no check named {kind!r}{hint}")
-    return validate(CHECKS[kind], values, where)
-
-
 def cells_of(report: pd.DataFrame) -> Lines:
-    """Return the cells of one target's tidy results, each with its line."""
-    return dict(_cells(report))
+    """Return the cells of one target's tidy results, each with its line.
 
-
-def _cells(own: pd.DataFrame) -> Iterator[tuple[Cell, Mapping[Any, Any]]]:
-    for line in own.to_dict("records"):
+    In a figure's lines, which have a ``round``, a cell's column is ``COLUMN@ROUND``, and ``COLUMN@last`` for
+    the last round there is.
+    """
+    cells: dict[Cell, Mapping[Any, Any]] = {}
+    for line in report.to_dict("records"):
         row, column, place = str(line["row"]), str(line["column"]), line.get("round")
-        if place is None or place != place:
-            yield (row, column), line
-        else:
-            yield (row, f"{column}@{int(place)}"), line
-            yield (row, f"{column}@last"), line
+        there = [column] if pd.isna(place) else [f"{column}@{int(place)}", f"{column}@last"]
+        cells |= {(row, name): line for name in there}
+    return cells
 
 
 def _lacking(line: Mapping[Any, Any] | None, runs: int) -> str:
     """Say what a cell lacks, or nothing if it can be used."""
     if line is None:
         return "no such cell"
-    done, asked = _count(line, "n"), max(runs, _count(line, "seeds"))
-    if done < asked:
-        diverged = _count(line, "diverged")
+    counts = (line.get(name, 0) for name in ("n", "seeds", "diverged"))
+    done, seeds, diverged = (0 if pd.isna(count) else int(count) for count in counts)
+    if done < (asked := max(runs, seeds)):
         return f"{done} of {asked} runs" + (f", {diverged} diverged" if diverged else "")
-    return "" if line["mean"] == line["mean"] else "no number"
-
-
-def _count(line: Mapping[Any, Any], name: str) -> int:
-    """Return a count; 0 where a table has none."""
-    value = line.get(name, 0)
-    return int(value) if value == value else 0
+    return "no number" if pd.isna(line["mean"]) else ""
 
 
 def _so_far(claim: Claim, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> str:

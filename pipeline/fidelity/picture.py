@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedcore.base.files import atomic, write_text
@@ -20,21 +19,13 @@ SPREAD, GOLDEN = 0.56, 0.618034
 GREEN, ORANGE, GREY = "#009E73", "#D55E00", "#8A8A8A"
 
 
-@dataclass(frozen=True)
-class Dot:
-    """How a kind of cell looks: its words in the legend, its colour, and whether it is filled."""
-
-    label: str
-    colour: str
-    filled: bool = True
-
-
+# What a kind of cell is called in the legend, its colour, and whether it is filled.
 DOTS = {
-    "near": Dot("near", GREEN),
-    "far": Dot("not near", ORANGE),
-    "near, fewer seeds": Dot("near, fewer seeds", GREEN, filled=False),
-    "far, fewer seeds": Dot("not near, fewer seeds", ORANGE, filled=False),
-    ON_STAND_IN: Dot(ON_STAND_IN, GREY),
+    "near": ("near", GREEN, True),
+    "far": ("not near", ORANGE, True),
+    "near, fewer seeds": ("near, fewer seeds", GREEN, False),
+    "far, fewer seeds": ("not near, fewer seeds", ORANGE, False),
+    ON_STAND_IN: (ON_STAND_IN, GREY, True),
 }
 
 
@@ -49,8 +40,8 @@ def points(folder: Path) -> pd.DataFrame:
     told = cells["verdict"].isin([AGREES, DIFFERS, SHORT, ON_STAND_IN])
     cells = cells[told & cells["unit"].isin(PERCENTAGES) & cells["difference"].notna()]
     near = cells["within_margin"].eq(True).map({True: "near", False: "far"})
-    kind = near.where(cells["verdict"] != SHORT, near + ", fewer seeds")
-    kind = kind.where(cells["verdict"] != ON_STAND_IN, ON_STAND_IN)
+    kind = near.mask(cells["verdict"] == SHORT, near + ", fewer seeds")
+    kind = kind.mask(cells["verdict"] == ON_STAND_IN, ON_STAND_IN)
     named = cells[["paper", "target", "row", "column"]]
     return named.assign(difference=cells["difference"].round(6), kind=kind).reset_index(drop=True)
 
@@ -66,12 +57,11 @@ def draw(measured: pd.DataFrame) -> Figure:
     axes.set_xscale("symlog", linthresh=2, linscale=1.2)
     axes.axvspan(-POINTS, POINTS, color="0.92", linewidth=0)
     axes.axvline(0, color="0.6", linewidth=0.6)
-    for kind, dot in DOTS.items():
+    for kind, (label, colour, filled) in DOTS.items():
         own = measured["kind"] == kind
         if own.any():
-            x, y = measured.loc[own, "difference"], heights[own]
-            face = dot.colour if dot.filled else "none"
-            axes.scatter(x, y, s=12, facecolors=face, edgecolors=dot.colour, linewidths=0.8, label=dot.label)
+            x, y, face = measured.loc[own, "difference"], heights[own], colour if filled else "none"
+            axes.scatter(x, y, s=12, facecolors=face, edgecolors=colour, linewidths=0.8, label=label)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xticks(TICKS, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in TICKS])

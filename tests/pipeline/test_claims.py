@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from fedcore.base.errors import SpecError
+from pipeline.fidelity.board import judged
 from pipeline.fidelity.checks import CHECKS
-from pipeline.fidelity.claims import Claim, Verdict, evaluate, ledger, load, shared_means
+from pipeline.fidelity.claims import Claim, Verdict, cells_of, judge, ledger, load, shared_means
 from pipeline.papers import published
 
 PAPERS = ("rfedavg", "fedavgr", "comfed", "fedomw", "radfed")
@@ -32,6 +33,11 @@ def results(table: dict[str, dict[str, float]] = TABLE, n: int = 3, **more: Any)
 def claim(check: dict[str, Any], **more: Any) -> Claim:
     kind = CHECKS[check["kind"]].model_validate(check)
     return Claim(paper="p", id="c", text="It is so.", source="Table 1", target="t", check=kind, **more)
+
+
+def evaluate(one: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
+    own = frame[(frame["paper"] == one.paper) & (frame["target"] == one.target)]
+    return judge(one, cells_of(own), scale)
 
 
 def verdict(check: dict[str, Any], frame: pd.DataFrame | None = None, scale: str = "paper") -> Verdict:
@@ -378,8 +384,9 @@ def test_runs_so_far_are_not_those_on_a_part_of_the_data() -> None:
 
 def test_another_paper_s_lines_do_not_count() -> None:
     other = results({"a": {"x": 1.0}, "b": {"x": 2.0}}, paper="q")
-    frame = pd.concat([other, results(), other])
-    assert verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, frame).status == "reproduced"
+    reports = {("p", "other"): other, ("p", "t"): results(), ("q", "t"): other}
+    own = claim({"kind": "beats", "row": "a", "over": "b", "columns": "x"})
+    assert [*judged([own], reports, "paper")["verdict"]] == ["reproduced"]
 
 
 def test_rounds_of_a_curve_are_columns() -> None:
