@@ -86,8 +86,9 @@ def _reached(start: str) -> frozenset[Definition]:
 def _led_to(module: str, name: str) -> frozenset[Definition]:
     """Return the definitions that one definition names."""
     found: set[Definition] = set()
-    for node in _module(module).definitions[name]:
-        local = _module(module).inner_imports(node)
+    home = _module(module)
+    for node in home.definitions[name]:
+        local = home.inner_imports(node)
         for first, *rest in _paths(node):
             path = tuple(rest)
             found |= _target(local[first], path) if first in local else _resolved(module, first, path)
@@ -108,13 +109,11 @@ def _target(target: str, rest: tuple[str, ...]) -> frozenset[Definition]:
     module, _, name = target.partition(":")
     if name and _path(f"{module}.{name}") and name not in _module(module).definitions:
         module, name = f"{module}.{name}", ""
-    if name:
-        return _resolved(module, name, rest) if _path(module) else frozenset()
     if not _path(module):
         return frozenset()
-    if not rest:
-        return _whole(module)
-    return _target(f"{module}:{rest[0]}", rest[1:])
+    if name:
+        return _resolved(module, name, rest)
+    return _target(f"{module}:{rest[0]}", rest[1:]) if rest else _whole(module)
 
 
 def _whole(module: str) -> frozenset[Definition]:
@@ -123,46 +122,49 @@ def _whole(module: str) -> frozenset[Definition]:
 
 @dataclass(frozen=True)
 class _Module:
-    """A module's source and syntax: its definitions by name, and what its imports bring, by name."""
+    """A module: the statements that define each name, or none, and what its imports bring, by name.
+
+    An import brings a ``module`` or ``module:name``. Few modules have imports inside of definitions, or call
+    ``declared``, so the definitions of few are walked.
+    """
 
     source: str
-    tree: ast.Module
-
-    @cached_property
-    def definitions(self) -> Mapping[str, list[ast.stmt]]:
-        """The statements that define each name; those that define none stand under the empty name."""
-        found: dict[str, list[ast.stmt]] = {}
-        for node in self.tree.body:
-            if not (isinstance(node, ast.Import | ast.ImportFrom) or _silent(node) or _for_types(node)):
-                for name in _defined(node):
-                    found.setdefault(name, []).append(node)
-        return found
-
-    @cached_property
-    def imports(self) -> Mapping[str, str]:
-        """Imported names, each as ``module`` or ``module:name``."""
-        return dict(_imported(self.tree.body))
+    definitions: Mapping[str, list[ast.stmt]]
+    imports: Mapping[str, str]
 
     @cached_property
     def _imports_inside(self) -> bool:
         return INNER_IMPORT.search(self.source) is not None
 
     def inner_imports(self, node: ast.stmt) -> Mapping[str, str]:
-        """Return what a definition itself imports; few modules have such imports, so few are walked."""
+        """Return what a definition itself imports."""
         return dict(_imported(ast.walk(node))) if self._imports_inside else {}
 
-    def reads_facts(self, node: ast.stmt) -> bool:
-        """Whether a definition calls ``declared``."""
-        return "declared" in self.source and any(map(_reads_facts, ast.walk(node)))
+
+@cache
+def _module(name: str) -> _Module:
+    path = _path(name)
+    if path is None:
+        raise FileNotFoundError(f"{name}: no such module under {HOME}")
+    source = path.read_text(encoding="utf-8")
+    body = ast.parse(source).body
+    definitions: dict[str, list[ast.stmt]] = {}
+    for node in body:
+        if not (_unseen(node) or _for_types(node)):
+            for defined in _defined(node):
+                definitions.setdefault(defined, []).append(node)
+    return _Module(source, definitions, dict(_imported(body)))
 
 
 @cache
 def _digest(module: str, name: str) -> bytes:
-    """Return the hash of a definition's syntax."""
+    """Return the hash of a definition's syntax, and of the facts that it reads."""
     home = _module(module)
     nodes = home.definitions[name]
     text = "\n".join(_text(node, {**home.imports, **home.inner_imports(node)}) for node in nodes)
-    if any(map(home.reads_facts, nodes)):
+    if "declared" in home.source and any(
+        _calls(inner, "declared") for node in nodes for inner in ast.walk(node)
+    ):
         text += _facts(module)
     return hashlib.sha256(text.encode()).digest()
 
@@ -196,23 +198,17 @@ def _imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
 
 def _paths(node: ast.AST) -> Iterator[tuple[str, ...]]:
     """Yield each name that is read, with the attributes taken of it, but for annotations of functions."""
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.append(node.attr)
+        node = node.value
     if isinstance(node, ast.Name):
-        yield (node.id,)
-    elif isinstance(node, ast.Attribute):
-        attributes: list[str] = []
-        inner: ast.AST = node
-        while isinstance(inner, ast.Attribute):
-            attributes.append(inner.attr)
-            inner = inner.value
-        if isinstance(inner, ast.Name):
-            yield (inner.id, *reversed(attributes))
-        else:
-            yield from _paths(inner)
-    else:
-        for _, value in _seen(node):
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    yield from _paths(child)
+        yield (node.id, *reversed(attributes))
+        return
+    for _, value in _seen(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _paths(child)
 
 
 def _text(node: object, imports: Mapping[str, str]) -> str:
@@ -234,11 +230,11 @@ def _names_module(text: str) -> bool:
 
 def _our_module(node: ast.expr, imports: Mapping[str, str]) -> str | None:
     """Return the module that a name with its attributes stands for, if it is one of ours."""
+    target = ""
     if isinstance(node, ast.Name):
         target = imports.get(node.id, "").replace(":", ".")
-    else:
-        outer = _our_module(node.value, imports) if isinstance(node, ast.Attribute) else None
-        target = f"{outer}.{node.attr}" if outer and isinstance(node, ast.Attribute) else ""
+    elif isinstance(node, ast.Attribute) and (outer := _our_module(node.value, imports)):
+        target = f"{outer}.{node.attr}"
     return target if _path(target) else None
 
 
@@ -252,34 +248,20 @@ def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:
             continue
         if isinstance(value, list):
             value = [item for item in value if not _unseen(item)]
-            if _declares(node):
+            if _calls(node, "Plugin"):  # its later arguments describe a plug-in and change nothing
                 value = value[:BUILT] if field == "args" else [one for one in value if one.arg not in WORDS]
         yield field, value
 
 
 def _unseen(item: object) -> bool:
-    return isinstance(item, ast.Import | ast.ImportFrom) or (isinstance(item, ast.stmt) and _silent(item))
+    """Whether a node is an import or a docstring."""
+    if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant):
+        return isinstance(item.value.value, str)
+    return isinstance(item, ast.Import | ast.ImportFrom)
 
 
-def _declares(node: ast.AST) -> bool:
-    """Whether a call declares a plug-in, whose later arguments describe it and change nothing."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Plugin"
-
-
-def _reads_facts(node: ast.AST) -> bool:
-    """Whether a node is a call of ``declared``."""
-    return isinstance(node, ast.Call) and "declared" in (
-        getattr(node.func, key, "") for key in ("id", "attr")
-    )
-
-
-def _silent(node: ast.stmt) -> bool:
-    """Whether a statement is a docstring."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+def _calls(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and name in (getattr(node.func, key, "") for key in ("id", "attr"))
 
 
 def _for_types(node: ast.stmt) -> bool:
@@ -291,20 +273,11 @@ def _plugin(kind: str, name: str) -> str:
 
 
 @cache
-def _module(name: str) -> _Module:
-    path = _path(name)
-    if path is None:
-        raise FileNotFoundError(f"{name}: no such module under {HOME}")
-    source = path.read_text(encoding="utf-8")
-    return _Module(source, ast.parse(source))
-
-
-@cache
 def _path(module: str) -> Path | None:
+    """Return the file of a module of ours; None for one of others."""
     if not module.startswith(OURS) or module == LAZY:
         return None
     if module.startswith(CONTRIBUTED):
         return Path(str(sys.modules[module].__file__)) if module in sys.modules else None
     base = HOME.joinpath(*module.split("."))
-    candidates = (base.with_suffix(".py"), base / "__init__.py")
-    return next((path for path in candidates if path.is_file()), None)
+    return next(filter(Path.is_file, (base.with_suffix(".py"), base / "__init__.py")), None)

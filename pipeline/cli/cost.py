@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -57,14 +57,10 @@ class Bill:
     """What a target costs on this machine.
 
     Attributes:
-        target, scale: what was asked for.
-        to_make, made: runs.
-        made_core_hours: what those that are made took.
-        core_hours: of those to make, as are all that follow.
-        cores: how many runs go side by side.
-        wall_hours: with as many.
-        gpus: how many are seen.
-        gpu_wall_hours: with them; None unless runs that are here tell how long one takes.
+        to_make, made: runs; ``made_core_hours`` is what those that are made took.
+        core_hours: of the runs to make, as are all that follow.
+        wall_hours: with ``cores`` runs side by side.
+        gpu_wall_hours: with the ``gpus`` that are seen; None unless runs that are here tell how long one takes.
         memory_gb: of the largest run.
         disk_gb: results, and data that are still to be fetched.
         speed: how many times as long runs take here as the kept ones took, by a calibration; None without.
@@ -153,8 +149,8 @@ def bill(
     guess = machine.guesses(catalogue, root)
     gpus, on_gpu = len([*GPUS.glob("*")]), machine.here(catalogue, root, "cuda")
     memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
-    data = [run.spec["data"] for run in left]
-    unknown = {own["name"] for own in data if not _known(own)}
+    data = (run.spec["data"] for run in left)
+    unknown = {own["name"] for own in data if size_of(canonical_json(own)) is UNKNOWN}
     return Bill(
         target=target,
         scale=catalogue.params.scale,
@@ -171,7 +167,7 @@ def bill(
         speed=machine.speed(),
         measured_here=len(guess.here or ()),
         unknown_data=tuple(sorted(unknown)),
-        dearest=_dearest(catalogue, guess, left),
+        dearest=tuple(_dearest(catalogue, guess, left)),
     )
 
 
@@ -221,10 +217,6 @@ def _runs(catalogue: Catalogue, target: str, where: tuple[str, str] | None) -> l
     return [] if partitions else runs_of(catalogue, target)
 
 
-def _known(data: dict[str, Any]) -> bool:
-    return size_of(canonical_json(data)) is not UNKNOWN
-
-
 def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
     """Return the time with so many runs side by side, which is that of the longest at least."""
     costs = [guess(run) for run in runs]
@@ -248,35 +240,25 @@ def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
         for run in runs
     )
     entries = inventory.entries()
-    asked = [
-        own for run in runs for own in (run.spec["data"], weights(run)) if own and own["name"] in entries
-    ]
-    editions = {
-        (own["name"], own["edition"]): entries[own["name"]].declaration.editions.get(own["edition"])
-        for own in asked
-        if "edition" in own
-    }
-    files = {file.path: file.bytes for edition in editions.values() if edition for file in edition.files}
+    asked = (own for run in runs for own in (run.spec["data"], weights(run)) if own)
+    editions = {(own["name"], own["edition"]) for own in asked if own["name"] in entries and "edition" in own}
+    found = (entries[name].declaration.editions.get(edition) for name, edition in editions)
+    files = {file.path: file.bytes for edition in found if edition for file in edition.files}
     fetched = sum(size for path, size in files.items() if not (root / "data" / "fetched" / path).exists())
     return _guess(
         *((written * times + fetched * copies) / GB for times, copies in ((1, 1.5), (0.5, 1), (2, 2)))
     )
 
 
-def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> tuple[Setting, ...]:
+def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> Iterator[Setting]:
     groups: dict[str, list[PlannedRun]] = defaultdict(list)
     for run in runs:
         groups[run.group].append(run)
     costs = {group: sum(map(guess, own), NOTHING) for group, own in groups.items()}
-    first = sorted(groups, key=lambda group: -costs[group].seconds)[:DEAREST]
-    named = {
-        group: job_name(
-            catalogue, "train", {"paper": own[0].paper, "setting": own[0].setting, "method": own[0].method}
-        )
-        for group, own in groups.items()
-        if group in first
-    }
-    return tuple(Setting(named[group], len(groups[group]), _hours(costs[group])) for group in first)
+    for group in sorted(groups, key=lambda group: -costs[group].seconds)[:DEAREST]:
+        first = groups[group][0]
+        wildcards = {key: getattr(first, key) for key in ("paper", "scale", "setting", "method")}
+        yield Setting(job_name(catalogue, "train", wildcards), len(groups[group]), _hours(costs[group]))
 
 
 def _shown(own: Guess) -> str:

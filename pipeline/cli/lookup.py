@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -46,7 +46,7 @@ def explain(
     Example: fedcore explain rfedavg/table1 --row fedprox --column mnist-sim0
     """
     found = cell_facts(catalogue_of(PARAMS), report, row, column)
-    show(as_json, asdict(found), text(found).split("\n"))
+    show(as_json, found, text(found))
 
 
 def runs(
@@ -119,67 +119,32 @@ def summaries(
         SpecError: no such report, row or column, or nothing like that is in it.
     """
     paper, target = catalogue.named(report)
-    known = labels(catalogue.sources(paper, target))
-    asked = zip(("row", "column"), (rows, columns), known, strict=True)
-    chosen = [{_found(report, kind, one, all_) for one in some} for kind, some, all_ in asked]
+    known_rows, known_columns = labels(catalogue.sources(paper, target))
+    asked_rows = {_found(report, "row", one, known_rows) for one in rows}
+    asked_columns = {_found(report, "column", one, known_columns) for one in columns}
     found = {
-        f"{run.folder}/summary.json": None
+        run.folder: run
         for (row, column), runs in catalogue.cells(paper, target).items()
         for run in runs
-        if (not rows or row in chosen[0]) and (not columns or column in chosen[1])
+        if (not rows or row in asked_rows) and (not columns or column in asked_columns)
         if not seeds or run.seed in seeds
     }
     if not found:
         raise SpecError(f"{report}: no run in the rows, columns and seeds that were asked for")
-    if kept is None:
-        return list(found)
-    held = kept_specs(paper, target, kept)
-    return [name for name in found if short_hash(catalogue.index[str(Path(name).parent)]) not in held]
+    held = kept_specs(paper, target, kept) if kept else ()
+    return [f"{folder}/summary.json" for folder, run in found.items() if short_hash(run) not in held]
 
 
 def listing(catalogue: Catalogue) -> Iterator[dict[str, Any]]:
     """Yield each report's path, the number of runs that it needs, what it is in the paper, and its title."""
-    for name in catalogue.names():
-        paper, target = name.split("/")
-        about = catalogue.target(paper, target)
-        runs = len(catalogue.needed(paper, target))
-        yield {"report": f"reports/{name}", "runs": runs, "published": about.published, "title": about.title}
+    for paper, name, about in catalogue.targets():
+        named = {"published": about.published, "title": about.title}
+        yield {"report": f"reports/{paper}/{name}", "runs": len(catalogue.needed(paper, name)), **named}
 
 
-@dataclass(frozen=True)
-class Made:
-    """What is known about one run of a cell.
-
-    Attributes:
-        run: its folder, which is its name.
-        facts: by key, in reading order: seed, hashes, status, measurements, commit and time; ``status`` is
-            ``not run yet`` where there is no result.
-    """
-
-    run: str
-    facts: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class CellFacts:
-    """What a report's cell was made of.
-
-    Attributes:
-        paper, target, row, column: the keys of the cell.
-        row_label, column_label: their printed names.
-        runs: the runs, in the order of the catalogue.
-    """
-
-    paper: str
-    target: str
-    row: str
-    column: str
-    row_label: str
-    column_label: str
-    runs: tuple[Made, ...]
-
-
-def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: Path = Path()) -> CellFacts:
+def cell_facts(
+    catalogue: Catalogue, report: str, row: str, column: str, root: Path = Path()
+) -> dict[str, Any]:
     """Return what a report's cell was made of.
 
     Args:
@@ -188,14 +153,19 @@ def cell_facts(catalogue: Catalogue, report: str, row: str, column: str, root: P
         row, column: keys as in the csv, or labels as in print.
         root: the folder that holds results/.
 
+    Returns:
+        The cell's keys and labels, and its ``runs`` in the order of the catalogue: of each its folder, and
+        ``facts`` in reading order; their ``status`` is ``not run yet`` where there is no result.
+
     Raises:
         SpecError: no such report, row or column.
     """
     paper, target = catalogue.named(report)
-    rows, columns = labels(catalogue.sources(paper, target))
     row, column, runs = cell(catalogue, report, row, column)
-    made = tuple(Made(run.folder, facts(run, root)) for run in runs)
-    return CellFacts(paper, target, row, column, rows[row], columns[column], made)
+    rows, columns = labels(catalogue.sources(paper, target))
+    keys = {"paper": paper, "target": target, "row": row, "column": column}
+    made = [{"run": run.folder, "facts": facts(run, root)} for run in runs]
+    return {**keys, "row_label": rows[row], "column_label": columns[column], "runs": made}
 
 
 def cell(catalogue: Catalogue, report: str, row: str, column: str) -> tuple[str, str, tuple[PlannedRun, ...]]:
@@ -216,16 +186,15 @@ def cell(catalogue: Catalogue, report: str, row: str, column: str) -> tuple[str,
     return row, column, cells[row, column]
 
 
-def text(found: CellFacts) -> str:
-    """Return the facts of a cell for a terminal, a block of lines a run."""
-    head = (
-        f"{found.row_label}, {found.column_label} of reports/{found.paper}/{found.target}: "
-        f"{len(found.runs)} runs (row '{found.row}', column '{found.column}')"
+def text(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the facts of a cell for a terminal, a block of lines a run."""
+    yield (
+        f"{found['row_label']}, {found['column_label']} of reports/{found['paper']}/{found['target']}: "
+        f"{len(found['runs'])} runs (row '{found['row']}', column '{found['column']}')"
     )
-    blocks = (
-        [made.run, *(f"  {key:17} {value}" for key, value in made.facts.items())] for made in found.runs
-    )
-    return "\n".join([head, *(line for block in blocks for line in block)])
+    for made in found["runs"]:
+        yield made["run"]
+        yield from (f"  {key:17} {value}" for key, value in made["facts"].items())
 
 
 def _found(report: str, what: str, asked: str, known: Mapping[str, str]) -> str:

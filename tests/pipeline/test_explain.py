@@ -35,15 +35,16 @@ def test_a_cell_is_found_by_key_and_by_label(
     catalogue: Catalogue, report: str, row: str, column: str
 ) -> None:
     found = cell_facts(catalogue, report, row, column)
-    assert (found.paper, found.target, found.row, found.column) == ("fedomw", "table3", "fedomw", "letter")
+    keys = {"paper": "fedomw", "target": "table3", "row": "fedomw", "column": "letter"}
+    assert {name: found[name] for name in keys} == keys
     expected = catalogue.cells("fedomw", "table3")["fedomw", "letter"]
-    assert [made.run for made in found.runs] == [run.folder for run in expected]
+    assert [made["run"] for made in found["runs"]] == [run.folder for run in expected]
 
 
 def test_reports_at_the_top_are_the_primary_paper_s(catalogue: Catalogue) -> None:
     found = cell_facts(catalogue, "reports/table1.tex", "rFedAvg+", "MNIST Sim 0%")
-    assert (found.paper, found.row, found.column) == ("rfedavg", "rfedavg_plus", "mnist-sim0")
-    assert found.column_label == "MNIST Sim 0%"
+    assert (found["paper"], found["row"], found["column"]) == ("rfedavg", "rfedavg_plus", "mnist-sim0")
+    assert found["column_label"] == "MNIST Sim 0%"
 
 
 def test_facts_are_those_of_the_files(catalogue: Catalogue, tmp_path: Path) -> None:
@@ -59,16 +60,16 @@ def test_facts_are_those_of_the_files(catalogue: Catalogue, tmp_path: Path) -> N
     (folder / "summary.json").write_text(json.dumps(summary))
     times = {"seconds": 1.5, "finished": "2023-01-01T00:00:00Z", "device": "cpu", "commit": "abc"}
     (folder / "timing.json").write_text(json.dumps({**times, "peak_mb": 7}))
-    made, missing = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path).runs
+    made, missing = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path)["runs"]
     planned = {"seed": first.seed, "code": first.code, "partition": first.partition}
-    assert made.facts == {**planned, "spec": sha256_text(canonical_json(first.spec)), **summary, **times}
-    assert missing.facts["status"] == "not run yet"
+    assert made["facts"] == {**planned, "spec": sha256_text(canonical_json(first.spec)), **summary, **times}
+    assert missing["facts"]["status"] == "not run yet"
     (folder / "timing.json").write_text(json.dumps({**times, "commit": "", "device": None}))
-    unsaid, _ = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path).runs
-    assert unsaid.facts == {k: v for k, v in made.facts.items() if k not in {"commit", "device"}}
+    unsaid, _ = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path)["runs"]
+    assert unsaid["facts"] == {k: v for k, v in made["facts"].items() if k not in {"commit", "device"}}
     (folder / "timing.json").write_text(json.dumps(times))
-    assert (made.facts["seed"], missing.facts["seed"]) == (first.seed, second.seed)
-    said = text(cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path))
+    assert (made["facts"]["seed"], missing["facts"]["seed"]) == (first.seed, second.seed)
+    said = "\n".join(text(cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path)))
     for part in (first.folder, second.folder, "abc", "2023-01-01T00:00:00Z", "not run yet"):
         assert part in said
 
