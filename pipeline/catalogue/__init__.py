@@ -95,18 +95,8 @@ class Catalogue:
     def sources(self, paper: str, target: str, root: Path = Path(), earlier: Path | None = None) -> Sources:
         """Return what a target is built from: ``root`` holds results/, ``earlier`` is its csv of before."""
         about, params = self.target(paper, target), self.params.papers[paper]
-        cells = self.cells(paper, target)
-        return Sources(
-            paper,
-            target,
-            about,
-            self.papers[paper],
-            params,
-            self.params.scale_of(paper),
-            cells,
-            root,
-            earlier,
-        )
+        cells, scale = self.cells(paper, target), self.params.scale_of(paper)
+        return Sources(paper, target, about, self.papers[paper], params, scale, cells, root, earlier)
 
     def build(
         self,
@@ -173,14 +163,12 @@ class Catalogue:
         except SpecError as error:
             raise self.params.refusal(paper, place_of(query, str(error))) from None
         resolved = parsed.resolved()
-        seedless = {key: value for key, value in resolved.items() if key != "seed"}
-        method = f"{query.algorithm}-{digest(seedless)[:8]}"
-        shared = {"data": resolved["data"], "partition": resolved["partition"]}
-        scale = self.params.scale_of(paper)
-        division = f"{query.dataset}-{query.split}-{digest(shared)[:8]}"
+        method = digest({key: value for key, value in resolved.items() if key != "seed"})[:8]
+        division = digest({key: resolved[key] for key in ("data", "partition")})[:8]
         named = {key: resolved[key]["name"] for key in ("algorithm", "data", "model", "partition")}
         observers = tuple(sorted(resolved["evaluation"].get("observe", ())))
-        code = codehash.of_run(**named, observers=observers)
+        scale = self.params.scale_of(paper)
+        partitions = f"{RESULTS}/{paper}/{scale}/partitions/{query.dataset}-{query.split}-{division}"
         for seed in query.seeds or params.seeds:
             yield PlannedRun(
                 paper=paper,
@@ -188,20 +176,19 @@ class Catalogue:
                 setting=query.setting,
                 dataset=query.dataset,
                 algorithm=query.algorithm,
-                method=method,
+                method=f"{query.algorithm}-{method}",
                 seed=seed,
                 spec=resolved | {"seed": seed},
-                code=code,
-                partition=f"{RESULTS}/{paper}/{scale}/partitions/{division}/seed{seed}",
+                code=codehash.of_run(**named, observers=observers),
+                partition=f"{partitions}/seed{seed}",
                 recipe=parsed.recipe,
             )
 
     def plan(self, paper: str, target: str) -> str:
         """Return a hash of what a target shows and of the code that makes it, for rerunning."""
-        asked = sorted(self.cells(paper, target).items())
+        asked, known = sorted(self.cells(paper, target).items()), plugins("algorithm")
         cells = [[*cell, [run.folder for run in runs]] for cell, runs in asked]
-        known = plugins("algorithm")
-        methods = [known[row] for row in sorted({row for (row, _), _ in asked}) if row in known]
+        methods = (known[row] for row in sorted({row for (row, _), _ in asked}) if row in known)
         looks = [[one.label, one.colour, one.marker, one.line] for one in methods]
         about = self.papers[paper]
         code = codehash.of_code(type(self.target(paper, target)).__module__, about.code)

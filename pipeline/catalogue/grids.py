@@ -102,14 +102,12 @@ def settings(params: StudyParams) -> dict[str, Setting]:
                 "partition": _options("partition", partition.name, f"{where}.splits.{split}"),
             }
             asked.append(known)
-            places = (regime, dataset, split) if len(params.regimes) > 1 else (dataset, split)
-            over, last = places[:-1], places[-1]
+            over = (regime, dataset) if len(params.regimes) > 1 else (dataset,)
+            group = ", ".join(labels.get(name, name) for name in reversed(over))
             for point in points(grid, variants, known):
-                group = ", ".join(labels.get(name, name) for name in reversed(over))
-                label = labels.get(last, last) + point.label
-                found["-".join(places) + point.name] = Setting(
-                    regime, dataset, split, group, label, point.changes
-                )
+                label = labels.get(split, split) + point.label
+                key = "-".join((*over, split)) + point.name
+                found[key] = Setting(regime, dataset, split, group, label, point.changes)
     refuse_unknown(grid, variants, asked, "", COLUMNS)
     return found
 
@@ -123,26 +121,23 @@ def points(
     """
     keys = [key for key in grid if _has(known, key)]
     last = [key.rpartition(".")[2] for key in keys]
-    short = {key: end if last.count(end) == 1 else key for key, end in zip(keys, last, strict=True)}
-    axes = [
-        [
-            Point(
-                f"-{short[key]}_{_word(value)}",
-                f", {short[key]} = {_word(value)}",
-                ((key, _frozen(key, value)),),
-            )
-            for value in grid[key]
-        ]
-        for key in keys
-    ]
+    axes = []
+    for key, end in zip(keys, last, strict=True):
+        short = end if last.count(end) == 1 else key
+        axes.append([_point(key, short, value) for value in grid[key]])
     if variants:
         axes.append([_variant(name, case, known) for name, case in variants.items()])
     found: dict[Changes, Point] = {}
     for parts in product(*axes):
         changes = tuple(dict(change for part in parts for change in part.changes).items())
-        joined = Point("".join(part.name for part in parts), "".join(part.label for part in parts), changes)
-        found.setdefault(changes, joined)
+        name, label = ("".join(getattr(part, own) for part in parts) for own in ("name", "label"))
+        found.setdefault(changes, Point(name, label, changes))
     return list(found.values())
+
+
+def _point(key: str, short: str, value: Any) -> Point:
+    word = "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return Point(f"-{short}_{word}", f", {short} = {word}", ((key, _frozen(key, value)),))
 
 
 def _variant(name: str, case: Mapping[str, Any], known: Known) -> Point:
@@ -185,13 +180,12 @@ def refuse_unknown(
             raise SpecError(
                 f"{place}: another {section} is an entry of its own, or a variant with model.name"
             )
-        options: list[Collection[str]] = (
-            [_options("model", model, "model")] if model and section == "model" else []
-        )
-        options = options or [own[section] for own in known if section in own]
-        if options and not _has({section: [one for own in options for one in own]}, key):
-            every = sorted({one for own in options for one in own} - {"name"})
-            raise SpecError(f"{place}: no such key{suggestion(option, every)}")
+        options = [own[section] for own in known if section in own]
+        if model and section == "model":
+            options = [_options("model", model, "model")]
+        every = {one for own in options for one in own}
+        if options and not _has({section: every}, key):
+            raise SpecError(f"{place}: no such key{suggestion(option, sorted(every - {'name'}))}")
 
 
 def _options(kind: str, name: str, where: str) -> list[str]:
@@ -216,7 +210,3 @@ def _frozen(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         raise SpecError(f"{key}: got {shown(value)}, expected a value; write its keys, such as {key}.name")
     return tuple(value) if isinstance(value, list) else value
-
-
-def _word(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

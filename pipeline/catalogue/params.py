@@ -162,33 +162,25 @@ def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping) and not _renamed(old, value):
-            merged[key] = overlay(old, value)
-        else:
-            merged[key] = value
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            renamed = "name" in old and value.get("name", old["name"]) != old["name"]
+            value = value if renamed else overlay(old, value)
+        merged[key] = value
     return merged
 
 
-def _renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return "name" in old and "name" in new and old["name"] != new["name"]
-
-
 def _reduced(base: Mapping[str, Any], scale: ScaleParams, where: str, paper: str) -> PaperParams:
-    changes = dict(scale.papers.get(paper, {}))
+    """Return a paper at a scale, which can't bring in a new data set, regime or algorithm."""
+    where, changes = f"{where}.papers.{paper}", dict(scale.papers.get(paper, {}))
     if scale.seeds is not None:
         changes.setdefault("seeds", list(scale.seeds))
-    reduced = validate(PaperParams, overlay(base, changes), f"{where}.papers.{paper}")
+    reduced = validate(PaperParams, overlay(base, changes), where)
     if scale.one_process and reduced.seeds != scale.seeds:
-        raise SpecError(f"{where}.papers.{paper}.seeds: set, but one_process needs the same seeds everywhere")
-    _only_known_names(base, changes, f"{where}.papers.{paper}")
-    return reduced
-
-
-def _only_known_names(base: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> None:
-    """A scale reduces what the paper has: it can't bring in a new data set, regime or algorithm."""
+        raise SpecError(f"{where}.seeds: set, but one_process needs the same seeds everywhere")
     for group in ("regimes", "datasets", "algorithms"):
         for name in changes.get(group, {}):
             require_known(f"{where}.{group}", name, base[group])
+    return reduced
 
 
 def require_known(where: str, name: str, known: Mapping[str, Any]) -> None:
@@ -208,18 +200,21 @@ def _joined(config: Mapping[str, Any]) -> Mapping[str, Any]:
         return config
     papers = dict(papers)
     for path, module in _contributed():
-        for paper, options in _asked(path, module).items():
-            if paper not in papers:
-                hint = suggestion(paper, papers)
-                raise SpecError(f"{path}: PAPERS has the paper {paper!r}, which is not defined{hint}")
-            papers[paper] = _with_row(papers[paper], module.PLUGIN.name, options)
+        for name, options in _asked(path, module).items():
+            if name not in papers:
+                hint = suggestion(name, papers)
+                raise SpecError(f"{path}: PAPERS has the paper {name!r}, which is not defined{hint}")
+            paper, row = papers[name], module.PLUGIN.name
+            rows = paper.get("algorithms") if isinstance(paper, Mapping) else None
+            if isinstance(rows, Mapping) and row not in rows:
+                papers[name] = {**paper, "algorithms": {**rows, row: dict(options)}}
     return {**config, "papers": papers}
 
 
 def _contributed() -> Iterator[tuple[Path, ModuleType]]:
     """Yield the plug-in files of algorithms that have ``PAPERS``, loaded."""
+    plugins("algorithm")
     for path in (path for folder in folders("algorithm") for path in sorted(folder.glob("*.py"))):
-        plugins("algorithm")
         module = sys.modules.get(f"fedcore_plugins.algorithms.{path.stem}")
         if module is not None and hasattr(module, "PAPERS"):
             yield path, module
@@ -234,10 +229,3 @@ def _asked(path: Path, module: ModuleType) -> Mapping[str, Mapping[str, Any]]:
     if not hasattr(module, "PLUGIN"):
         raise SpecError(f"{path}: PAPERS without PLUGIN, so it is not clear which algorithm joins")
     return found
-
-
-def _with_row(paper: Any, name: str, options: Mapping[str, Any]) -> Any:
-    rows = paper.get("algorithms") if isinstance(paper, Mapping) else None
-    if not isinstance(rows, Mapping) or name in rows:
-        return paper
-    return {**paper, "algorithms": {**rows, name: dict(options)}}

@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -57,29 +57,25 @@ FILES: Mapping[str, Callable[[], str]] = {
 def _table(model: type[BaseModel], known: type[BaseModel] | None = None) -> Iterator[str]:
     """Yield the lines of a model's table, without keys that a known model has too."""
     yield from ("| key | type | default | meaning |", "|:--|:--|:--|:--|")
-    left_out = {key for key, *_ in _rows(known, "")} if known else set()
-    for key, kind, default, text in _rows(model, ""):
+    left_out = {key for key, *_ in _rows(known)} if known else set()
+    for key, kind, default, text in _rows(model):
         if key not in left_out:
             yield f"| `{key}` | {kind} | {default} | {text} |"
 
 
-def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
     for name, field in model.model_fields.items():
-        path = f"{prefix}{name}"
+        path, below = f"{prefix}{name}", field.annotation
         text = " ".join((field.description or "").split()).replace("|", "\\|")
-        yield path, _kind(field.annotation), _default(field), text
-        below, many = _model(field.annotation)
-        if below is not None:
-            yield from _rows(below, f"{path}.<name>." if many else f"{path}.")
+        yield path, _kind(below), _default(field), text
+        if typing.get_origin(below) is dict:
+            path, below = f"{path}.<name>", typing.get_args(below)[1]
+        if _is_model(below):
+            yield from _rows(below, f"{path}.")
 
 
-def _model(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
-    """Return the model that an annotation holds, and whether it holds several by name."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation, False
-    if typing.get_origin(annotation) is dict:
-        return _model(typing.get_args(annotation)[1])[0], True
-    return None, False
+def _is_model(annotation: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _kind(annotation: Any) -> str:
@@ -93,7 +89,7 @@ def _kind(annotation: Any) -> str:
         return " or ".join(f"`{value}`" for value in inner)
     if origin is tuple:
         return f"list of {_kind(inner[0])}"
-    if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+    if origin is dict or _is_model(annotation):
         return "section"
     words = {int: "integer", float: "number", str: "text", bool: "true or false"}
     return words.get(annotation, "any")

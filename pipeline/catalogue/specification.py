@@ -10,7 +10,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import keys_of, suggestion
 from fedcore.base.registry import find
 from pipeline.catalogue.params import overlay, require_known
-from pipeline.catalogue.schema import PaperParams, PerParams, PluginSection, TrainingParams
+from pipeline.catalogue.schema import PaperParams, PerParams, TrainingParams
 from pipeline.catalogue.targets import Query
 from pipeline.catalogue.trainings import equal_rounds
 
@@ -37,9 +37,9 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     cases = _cases(params, query.algorithm, query)
     layers = (regime.training, dataset.training, algorithm.training, *(case.training for case in cases))
     values = {
-        "data": _section(dataset.data),
-        "partition": _with_clients(_section(split), regime.clients),
-        "model": _section(dataset.model),
+        "data": dataset.data.model_dump(),
+        "partition": _with_clients(split.model_dump(), regime.clients),
+        "model": dataset.model.model_dump(),
         "algorithm": {"name": name, **options},
         "training": _training(layers),
         "participation": {"fraction": regime.fraction},
@@ -59,9 +59,14 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
 
 def _cases(params: PaperParams, algorithm: str, query: Query) -> list[PerParams]:
     """Return what an algorithm changes for a query's regime, data set and split, in the order written."""
-    _check_per(params, algorithm)
-    here = {query.regime, query.dataset, query.split}
-    return [case for key, case in params.algorithms[algorithm].per.items() if key in here]
+    splits = {split for dataset in params.datasets.values() for split in dataset.splits}
+    known = [*params.datasets, *params.regimes, *sorted(splits)]
+    cases = params.algorithms[algorithm].per
+    for key in cases:
+        if key not in known:
+            where = f"algorithms.{algorithm}.per.{key}"
+            raise SpecError(f"{where}: no such data set, regime or split{suggestion(key, known)}")
+    return [case for key, case in cases.items() if key in {query.regime, query.dataset, query.split}]
 
 
 def _options(params: PaperParams, algorithm: str, query: Query) -> dict[str, Any]:
@@ -92,23 +97,10 @@ def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:
     return merged
 
 
-def _section(section: PluginSection) -> dict[str, Any]:
-    return {"name": section.name, **(section.model_extra or {})}
-
-
 def _with_clients(partition: dict[str, Any], clients: int) -> dict[str, Any]:
     """Give a partition that has a number of clients the regime's, unless it sets its own."""
     known = keys_of(find("partition", partition["name"], "partition.name").options)
     return {"clients": clients, **partition} if "clients" in known else partition
-
-
-def _check_per(params: PaperParams, algorithm: str) -> None:
-    splits = {split for dataset in params.datasets.values() for split in dataset.splits}
-    known = [*params.datasets, *params.regimes, *sorted(splits)]
-    for key in params.algorithms[algorithm].per:
-        if key not in known:
-            where = f"algorithms.{algorithm}.per.{key}"
-            raise SpecError(f"{where}: no such data set, regime or split{suggestion(key, known)}")
 
 
 def _entry(group: Mapping[str, Any], where: str, name: str) -> Any:

@@ -200,17 +200,14 @@ class Target(ABC):
 
     def row_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what rows that are no algorithms are called in print."""
-        del params
         return {}
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what columns that are no data sets are called in print."""
-        del params
         return {}
 
     def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
         """Say why it can't be made of the runs in these folders; empty if it can."""
-        del cells, here
         return ""
 
 

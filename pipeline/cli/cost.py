@@ -60,7 +60,7 @@ class Bill:
         to_make, made: runs; ``made_core_hours`` is what those that are made took.
         core_hours: of the runs to make, as are all that follow.
         wall_hours: with ``cores`` runs side by side.
-        gpu_wall_hours: with the ``gpus`` that are seen; None unless runs that are here tell how long one takes.
+        gpu_wall_hours: with the ``gpus`` that are seen; None unless runs here tell how long one takes.
         memory_gb: of the largest run.
         disk_gb: results, and data that are still to be fetched.
         speed: how many times as long runs take here as the kept ones took, by a calibration; None without.

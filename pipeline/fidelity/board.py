@@ -10,11 +10,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
-from pipeline.fidelity.claims import Claim, Lines, Status, Verdict, cells_of, judge, ledger
+from pipeline.fidelity.claims import Claim, Status, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in
@@ -78,9 +77,8 @@ def board(scale: str, folder: Path = Path("reports")) -> Board:
     Raises:
         DataError: a report is of another scale.
     """
-    names = list(papers())
-    claims = [claim for paper in names for claim in ledger(paper)]
-    printed = pd.concat([printed_cells(paper, published(paper)) for paper in names], ignore_index=True)
+    claims = [claim for paper in papers() for claim in ledger(paper)]
+    printed = pd.concat([printed_cells(paper, published(paper)) for paper in papers()], ignore_index=True)
     wanted = {*printed[["paper", "target"]].itertuples(index=False, name=None)}
     wanted |= {(paper, f"{target}_{reading}") for paper, target in wanted for reading in READINGS}
     wanted |= {(claim.paper, claim.target) for claim in claims}
@@ -111,10 +109,8 @@ def read(names: Iterable[tuple[str, str]], folder: Path, scale: str) -> Reports:
 def printed_cells(paper: str, path: Path) -> pd.DataFrame:
     """Return a paper's published cells."""
     frame = pd.read_csv(path, dtype={"row": str, "column": str, "mean": float, "std": float})
-    named = {"mean": "published_mean", "std": "published_std"}
-    return frame.rename(columns=named)[["target", "row", "column", "unit", *named.values()]].assign(
-        paper=paper
-    )
+    frame = frame.rename(columns={"mean": "published_mean", "std": "published_std"}).assign(paper=paper)
+    return frame[[*KEY, "unit", "published_mean", "published_std"]]
 
 
 def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame:
@@ -190,17 +186,16 @@ def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFram
     lines = []
     cells = {name: cells_of(own) for name, own in reports.items() if {"row", "column", "mean", "n"} <= {*own}}
     for claim in claims:
-        found = _judge(claim, cells.get((claim.paper, claim.target)), scale)
+        own = cells.get((claim.paper, claim.target))
+        if own is not None:
+            found = judge(claim, own, scale)
+        else:
+            status: Status = "not enough runs" if scale in claim.scales else "not tested at this scale"
+            file = f"reports/{claim.paper}/{claim.target}.csv"
+            found = Verdict(status, f"{file}: {NOT_BUILT}", told=False)
         about = (claim.paper, claim.id, claim.text, claim.source, claim.target)
         lines.append((*about, scale, found.status, found.detail, found.told, claim.printed))
     return pd.DataFrame(lines, columns=CLAIMS)
-
-
-def _judge(claim: Claim, cells: Lines | None, scale: str) -> Verdict:
-    if cells is None:
-        status: Status = "not enough runs" if scale in claim.scales else "not tested at this scale"
-        return Verdict(status, f"reports/{claim.paper}/{claim.target}.csv: {NOT_BUILT}", told=False)
-    return judge(claim, cells, scale)
 
 
 def split_reading(name: str) -> tuple[str, str]:
@@ -214,8 +209,8 @@ def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
     plain, whole = split_reading(target)
     rows = [split_reading(row) for row in own["row"]]
     reading = pd.Series([whole or part for _, part in rows], own.index, object)
-    variant = own.get("variant", pd.Series("paper", own.index)).astype(object)
-    partial = pd.Series(list(map(stands_in, *_told(own, "data_state", "published_unit"))), own.index, bool)
+    states, units = (own.get(name, [""] * len(own)) for name in ("data_state", "published_unit"))
+    partial = pd.Series(list(map(stands_in, states, units)), own.index, bool)
     judges = own["verdict"].notna() if "verdict" in own else pd.Series(True, own.index)
     return pd.DataFrame(
         {
@@ -226,17 +221,14 @@ def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
             "mean": own["mean"].astype(float),
             "std": own["std"].astype(float) if "std" in own else math.nan,
             "n": own["n"],
-            "seeds": own["seeds"] if "seeds" in own else own["n"],
-            "variant": variant.mask(reading != "", reading),
+            "seeds": own.get("seeds", own["n"]),
+            "variant": own.get("variant", pd.Series("paper", own.index))
+            .astype(object)
+            .mask(reading != "", reading),
             "comparable": judges & ~partial,
             "on_stand_in": judges & partial,
         }
     )
-
-
-def _told(own: pd.DataFrame, *names: str) -> tuple[pd.Series[Any], ...]:
-    """Return columns that a table may lack."""
-    return tuple(own.get(name, pd.Series("", own.index)) for name in names)
 
 
 def _verdict(line: Mapping[object, object]) -> str:

@@ -56,32 +56,25 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     runs: dict[str, dict[str, PlannedRun]] = {}
     for name in names:
         paper, target = name.split("/")
-        partitions = catalogue.target(paper, target).needs == "partitions"
-        ended = [run for run in catalogue.needed(paper, target) if made(run, root, partitions)]
+        about, needed = catalogue.target(paper, target), catalogue.needed(paper, target)
+        partitions = about.needs == "partitions"
+        ended = [run for run in needed if made(run, root, partitions)]
         if not partitions:
             refuse_changed(ended, root)
             runs.setdefault(paper, {}).update((run.folder, run) for run in ended)
-        reason = _reason(catalogue, paper, target, ended)
         try:
-            written += [] if reason else _report(catalogue, paper, target, root, folder)
+            if not about.kept:
+                left[name] = "holds no measurement"
+            elif needed and not ended:
+                left[name] = "no run of it was made"
+            elif reason := about.lacks(catalogue.cells(paper, target), {run.folder for run in ended}):
+                left[name] = reason
+            else:
+                written += _report(catalogue, paper, target, root, folder)
         except DataError as error:
-            reason = str(error)
-        if reason:
-            left[name] = reason
-    for paper, own in runs.items():
-        if own:
-            written.append(_runs(own.values(), root, folder / paper / RUNS))
+            left[name] = str(error)
+    written += [_runs(own.values(), root, folder / paper / RUNS) for paper, own in runs.items() if own]
     return Kept(tuple(written), left)
-
-
-def _reason(catalogue: Catalogue, paper: str, target: str, ended: list[PlannedRun]) -> str:
-    """Say why a report is not to be written; empty if it is."""
-    about = catalogue.target(paper, target)
-    if not about.kept:
-        return "holds no measurement"
-    if catalogue.needed(paper, target) and not ended:
-        return "no run of it was made"
-    return about.lacks(catalogue.cells(paper, target), {run.folder for run in ended})
 
 
 def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: Path) -> list[Path]:
@@ -145,17 +138,11 @@ def line(run: PlannedRun, root: Path) -> dict[str, Any]:
 def contents(folder: Path) -> str:
     """Return what a reference holds as Markdown: its reports, and each paper's runs and hours."""
     papers = [path for path in sorted(folder.iterdir()) if path.is_dir()]
-    runs = [path / RUNS for path in papers if (path / RUNS).exists()]
-    reports = [path for paper in papers for path in sorted(paper.glob("*.csv")) if path.name != RUNS]
-    return "\n".join(
-        (
-            md_table(
-                ("Paper", "Runs:", "Hours on one core:", "Commits", "Machines", "Days"),
-                map(_paper_line, runs),
-            ),
-            md_table(("Report", "Numbers:", "Of:"), map(_report_line, reports)),
-        )
-    )
+    runs = (path / RUNS for path in papers if (path / RUNS).exists())
+    reports = (path for paper in papers for path in sorted(paper.glob("*.csv")) if path.name != RUNS)
+    headings = ("Paper", "Runs:", "Hours on one core:", "Commits", "Machines", "Days")
+    tables = (headings, map(_paper_line, runs)), (("Report", "Numbers:", "Of:"), map(_report_line, reports))
+    return "\n".join(md_table(*table) for table in tables)
 
 
 def _report_line(path: Path) -> tuple[str, ...]:

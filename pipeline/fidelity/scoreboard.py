@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from fedcore.base.lazy import pd
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
-from pipeline.fidelity.claims import Claim, ledger
+from pipeline.fidelity.claims import ledger
 from pipeline.papers import papers
 from pipeline.reports.agreement import AGREES, DIFFERS, ON_STAND_IN, PERCENTAGES
 from pipeline.reports.render import md_table, number
 from pipeline.reports.results import REPRODUCTION
 
 SAME = 1 - 1e-9
-KEYS: Mapping[str, str] = {"paper": "Paper", "reading": "Reading"}
-CELLS: Mapping[str, str] = {
+KEYS = {"paper": "Paper", "reading": "Reading"}
+CELLS = {
     "published": "Published cells",
     "measured": "Measured",
     "near": "Near",
@@ -25,7 +25,7 @@ CELLS: Mapping[str, str] = {
     "on_stand_in": "On stand-ins",
     "mean_difference": "Mean difference",
 }
-ORDER: Mapping[str, str] = {
+ORDER = {
     "columns": "Columns compared",
     "same_best": "Same best method",
     "same_order": "Same order",
@@ -33,7 +33,6 @@ ORDER: Mapping[str, str] = {
     "reproduced": "Reproduced",
     "not_reproduced": "Not reproduced",
 }
-HEADINGS: Mapping[str, str] = {**KEYS, **CELLS, **ORDER}
 
 
 def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
@@ -44,9 +43,9 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
         names: the papers; all by default.
 
     Returns:
-        A line per paper and reading with columns as in ``HEADINGS``. ``measured``: published cells that have
-        all their runs on full data; ``near``: those that agree, see ``agreement.RULE``;
-        ``in_part``, ``near_in_part``: the same for cells with fewer seeds than the paper's; ``on_stand_in``:
+        A line per paper and reading with columns as in ``KEYS``, ``CELLS`` and ``ORDER``. ``measured``:
+        published cells that have all their runs on full data; ``near``: those that agree, see
+        ``agreement.RULE``; ``in_part``, ``near_in_part``: the same for cells with fewer seeds than the paper's; ``on_stand_in``:
         cells measured on a part of the data, which are not compared; ``mean_difference``: mean absolute
         difference of the measured scores, in points; ``columns``: those with two methods or more;
         ``same_best``, ``same_order``: of them, where the best method is the published one, and where the
@@ -56,10 +55,9 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
         DataError: a report is of another scale.
     """
     board = board_of(REPRODUCTION, folder)
-    lines = [
-        _line(board, name, reading, folder) for name in names or papers() for reading in ("paper", *READINGS)
-    ]
-    frame = pd.DataFrame(lines, columns=list(HEADINGS))
+    readings = ("paper", *READINGS)
+    lines = [_line(board, name, own, folder) for name in names or papers() for own in readings]
+    frame = pd.DataFrame(lines)
     return frame[(frame["reading"] == "paper") | begun(frame)].reset_index(drop=True)
 
 
@@ -70,8 +68,7 @@ def begun(frame: pd.DataFrame) -> pd.Series[bool]:
 
 def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:
     cells = board.cells[board.cells["paper"] == paper]
-    read_as = [split_reading(target)[1] or "paper" for target in cells["target"]]
-    cells = cells[[own == reading for own in read_as]]
+    cells = cells[[(split_reading(target)[1] or "paper") == reading for target in cells["target"]]]
     done = cells[cells["verdict"].isin([AGREES, DIFFERS])]
     short = cells[cells["verdict"] == SHORT]
     scores = done[done["unit"].isin(PERCENTAGES)]
@@ -106,27 +103,26 @@ def claims(paper: str, reading: str, folder: Path) -> pd.DataFrame:
     Raises:
         DataError: a report is of another scale.
     """
-    known = papers()[paper].targets
-    read_so = (_as_read(claim, reading) for claim in ledger(paper))
-    own = [claim for claim in read_so if claim.target in known]
+    known, own = papers()[paper].targets, []
+    for claim in ledger(paper):
+        as_read = reading in {"paper", split_reading(claim.target)[1]}
+        target = claim.target if as_read else f"{claim.target}_{reading}"
+        if target in known:
+            own.append(claim.model_copy(update={"target": target}))
     reports = read(sorted({(claim.paper, claim.target) for claim in own}), folder, REPRODUCTION)
     return judged(own, reports, REPRODUCTION)
 
 
-def _as_read(claim: Claim, reading: str) -> Claim:
-    if reading == "paper" or split_reading(claim.target)[1] == reading:
-        return claim
-    return claim.model_copy(update={"target": f"{claim.target}_{reading}"})
-
-
 def markdown(frame: pd.DataFrame) -> str:
     """Return the scoreboard as two Markdown tables: of cells, and of orders and claims."""
-    return "\n".join(_table(frame, headings) for headings in (CELLS, ORDER))
-
-
-def _table(frame: pd.DataFrame, headings: Mapping[str, str]) -> str:
-    lines = (
-        [*(line[key] for key in KEYS), *(number(line[key], "{:.3g}") for key in headings)]
-        for line in frame.to_dict("records")
+    lines = frame.to_dict("records")
+    return "\n".join(
+        md_table(
+            [*KEYS.values(), *(f"{name}:" for name in headings.values())],
+            (
+                [*(line[key] for key in KEYS), *(number(line[key], "{:.3g}") for key in headings)]
+                for line in lines
+            ),
+        )
+        for headings in (CELLS, ORDER)
     )
-    return md_table([*KEYS.values(), *(f"{name}:" for name in headings.values())], lines)

@@ -100,9 +100,8 @@ def _files(folder: Path) -> list[Path]:
 
 def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
     try:
-        return path.read_text(encoding="utf-8") == dvc.means_json(
-            path.with_name(f"{name}.csv") for name in tables
-        )
+        made = dvc.means_json(path.with_name(f"{name}.csv") for name in tables)
+        return path.read_text(encoding="utf-8") == made
     except OSError:
         return False
 

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
@@ -19,12 +19,11 @@ from snakemake_interface_storage_plugins.io import Mtime
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
-from fedcore.base.files import canonical_json, write_text
-from pipeline.catalogue import weights
+from fedcore.base.files import canonical_json, digest, sha256_file, write_text
+from pipeline.catalogue import codehash, weights
 from pipeline.catalogue.params import STUDY, StudyError, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Target
-from pipeline.fidelity import board_plan
-from pipeline.papers import build_catalogue
+from pipeline.papers import FOLDER, build_catalogue
 from pipeline.workflow import machine, messages
 from pipeline.workflow.adopt import Decision, apply, inspect
 from pipeline.workflow.estimate import NOTHING, Cost, Guesses, duration
@@ -34,6 +33,7 @@ from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 WHAT_NOW = """fedcore status shows what failed, and why. The same command continues from the checkpoints.
 A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv"""
+SITE = FOLDER.parent / "site"
 RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
 TRAIN = ("train", "train_study")
 SHORT_SECONDS = 120.0
@@ -58,7 +58,6 @@ class Workflow:
     """
 
     def __init__(self, config: Mapping[str, Any], snakemake: Any = None) -> None:
-        self.config: Mapping[str, Any] = config
         self.snakemake = snakemake
         self.decision: Decision | None = None
         main = snakemake is not None and snakemake.is_main_process
@@ -73,13 +72,13 @@ class Workflow:
         try:
             self.config = with_studies(config)
             self.catalogue = build_catalogue(self.config)
-            self.catalogue.index  # noqa: B018 - every specification is checked before anything runs
+            groups = self.catalogue.groups  # so every specification is checked before anything runs
         except StudyError as error:
             raise SystemExit(str(error)) from None
         except SpecError as error:
             raise SystemExit(f"params.yaml: {error}") from None
         self.params = self.catalogue.params
-        self._refuse_lone_seeds()
+        self._refuse_lone_seeds(groups)
         self.reports = ReportFiles(self.catalogue)
         self.run_files = RUN_FILES
         self.seeds = next(iter(self.params.papers.values())).seeds
@@ -89,6 +88,8 @@ class Workflow:
         self.tables = one_of({name for _, name, target in targets if not target.drawn})
         self.figures = one_of({name for _, name, target in targets if target.drawn})
         self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
+        self.site: JobSpec = {"file": "logs/reports/site.params.yaml", "plan": "site"}
+        self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
         self._costs: dict[str, Cost] = {}
         LogHandler.words = Words(
             partial(messages.job_name, self.catalogue),
@@ -96,20 +97,17 @@ class Workflow:
             duration,
             plain,
         )
-        self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
 
-    def _refuse_lone_seeds(self) -> None:
+    def _refuse_lone_seeds(self, groups: Mapping[str, list[PlannedRun]]) -> None:
         """Refuse one process for all seeds if a search trains only the first seed."""
-        if not self.params.one_process:
-            return
-        for runs in self.catalogue.groups.values():
-            if runs[0].scale == STUDY:
+        for group, runs in groups.items():
+            if not self.params.one_process or runs[0].scale == STUDY:
                 continue
-            paper, seeds = runs[0].paper, tuple(run.seed for run in runs)
-            if seeds != self.params.papers[paper].seeds:
+            seeds = tuple(run.seed for run in runs)
+            if seeds != self.params.papers[runs[0].paper].seeds:
                 raise SystemExit(
                     f"params.yaml: scales.{runs[0].scale}.one_process: got true, expected false with so many "
-                    f"seeds, as {runs[0].group} takes the seeds {seeds} alone"
+                    f"seeds, as {group} takes the seeds {seeds} alone"
                 )
 
     def begin(self) -> None:
@@ -119,10 +117,11 @@ class Workflow:
         self.snakemake.scheduler.job_rate_limiter = None
         if self.decision is not None and (moved := apply(self.decision)):
             say(moved, error=True)
-        for spec in filter(None, (job.params.get("order") for job in self._jobs())):
-            told = canonical_json(spec["told"]) if "told" in spec else self._merged
-            write_text(Path(spec["file"]), f"{told}\n")
         jobs = self._jobs()
+        # Without the mirror, whose address may hold a password.
+        merged = yaml.safe_dump({**self.config, "data": {}}, sort_keys=False)
+        for spec in filter(None, (job.params.get("order") for job in jobs)):
+            write_text(Path(spec["file"]), f"{canonical_json(spec['told']) if 'told' in spec else merged}\n")
         seconds = (LogHandler.words.seconds(job.rule.name, job.wildcards_dict) for job in jobs)
         LogHandler.asked = (len(jobs), sum(seconds))
         self._say_how_long()
@@ -162,14 +161,14 @@ class Workflow:
             return
         self.decision = inspect(self.catalogue)
         # The documented way, `--touch`, changes the files.
-        now = Mtime(local=time.time())
-        for path in chain.from_iterable(self.decision.believed.values()):
-            self.snakemake.iocache.mtime[path.as_posix()] = now
-        self.snakemake.dag.forcefiles.update(
-            path.as_posix() for path in chain.from_iterable(self.decision.stale.values())
+        believed, stale = (
+            [path.as_posix() for path in chain.from_iterable(own.values())]
+            for own in (self.decision.believed, self.decision.stale)
         )
-        if self.decision.believed or self.decision.stale:
-            later = "; they are set aside once work begins" if self.decision.stale else ""
+        self.snakemake.iocache.mtime.update(dict.fromkeys(believed, Mtime(local=time.time())))
+        self.snakemake.dag.forcefiles.update(stale)
+        if believed or stale:
+            later = "; they are set aside once work begins" if stale else ""
             say(f"{self.decision}{later}", error=True)
 
     @property
@@ -187,9 +186,12 @@ class Workflow:
 
     @staticmethod
     def board_plan(wildcards: Any) -> str:
-        """Return a hash of everything besides our numbers that the fidelity board depends on."""
+        """Return a hash of published numbers, claims and all that compares and shows them, for rerunning."""
         del wildcards
-        return board_plan()
+        said = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
+        looks = sorted(path for name in ("assets", "templates") for path in (SITE / name).iterdir())
+        code = codehash.of_code("pipeline.fidelity.board:board", "pipeline.site.board:write")
+        return digest([code, [sha256_file(path) for path in (*said, *looks)]])[:16]
 
     def unknown(self, wildcards: Any) -> list[str]:
         """Refuse a file that no rule makes, with what to ask for in its place."""
@@ -212,17 +214,6 @@ class Workflow:
         """Return the spec of a report: a function of its runs and its code, as a hash."""
         paper, name = wildcards.paper, self._name(wildcards)
         return {"file": f"logs/reports/{paper}/{name}.params.yaml", "plan": self.catalogue.plan(paper, name)}
-
-    @staticmethod
-    def site(wildcards: Any) -> JobSpec:
-        """Return the spec of the site."""
-        del wildcards
-        return {"file": "logs/reports/site.params.yaml", "plan": "site"}
-
-    @cached_property
-    def _merged(self) -> str:
-        """The configuration as YAML, without the mirror, whose address may hold a password."""
-        return yaml.safe_dump({**self.config, "data": {}}, sort_keys=False)
 
     def data(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched data that a partition needs; none for data in the repository."""
@@ -312,7 +303,7 @@ class Workflow:
             raise SystemExit(self.reports.refusal(f"reports/{wildcards.paper}/{name}"))
         return str(name)
 
-    def _target(self, wildcards: Any) -> tuple[Target, Iterable[PlannedRun]]:
+    def _target(self, wildcards: Any) -> tuple[Target, list[PlannedRun]]:
         paper, name = wildcards.paper, self._name(wildcards)
         return self.catalogue.target(paper, name), self.catalogue.needed(paper, name)
 

@@ -27,40 +27,33 @@ def dvc_yaml(params: Path) -> str:
     """Return dvc.yaml for the papers of a params.yaml."""
     catalogue = catalogue_of(params)
     files = catalogue.params.files
-    papers = {name: _study(name, files[name]) if name in files else _paper(name) for name in catalogue.papers}
     whole = {
-        "stages": {"data": _data(), **papers, "site": _site(list(catalogue.papers))},
+        "stages": {
+            "data": {
+                "desc": "Data files that the scale in use needs and the repository doesn't hold.",
+                "cmd": "mkdir -p data/fetched && snakemake data",
+                "deps": CODE,
+                "params": ["scale", "scales", "papers"],
+                "outs": [{"data/fetched": {"persist": True}}],
+            },
+            **{paper: _paper(paper, files.get(paper)) for paper in catalogue.papers},
+            "site": _site(list(catalogue.papers)),
+        },
         "metrics": [f"reports/{paper}/{METRICS}" for paper in catalogue.papers],
         "plots": list(_plots(catalogue)),
     }
     return HEAD + yaml.safe_dump(whole, sort_keys=False, width=110)
 
 
-def _data() -> dict[str, Any]:
-    return {
-        "desc": "Data files that the scale in use needs and the repository doesn't hold.",
-        "cmd": "mkdir -p data/fetched && snakemake data",
-        "deps": CODE,
-        "params": ["scale", "scales", "papers"],
-        "outs": [{"data/fetched": {"persist": True}}],
-    }
-
-
-def _paper(paper: str) -> dict[str, Any]:
-    own = ["scale", "scales", "common", f"papers.{paper}"]
+def _paper(paper: str, study: str | None) -> dict[str, Any]:
+    """Return a paper's stage, or a study's, which depends on its file in place of params.yaml."""
     return {
         "desc": f"Every table and figure of {paper}.",
         "cmd": f"snakemake reports/{paper}",
-        "deps": [*CODE, "data/demo", "data/fetched"],
-        "params": own,
+        "deps": [*CODE, "data/demo", "data/fetched", *([study] if study else [])],
+        **({} if study else {"params": ["scale", "scales", "common", f"papers.{paper}"]}),
         "outs": [{f"{folder}/{paper}": {"persist": True}} for folder in ("results", "reports")],
     }
-
-
-def _study(name: str, file: str) -> dict[str, Any]:
-    """Return a study's stage, which depends on its file in place of params.yaml."""
-    own = {key: value for key, value in _paper(name).items() if key != "params"}
-    return {**own, "deps": [*own["deps"], file]}
 
 
 def _site(papers: list[str]) -> dict[str, Any]:
@@ -90,17 +83,12 @@ def _plots(catalogue: Catalogue) -> Iterator[dict[str, Any] | str]:
 
 
 def means_json(tables: Iterable[Path]) -> str:
-    """Return the means of tables as JSON; null where a run of the cell diverged.
-
-    Args:
-        tables: their .csv files.
-    """
+    """Return the means of tables, which are .csv files, as JSON; null where a run of the cell diverged."""
     found: dict[str, dict[str, dict[str, float | None]]] = {}
     for path in sorted(tables):
         with path.open(encoding="utf-8", newline="") as lines:
             for cell in csv.DictReader(lines):
+                known = cell["mean"] and not float(cell.get("diverged") or 0)
                 row = found.setdefault(path.stem, {}).setdefault(cell["row"], {})
-                row[cell["column"]] = (
-                    None if not cell["mean"] or float(cell.get("diverged") or 0) else float(cell["mean"])
-                )
+                row[cell["column"]] = float(cell["mean"]) if known else None
     return json.dumps(found, indent=2) + "\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from math import ceil, exp, log, prod
 from pathlib import Path
@@ -64,13 +64,8 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         """Return the cost of both, one after the other, as if the same thing set both off."""
-        return Cost(
-            self.seconds + other.seconds,
-            self.low + other.low,
-            self.high + other.high,
-            max(self.memory_mb, other.memory_mb),
-            max(self.step_operations, other.step_operations),
-        )
+        pairs = list(zip(astuple(self), astuple(other), strict=True))
+        return Cost(*map(sum, pairs[:3]), *map(max, pairs[3:]))
 
     def minutes(self, attempt: int = 1) -> int:
         """Return what to ask a cluster for: the time with a margin, twice as much at each further attempt.
@@ -138,18 +133,13 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     pooled = not schedule.federated
     share = size.rows * trained / clients * (cohort if pooled else 1)
     batch = share if training["batch_size"] == "full" else min(training["batch_size"], max(share, 1.0))
-    rounds = training["rounds"]
-    trainings = (
-        rounds * (1 if pooled else schedule.trainings(cohort)) * (2 if evaluation.get("divergence") else 1)
-    )
+    rounds, every = training["rounds"], evaluation["every"]
+    trainings = rounds * (1 if pooled else schedule.trainings(cohort))
+    trainings *= 2 if evaluation.get("divergence") else 1
     steps = trainings * _steps(training, share, batch)
-    rows = (
-        steps * batch
-        if training["local_epochs"] is None
-        else trainings * training["local_epochs"] * max(share, 1)
-    )
-    every, train_every = evaluation["every"], evaluation["train_every"]
-    train_every = every if train_every is None else train_every
+    epochs = training["local_epochs"]
+    rows = steps * batch if epochs is None else trainings * epochs * max(share, 1)
+    train_every = every if evaluation["train_every"] is None else evaluation["train_every"]
     on_test = (rounds / every + 1) * (2 if evaluation.get("validation") else 1)
     on_training = rounds / train_every + 1 if train_every else 0.0
     observers = (evaluation.get("observe") or {}).values()
@@ -194,6 +184,14 @@ def _federation(spec: Mapping[str, Any], size: Size) -> tuple[int, int]:
         return size.clients, max(1, round(spec["participation"]["fraction"] * size.clients))
 
 
+def _steps(training: Mapping[str, Any], share: float, batch: float) -> float:
+    """Return the gradient steps of one client in one round."""
+    steps = training["local_steps"]
+    if steps is None:
+        return float(training["local_epochs"] * max(1, ceil(share / batch)))
+    return float(np.mean(steps))
+
+
 def _like(spec: Mapping[str, Any], recipe: Recipe, held_out: float) -> tuple[str, ...]:
     """Return the groups of a run: by data, model and working parts, without the data, by model, and all."""
     working = [part.label for part in recipe.parts() if any(part.work(held_out))]
@@ -225,9 +223,8 @@ def factors(ratios: Iterable[tuple[Demand, float]], enough: int = ENOUGH) -> dic
 
 def factor(found: Demand, known: Mapping[str, float]) -> tuple[int, float]:
     """Return the factor of the most specific group that has one, and which of the run's groups that is."""
-    return next(
-        ((at, known[name]) for at, name in enumerate(found.like) if name in known), (len(found.like), 1.0)
-    )
+    groups = ((at, known[name]) for at, name in enumerate(found.like) if name in known)
+    return next(groups, (len(found.like), 1.0))
 
 
 def estimate(found: Demand, speed: float = 1.0, here: Factors | None = None) -> Cost:
@@ -282,10 +279,10 @@ def network_of(model: str, size: Size) -> Network:
     """
     asked = chosen("model", json.loads(model))
     random = {"weights": "random"} if hasattr(asked.options, "weights") else {}
-    options = asked.options.model_copy(update=random)
     vectors = None if size.vectors is None else np.broadcast_to(np.float32(0), size.vectors)
+    shape = Shape(size.inputs, size.classes, size.vocabulary, vectors)
     try:
-        made = asked.plugin.build(options, Shape(size.inputs, size.classes, size.vocabulary, vectors))
+        made = asked.plugin.build(asked.options.model_copy(update=random), shape)
     except FedcoreError:
         return Network(10**6, 1e6, 0.0, prod(size.inputs))
     shapes = made.trainable.shapes
@@ -309,11 +306,3 @@ def with_interval(seconds: float, low: float, high: float) -> str:
     least, most = duration(low), duration(high)
     number, _, unit = least.partition(" ")
     return f"{duration(seconds)} ({number if most.endswith(f' {unit}') else least} to {most})"
-
-
-def _steps(training: Mapping[str, Any], share: float, batch: float) -> float:
-    """Return the gradient steps of one client in one round."""
-    steps = training["local_steps"]
-    if steps is None:
-        return float(training["local_epochs"] * max(1, ceil(share / batch)))
-    return float(steps) if isinstance(steps, int) else sum(steps) / len(steps)

@@ -30,8 +30,7 @@ def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
         SpecError: params.yaml is wrong, or there is no such report.
     """
     catalogue = catalogue_of(params)
-    runs = runs_of(catalogue, report or "all")
-    return {run.folder: stated(run) for run in runs}
+    return {run.folder: stated(run) for run in runs_of(catalogue, report or "all")}
 
 
 def stated(run: PlannedRun) -> dict[str, str]:
@@ -79,10 +78,9 @@ def _place(folder: Path, home: Path) -> tuple[str, ...] | None:
 
 def _differences(folder: Path, run: PlannedRun | None, home: Path, params: Path, scale: str) -> Iterator[str]:
     if run is None:
+        study = scale == STUDY
         place = (
-            "no study describes such a run"
-            if scale == STUDY
-            else f"{params} describes no such run at {scale} scale"
+            "no study describes such a run" if study else f"{params} describes no such run at {scale} scale"
         )
         yield f"{place} (`fedcore prune` lists such)"
         return

@@ -29,13 +29,7 @@ WIDEST = 10_000
 
 
 def job_name(catalogue: Catalogue, rule: str, wildcards: Mapping[str, str]) -> str:
-    """Return what a job does, in the words of its paper.
-
-    Args:
-        catalogue: the papers.
-        rule: the job's rule.
-        wildcards: their values by name.
-    """
+    """Return what a job of a rule does, in the words of its paper."""
     if "setting" in wildcards and catalogue.papers[wildcards["paper"]].is_study:
         group = "/".join((RESULTS, *(wildcards[name] for name in ("paper", "scale", "setting", "method"))))
         what = _methods(catalogue, wildcards["paper"])[group]
@@ -75,7 +69,10 @@ def show(catalogue: Catalogue, asked: Iterable[str], console: Console) -> None:
         asked: the files that were asked for, below reports/.
         console: where to print; a table is left out where it is too narrow for it.
     """
-    reports = _by_report(asked)
+    reports: dict[str, list[Path]] = {}
+    for path in sorted(map(Path, asked)):
+        if path.is_file() and path.suffix:
+            reports.setdefault(str(path).partition(".")[0], []).append(path)
     for name, files in reports.items():
         more = f" (also {', '.join(path.name.partition('.')[2] for path in files[1:])})" if files[1:] else ""
         console.print(f"{files[0]}{more}", markup=False, style="bold", soft_wrap=True)
@@ -97,14 +94,6 @@ def show_table(page: Path, console: Console) -> None:
         table.add_row(*row)
     if Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum <= console.width:
         console.print(table)
-
-
-def _by_report(asked: Iterable[str]) -> dict[str, list[Path]]:
-    found: dict[str, list[Path]] = {}
-    for path in sorted(map(Path, asked)):
-        if path.is_file() and path.suffix:
-            found.setdefault(str(path).partition(".")[0], []).append(path)
-    return found
 
 
 def _means(catalogue: Catalogue, reports: list[str]) -> Iterator[str]:
@@ -129,14 +118,11 @@ def _means(catalogue: Catalogue, reports: list[str]) -> Iterator[str]:
 def _agreement(names: list[tuple[str, str]]) -> Iterator[str]:
     found = board(REPRODUCTION)
     for paper, target in names:
-        cells, claims = (
-            frame[(frame["paper"] == paper) & (frame["target"] == target)]
-            for frame in (found.cells, found.claims)
-        )
+        own = f"paper == {paper!r} and target == {target!r}"
+        cells, verdicts = found.cells.query(own), found.claims.query(own)["verdict"].value_counts()
         if len(cells):
             near, measured = int(cells["within_margin"].eq(True).sum()), int(cells["mean"].notna().sum())
             yield f"{paper}/{target}: {near} near of {measured} measured of {len(cells)} published cells."
-        counts = claims["verdict"].value_counts()
-        if len(counts):
-            listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        if len(verdicts):
+            listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
             yield f"{paper}/{target}: claims: {listed}."

@@ -15,11 +15,7 @@ from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import render
 from pipeline.workflow import dvc
 
-BESIDE = {
-    "all": "reports/all",
-    "site": "reports/site/index.html",
-    "fidelity": "reports/fidelity.html",
-}
+BESIDE = {"all": "reports/all", "site": "reports/site/index.html", "fidelity": "reports/fidelity.html"}
 
 
 def path_of(catalogue: Catalogue, typed: str) -> str:
@@ -103,13 +99,8 @@ class ReportFiles:
 
     def numbers(self) -> list[str]:
         """Return the numbers of all papers' reports, which the fidelity board compares."""
-        own = (
-            path
-            for paper, about in self.catalogue.papers.items()
-            if not about.is_study
-            for path in self.all_of(paper)
-        )
-        return [path for path in own if path.endswith(".csv")]
+        printed = (paper for paper, about in self.catalogue.papers.items() if not about.is_study)
+        return [path for paper in printed for path in self.all_of(paper) if path.endswith(".csv")]
 
     @cached_property
     def named(self) -> Mapping[str, list[str]]:
@@ -122,11 +113,10 @@ class ReportFiles:
     @property
     def unknown(self) -> str:
         """What no rule can make, as a wildcard constraint: wrong names of reports."""
-        own = (path for files in self.named.values() for path in files)
         forms = ("pdf", "provenance.json")
         beside = (f"reports/{name}.{form}" for name in self.catalogue.names() for form in forms)
         board = r"reports/(site/index\.html|fidelity(-claims)?\.(csv|md|html))"
-        return rf"(?!(results|data|logs)/|({board}|{one_of({*own, *beside})})$).+"
+        return rf"(?!(results|data|logs)/|({board}|{one_of({*self.all(), *beside})})$).+"
 
     def refusal(self, typed: str) -> str:
         """Say in one line what to ask for in place of a report that no rule makes."""
