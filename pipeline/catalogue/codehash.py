@@ -28,11 +28,7 @@ OURS = ("fedcore", "pipeline")
 LAZY = "fedcore.base.lazy"  # its names stand for packages of others
 CONTRIBUTED = "fedcore_plugins."
 RUN = ("fedcore.spec:parse", "fedcore.execution.runner:execute")
-PARTITION = (
-    "fedcore.partitions.build:make",
-    "fedcore.partitions.file:identity",
-    "fedcore.partitions.stats",
-)
+PARTITION = ("fedcore.partitions.build:make", "fedcore.partitions.file:identity", "fedcore.partitions.stats")
 INNER_IMPORT = re.compile(r"^[ \t]+(from [\w.]+ import|import [\w.]+)\b", re.MULTILINE)
 UNSEEN = frozenset({"ctx", "returns", "type_comment", "kind", "type_ignores", "simple"})
 BUILT = 3  # of a plug-in's arguments: name, options and build; the others describe it
@@ -84,7 +80,6 @@ def _reached(start: str) -> frozenset[Definition]:
 
 @cache
 def _led_to(module: str, name: str) -> frozenset[Definition]:
-    """Return the definitions that one definition names."""
     found: set[Definition] = set()
     home = _module(module)
     for node in home.definitions[name]:

@@ -17,11 +17,7 @@ from pipeline.catalogue.targets import Query
 ROWS = ("algorithm", "training")
 COLUMNS = ("data", "partition", "model", "participation", "dtype", "precision")
 WHOLE = ("dtype", "precision")
-FIXED = {
-    "training": keys_of(Training),
-    "participation": keys_of(Participation),
-    **dict.fromkeys(WHOLE, ()),
-}
+FIXED = {"training": keys_of(Training), "participation": keys_of(Participation), **dict.fromkeys(WHOLE, ())}
 Changes = tuple[tuple[str, Any], ...]
 Known = Mapping[str, Collection[str]]
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import (
-    BaseModel,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    StringConstraints,
-    create_model,
-)
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, StringConstraints, create_model
 
 from fedcore.base.options import Options
 from fedcore.spec import Evaluation, Precision, Training

@@ -27,6 +27,6 @@ COMMANDS = {
         "schema": "pipeline.cli.keep:schema",
         "dvc": "pipeline.cli.keep:dvc",
         "pictures": "pipeline.cli.keep:pictures",
-        "rulegraph": "pipeline.cli.rulegraph:rulegraph",
+        "rulegraph": "pipeline.cli.keep:rulegraph",
     },
 }

@@ -59,23 +59,19 @@ def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]
     with tempfile.TemporaryDirectory() as name:
         asked, answer = Path(name, "pins.txt"), Path(name, "answer.json")
         asked.write_text("\n".join(pins(pyproject)) + "\n", encoding="utf-8")
-        command = [sys.executable, "-m", "pip_audit", *ASKED, "--requirement", str(asked)]
-        done = subprocess.run(
-            [*command, "--output", str(answer), *service], capture_output=True, text=True, check=False
-        )
+        files = ("--requirement", str(asked), "--output", str(answer))
+        command = [sys.executable, "-m", "pip_audit", *ASKED, *files, *service]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if not answer.exists() or done.returncode not in (0, 1):
             raise NotAudited(INSTALL if MISSING in done.stderr else _why(done.stderr))
         packages = json.loads(answer.read_text(encoding="utf-8"))["dependencies"]
-    found = [
-        f"{package['name']} {package['version']}: {weakness['id']}{_fixed(weakness['fix_versions'])}"
-        for package in packages
-        for weakness in package["vulns"]
-    ]
+    found = []
+    for package in packages:
+        for weakness in package["vulns"]:
+            mended = ", ".join(weakness["fix_versions"])
+            what = f"{package['name']} {package['version']}: {weakness['id']}"
+            found.append(f"{what}, mended in {mended}" if mended else f"{what}, not mended yet")
     return len(packages), found
-
-
-def _fixed(versions: Sequence[str]) -> str:
-    return f", mended in {', '.join(versions)}" if versions else ", not mended yet"
 
 
 def _why(said: str) -> str:

@@ -101,8 +101,7 @@ def cost(
         typer.Option(help="Only this cell of the report: its row and column, by key or label."),
     ] = None,
     cores: Annotated[
-        int | None,
-        typer.Option(min=1, help="Runs side by side; this machine's cores by default."),
+        int | None, typer.Option(min=1, help="Runs side by side; this machine's cores by default.")
     ] = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="First measure this machine, for some seconds.")
@@ -157,7 +156,7 @@ def bill(
         to_make=len(left),
         made=len(ended),
         made_core_hours=round(sum(ended.values()) / HOUR, 4),
-        core_hours=_hours(sum(map(guess, left), NOTHING)),
+        core_hours=_guess(*_times(sum(map(guess, left), NOTHING))),
         cores=cores,
         wall_hours=_wall(guess, left, cores),
         gpus=gpus,
@@ -191,9 +190,7 @@ def text(found: Bill) -> list[str]:
         "In brackets: where eight of ten lie. " + _basis(found),
     ]
     if found.gpus and not found.gpu_wall_hours:
-        lines.append(
-            "A GPU is seen; the kept runs had none, so what it saves is known once results are here."
-        )
+        lines += ["A GPU is seen; the kept runs had none, so what it saves is known once results are here."]
     if found.unknown_data:
         names = ", ".join(found.unknown_data)
         lines.append(f"data {names}: the size is not known, taken as {UNKNOWN.rows:,} rows of 100 numbers")
@@ -219,14 +216,14 @@ def _runs(catalogue: Catalogue, target: str, where: tuple[str, str] | None) -> l
 
 def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
     """Return the time with so many runs side by side, which is that of the longest at least."""
-    costs = [guess(run) for run in runs]
+    costs = list(map(guess, runs))
     total, longest = sum(costs, NOTHING), max(costs, key=lambda own: own.seconds, default=NOTHING)
-    pairs = ((getattr(own, key) for own in (total, longest)) for key in ("seconds", "low", "high"))
-    return _guess(*(max(every / side, one) / HOUR for every, one in pairs))
+    pairs = zip(_times(total), _times(longest), strict=True)
+    return _guess(*(max(every / side, one) for every, one in pairs))
 
 
-def _hours(own: Cost) -> Guess:
-    return _guess(*(seconds / HOUR for seconds in (own.seconds, own.low, own.high)))
+def _times(own: Cost) -> tuple[float, float, float]:
+    return own.seconds / HOUR, own.low / HOUR, own.high / HOUR
 
 
 def _guess(*values: float) -> Guess:
@@ -245,9 +242,8 @@ def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
     found = (entries[name].declaration.editions.get(edition) for name, edition in editions)
     files = {file.path: file.bytes for edition in found if edition for file in edition.files}
     fetched = sum(size for path, size in files.items() if not (root / "data" / "fetched" / path).exists())
-    return _guess(
-        *((written * times + fetched * copies) / GB for times, copies in ((1, 1.5), (0.5, 1), (2, 2)))
-    )
+    sums = (written * times + fetched * copies for times, copies in ((1, 1.5), (0.5, 1), (2, 2)))
+    return _guess(*(amount / GB for amount in sums))
 
 
 def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> Iterator[Setting]:
@@ -258,7 +254,9 @@ def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -
     for group in sorted(groups, key=lambda group: -costs[group].seconds)[:DEAREST]:
         first = groups[group][0]
         wildcards = {key: getattr(first, key) for key in ("paper", "scale", "setting", "method")}
-        yield Setting(job_name(catalogue, "train", wildcards), len(groups[group]), _hours(costs[group]))
+        yield Setting(
+            job_name(catalogue, "train", wildcards), len(groups[group]), _guess(*_times(costs[group]))
+        )
 
 
 def _shown(own: Guess) -> str:

@@ -39,11 +39,8 @@ def checks() -> Iterator[Check]:
 
 def tested(pyproject: Path) -> Check:
     """Compare the installed packages with the versions that the tests run with, which pyproject.toml pins."""
-    found = [
-        check
-        for check in packages(pins(pyproject), "", INSTALL)
-        if not check.found.startswith("not installed")
-    ]
+    packaged = packages(pins(pyproject), "", INSTALL)
+    found = [check for check in packaged if not check.found.startswith("not installed")]
     others = [f", {check.name} {check.found}" for check in found if check.state != "ok"]
     said = f"{len(found) - len(others)} of {len(found)} packages as tested{''.join(others)}"
     return look("versions", not others, said, "the same last digits as the tests", "uv sync")
@@ -51,7 +48,5 @@ def tested(pyproject: Path) -> Check:
 
 def pins(pyproject: Path) -> list[str]:
     """Return the versions that the tests run with, as uv's constraints."""
-    found: list[str] = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["uv"][
-        "constraint-dependencies"
-    ]
-    return found
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+    return list(project["tool"]["uv"]["constraint-dependencies"])

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedcore.base.errors import say
+from fedcore.base.errors import FedcoreError, say
 from fedcore.base.files import write_text
 from fedcore.cli.options import Json, completing, show
 from fedcore.execution.machine import commit
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
 from pipeline.cli.names import PARAMS, Overlay, names
-from pipeline.fidelity import picture, scoreboard
+from pipeline.fidelity import picture
 from pipeline.fidelity import reference as keeping
+from pipeline.fidelity.scoreboard import markdown, scoreboard
 from pipeline.papers import catalogue_of
 from pipeline.site import pictures as paper_pictures
 from pipeline.workflow.adopt import apply, inspect
 from pipeline.workflow.dvc import dvc_yaml
 from pipeline.workflow.expected import orphans, remove
 from pipeline.workflow.records import forget
+
+RULEGRAPH = "snakemake --cores 1 --quiet all --rulegraph --config scale=quick -- reports/all"
+PICTURE = Path("docs/img/rulegraph.svg")
+GRAPH = """graph [bgcolor=white, margin=0.1];
+node [shape=box, style=rounded, fontname=sans, fontsize=11];
+edge [color="#777777"];"""
 
 
 def reference(
@@ -44,10 +55,7 @@ def reference(
     kept = keeping.keep(catalogue, ["/".join(catalogue.named(own)) for own in reports or catalogue.names()])
     pages = {
         keeping.REFERENCE / "README.md": ("kept", keeping.contents(keeping.REFERENCE)),
-        Path("docs/fidelity.md"): (
-            "scoreboard",
-            scoreboard.markdown(scoreboard.scoreboard(keeping.REFERENCE)),
-        ),
+        Path("docs/fidelity.md"): ("scoreboard", markdown(scoreboard(keeping.REFERENCE))),
     }
     for page, (name, part) in pages.items():
         keeping.renew(page, name, part)
@@ -125,3 +133,31 @@ def pictures(
         reports, Path("docs/img/papers"), scale, commit()[:10], f"{datetime.now(UTC):%Y-%m-%d}"
     )
     say(f"wrote {len(made)} pictures below docs/img/papers")
+
+
+def rulegraph() -> None:
+    """Draw docs/img/rulegraph.svg: the rules between the data and the site. Needs Graphviz.
+
+    Example: fedcore rulegraph
+
+    Raises:
+        FedcoreError: Graphviz is missing, or Snakemake fails.
+    """
+    if shutil.which("dot") is None:
+        raise FedcoreError("dot: not found; install Graphviz to draw the graph of rules")
+    told = subprocess.run(shlex.split(RULEGRAPH), capture_output=True, text=True, check=False)
+    if told.returncode:
+        raise FedcoreError(f"snakemake --rulegraph: {told.stderr.strip().splitlines()[-1]}")
+    graph = _plain(told.stdout)
+    for command in (["tred"], ["dot", "-Tsvg"]):
+        graph = subprocess.run(command, input=graph, capture_output=True, text=True, check=True).stdout
+    write_text(PICTURE, graph)
+    say(f"wrote {PICTURE}")
+
+
+def _plain(graph: str) -> str:
+    """Return a graph of rules without Snakemake's colours, which differ from call to call."""
+    nodes = dict(re.findall(r'(\d+)\s*\[\s*label\s*=\s*"([^"]+)"', graph))
+    edges = sorted({(nodes[a], nodes[b]) for a, b in re.findall(r"(\d+)\s*->\s*(\d+)", graph)})
+    lines = [f'"{a}" -> "{b}";' for a, b in edges]
+    return "\n".join(["digraph rules {", "rankdir=LR;", GRAPH, *lines, "}"]) + "\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -68,13 +69,13 @@ def new(
     data: Annotated[
         str,
         typer.Option(
-            help="Data sets, with commas between.", autocompletion=completing(lambda: plugins("data"))
+            help="Data sets, with commas between.", autocompletion=completing(partial(plugins, "data"))
         ),
     ],
     methods: Annotated[
         str,
         typer.Option(
-            help="Algorithms, with commas between.", autocompletion=completing(lambda: plugins("algorithm"))
+            help="Algorithms, with commas between.", autocompletion=completing(partial(plugins, "algorithm"))
         ),
     ] = "fedavg,fedprox,scaffold",
     partition: Annotated[
@@ -124,9 +125,7 @@ def _numbers(method: str) -> dict[str, Any]:
     """Return the defaults of an algorithm's numbers, which are what one tries other values of."""
     options = find("algorithm", method, "--methods").options.model_fields.items()
     values = {field.alias or key: field.default for key, field in options}
-    return {
-        key: own for key, own in values.items() if isinstance(own, int | float) and not isinstance(own, bool)
-    }
+    return {key: own for key, own in values.items() if type(own) in (int, float)}
 
 
 def _split(asked: str) -> Split:
@@ -147,11 +146,9 @@ def _split(asked: str) -> Split:
 
 
 def _dataset(name: str, edition: str, splits: Mapping[str, Split]) -> str:
-    plugin = find("data", name, "--data")
-    section = {
-        "name": name,
-        **({"edition": edition or "full"} if "edition" in plugin.options.model_fields else {}),
-    }
+    plugin, section = find("data", name, "--data"), {"name": name}
+    if "edition" in plugin.options.model_fields:
+        section["edition"] = edition or "full"
     size = plugin.size(chosen("data", section).options) if plugin.size else None
     kind = "numbers" if size is None or len(size.inputs) < 3 else "images"
     model = MODELS["text" if size and size.vocabulary else kind]

@@ -21,27 +21,11 @@ from pipeline.reports.results import REPRODUCTION
 
 READINGS = ("released", "by_client", "cohort")
 KEY = ["paper", "target", "row", "column"]
-MEASURED = ["mean", "std", "n", "seeds"]
-CELLS = [
-    "paper",
-    "target",
-    "beside",
-    "variant",
-    "row",
-    "column",
-    "unit",
-    "published_mean",
-    "published_std",
-    *MEASURED,
-    "difference",
-    "within_margin",
-    "within_interval",
-    "methods",
-    "tau",
-    "scale",
-    "verdict",
-]
-TABLES = ["paper", "target", "variant", "cells", "compared", "within_margin", "within_interval", "tau"]
+PUBLISHED, MEASURED = ["published_mean", "published_std"], ["mean", "std", "n", "seeds"]
+ANSWERS = ["within_margin", "within_interval"]
+CELLS = ["paper", "target", "beside", "variant", "row", "column", "unit", *PUBLISHED, *MEASURED]
+CELLS += ["difference", *ANSWERS, "methods", "tau", "scale", "verdict"]
+TABLES = ["paper", "target", "variant", "cells", "compared", *ANSWERS, "tau"]
 CLAIMS = ["paper", "id", "text", "source", "target", "scale", "verdict", "detail", "told", "printed"]
 RANKED = agreement.PERCENTAGES | {"bytes"}
 NOT_BUILT, NO_CELL, NO_RUN = "not built", "no such cell", "no finished run"
@@ -110,7 +94,7 @@ def printed_cells(paper: str, path: Path) -> pd.DataFrame:
     """Return a paper's published cells."""
     frame = pd.read_csv(path, dtype={"row": str, "column": str, "mean": float, "std": float})
     frame = frame.rename(columns={"mean": "published_mean", "std": "published_std"}).assign(paper=paper)
-    return frame[[*KEY, "unit", "published_mean", "published_std"]]
+    return frame[[*KEY, "unit", *PUBLISHED]]
 
 
 def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame:
@@ -123,10 +107,9 @@ def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame
     """
     own = ours(reports)
     first = printed.assign(beside=printed["target"])
-    again = [
-        first.assign(target=first["target"] + f"_{reading}").merge(own[KEY], on=KEY) for reading in READINGS
-    ]
-    both = pd.concat([first, *again]).sort_values("paper", kind="stable")
+    again = [first.assign(target=first["target"] + f"_{reading}") for reading in READINGS]
+    both = pd.concat([first, *(one.merge(own[KEY], on=KEY) for one in again)])
+    both = both.sort_values("paper", kind="stable")
     frame = both.merge(own, on=KEY, how="left").astype(dict.fromkeys(MEASURED, "float64"))
     frame["variant"] = frame["variant"].fillna("")
     frame["difference"] = frame["mean"] - frame["published_mean"]
@@ -177,8 +160,7 @@ def by_table(cells: pd.DataFrame) -> pd.DataFrame:
         within_interval=("within_interval", "mean"),
     )
     tau = cells.drop_duplicates([*keys, "column"]).groupby(keys)["tau"].mean()
-    shares = dict.fromkeys(("within_margin", "within_interval"), float)
-    return table.join(tau).reset_index().astype(shares)[TABLES]
+    return table.join(tau).reset_index().astype(dict.fromkeys(ANSWERS, float))[TABLES]
 
 
 def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFrame:

@@ -43,6 +43,11 @@ class Finding:
     holds: bool | None
     detail: str
 
+    @property
+    def word(self) -> str:
+        """What it does, in a word."""
+        return "holds" if self.holds else "fails"
+
 
 class Check(Options):
     """Base of all checks: ``columns`` are looked at; the statement must hold in ``in_share`` of the parts.

@@ -19,7 +19,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import pd
 from fedcore.base.options import Options, suggestion, validate
-from pipeline.fidelity.checks import CHECKS, Cell, Check, Finding
+from pipeline.fidelity.checks import CHECKS, Cell, Check
 from pipeline.papers import FOLDER
 from pipeline.reports.agreement import CHANGE, ON_STAND_IN, stands_in
 from pipeline.reports.significance import parsed
@@ -117,7 +117,7 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
-        return Verdict(ON_STAND_IN, f"there it {_says(anywhere)}: {anywhere.detail}")
+        return Verdict(ON_STAND_IN, f"there it {anywhere.word}: {anywhere.detail}")
     so_far = _so_far(claim, {cell: cells[cell] for cell in needed if cell in cells}, rows)
     return Verdict("not enough runs", _missing(missing, len(needed)) + so_far, bool(so_far))
 
@@ -151,7 +151,7 @@ def cells_of(report: pd.DataFrame) -> Lines:
 
 
 def _lacking(line: Mapping[Any, Any] | None, runs: int) -> str:
-    """Say what a cell lacks, or nothing if it can be used."""
+    """Say what a cell lacks; nothing if it can be used."""
     if line is None:
         return "no such cell"
     counts = (line.get(name, 0) for name in ("n", "seeds", "diverged"))
@@ -166,17 +166,10 @@ def _so_far(claim: Claim, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[s
 
     Cells are compared on the runs that all of a column's have.
     """
-    begun = {
-        cell: line
-        for cell, line in cells.items()
-        if not _lacking({**line, "seeds": 1}, 1) and not _on_stand_in(line)
-    }
+    alone = ((cell, line, {**line, "seeds": 1}) for cell, line in cells.items())
+    begun = {cell: line for cell, line, one in alone if not _lacking(one, 1) and not _on_stand_in(line)}
     finding = claim.check.judge(shared_means(begun), rows)
-    return "" if finding.holds is None else f"; so far it {_says(finding)}: {finding.detail}"
-
-
-def _says(finding: Finding) -> str:
-    return "holds" if finding.holds else "fails"
+    return "" if finding.holds is None else f"; so far it {finding.word}: {finding.detail}"
 
 
 def _on_stand_in(line: Mapping[Any, Any]) -> bool:

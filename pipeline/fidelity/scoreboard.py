@@ -45,11 +45,11 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
     Returns:
         A line per paper and reading with columns as in ``KEYS``, ``CELLS`` and ``ORDER``. ``measured``:
         published cells that have all their runs on full data; ``near``: those that agree, see
-        ``agreement.RULE``; ``in_part``, ``near_in_part``: the same for cells with fewer seeds than the paper's; ``on_stand_in``:
-        cells measured on a part of the data, which are not compared; ``mean_difference``: mean absolute
-        difference of the measured scores, in points; ``columns``: those with two methods or more;
-        ``same_best``, ``same_order``: of them, where the best method is the published one, and where the
-        whole order is; the claims that could be tested.
+        ``agreement.RULE``; ``in_part``, ``near_in_part``: the same for cells with fewer seeds than the
+        paper's; ``on_stand_in``: cells measured on a part of the data, which are not compared;
+        ``mean_difference``: mean absolute difference of the measured scores, in points; ``columns``: those
+        with two methods or more; ``same_best``, ``same_order``: of them, where the best method is the
+        published one, and where the whole order is; the claims that could be tested.
 
     Raises:
         DataError: a report is of another scale.

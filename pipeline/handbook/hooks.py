@@ -30,10 +30,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and the figures that were made at the papers' own scale."""
     for figure, address in figures().items():
         files.append(File.generated(config, address, abs_src_path=str(HOME / figure)))
-    for address, picture in notebook.pictures(HOME / "docs" / STUDY).items():
-        files.append(File.generated(config, address, content=picture))
-    for address, text in pages(HOME / "docs" / "img" / "papers").items():
-        files.append(File.generated(config, address, content=text))
+    made = {**notebook.pictures(HOME / "docs" / STUDY), **pages(HOME / "docs" / "img" / "papers")}
+    for address, content in made.items():
+        files.append(File.generated(config, address, content=content))
     return files
 
 
@@ -64,26 +63,20 @@ def pages(pictures: Path) -> Mapping[str, str]:
         "papers/index.md": papers.index(pictures),
         STUDY_PAGE: notebook.page(HOME / "docs" / STUDY),
         **{address: (HOME / name).read_text(encoding="utf-8") for name, address in COPIED.items()},
-        **{address_of(name): papers.page(name, pictures) for name in known_papers()},
+        **{f"papers/{name}.md": papers.page(name, pictures) for name in known_papers()},
     }
 
 
 def sources() -> Mapping[str, str]:
     """Return the page's address of each file outside docs/ that has one."""
-    readmes = {f"pipeline/papers/{name}/README.md": address_of(name) for name in known_papers()}
+    readmes = {f"pipeline/papers/{name}/README.md": f"papers/{name}.md" for name in known_papers()}
     return {**COPIED, **readmes, **figures(), "README.md": "index.md", f"docs/{STUDY}": STUDY_PAGE}
 
 
 def figures() -> Mapping[str, str]:
     """Return the address of each figure that was made at the papers' own scale."""
-    kept = HOME / REFERENCE
-    found = [figure.relative_to(kept).as_posix() for figure in sorted(kept.rglob("*.svg"))]
-    return {f"{REFERENCE.as_posix()}/{name}": f"img/reference/{name}" for name in found}
-
-
-def address_of(paper: str) -> str:
-    """Return the address of a paper's page."""
-    return f"papers/{paper}.md"
+    found = [figure.relative_to(HOME).as_posix() for figure in sorted((HOME / REFERENCE).rglob("*.svg"))]
+    return {name: f"img/{name.removeprefix('reports/')}" for name in found}
 
 
 def relinked(markdown: str, source: str, address: str) -> str:
@@ -98,17 +91,15 @@ def relinked(markdown: str, source: str, address: str) -> str:
     here = posixpath.dirname(address)
 
     def replaced(found: re.Match[str]) -> str:
-        picture, label, target, place = found[1], found[2], found[3], found[4] or ""
+        picture, label, target, place = found.groups("")
         within = source.startswith("docs/") and (HOME / "docs" / here / target).exists()
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         direct = within and not target.startswith("../") and file not in known
         if re.match(r"\w+:", target) or direct:
             return found[0]
         inside = known.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else None)
-        if inside is None and not (HOME / file).exists():
-            return found[0]
         if inside is None:
-            return label
+            return label if (HOME / file).exists() else found[0]
         return f"{picture}[{label}]({posixpath.relpath(inside, here or '.')}{place})"
 
     return LINK.sub(replaced, markdown)

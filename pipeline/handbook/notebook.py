@@ -11,9 +11,8 @@ from typing import Any
 from fedcore.base.files import read_object
 
 STYLE = re.compile(r"<style.*?</style>\n?", re.DOTALL)
-TABLE = re.compile(
-    "<table[^>]*>"
-)  # the pages' own look, and sideways scrolling, are for tables without a class
+# The pages' own look, and sideways scrolling, are for tables without a class.
+TABLE = re.compile("<table[^>]*>")
 PNG, HTML, TEXT = "image/png", "text/html", "text/plain"
 
 

@@ -35,36 +35,22 @@ def index(pictures: Path) -> str:
 
 
 def page(name: str, pictures: Path) -> str:
-    """Return a paper's page.
-
-    Args:
-        name: the paper.
-        pictures: the folder of pictures, of which `<paper>/<target>.webp` are shown.
-    """
+    """Return a paper's page, with `<paper>/<target>.webp` of a folder of pictures."""
     paper = papers()[name]
     _, _, readme = (FOLDER / name / "README.md").read_text(encoding="utf-8").partition("\n")
-    drawn = {
-        target: about
-        for target, about in paper.targets.items()
-        if (pictures / name / f"{target}.webp").exists()
-    }
+    made = {path.stem for path in (pictures / name).glob("*.webp")}
+    drawn = {target: about for target, about in paper.targets.items() if target in made}
     told = {"readme": readme.strip(), "found": found(name).strip(), "made": _made(pictures), "drawn": drawn}
     return rendered("paper", name=name, paper=paper, **told)
 
 
 def found(name: str, folder: Path = REFERENCE) -> str:
-    """Return what was measured of a paper: cells that agree, claims, and the tables that are kept.
-
-    Args:
-        name: the paper.
-        folder: the kept results, `reports/reference`.
-    """
+    """Return what was measured of a paper: cells that agree, claims, and the tables that a folder keeps."""
     if not (folder / name).exists():
         return NOTHING
     lines = scoreboard(folder, [name])
     own = lines[begun(lines)]
-    readings = list(own["reading"]) or ["paper"]
-    judged = pd.concat([claims(name, reading, folder) for reading in readings])
+    judged = pd.concat([claims(name, reading, folder) for reading in [*own["reading"]] or ["paper"]])
     judged = judged.drop_duplicates(["target", "id"])
     told = judged[judged["told"]]
     return rendered(
@@ -88,7 +74,6 @@ def _kept(name: str, folder: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _made(pictures: Path) -> str:
-    """Say when and from what the pictures were made."""
     if not (pictures / MADE).exists():
         return "No pictures have been made: `fedcore pictures` makes them of what is in reports/."
     made = json.loads((pictures / MADE).read_text(encoding="utf-8"))

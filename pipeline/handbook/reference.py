@@ -40,11 +40,12 @@ def commands_page() -> str:
 
 def specification_page() -> str:
     """Return the page on a specification's keys."""
+    headings = ("key", "default", "values", "meaning")
     sections = [
         (
             f"`{where}`" if where else "The top level",
-            inspect.cleandoc(model.__doc__ or ""),
-            md_table(("key", "default", "values", "meaning"), _rows(model, where)),
+            inspect.getdoc(model),
+            md_table(headings, _rows(model, where)),
         )
         for where, model in SECTIONS.items()
     ]

@@ -18,15 +18,15 @@ SCORES = ("accuracy", "f1", "auc")
 PREFIXES = "kMGTP"
 
 
-def rendered(name: str, values: Mapping[str, Any]) -> str:
+def rendered(name: str, values: Mapping[str, Any], folder: Path = TEMPLATES) -> str:
     """Return what a template, such as ``index.html``, makes of values; HTML escapes all of them."""
-    return _environment(name.endswith(".html")).get_template(f"{name}.j2").render(values)
+    return _environment(folder, name.endswith(".html")).get_template(f"{name}.j2").render(values)
 
 
 @cache
-def _environment(escaped: bool) -> jinja2.Environment:
+def _environment(folder: Path, escaped: bool) -> jinja2.Environment:
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=escaped, undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader(folder), autoescape=escaped, undefined=jinja2.StrictUndefined
     )
     made.trim_blocks = made.lstrip_blocks = made.keep_trailing_newline = True
     made.filters["breakable"] = lambda text: escape(text).replace("/", Markup("/<wbr>"))

@@ -90,7 +90,6 @@ class Workflow:
         self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
         self.site: JobSpec = {"file": "logs/reports/site.params.yaml", "plan": "site"}
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
-        self._costs: dict[str, Cost] = {}
         LogHandler.words = Words(
             partial(messages.job_name, self.catalogue),
             lambda rule, wildcards: self._cost(wildcards).seconds if rule in TRAIN else 1.0,
@@ -132,7 +131,6 @@ class Workflow:
         print(WHAT_NOW, file=sys.stderr)
 
     def _jobs(self) -> list[Any]:
-        """Return Snakemake's jobs that are to be done."""
         return list(self.snakemake.dag.needrun_jobs(exclude_finished=False))
 
     def show_reports(self) -> None:
@@ -187,7 +185,6 @@ class Workflow:
     @staticmethod
     def board_plan(wildcards: Any) -> str:
         """Return a hash of published numbers, claims and all that compares and shows them, for rerunning."""
-        del wildcards
         said = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
         looks = sorted(path for name in ("assets", "templates") for path in (SITE / name).iterdir())
         code = codehash.of_code("pipeline.fidelity.board:board", "pipeline.site.board:write")
@@ -287,11 +284,7 @@ class Workflow:
 
     def _cost(self, wildcards: Any) -> Cost:
         """Return the cost of a job's runs, one after another."""
-        runs = self._runs(wildcards)
-        job = runs[0].folder
-        if job not in self._costs:
-            self._costs[job] = sum(map(self._guess, runs), NOTHING)
-        return self._costs[job]
+        return sum(map(self._guess, self._runs(wildcards)), NOTHING)
 
     @cached_property
     def _guess(self) -> Guesses:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cache
 from math import ceil, exp, log, prod
 from pathlib import Path
@@ -64,8 +64,10 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         """Return the cost of both, one after the other, as if the same thing set both off."""
-        pairs = list(zip(astuple(self), astuple(other), strict=True))
-        return Cost(*map(sum, pairs[:3]), *map(max, pairs[3:]))
+        low, high = self.low + other.low, self.high + other.high
+        memory = max(self.memory_mb, other.memory_mb)
+        steps = max(self.step_operations, other.step_operations)
+        return Cost(self.seconds + other.seconds, low, high, memory, steps)
 
     def minutes(self, attempt: int = 1) -> int:
         """Return what to ask a cluster for: the time with a margin, twice as much at each further attempt.
@@ -167,13 +169,9 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     models = (1 + extra.held) * cohort + extra.held * clients + extra.versions + 10
     bytes_each = 8 if spec["dtype"] == "float64" else 4
     megabytes = bytes_each * (2 * size.rows * network.width + models * network.parameters) / 2**20
-    return Demand(
-        work,
-        _like(spec, recipe, held_out),
-        ceil(BASE_MB + megabytes),
-        6 * batch * (network.dense + network.shared),
-        size is not UNKNOWN,
-    )
+    operations = 6 * batch * (network.dense + network.shared)
+    like = _like(spec, recipe, held_out)
+    return Demand(work, like, ceil(BASE_MB + megabytes), operations, size is not UNKNOWN)
 
 
 def _federation(spec: Mapping[str, Any], size: Size) -> tuple[int, int]:
@@ -185,7 +183,6 @@ def _federation(spec: Mapping[str, Any], size: Size) -> tuple[int, int]:
 
 
 def _steps(training: Mapping[str, Any], share: float, batch: float) -> float:
-    """Return the gradient steps of one client in one round."""
     steps = training["local_steps"]
     if steps is None:
         return float(training["local_epochs"] * max(1, ceil(share / batch)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -50,30 +51,24 @@ def check(found: Report, params: Path) -> list[Problem]:
     studies = _studies(params)
     problems = []
     for folder in found.runs:
-        parts = _place(folder, home)
-        if parts is None:
+        place = os.path.relpath(folder.resolve(), home)
+        parts = Path(
+            place
+        ).parts  # results/<paper>/<scale>/<setting>/<method>/<seed>; else a folder elsewhere
+        if len(parts) != 6 or parts[0] != RESULTS:
             continue
-        scale = parts[2]
-        if scale == STUDY and parts[1] not in studies:
+        paper, scale = parts[1:3]
+        if scale == STUDY and paper not in studies:
             continue
         if scale not in catalogues:
             catalogues[scale] = {}
             with suppress(SpecError):
                 catalogues[scale] = catalogue_of(params, None if scale == STUDY else scale).index
-        run = catalogues[scale].get("/".join(parts))
+        run = catalogues[scale].get(place)
         problems += [Problem(folder, what) for what in _differences(folder, run, home, params, scale)]
     for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
         problems += [Problem(path.parent, what) for what in report_changes(path)]
     return problems
-
-
-def _place(folder: Path, home: Path) -> tuple[str, ...] | None:
-    """Return the parts of results/<paper>/<scale>/<setting>/<method>/<seed>; None for a folder elsewhere."""
-    try:
-        parts = folder.resolve().relative_to(home).parts
-    except ValueError:
-        return None
-    return parts if len(parts) == 6 and parts[0] == RESULTS else None
 
 
 def _differences(folder: Path, run: PlannedRun | None, home: Path, params: Path, scale: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from fedcore.base.errors import SpecError
@@ -69,45 +70,40 @@ class ReportFiles:
         self.catalogue = catalogue
         self.primary = catalogue.params.primary
         self.printed = ("pdf",) if render.engine() else ()
-
-    def of(self, paper: str) -> list[str]:
-        """Return the files of a paper's targets below reports/; tables as PDF where there is a TeX."""
-        return [
-            f"{paper}/{name}.{ending}"
-            for name, target in self.catalogue.papers[paper].targets.items()
-            for ending in (*target.files, *(() if target.drawn else self.printed))
-        ]
-
-    @property
-    def copies(self) -> list[str]:
-        """The files at the top of reports/."""
-        return [path.removeprefix(f"{self.primary}/") for path in self.of(self.primary)]
+        self.files = {
+            paper: [
+                f"reports/{paper}/{name}.{ending}"
+                for name, target in about.targets.items()
+                for ending in (*target.files, *(() if target.drawn else self.printed))
+            ]
+            for paper, about in catalogue.papers.items()
+        }
+        self.copies = [f"reports/{Path(path).name}" for path in self.files[self.primary]]
 
     @property
     def top(self) -> str:
         """The files at the top of reports/, as a wildcard constraint."""
-        return one_of(self.copies)
+        return one_of(path.removeprefix("reports/") for path in self.copies)
 
     def all_of(self, paper: str) -> list[str]:
         """Return the paths of a paper's reports, and of its numbers for DVC."""
-        return [*(f"reports/{path}" for path in self.of(paper)), f"reports/{paper}/{dvc.METRICS}"]
+        return [*self.files[paper], f"reports/{paper}/{dvc.METRICS}"]
 
     def all(self) -> list[str]:
         """Return the paths of all papers' reports, and of the copies at the top."""
-        own = [path for paper in self.catalogue.papers for path in self.all_of(paper)]
-        return own + [f"reports/{path}" for path in self.copies]
+        return [*(path for paper in self.files for path in self.all_of(paper)), *self.copies]
 
     def numbers(self) -> list[str]:
         """Return the numbers of all papers' reports, which the fidelity board compares."""
         printed = (paper for paper, about in self.catalogue.papers.items() if not about.is_study)
-        return [path for paper in printed for path in self.all_of(paper) if path.endswith(".csv")]
+        return [path for paper in printed for path in self.files[paper] if path.endswith(".csv")]
 
     @cached_property
     def named(self) -> Mapping[str, list[str]]:
         """The files of each paper, and of each report, by the name that stands for all of them."""
-        found = {f"reports/{paper}": self.all_of(paper) for paper in self.catalogue.papers}
-        for path in [*(path for paper in self.catalogue.papers for path in self.of(paper)), *self.copies]:
-            found.setdefault(f"reports/{path.partition('.')[0]}", []).append(f"reports/{path}")
+        found = {f"reports/{paper}": self.all_of(paper) for paper in self.files}
+        for path in (*chain.from_iterable(self.files.values()), *self.copies):
+            found.setdefault(path.partition(".")[0], []).append(path)
         return found
 
     @property

@@ -141,4 +141,4 @@ def test_a_pdf_without_a_tex_says_what_to_install(
     monkeypatch.setattr(render, "engine", lambda: None)
     assert ReportFiles(catalogue).refusal("reports/table1.pdf") == f"reports/table1.pdf: {render.NO_TEX}"
     monkeypatch.setattr(render, "engine", lambda: "tectonic")
-    assert "rfedavg/table1.pdf" in ReportFiles(catalogue).of("rfedavg")
+    assert "reports/rfedavg/table1.pdf" in ReportFiles(catalogue).files["rfedavg"]

@@ -124,7 +124,7 @@ def test_a_wrong_value_is_one_line_with_the_path_of_the_key(
 @pytest.mark.parametrize("path", schema_docs.FILES)
 def test_generated_files_follow_the_schema(path: str) -> None:
     found = (HOME / path).read_text()
-    assert found == schema_docs.FILES[path](), f"{path} is out of date; run `{schema_docs.COMMAND}`"
+    assert found == schema_docs.FILES[path](), f"{path} is out of date; run `uv run fedcore schema`"
 
 
 def test_dvc_file_follows_the_catalogue() -> None:
