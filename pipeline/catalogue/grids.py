@@ -152,11 +152,8 @@ def refuse_unknown(
 ) -> None:
     """Refuse a key outside of these sections, or in one of them that none of the plug-ins has.
 
-    Args:
-        grid, variants: what is asked for.
-        known: the keys of each method, or of each setting; of sections that they lack nothing is said.
-        where: what stands before the path of a key in the file.
-        sections: where keys may be.
+    ``known`` are the keys of each method, or of each setting; of sections that they lack nothing is said.
+    ``where`` stands before the path of a key in the file.
     """
     known = list(known)
     places = {f"{where}grid.{key}": (key, "") for key in grid}

@@ -29,14 +29,9 @@ RESERVED = ("all", "fidelity", "reference", "site")
 class ScaledParams:
     """Parameters with one scale's reductions applied.
 
-    Attributes:
-        scale: the scale's name.
-        primary: name of the primary paper.
-        mirror: folder or URL of data files, or None.
-        one_process: all seeds of a setting and algorithm are trained in one process.
-        common: what all runs share.
-        papers: each paper's values at this scale, and each study's.
-        files: the file of each study.
+    ``primary`` names the primary paper; ``mirror`` is a folder or URL of data files; ``common`` is what all
+    runs share. With ``one_process``, all seeds of a setting and algorithm are trained in one process.
+    ``papers`` are each paper's values at this scale, and each study's, whose file ``files`` gives.
     """
 
     scale: str
@@ -70,9 +65,7 @@ class StudyError(SpecError):
 def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, Any]:
     """Return a configuration with the contents of all studies, by file, in its section ``studies``.
 
-    Args:
-        config: what was merged; its ``studies`` are files outside ``root/studies``, or the contents already.
-        root: the folder of the project.
+    Before, this holds files outside of ``root/studies``, or the contents already.
 
     Raises:
         SpecError: a file can't be read.

@@ -50,7 +50,6 @@ class PlannedRun:
     """One training run.
 
     Attributes:
-        paper, scale, setting, dataset, algorithm, seed: what it is.
         method: the algorithm's name and the hash of the specification without its seed.
         spec: the resolved specification.
         code: hash of the code that it executes.
@@ -124,11 +123,9 @@ class Sources:
     """What a target is built from.
 
     Attributes:
-        paper, name: which target.
         target: its declaration.
         about: what its paper's folder declares.
-        params: the paper's parameters.
-        scale: their scale.
+        params: the paper's parameters, at ``scale``.
         cells: the runs of each (row, column).
         root: the folder that holds results/.
         earlier: its csv as another sitting made it, for runs that aren't here; None where all have to be.

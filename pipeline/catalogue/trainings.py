@@ -16,8 +16,7 @@ from fedcore.spec import parse
 def equal_rounds(values: Mapping[str, Any]) -> int:
     """Return how many of an algorithm's rounds let clients train as often as synchronous rounds do.
 
-    Args:
-        values: a specification whose ``training.rounds`` counts synchronous rounds.
+    ``training.rounds`` of the values, a specification, counts synchronous rounds.
 
     Raises:
         SpecError: they are no whole number of the algorithm's rounds, or it is no valid specification.
@@ -65,6 +64,5 @@ def training_clients(spec: Mapping[str, Any]) -> int:
         raise SpecError(f"data: only the files tell how many clients '{spec['data']['name']}' names")
     if fold is None:
         return int(clients)
-    first, between = fold.get("index", 0), fold.get("rotation", 1)
-    sets = even(clients, fold["of"])
-    return int(clients - sets[first] - sets[(first + between) % fold["of"]])
+    first, sets = fold.get("index", 0), even(clients, fold["of"])
+    return int(clients - sets[first] - sets[(first + fold.get("rotation", 1)) % fold["of"]])

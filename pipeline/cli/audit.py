@@ -44,14 +44,9 @@ def command(
 
 
 def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]:
-    """Look all pins up.
+    """Look the pins of a pyproject.toml up: how many there are, and a line for each known weakness.
 
-    Args:
-        pyproject: the file that holds the pins, as uv's constraints.
-        service: further arguments of pip-audit, which say whom it asks.
-
-    Returns:
-        How many packages were looked up, and a line for each known weakness.
+    ``service``: further arguments of pip-audit, which say whom it asks.
 
     Raises:
         NotAudited: a pin could not be looked up, or pip-audit is not installed; one line says why.

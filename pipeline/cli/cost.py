@@ -129,14 +129,10 @@ def bill(
     cores: int = 1,
     root: Path = Path(),
 ) -> Bill:
-    """Return what a target costs on this machine.
+    """Return what a target, named as people type it, costs on this machine.
 
-    Args:
-        catalogue: where its runs are found.
-        target: as people type it.
-        where: row and column of a cell, by key or label; None for the whole.
-        cores: how many runs go side by side.
-        root: the folder that holds results/.
+    ``where`` is the row and column of a cell, by key or label, None for the whole; ``cores`` is how many runs
+    go side by side; ``root`` holds results/.
 
     Raises:
         SpecError: no such target, row or column.

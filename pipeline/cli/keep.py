@@ -19,9 +19,8 @@ from fedcore.execution.machine import commit
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
 from pipeline.cli.names import PARAMS, Overlay, names
-from pipeline.fidelity import picture
 from pipeline.fidelity import reference as keeping
-from pipeline.fidelity.scoreboard import markdown, scoreboard
+from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture
 from pipeline.papers import catalogue_of
 from pipeline.site import pictures as paper_pictures
 from pipeline.workflow.adopt import apply, inspect
@@ -30,7 +29,7 @@ from pipeline.workflow.expected import orphans, remove
 from pipeline.workflow.records import forget
 
 RULEGRAPH = "snakemake --cores 1 --quiet all --rulegraph --config scale=quick -- reports/all"
-PICTURE = Path("docs/img/rulegraph.svg")
+DRAWN = Path("docs/img/rulegraph.svg")
 GRAPH = """graph [bgcolor=white, margin=0.1];
 node [shape=box, style=rounded, fontname=sans, fontsize=11];
 edge [color="#777777"];"""
@@ -58,8 +57,8 @@ def reference(
         Path("docs/fidelity.md"): ("scoreboard", markdown(scoreboard(keeping.REFERENCE))),
     }
     for page, (name, part) in pages.items():
-        keeping.renew(page, name, part)
-    for path in (*kept.written, *pages, *picture.write(keeping.REFERENCE)):
+        write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
+    for path in (*kept.written, *pages, *write_picture(keeping.REFERENCE)):
         say(f"wrote {path}")
     for name, reason in kept.left.items():
         if reports:
@@ -151,8 +150,8 @@ def rulegraph() -> None:
     graph = _plain(told.stdout)
     for command in (["tred"], ["dot", "-Tsvg"]):
         graph = subprocess.run(command, input=graph, capture_output=True, text=True, check=True).stdout
-    write_text(PICTURE, graph)
-    say(f"wrote {PICTURE}")
+    write_text(DRAWN, graph)
+    say(f"wrote {DRAWN}")
 
 
 def _plain(graph: str) -> str:

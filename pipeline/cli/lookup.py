@@ -108,12 +108,8 @@ def summaries(
 ) -> list[str]:
     """Return the result files that some cells of a report need.
 
-    Args:
-        catalogue: where the report's runs are found.
-        report: its path; without a paper, the primary paper's.
-        rows, columns: keys as in the csv, or labels as in print; none for all.
-        seeds: none for all.
-        kept: a folder of reference results; without runs that a table in it holds.
+    Rows and columns are keys as in the csv, or labels as in print; without any, and without seeds, all count.
+    With a folder of reference results, ``kept``, runs that a table in it holds are left out.
 
     Raises:
         SpecError: no such report, row or column, or nothing like that is in it.
@@ -145,17 +141,10 @@ def listing(catalogue: Catalogue) -> Iterator[dict[str, Any]]:
 def cell_facts(
     catalogue: Catalogue, report: str, row: str, column: str, root: Path = Path()
 ) -> dict[str, Any]:
-    """Return what a report's cell was made of.
+    """Return what a report's cell, named by keys as in the csv or labels as in print, was made of.
 
-    Args:
-        catalogue: where the report's runs are found.
-        report: its path, such as ``reports/fedomw/table3.csv``; without a paper, the primary paper's.
-        row, column: keys as in the csv, or labels as in print.
-        root: the folder that holds results/.
-
-    Returns:
-        The cell's keys and labels, and its ``runs`` in the order of the catalogue: of each its folder, and
-        ``facts`` in reading order; their ``status`` is ``not run yet`` where there is no result.
+    These are the cell's keys and labels, and its ``runs`` in the order of the catalogue: of each its folder,
+    and ``facts`` in reading order; their ``status`` is ``not run yet`` where ``root`` holds no result.
 
     Raises:
         SpecError: no such report, row or column.

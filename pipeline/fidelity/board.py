@@ -35,14 +35,10 @@ Reports = Mapping[tuple[str, str], "pd.DataFrame"]
 
 @dataclass(frozen=True)
 class Board:
-    """What the board shows.
+    """What the board shows at a scale: lines of published cells and tables, each by variant, and of claims.
 
-    Attributes:
-        scale: the scale of our numbers.
-        cells: a line for each published cell and variant; columns as in ``CELLS``.
-        tables: a line for each table and variant; columns as in ``TABLES``. ``within_margin`` and
-            ``within_interval`` are shares, ``tau`` is the mean over columns.
-        claims: a line for each claim; columns as in ``CLAIMS``.
+    Columns are as in ``CELLS``, ``TABLES`` and ``CLAIMS``. Of tables, ``within_margin`` and
+    ``within_interval`` are shares, and ``tau`` is the mean over columns.
     """
 
     scale: str
@@ -52,11 +48,7 @@ class Board:
 
 
 def board(scale: str, folder: Path = Path("reports")) -> Board:
-    """Compare all reports that exist with what the papers print and claim.
-
-    Args:
-        scale: the scale that the reports have to be of.
-        folder: where the reports are.
+    """Compare the reports of a folder with what the papers print and claim.
 
     Raises:
         DataError: a report is of another scale.
@@ -98,12 +90,9 @@ def printed_cells(paper: str, path: Path) -> pd.DataFrame:
 
 
 def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame:
-    """Return every published cell with the measured one, if there is one.
+    """Return every published cell, see ``printed_cells``, with the measured one, if there is one.
 
-    Args:
-        printed: published cells; see ``printed_cells``.
-        reports: tidy reports by (paper, target).
-        scale: their scale. Cells are judged at paper scale alone.
+    ``reports`` are tidy ones by (paper, target). Cells are judged at paper scale alone.
     """
     own = ours(reports)
     first = printed.assign(beside=printed["target"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal
@@ -59,13 +58,7 @@ class Claim(Options):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim, and the numbers behind it.
-
-    Attributes:
-        status: the verdict.
-        detail: the numbers, or what is missing.
-        told: whether the numbers say anything about the claim, even if only a result so far.
-    """
+    """What became of a claim, the numbers behind it or what is missing, and whether these say anything."""
 
     status: Status
     detail: str
@@ -188,8 +181,8 @@ def shared_means(cells: Lines) -> dict[Cell, float]:
     too. Lines without ``values``, as those of a figure, keep their means.
     """
     found: dict[Cell, float] = {}
-    for _, own in groupby(sorted(cells, key=lambda cell: cell[1]), key=lambda cell: cell[1]):
-        samples = {cell: parsed(cells[cell].get("values")) for cell in own}
+    for column in dict.fromkeys(column for _, column in cells):
+        samples = {cell: parsed(line.get("values")) for cell, line in cells.items() if cell[1] == column}
         shared = set.intersection(*(set(sample) for sample in samples.values()))
         for cell, sample in samples.items():
             if sample.keys() == shared:

@@ -40,13 +40,9 @@ class Kept:
 
 
 def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder: Path = REFERENCE) -> Kept:
-    """Write the named reports, as far as their runs exist, and a line for each of these runs.
+    """Write reports, named ``<paper>/<target>``, as far as their runs exist, and a line for each of these.
 
-    Args:
-        catalogue: where the runs are found, at the scale that is kept.
-        names: reports as ``<paper>/<target>``.
-        root: the folder that holds results/.
-        folder: where to write.
+    The catalogue is at the scale that is kept, and ``root`` holds results/.
 
     Raises:
         DataError: a result was changed after it was made.
@@ -177,12 +173,3 @@ def inserted(page: str, name: str, part: str) -> str:
     if not found:
         raise DataError(f"expected the marks {begin} and {end}")
     return f"{head}{begin}\n\n{part}\n{end}{tail}"
-
-
-def renew(path: Path, name: str, part: str) -> None:
-    """Put a generated part into a page.
-
-    Raises:
-        DataError: the page has no marks of that name.
-    """
-    write_text(path, inserted(path.read_text(encoding="utf-8"), name, part))

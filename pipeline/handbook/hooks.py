@@ -30,8 +30,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and the figures that were made at the papers' own scale."""
     for figure, address in figures().items():
         files.append(File.generated(config, address, abs_src_path=str(HOME / figure)))
-    made = {**notebook.pictures(HOME / "docs" / STUDY), **pages(HOME / "docs" / "img" / "papers")}
-    for address, content in made.items():
+    made: dict[str, str | bytes] = {**pages(HOME / "docs" / "img" / "papers")}
+    for address, content in (made | notebook.pictures(HOME / "docs" / STUDY)).items():
         files.append(File.generated(config, address, content=content))
     return files
 
@@ -82,10 +82,7 @@ def figures() -> Mapping[str, str]:
 def relinked(markdown: str, source: str, address: str) -> str:
     """Return a page's text with its links as they have to be on the site.
 
-    Args:
-        markdown: the text.
-        source: the file that holds the text, from the project's root: its links start there.
-        address: where its page is, from docs/.
+    Links start at its ``source``, a file from the project's root; its page is at ``address``, from docs/.
     """
     known = sources()
     here = posixpath.dirname(address)

@@ -77,8 +77,7 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
 def apply(decision: Decision, root: Path = Path()) -> str:
     """Give believed files the time of now, and set the others aside.
 
-    Returns:
-        One line that says where these are and how to get them back; empty if all are believed.
+    It returns one line that says where these are and how to get them back; nothing if all are believed.
     """
     now = time.time()
     for path in chain.from_iterable(decision.believed.values()):

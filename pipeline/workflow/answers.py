@@ -47,11 +47,8 @@ class Workflow:
 
     A job spec is what a job's command is told: a parameter of its rule, so another one makes the job run
     again. ``begin`` writes it to its ``file`` beside the log, so the command can be repeated by hand.
-
-    Args:
-        config: the merged configuration: params.yaml and what ``--config`` changed.
-        snakemake: its workflow, which says whether jobs are really done, and which files the configuration
-            comes from; these are held to stricter rules than Snakemake's.
+    ``config`` is params.yaml and what ``--config`` changed. Snakemake's workflow says whether jobs are really
+    done, and which files the configuration comes from; these are held to stricter rules than Snakemake's.
 
     Raises:
         SystemExit: the configuration is wrong; the message is one line.

@@ -43,13 +43,9 @@ Factors = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Cost:
-    """A guess.
+    """A guess: seconds on one core, which lie between ``low`` and ``high`` in eight of ten such runs.
 
-    Attributes:
-        seconds: time on one core.
-        low, high: eight of ten such runs lie between them.
-        memory_mb: peak of memory.
-        step_operations: what one gradient step computes, in floating-point operations.
+    ``memory_mb`` is the peak, and ``step_operations`` what one gradient step computes.
     """
 
     seconds: float
@@ -94,9 +90,8 @@ NOTHING = Cost(0.0, 0.0, 0.0, 0, 0.0)
 class Network:
     """What counts of a model: its parameters, multiplications a row, and numbers that a row is kept as.
 
-    Attributes:
-        dense: multiplications with weights that are used once.
-        shared: multiplications with weights that are used at many pixels or for many tokens.
+    Of the multiplications, ``dense`` are with weights that are used once, ``shared`` with weights that are
+    used at many pixels or for many tokens.
     """
 
     parameters: int
@@ -109,11 +104,8 @@ class Network:
 class Demand:
     """What a run asks for.
 
-    Attributes:
-        work: how much of each sort of work that ``costs.json`` has a rate for.
-        like: names of the groups of runs like it, the most specific first; the last one holds all.
-        memory_mb, step_operations: as in ``Cost``.
-        known: whether the data say how large they are.
+    ``work`` is how much of each sort of work that ``costs.json`` has a rate for; ``like`` names the groups of
+    runs like it, the most specific first, the last one of all; ``known``: whether the data say their size.
     """
 
     work: Mapping[str, float]
@@ -225,12 +217,10 @@ def factor(found: Demand, known: Mapping[str, float]) -> tuple[int, float]:
 
 
 def estimate(found: Demand, speed: float = 1.0, here: Factors | None = None) -> Cost:
-    """Guess the cost of a run.
+    """Guess the cost of a run by what it asks for.
 
-    Args:
-        found: what it asks for.
-        speed: how many times as long runs take on this machine as the kept ones took on theirs.
-        here: the same by groups of runs, measured on runs that are here, in place of ``speed``.
+    Runs take ``speed`` times as long on this machine as the kept ones took on theirs; ``here`` is the same by
+    groups of runs, measured on runs that are here, and goes first.
     """
     known = fitted()
     at, corrected = factor(found, known["factors"])

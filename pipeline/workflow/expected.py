@@ -21,11 +21,9 @@ from pipeline.workflow.reports import runs_of
 
 
 def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
-    """Return what provenance.json should state of each run, by folder.
+    """Return what provenance.json should state of each run of a params.yaml at its own scale, by folder.
 
-    Args:
-        params: a params.yaml; its own scale counts.
-        report: only the runs of this report, paper or other name that a user types.
+    With ``report``, only of the runs of this report, paper or other name that a user types.
 
     Raises:
         SpecError: params.yaml is wrong, or there is no such report.
@@ -40,12 +38,7 @@ def stated(run: PlannedRun) -> dict[str, str]:
 
 
 def check(found: Report, params: Path) -> list[Problem]:
-    """Compare runs with params.yaml at their scale, and reports with the written files.
-
-    Args:
-        found: what a tree of results holds.
-        params: the params.yaml beside ``results/``.
-    """
+    """Compare runs with the params.yaml beside ``results/`` at their scale, and reports with their files."""
     home = params.resolve().parent
     catalogues: dict[str, Mapping[str, PlannedRun]] = {}
     studies = _studies(params)

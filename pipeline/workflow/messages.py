@@ -62,12 +62,9 @@ def _data(catalogue: Catalogue, wildcards: Mapping[str, str], dataset: str) -> s
 
 
 def show(catalogue: Catalogue, asked: Iterable[str], console: Console) -> None:
-    """Print where each report is, its table if there is one, what it means, and what comes next.
+    """Print where each report is, its table if it is not too wide, what it means, and what comes next.
 
-    Args:
-        catalogue: the papers at the scale in use.
-        asked: the files that were asked for, below reports/.
-        console: where to print; a table is left out where it is too narrow for it.
+    ``asked`` are the files that were asked for, below reports/.
     """
     reports: dict[str, list[Path]] = {}
     for path in sorted(map(Path, asked)):

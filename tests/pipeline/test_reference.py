@@ -16,9 +16,9 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import sha256_file
 from pipeline.catalogue import Catalogue
 from pipeline.cli.lookup import summaries
-from pipeline.fidelity import picture, reference
+from pipeline.fidelity import reference
 from pipeline.fidelity.reference import inserted
-from pipeline.fidelity.scoreboard import markdown, scoreboard
+from pipeline.fidelity.scoreboard import PICTURE, markdown, points, scoreboard, write_picture
 from pipeline.papers import catalogue_of, published
 from pipeline.reports.results import published_cells
 from pipeline.reports.significance import FEWEST, parsed
@@ -207,15 +207,15 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
     page = inserted(
         "above\n<!-- x -->\nold\n<!-- end of x -->\nbelow\n", "x", markdown(scoreboard(tmp_path / "kept"))
     )
-    dots = picture.points(tmp_path / "kept")
+    dots = points(tmp_path / "kept")
     assert dict(dots.groupby("target")["kind"].value_counts()) == {
         ("table3_released", "near"): 5,
         ("table3_released", "far"): 1,
         ("table3_released", "near, fewer seeds"): 1,
     }
-    numbers, svg = picture.write(tmp_path / "kept")
+    numbers, svg = write_picture(tmp_path / "kept")
     first = svg.read_bytes()
-    picture.write(tmp_path / "kept")
+    write_picture(tmp_path / "kept")
     assert svg.read_bytes() == first
     assert len(pd.read_csv(numbers)) == 7
     assert "| fedomw | released |" in page
@@ -252,8 +252,8 @@ def test_kept_reports_show_no_test_of_fewer_than_five_pairs() -> None:
 
 def test_the_picture_shows_the_reference_that_is_here() -> None:
     kept = HOME / reference.REFERENCE
-    assert picture.points(kept).to_csv(index=False) == (kept / f"{picture.NAME}.csv").read_text("utf-8")
-    assert (kept / f"{picture.NAME}.svg").read_text("utf-8").startswith("<?xml")
+    assert points(kept).to_csv(index=False) == (kept / f"{PICTURE}.csv").read_text("utf-8")
+    assert (kept / f"{PICTURE}.svg").read_text("utf-8").startswith("<?xml")
 
 
 def test_runs_of_some_cells_are_listed() -> None:
