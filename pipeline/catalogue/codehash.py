@@ -157,9 +157,8 @@ def _digest(module: str, name: str) -> bytes:
     home = _module(module)
     nodes = home.definitions[name]
     text = "\n".join(_text(node, {**home.imports, **home.inner_imports(node)}) for node in nodes)
-    if "declared" in home.source and any(
-        _calls(inner, "declared") for node in nodes for inner in ast.walk(node)
-    ):
+    inside = (inner for node in nodes for inner in ast.walk(node))
+    if "declared" in home.source and any(_calls(inner, "declared") for inner in inside):
         text += _facts(module)
     return hashlib.sha256(text.encode()).digest()
 
@@ -180,7 +179,6 @@ def _defined(node: ast.stmt) -> list[str]:
 
 
 def _imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
-    """Yield the names that imports bind, with what they stand for."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:

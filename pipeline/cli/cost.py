@@ -19,7 +19,7 @@ from fedcore.execution.status import FINISHED, survey
 from pipeline.catalogue import Catalogue, weights
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.cli.lookup import cell
-from pipeline.cli.names import PARAMS, Overlay, Scale, names, whole
+from pipeline.cli.names import PARAMS, Overlay, Scale, everything
 from pipeline.papers import catalogue_of
 from pipeline.workflow import machine
 from pipeline.workflow.estimate import NOTHING, UNKNOWN, Cost, Guesses, duration, size_of, with_interval
@@ -92,7 +92,7 @@ def cost(
         str | None,
         typer.Argument(
             help="A report (rfedavg/table2), a paper (rfedavg), or all.",
-            autocompletion=completing(lambda: (*whole(), *names())),
+            autocompletion=completing(everything),
         ),
     ] = None,
     scale: Scale = None,
@@ -248,11 +248,9 @@ def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -
         groups[run.group].append(run)
     costs = {group: sum(map(guess, own), NOTHING) for group, own in groups.items()}
     for group in sorted(groups, key=lambda group: -costs[group].seconds)[:DEAREST]:
-        first = groups[group][0]
+        first, core_hours = groups[group][0], _guess(*_times(costs[group]))
         wildcards = {key: getattr(first, key) for key in ("paper", "scale", "setting", "method")}
-        yield Setting(
-            job_name(catalogue, "train", wildcards), len(groups[group]), _guess(*_times(costs[group]))
-        )
+        yield Setting(job_name(catalogue, "train", wildcards), len(groups[group]), core_hours)
 
 
 def _shown(own: Guess) -> str:

@@ -30,6 +30,11 @@ def whole() -> Iterator[str]:
     yield from (*BESIDE, *papers(), *studies())
 
 
+def everything() -> Iterator[str]:
+    """Yield all that can be built."""
+    yield from (*whole(), *names())
+
+
 def studies() -> list[str]:
     """Return the names of the studies here."""
     return sorted(path.stem for path in Path(STUDIES).glob("*.yaml"))
@@ -47,7 +52,7 @@ Reports = Annotated[
     typer.Argument(
         help="Reports (rfedavg/table2, table1.tex), papers (rfedavg), studies (a name or a file), all, site, "
         "fidelity, or result files.",
-        autocompletion=completing(lambda: (*whole(), *names())),
+        autocompletion=completing(everything),
     ),
 ]
 Params = Annotated[Path, typer.Option(help="Parameters with all that was laid over them.")]

@@ -132,17 +132,12 @@ def claims(paper: str, reading: str, folder: Path) -> pd.DataFrame:
 
 def markdown(frame: pd.DataFrame) -> str:
     """Return the scoreboard as two Markdown tables: of cells, and of orders and claims."""
-    lines = frame.to_dict("records")
-    return "\n".join(
-        md_table(
-            [*KEYS.values(), *(f"{name}:" for name in headings.values())],
-            (
-                [*(line[key] for key in KEYS), *(number(line[key], "{:.3g}") for key in headings)]
-                for line in lines
-            ),
-        )
-        for headings in (CELLS, ORDER)
-    )
+    tables = []
+    for headings in (CELLS, ORDER):
+        names = [*KEYS.values(), *(f"{name}:" for name in headings.values())]
+        shown = frame[[*headings]].map(number, form="{:.3g}")
+        tables.append(md_table(names, frame[[*KEYS]].join(shown).to_numpy()))
+    return "\n".join(tables)
 
 
 def points(folder: Path) -> pd.DataFrame:

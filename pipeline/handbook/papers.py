@@ -27,10 +27,10 @@ NOTHING = "No run at the paper's own scale has been kept yet."
 
 def index(pictures: Path) -> str:
     """Return the page that lists the papers."""
-    lines = [
+    lines = (
         (f"[{paper.title}]({name}.md)<br>{paper.citation}", f"`{name}`", len(paper.targets))
         for name, paper in papers().items()
-    ]
+    )
     return rendered("papers", table=md_table(("Paper", "Name", "Targets:"), lines), made=_made(pictures))
 
 

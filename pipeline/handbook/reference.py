@@ -41,14 +41,10 @@ def commands_page() -> str:
 def specification_page() -> str:
     """Return the page on a specification's keys."""
     headings = ("key", "default", "values", "meaning")
-    sections = [
-        (
-            f"`{where}`" if where else "The top level",
-            inspect.getdoc(model),
-            md_table(headings, _rows(model, where)),
-        )
-        for where, model in SECTIONS.items()
-    ]
+    sections = []
+    for where, model in SECTIONS.items():
+        title = f"`{where}`" if where else "The top level"
+        sections.append((title, inspect.getdoc(model), md_table(headings, _rows(model, where))))
     return rendered("specification", sections=sections)
 
 

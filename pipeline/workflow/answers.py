@@ -87,12 +87,7 @@ class Workflow:
         self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
         self.site: JobSpec = {"file": "logs/reports/site.params.yaml", "plan": "site"}
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
-        LogHandler.words = Words(
-            partial(messages.job_name, self.catalogue),
-            lambda rule, wildcards: self._cost(wildcards).seconds if rule in TRAIN else 1.0,
-            duration,
-            plain,
-        )
+        LogHandler.words = Words(partial(messages.job_name, self.catalogue), self._seconds, duration, plain)
 
     def _refuse_lone_seeds(self, groups: Mapping[str, list[PlannedRun]]) -> None:
         """Refuse one process for all seeds if a search trains only the first seed."""
@@ -156,10 +151,8 @@ class Workflow:
             return
         self.decision = inspect(self.catalogue)
         # The documented way, `--touch`, changes the files.
-        believed, stale = (
-            [path.as_posix() for path in chain.from_iterable(own.values())]
-            for own in (self.decision.believed, self.decision.stale)
-        )
+        judged = (self.decision.believed, self.decision.stale)
+        believed, stale = ([str(path) for path in chain.from_iterable(own.values())] for own in judged)
         self.snakemake.iocache.mtime.update(dict.fromkeys(believed, Mtime(local=time.time())))
         self.snakemake.dag.forcefiles.update(stale)
         if believed or stale:
@@ -282,6 +275,9 @@ class Workflow:
     def _cost(self, wildcards: Any) -> Cost:
         """Return the cost of a job's runs, one after another."""
         return sum(map(self._guess, self._runs(wildcards)), NOTHING)
+
+    def _seconds(self, rule: str, wildcards: Mapping[str, str]) -> float:
+        return self._cost(wildcards).seconds if rule in TRAIN else 1.0
 
     @cached_property
     def _guess(self) -> Guesses:

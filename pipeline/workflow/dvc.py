@@ -58,16 +58,14 @@ def _paper(paper: str, study: str | None) -> dict[str, Any]:
 
 def _site(papers: list[str]) -> dict[str, Any]:
     folders = [f"{folder}/{paper}" for paper in papers for folder in ("results", "reports")]
-    made = [
-        *(f"reports/fidelity.{ending}" for ending in ("csv", "md", "html")),
-        "reports/fidelity-claims.csv",
-    ]
+    made = [f"reports/fidelity.{ending}" for ending in ("csv", "md", "html")]
+    made += ["reports/fidelity-claims.csv", "reports/site"]
     return {
         "desc": "The fidelity board, the site, and the primary paper's reports at the top of reports/.",
         "cmd": "snakemake reports/all",
         "deps": [*CODE, *folders],
         "params": ["primary_paper", "scale", "scales", "common", "papers"],
-        "outs": [{path: {"persist": True}} for path in (*made, "reports/site")],
+        "outs": [{path: {"persist": True}} for path in made],
     }
 
 

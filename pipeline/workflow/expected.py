@@ -67,10 +67,8 @@ def check(found: Report, params: Path) -> list[Problem]:
 def _differences(folder: Path, run: PlannedRun | None, home: Path, params: Path, scale: str) -> Iterator[str]:
     if run is None:
         study = scale == STUDY
-        place = (
-            "no study describes such a run" if study else f"{params} describes no such run at {scale} scale"
-        )
-        yield f"{place} (`fedcore prune` lists such)"
+        no = "no study describes such a run" if study else f"{params} describes no such run at {scale} scale"
+        yield f"{no} (`fedcore prune` lists such)"
         return
     summary = read_or_empty(folder / SUMMARY)
     if summary.get("spec_sha256") != digest(run.spec):
