@@ -135,16 +135,11 @@ def order(cells: pd.DataFrame) -> pd.DataFrame:
 def by_table(cells: pd.DataFrame) -> pd.DataFrame:
     """Return a line for each table and variant; see ``Board``."""
     keys = ["paper", "target"]
-    known = cells[cells["published_mean"].notna()]
-    known = known.assign(
-        both=known["mean"].notna(),
-        within_margin=known["within_margin"].astype("Float64"),
-        within_interval=known["within_interval"].astype("Float64"),
-    )
+    known = cells[cells["published_mean"].notna()].astype(dict.fromkeys(ANSWERS, "Float64"))
     table = known.groupby(keys, sort=False).agg(
         variant=("variant", "max"),
-        cells=("both", "size"),
-        compared=("both", "sum"),
+        cells=("row", "size"),
+        compared=("mean", "count"),
         within_margin=("within_margin", "mean"),
         within_interval=("within_interval", "mean"),
     )
