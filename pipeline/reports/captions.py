@@ -18,7 +18,7 @@ from pipeline.reports.significance import ALPHA, Comparison
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 SPREAD = "Mean ± sample standard deviation"
 LISTED = 4
-Note = str | Callable[[pd.DataFrame], str]
+Note = str | Callable[["pd.DataFrame"], str]
 
 
 @dataclass(frozen=True)
