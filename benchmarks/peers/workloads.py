@@ -39,14 +39,14 @@ class Workload:
     title: str
     model: dict[str, Any]
     inputs: tuple[int, ...]
-    classes: int
     rows: int
     batch: int
     epochs: int
-    lr: float
     faster: float
     rounds: int
     quick_rounds: int
+    classes: int = 10
+    lr: float = 0.05
     vocabulary: int | None = None
 
     @property
@@ -61,11 +61,9 @@ WORKLOADS = (
         "MLP 784-200-200-10",
         {"name": "mlp", "hidden": [200, 200]},
         (784,),
-        classes=10,
         rows=100,
         batch=10,
         epochs=2,
-        lr=0.05,
         faster=1.4,
         rounds=20,
         quick_rounds=10,
@@ -75,11 +73,9 @@ WORKLOADS = (
         "CNN 5x5 conv 32, 5x5 conv 64, dense 512 on 28x28",
         {"name": "cnn"},
         (1, 28, 28),
-        classes=10,
         rows=96,
         batch=32,
         epochs=1,
-        lr=0.05,
         faster=1.3,
         rounds=4,
         quick_rounds=2,
@@ -89,11 +85,9 @@ WORKLOADS = (
         "2,000 fixed random Fourier features, linear head",
         {"name": "rff_linear", "features": FEATURES, "sigma": 0.1},
         (784,),
-        classes=10,
         rows=96,
         batch=32,
         epochs=2,
-        lr=0.05,
         faster=1.4,
         rounds=20,
         quick_rounds=10,
@@ -107,7 +101,6 @@ WORKLOADS = (
         rows=40,
         batch=20,
         epochs=1,
-        lr=0.05,
         faster=1.0,
         rounds=4,
         quick_rounds=2,
@@ -119,7 +112,6 @@ GRID = Workload(
     "a run of ComFed's grid at demo scale: CNN on CIFAR-10",
     {"name": "cnn"},
     (3, 32, 32),
-    classes=10,
     rows=60,
     batch=32,
     epochs=1,

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rounds import started
 
 from fedcore.base.errors import SpecError
-from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.runner import run
 from fedcore.execution.simulation import simulate
-from fedcore.parts import Run, State, Work, aggregate
+from fedcore.parts import Work, aggregate
 from fedcore.parts.aggregate import (
     DriftCorrectedMean,
     Fair,
@@ -33,7 +34,6 @@ from fedcore.parts.aggregate import (
 )
 from fedcore.parts.schedule import Asynchronous, Redistribution, Synchronous
 from fedcore.parts.select import Assignments
-from fedcore.spec import parse
 
 Values = dict[str, Any]
 CURVATURES, CENTRES = (1.0, 4.0, 2.0), (0.0, 1.0, -2.0)
@@ -64,14 +64,6 @@ def loss(client: int, w: float) -> float:
 def ended(spec: Values, algorithm: Values, rounds: int = 1, **more: Any) -> float:
     training = {**spec["training"], "rounds": rounds}
     return float(run({**spec, **more, "training": training, "algorithm": algorithm}).parameters["w"][0])
-
-
-def started(spec: Values) -> tuple[Run, State]:
-    made, _, _ = prepare(parse(spec), Settings())
-    state = State(round=0, models=made.problem.start.clone()[None])
-    for part in made.recipe.parts():
-        part.start(made, state)
-    return made, state
 
 
 EVENTS = [[0, 0], [1, 1], [2, 3], [0, 2], [1, 0], [2, 4], [1, 1]]

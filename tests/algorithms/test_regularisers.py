@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rounds import started
 from torch import Tensor
 
 from fedcore.engines import Batch, BoundTerm, Job, sample_gradients
 from fedcore.engines.forward import full_gradient
 from fedcore.engines.problem import Block, Problem
-from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.runner import run
 from fedcore.execution.simulation import simulate
 from fedcore.models.cnn import Cnn
 from fedcore.models.linear import Linear
@@ -25,7 +26,6 @@ from fedcore.parts.discrepancy import mmd
 from fedcore.parts.exchange import draw, draw_mixture
 from fedcore.parts.objective import FeatureNorm, MmdToMixture, Proximal, TraceNorm, WeightNorm
 from fedcore.parts.observers.risk import discrepancies
-from fedcore.spec import parse
 
 Values = dict[str, Any]
 
@@ -35,14 +35,6 @@ def rff(spec: Values) -> Values:
     """Five clients under trained random features, in float64."""
     model = {"name": "rff_linear", "features": 12, "scale": "sqrt2", "sigma": 0.3, "learnable": True}
     return {**spec, "model": model, "dtype": "float64", "participation": {}}
-
-
-def started(spec: Values) -> tuple[Run, State]:
-    made, _, _ = prepare(parse(spec), Settings())
-    state = State(round=0, models=made.problem.start.clone()[None])
-    for part in made.recipe.parts():
-        part.start(made, state)
-    return made, state
 
 
 def bound(spec: Values, term: Term, **algorithm: Any) -> tuple[BoundTerm, Run, State]:

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rounds import prepared
 from scipy.spatial.distance import pdist
 
 from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.notebook import Result
-from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.runner import Settings, run
 from fedcore.execution.simulation import simulate
-from fedcore.parts import Run, State
+from fedcore.parts import State
 from fedcore.parts.schedule import Clustered, distances
-from fedcore.spec import parse
 
 Values = dict[str, Any]
 EVERY = [
@@ -56,11 +56,6 @@ def using(spec: Values, algorithm: Values, **sections: Any) -> Values:
 def equal_models(a: Result, b: Result, atol: float = 1e-12) -> None:
     for name, array in a.parameters.items():
         np.testing.assert_allclose(array, b.parameters[name], rtol=0, atol=atol, err_msg=name)
-
-
-def prepared(spec: Values) -> tuple[Run, State]:
-    made, _, _ = prepare(parse(spec), Settings())
-    return made, State(round=0, models=made.problem.start.clone()[None])
 
 
 def finished(spec: Values) -> State:
