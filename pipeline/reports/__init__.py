@@ -18,10 +18,7 @@ OLD = 86400.0
 
 
 def build_report(catalogue: Catalogue, paper: str, target: str) -> list[Path]:
-    """Write all files of a target, and last its provenance, which says what they were made of.
-
-    Returns:
-        The files.
+    """Write and return all files of a target, last its provenance, which says what they were made of.
 
     Raises:
         SpecError: there is no such target.
@@ -91,10 +88,7 @@ def write_partial(catalogue: Catalogue, paper: str, target: str, root: Path = Pa
     """Write a table in all its forms; a cell without any run says ``out of memory``, ``failed`` or nothing.
 
     What only a complete table has, its PDF and its provenance, is deleted, and the files look older than any
-    run: Snakemake then completes the table when it is asked for it.
-
-    Returns:
-        The paths of the files.
+    run: Snakemake then completes the table when it is asked for it. Returns the files' paths.
 
     Raises:
         SpecError: there is no such target.

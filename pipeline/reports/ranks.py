@@ -36,9 +36,9 @@ class Ranking:
     """
 
     ranks: pd.DataFrame
-    statistic: float
-    p: float
-    difference: float
+    statistic: float = math.nan
+    p: float = math.nan
+    difference: float = math.nan
     why: str = ""
 
     @property
@@ -76,9 +76,9 @@ def ranking(
     distinct = sets if dataset is None else len({dataset[str(column)] for column in complete})
     why = _untestable(methods, distinct, runs) or (DEPENDENT if distinct < sets else "")
     if why:
-        return Ranking(ranks, math.nan, math.nan, math.nan, why)
+        return Ranking(ranks, why=why)
     if (ranks.nunique() == 1).all():
-        return Ranking(ranks, math.nan, math.nan, math.nan, "all methods are equal on every data set")
+        return Ranking(ranks, why="all methods are equal on every data set")
     statistic = float(scipy.stats.friedmanchisquare(*ranks.to_numpy()).statistic)
     most = sets * (methods - 1)
     f = math.inf if math.isclose(statistic, most) else (sets - 1) * statistic / (most - statistic)

@@ -75,7 +75,8 @@ class RunFacts:
     """What a run and its partition left behind in ``root``, each file read once, when it is first asked for.
 
     Raises:
-        DataError: a file that is asked for is changed or damaged, or was made by another specification.
+        DataError: a file that is asked for is changed or damaged, or was made by another specification; or it
+            is missing, where a report can't do without it.
     """
 
     run: PlannedRun

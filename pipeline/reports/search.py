@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,19 +61,6 @@ def seeds(params: PaperParams) -> tuple[int, ...] | None:
     return params.seeds[:1] if len(params.seeds) >= ENOUGH else None
 
 
-def combinations(options: Iterable[tuple[Option, Iterable[Value]]]) -> dict[str, Choice]:
-    """Return every combination of the options' values, by the name of its row."""
-    options = [(option, tuple(values)) for option, values in options]
-    choices = (
-        {option.key: value for (option, _), value in zip(options, values, strict=True)}
-        for values in product(*(values for _, values in options))
-    )
-    return {
-        "-".join(f"{key.rpartition('.')[2]}_{shown(value)}" for key, value in choice.items()): choice
-        for choice in choices
-    }
-
-
 def shown(value: Value) -> str:
     """Return a value as a row's name shows it."""
     return value if isinstance(value, str) else f"{value:g}"
@@ -80,7 +68,7 @@ def shown(value: Value) -> str:
 
 def searches(
     grids: Mapping[str, Search],
-    candidates: Callable[[PaperParams, Search], Mapping[str, Choice]],
+    tried: Callable[[PaperParams, Option], Iterable[Value]],
     query: Callable[[PaperParams, str, Search, Choice], Query],
     title: str,
     metric: Callable[[RunFacts], str] = lambda facts: "accuracy",
@@ -90,7 +78,7 @@ def searches(
 
     Args:
         grids: the grids by the name of their target.
-        candidates: the rows of a grid.
+        tried: the values of an option; a grid's rows are all their combinations.
         query: (parameters, column key, grid, candidate) -> its runs.
         metric: what a run is scored by.
         title: of all tables, each with its method's name.
@@ -101,14 +89,24 @@ def searches(
         def measure(facts: RunFacts, column: str) -> float | None:
             return 100 * facts.final[f"validation_{metric(facts)}"] if facts.final else None
 
+        @cache
+        def candidates(params: PaperParams) -> dict[str, Choice]:
+            values = product(*(tried(params, option) for option in search.options))
+            keys = [option.key for option in search.options]
+            choices = (dict(zip(keys, own, strict=True)) for own in values)
+            return {
+                "-".join(f"{key.rpartition('.')[2]}_{shown(value)}" for key, value in choice.items()): choice
+                for choice in choices
+            }
+
         def rows(params: PaperParams) -> dict[str, str]:
             return {
                 name: ", ".join(f"{own.label} = {shown(choice[own.key])}" for own in search.options)
-                for name, choice in candidates(params, search).items()
+                for name, choice in candidates(params).items()
             }
 
         def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-            return (query(params, column, search, candidates(params, search)[row]),)
+            return (query(params, column, search, candidates(params)[row]),)
 
         return Table(
             title=title.format(search.label),

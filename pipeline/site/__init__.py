@@ -21,11 +21,8 @@ THUMB = (480, 240)
 def build(config: Mapping[str, Any], root: Path = Path()) -> Path:
     """Build reports/site/ from whatever exists, and return its start page.
 
-    Equal reports and runs give equal bytes, but for the repository's commit in the footers.
-
-    Args:
-        config: params.yaml, with what was changed on the command line.
-        root: the folder that holds results/ and reports/.
+    Equal reports and runs give equal bytes, but for the repository's commit in the footers. ``config`` is
+    params.yaml, with what was changed on the command line.
 
     Raises:
         SpecError: the configuration is wrong.

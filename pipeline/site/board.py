@@ -78,11 +78,8 @@ def html(shown: Mapping[str, Any]) -> str:
 
 
 def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
-    """Return what the board shows, as texts.
-
-    Args:
-        board: what was compared.
-        names: printed labels of rows and columns by paper and table; keys are shown without them.
+    """Return what the board shows, as texts; without ``names``, printed labels of rows and columns by paper
+    and table, keys are shown.
     """
     cells = board.cells
     cited = {name: f"{name}: {paper.citation}" for name, paper in papers().items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from fedcore.base.errors import DataError
@@ -21,17 +20,19 @@ MADE = "made.json"
 
 
 def make(reports: Path, out: Path, scale: str, commit: str, date: str) -> list[Path]:
-    """Draw every target that has a picture or a PDF.
+    """Draw every target that has a picture or a PDF; other targets' pictures in ``out`` stay.
 
-    Args:
-        reports: the folder of reports.
-        out: the folder for the pictures; those of targets without a report stay.
-        scale, commit, date: the words below them.
+    ``scale``, ``commit`` and ``date`` are the words below them.
 
     Raises:
         DataError: nothing is in ``reports``, or there is no ``pdftoppm`` for tables.
     """
-    made = [_small(source, out / name / f"{target}.webp") for name, target, source in _sources(reports)]
+    made = []
+    for name, paper in papers().items():
+        for target in paper.targets:
+            forms = (reports / name / f"{target}.{form}" for form in ("png", "pdf"))
+            if source := next(filter(Path.exists, forms), None):
+                made.append(_small(source, out / name / f"{target}.webp"))
     if not made:
         raise DataError(f"{reports}: no figures or tables as png or pdf")
     write_json(out / MADE, {"scale": scale, "commit": commit, "date": date})
@@ -39,12 +40,7 @@ def make(reports: Path, out: Path, scale: str, commit: str, date: str) -> list[P
 
 
 def front(reports: Path, paper: str, target: Path) -> None:
-    """Draw the table that README shows, with a hash of its numbers in the picture's own texts.
-
-    Args:
-        reports: the folder of reports.
-        paper: whose first table it is.
-        target: the png file.
+    """Draw the table that README shows, a paper's first, with a hash of its numbers in the png's own texts.
 
     Raises:
         DataError: the table's csv or pdf is missing, or there is no ``pdftoppm``.
@@ -62,13 +58,6 @@ def front(reports: Path, paper: str, target: Path) -> None:
 def numbers(table: Path) -> str:
     """Return a hash of what a table's csv measured, apart from what it is compared with."""
     return sha256_text(pd.read_csv(table, dtype=str)[SHOWN].to_csv(index=False, lineterminator="\n"))
-
-
-def _sources(reports: Path) -> Iterator[tuple[str, str, Path]]:
-    for name, paper in papers().items():
-        for target in paper.targets:
-            found = [reports / name / f"{target}.{form}" for form in ("png", "pdf")]
-            yield from ((name, target, path) for path in [p for p in found if p.exists()][:1])
 
 
 def _small(source: Path, target: Path) -> Path:

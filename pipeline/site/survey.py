@@ -185,11 +185,7 @@ class Survey:
 
 
 def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
-    """Look at what exists.
-
-    Args:
-        config: params.yaml, with what was changed on the command line.
-        root: the folder that holds results/ and reports/.
+    """Look at what exists below ``root``; ``config`` is params.yaml, with what the command line changed.
 
     Raises:
         SpecError: the configuration is wrong.
@@ -204,7 +200,7 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
         paths = {form: folder / f"{target}.{form}" for form in FORMS}
         files = {form: path for form, path in paths.items() if path.exists()}
         frame = read_csv(files["csv"]) if "csv" in files else None
-        scale = _scale(frame)
+        scale = "" if frame is None or frame.empty or "scale" not in frame else str(frame["scale"].iloc[0])
         if scale not in homes and scale in config["scales"]:
             homes[scale] = build_catalogue({**config, "scale": scale})
         home = homes.get(scale, own)
@@ -245,8 +241,3 @@ def _evidence(known: dict[str, Evidence], run: PlannedRun, root: Path) -> Eviden
             found = {"seed": run.seed, "status": f"damaged: {error}"}
         known[run.folder] = Evidence(run, found, [])
     return known[run.folder]
-
-
-def _scale(frame: pd.DataFrame | None) -> str:
-    """Return the scale that a report names, or nothing."""
-    return "" if frame is None or frame.empty or "scale" not in frame else str(frame["scale"].iloc[0])

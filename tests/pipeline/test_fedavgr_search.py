@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pretended import catalogue
 
-from pipeline.papers.fedavgr.search import GRIDS
+from pipeline.papers.fedavgr.tables import GRIDS
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pipeline.papers import published
 from pipeline.papers.radfed.curves import smoothed
 from pipeline.papers.radfed.scores import representative
 from pipeline.papers.radfed.settings import metric_of
-from pipeline.papers.radfed.tables import GRIDS, candidates, delays
+from pipeline.papers.radfed.tables import GRIDS, delays
 from pipeline.reports.drawings import Curves, Drawing, Inputs
 from pipeline.reports.results import RunFacts, read
 from pipeline.reports.tables import Table, arrange, tidy
@@ -164,8 +164,8 @@ def test_candidates_of_s_fit_in_the_rounds(longest: int, expected: tuple[int, ..
 
 
 def test_the_search_has_the_paper_s_grids() -> None:
-    params = catalogue("paper").params.papers["radfed"]
-    sizes = {name: len(candidates(params, search)) for name, search in GRIDS.items()}
+    made = catalogue("paper")
+    sizes = {name: len({row for row, _ in made.cells("radfed", name)}) for name in GRIDS}
     assert sizes == {
         "grid_radfed": 11,
         "grid_radfed_i": 11 * 5,

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Paper, Query
-from pipeline.papers.fedavgr.search import SEARCHES
-from pipeline.papers.fedavgr.tables import DATASETS, TABLES
+from pipeline.papers.fedavgr.tables import DATASETS, SEARCHES, TABLES
 from pipeline.reports import figures, ranks, style
 from pipeline.reports.drawings import Inputs, Picture, by_round, drawing, each
 from pipeline.reports.results import RunFacts
@@ -89,9 +88,6 @@ def features_of(facts: RunFacts) -> dict[int, tuple[NDArray[np.floating], NDArra
     """Return by round the kept features on two axes [n, 2], and which rows [n] are the farthest client's.
 
     Nothing where the run diverged.
-
-    Raises:
-        DataError: the run has no features.
     """
     kept = facts.arrays("mixture.npz")
     if kept is None:
@@ -126,9 +122,6 @@ def terms_of(facts: RunFacts) -> pd.DataFrame:
 
     As the clients' weights are known, rho~ = rho: G1 has no discrepancy and chi-squared is 0. The Rademacher
     term of G1 is that of G3 too; G2 has one of its own.
-
-    Raises:
-        DataError: the run has no measurements of its terms.
     """
     measured = facts.table("risk.csv").set_index("round")
     return pd.DataFrame(

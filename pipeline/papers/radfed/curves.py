@@ -40,11 +40,7 @@ LONGEST = 100
 
 
 def scores(facts: RunFacts) -> pd.Series[float]:
-    """Return a run's scores on validation clients in per cent, by round of local training.
-
-    Raises:
-        DataError: the run is missing, or measured no validation clients.
-    """
+    """Return a run's scores on validation clients in per cent, by round of local training."""
     values = 100 * facts.series(f"validation_{metric_of(facts.run)}")
     return values.set_axis(values.index * float(worth(facts.run.spec)))
 
@@ -103,11 +99,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 
 
 def measured(facts: RunFacts) -> pd.DataFrame:
-    """Return a run's divergences: lines with ``local``, ``centralised`` and ``inner``, by inner round.
-
-    Raises:
-        DataError: the run did not measure them, or is missing.
-    """
+    """Return a run's divergences: lines with ``local``, ``centralised`` and ``inner``, by inner round."""
     frame = facts.table("divergence.csv")
     delay = facts.run.spec["algorithm"].get("redistributions", 1)
     return frame.assign(at=(frame["round"] - 1) * delay + frame["inner"]).set_index("at")

@@ -83,11 +83,7 @@ def stages(params: PaperParams) -> Mapping[Cell, Query]:
     needs="partitions",
 )
 def example(inputs: Inputs) -> Picture:
-    """Draw the class ratios of all clients, largest client first, before and after, and what changed.
-
-    Raises:
-        DataError: a partition's statistics are missing, or don't list labels.
-    """
+    """Draw the class ratios of all clients, largest client first, before and after, and what changed."""
     ratios, scores, frames = {}, {}, []
     for (stage, _), (facts, *_) in inputs.cells.items():
         statistics, place = facts.statistics or {}, facts.run.partition

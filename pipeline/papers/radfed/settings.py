@@ -36,15 +36,11 @@ class Setting:
     split: str
     metric: Metric = "accuracy"
 
-    @property
-    def measuring(self) -> tuple[tuple[str, Any], ...]:
-        """Changes of a specification: the metric, on test and validation clients; no training loss."""
-        added = () if self.metric == "accuracy" else (("evaluation.metrics", (self.metric,)),)
-        return (*added, ("evaluation.validation", True), ("evaluation.train_every", 0))
-
     def query(self, algorithm: str, changes: Iterable[tuple[str, Any]] = ()) -> Query:
-        """Return the setting's query."""
-        return Query(REGIME, self.dataset, self.split, algorithm, (*self.measuring, *changes))
+        """Return the setting's query: its metric, on test and validation clients, and no training loss."""
+        metrics = () if self.metric == "accuracy" else (("evaluation.metrics", (self.metric,)),)
+        measuring = (*metrics, ("evaluation.validation", True), ("evaluation.train_every", 0))
+        return Query(REGIME, self.dataset, self.split, algorithm, (*measuring, *changes))
 
 
 SETTINGS = {

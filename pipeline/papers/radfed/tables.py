@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from fedcore.base.lazy import pd
@@ -31,7 +30,7 @@ from pipeline.papers.radfed.settings import (
 from pipeline.reports.agreement import agreements, stands_in
 from pipeline.reports.listings import Entry, Listing
 from pipeline.reports.results import RunFacts, verdict
-from pipeline.reports.search import Choice, Option, Search, combinations, searches, seeds
+from pipeline.reports.search import Choice, Option, Search, Value, searches, seeds
 from pipeline.reports.significance import parsed
 from pipeline.reports.tables import Table
 
@@ -199,13 +198,10 @@ def delays(longest: int) -> tuple[float, ...]:
     return fitting if len(fitting) > 2 else tuple(d for d in range(2, longest + 1) if longest % d == 0)
 
 
-@cache
-def candidates(params: PaperParams, search: Search) -> dict[str, Choice]:
-    """Return every combination of the options' values, by the name of its row."""
+def tried(params: PaperParams, option: Option) -> tuple[Value, ...]:
+    """Return the values of an option that the shortest runs are long enough to tell apart."""
     longest = min(trained(params, column.key) for column in tuned(params))
-    return combinations(
-        (option, delays(longest) if option is DELAY else option.tried(longest)) for option in search.options
-    )
+    return delays(longest) if option is DELAY else option.tried(longest)
 
 
 def query(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
@@ -241,7 +237,7 @@ TABLES: Mapping[str, Table] = {
 }
 SEARCHES = searches(
     GRIDS,
-    candidates,
+    tried,
     query,
     "Grid search of {}: scores on validation clients",
     lambda facts: metric_of(facts.run),

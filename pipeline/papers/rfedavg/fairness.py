@@ -19,9 +19,6 @@ def clients_of(facts: RunFacts) -> pd.Series[float] | None:
     """Return the accuracy of each client in per cent, by client; None if the run diverged.
 
     A client none of whose labels is in the test rows has no accuracy (NaN), and counts in no mean.
-
-    Raises:
-        DataError: the run has no measurements of its clients.
     """
     accuracy: pd.Series[float] = 100 * facts.table("clients.csv").set_index("client")["test_accuracy"]
     return accuracy if facts.final else None

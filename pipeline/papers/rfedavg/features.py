@@ -34,9 +34,6 @@ def points_of(facts: RunFacts) -> Points | None:
     """Return the rows of the three classes that a run kept of three clients; None if the run diverged.
 
     Client by client, the three are those with most rows of class 0, 1 and 2, each client once.
-
-    Raises:
-        DataError: the run has no features.
     """
     kept = facts.arrays("features.npz")
     if kept is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
@@ -38,14 +38,17 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
     )
 
 
-def runs(regime: str, changes: tuple[tuple[str, str], ...] = ()) -> Callable[[str, str], Query]:
-    """Return the query of each cell in one regime; ``changes`` hold for rFedAvg and rFedAvg+ alone."""
+def accuracy(
+    title: str, published: str, regime: str, changes: tuple[tuple[str, str], ...] = (), beside: str = ""
+) -> Table:
+    """Return a table of accuracies in one regime; ``changes`` hold for rFedAvg and rFedAvg+ alone."""
 
     def query(algorithm: str, column: str) -> Query:
         dataset, split = column.split("-")
         return Query(regime, dataset, split, algorithm, changes if algorithm in METHODS else ())
 
-    return query
+    title = f"Test accuracy in the {title}"
+    return Table(title=title, published=published, columns=columns, query=query, beside=beside)
 
 
 def representative(algorithm: str, column: str) -> Query:
@@ -76,24 +79,11 @@ def received(facts: RunFacts, column: str) -> float | None:
 
 
 TABLES: Mapping[str, Table] = {
-    "table1": Table(
-        title="Test accuracy in the cross-silo setting",
-        published="Table I",
-        columns=columns,
-        query=runs("cross_silo"),
-    ),
-    "table2": Table(
-        title="Test accuracy in the cross-device setting",
-        published="Table II",
-        columns=columns,
-        query=runs("cross_device"),
-    ),
-    "table2_cohort": Table(
-        title="Test accuracy in the cross-device setting, with deltas of only the round's clients",
-        published="Table II",
-        columns=columns,
-        query=runs("cross_device", COHORT),
-        beside="table2",
+    "table1": accuracy("cross-silo setting", "Table I", "cross_silo"),
+    "table2": accuracy("cross-device setting", "Table II", "cross_device"),
+    "table2_cohort": accuracy(
+        "cross-device setting, with deltas of only the round's clients",
+        *("Table II", "cross_device", COHORT, "table2"),
     ),
     "table3": Table(
         title="Mean features that a client receives in a round",

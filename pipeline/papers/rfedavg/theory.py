@@ -134,11 +134,7 @@ def condition(run: PlannedRun) -> float:
 
 
 def path_of(facts: RunFacts) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
-    """Return the rounds [r] and the models W [r, classes, d] of a run; None if it diverged.
-
-    Raises:
-        DataError: the run has no path.
-    """
+    """Return the rounds [r] and the models W [r, classes, d] of a run; None if it diverged."""
     kept = facts.arrays("path.npz")
     if kept is None:
         return None
