@@ -13,7 +13,7 @@ from project import parameters, seal
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue, papers, published
-from pipeline.papers.comfed.calibration import DISTANCE, IN_USE, STEPS
+from pipeline.papers.comfed import DISTANCE, IN_USE, STEPS
 from pipeline.reports.results import read
 from pipeline.reports.tables import Table, arrange, tidy
 

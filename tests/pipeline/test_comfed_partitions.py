@@ -21,8 +21,7 @@ from pipeline.fidelity import reference
 from pipeline.fidelity.reference import REFERENCE
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import catalogue_of, papers
-from pipeline.papers.comfed.calibration import STEPS
-from pipeline.papers.comfed.checkpoints import PARTITIONS
+from pipeline.papers.comfed import PARTITIONS, STEPS
 
 HOME = Path(__file__).parents[2]
 NAMES = ("table4", "fig2", *STEPS)

@@ -15,7 +15,7 @@ from project import HOME, seal
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
-from pipeline.papers.comfed.checkpoints import TARGETS, best_so_far
+from pipeline.papers.comfed import PAPER, best_so_far
 from pipeline.reports import captions
 from pipeline.reports.drawings import Curves
 from pipeline.reports.results import RunFacts, published_cells
@@ -126,6 +126,6 @@ def test_checkpoints_share_runs_and_keep_the_best(paper: Catalogue, tmp_path: Pa
     ],
 )
 def test_a_caption_says_when_training_stopped_early(name: str, rounds: dict[str, Any], said: str) -> None:
-    target = TARGETS[name]
+    target = PAPER.targets[name]
     assert isinstance(target, Table | Curves)
     assert captions.note(target.note, pd.DataFrame(rounds)) == said

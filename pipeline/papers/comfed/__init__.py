@@ -1,12 +1,181 @@
-"""Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update: ComFed."""
+"""Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update: ComFed.
+
+Table IV and Fig. 2: the best accuracy so far of sixteen combinations, over training, on two partitions.
+Values lost from the text (rates, batch size, epochs, tau, mu) are searched for by published numbers.
+"""
 
 from __future__ import annotations
 
-from pipeline.catalogue.targets import Column, Paper
-from pipeline.papers.comfed.calibration import TARGETS as CALIBRATION
-from pipeline.papers.comfed.checkpoints import DATASETS, TARGETS
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, Paper, Query, Target
 from pipeline.papers.comfed.taxonomy import table
+from pipeline.reports import significance
+from pipeline.reports.captions import stopped
+from pipeline.reports.drawings import Curves, Panel
 from pipeline.reports.listings import Entry, Listing
+from pipeline.reports.results import RunFacts
+from pipeline.reports.search import seeds
+from pipeline.reports.tables import Table
+
+DATASETS = {"cifar10": "CIFAR-10"}
+REGIME, DATASET, SPLIT = "cross_device", "cifar10", "by_class"
+PARTITIONS = {"": (SPLIT, ""), "_by_client": ("skewed", ", with a Dirichlet draw per client")}
+"""What a target's name ends in, to its split and the words for its title."""
+CHECKPOINTS, PRINTED = 20, 2000
+CLIENT_SIDES = {
+    "fedavg": ("FedAvg at the clients", ("fedavg", "fedadam", "fedadagrad", "fedyogi")),
+    "fedprox": ("FedProx at the clients", ("fedprox", "prox_adam", "prox_adagrad", "prox_yogi")),
+    "scaffold": ("SCAFFOLD at the clients", ("scaffold", "scaf_adam", "scaf_adagrad", "scaf_yogi")),
+    "fednova": ("FedNova at the clients", ("fednova", "nova_adam", "nova_adagrad", "nova_yogi")),
+}
+CALIBRATION = "calibration"
+DISTANCE = "distance"
+PRINTED_AFTER = "100"
+IN_USE = "in_use"
+
+Changes = tuple[tuple[str, Any], ...]
+
+
+def columns(params: PaperParams) -> tuple[Column, ...]:
+    """Return twenty rounds at even distances, the last of training among them; all rounds if fewer."""
+    rounds = params.regimes[REGIME].training.rounds or CHECKPOINTS
+    some = min(CHECKPOINTS, rounds)
+    ends = [rounds * k // some for k in range(1, some + 1)]
+    return tuple(Column(str(end), str(end), "CIFAR-10") for end in ends)
+
+
+def best_so_far(facts: RunFacts, column: str) -> float | None:
+    """Return the best test accuracy up to the column's round in per cent, None if the run diverged."""
+    if not facts.final:
+        return None
+    history = facts.history
+    return 100 * float(history.loc[history["round"] <= int(column), "test_accuracy"].max())
+
+
+def checkpoints(ending: str, split: str, words: str) -> dict[str, Target]:
+    """Declare both on one partition; columns of the table are rounds of the same runs."""
+    table = Table(
+        title=f"Test accuracy of the best model so far{words}",
+        published="Table IV",
+        columns=columns,
+        query=lambda algorithm, column: Query(REGIME, DATASET, split, algorithm),
+        measure=best_so_far,
+        beside="table4" if ending else "",
+        decimals=1,
+        when="",
+        note=stopped(PRINTED),
+    )
+    panels = (Panel(key, label, REGIME, DATASET, split, rows) for key, (label, rows) in CLIENT_SIDES.items())
+    figure = Curves(
+        title=f"Test accuracy of the best model so far on CIFAR-10, by client side{words}",
+        published="Fig. 2",
+        panels=tuple(panels),
+        so_far=True,
+        note=stopped(PRINTED),
+    )
+    return {f"table4{ending}": table, f"fig2{ending}": figure}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One part of the search.
+
+    Attributes:
+        algorithm: the candidates are compared with its published number.
+        label: its name in print.
+        title: what is searched.
+        candidates: what each row puts in place of the values in use.
+    """
+
+    algorithm: str
+    label: str
+    title: str
+    candidates: Mapping[str, Changes]
+
+    def table(self, split: str, words: str) -> Table:
+        """Declare it on one partition: the accuracy, and its distance from the published one.
+
+        Seeds: the first of three. Table IV prints what every candidate is measured against.
+        """
+        accuracy = Column(self.algorithm, self.label, best="none")
+        distance = Column(DISTANCE, "distance from the published", best="smallest", decimals=2)
+        rows = {IN_USE: "values in use", **{name: name for name in self.candidates}}
+        searched = f"Search for the lost hyperparameters, {self.title}{words}"
+
+        def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+            changes = self.candidates.get(row, ())
+            return (Query(CALIBRATION, DATASET, split, self.algorithm, changes, seeds(params)),)
+
+        return Table(
+            title=f"{searched}: test accuracy of the best model so far",
+            published=f"The first column (100 rounds) of Table IV, {self.label}",
+            columns=lambda params: (accuracy, distance),
+            rows=lambda params: rows,
+            queries=queries,
+            measure=best_in_all,
+            relative=with_distance,
+            dataset=lambda row, column: DATASETS[DATASET],
+            beside="table4",
+            beside_cell=lambda row, column: (self.algorithm, PRINTED_AFTER),
+            decimals=1,
+            test="none",
+            heading="Candidate",
+            search=True,
+            note="Each row changes what it names and keeps the rest at the values in use.",
+        )
+
+
+def best_in_all(facts: RunFacts, column: str) -> float | None:
+    """Return the best test accuracy of a whole run in per cent, None if it diverged."""
+    return best_so_far(facts, str(facts.run.spec["training"]["rounds"]))
+
+
+RATES = {32: (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03), 128: (0.003, 0.01, 0.03)}
+CLIENT_SIDE: dict[str, Changes] = {
+    f"lr {lr:g}, B {batch}": (("training.lr", lr), ("training.batch_size", batch))
+    for batch, rates in RATES.items()
+    for lr in rates
+}
+CLIENT_SIDE["lr 0.01, B 128, E 5"] = (*CLIENT_SIDE["lr 0.01, B 128"], ("training.local_epochs", 5))
+STEPS: Mapping[str, Step] = {
+    "calibration": Step("fedavg", "FedAvg", "local rate, batch size and epochs", CLIENT_SIDE),
+    "calibration_server": Step(
+        "fedyogi",
+        "FedYogi",
+        "server rate and tau",
+        {
+            **{f"server lr {lr:g}": (("algorithm.server_lr", lr),) for lr in (0.001, 0.003, 0.03)},
+            **{f"tau {tau:g}": (("algorithm.tau", tau),) for tau in (1e-4, 1e-2)},
+        },
+    ),
+    "calibration_prox": Step(
+        "fedprox", "FedProx", "mu", {f"mu {mu:g}": (("algorithm.mu", mu),) for mu in (0.001, 0.1, 1.0)}
+    ),
+}
+
+
+def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
+    """Fill the last column: absolute difference of a candidate's mean from the published number.
+
+    A candidate that diverged or did not run has none. Its runs' own numbers make way for the distance as
+    well, since they decide which is smallest.
+    """
+    frame = frame.copy()
+    last = frame["column"] == DISTANCE
+    away = frame[~last].set_index("row")["difference"].abs()
+    frame.loc[last, "mean"] = frame.loc[last, "row"].map(away)
+    frame.loc[last, ["std", "published_mean", "published_std", "difference"]] = math.nan
+    frame.loc[last, "values"] = [
+        significance.written(dict.fromkeys(significance.parsed(text), own))
+        for text, own in zip(frame.loc[last, "values"], frame.loc[last, "mean"], strict=True)
+    ]
+    return frame.assign(verdict="")
 
 
 def listing(number: int, published: str, heading: str, title: str, note: str) -> Listing:
@@ -55,5 +224,17 @@ PAPER = Paper(
     title="Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update",
     citation="H. Nguyen, L. Phan, H. Warrier, Y. Gupta, 2022",
     datasets=DATASETS,
-    targets={**TABLES, **TARGETS, **CALIBRATION},
+    targets={
+        **TABLES,
+        **{
+            name: target
+            for ending, (split, words) in PARTITIONS.items()
+            for name, target in checkpoints(ending, split, words).items()
+        },
+        **{
+            f"{name}{ending}": step.table(split, words)
+            for ending, (split, words) in PARTITIONS.items()
+            for name, step in STEPS.items()
+        },
+    },
 )
