@@ -89,9 +89,8 @@ def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Compariso
     untested = {row: why for row, own in differences.items() if (why := _untestable(own))}
     tested = {row: own for row, own in differences.items() if row not in untested}
     nonzero = max((int(np.count_nonzero(own)) for own in tested.values()), default=0)
-    if (
-        test == "wilcoxon" and tested and len(tested) * 2.0 ** (1 - nonzero) >= ALPHA
-    ):  # the smallest p there is
+    least = len(tested) * 2.0 ** (1 - nonzero)  # the smallest p-value that the signed-rank test can find
+    if test == "wilcoxon" and tested and least >= ALPHA:
         most = max(map(len, tested.values()))
         untested |= dict.fromkeys(tested, f"{most} pairs of runs, too few to reach p < {ALPHA:g}")
         tested = {}
