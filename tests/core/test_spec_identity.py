@@ -57,6 +57,15 @@ def test_the_hash_is_of_the_canonical_text_of_all_values_with_defaults_filled_in
     assert parse(found).sha256() == spec.sha256(), "resolved values are a specification themselves"
 
 
+def test_resolved_values_are_plain_and_named_as_people_write_them() -> None:
+    rule = {"name": "rfedavg", "lambda": 0.25}
+    found = parse(written(("data.curvatures", [1.0, 2.0]), ("data.centres", [0.0, 1.0]), ("algorithm", rule)))
+    values = found.resolved()
+    assert values["algorithm"]["lambda"] == 0.25
+    assert values["data"]["curvatures"] == [1.0, 2.0]
+    assert json.loads(json.dumps(values)) == values
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -30,13 +30,18 @@ def lines(*cells: tuple[str, str, float, int, int]) -> pd.DataFrame:
 
 
 def drawn(
-    monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, table: Table = TABLE
+    monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, table: Table = TABLE, **about: Any
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the numbers and the sentences of a rank summary of a table's lines."""
-    found: Any = SimpleNamespace(params=None, cells={})
-    monkeypatch.setattr(ranks, "tidy", lambda *_: frame)
-    numbers, figure, sentences = summary(table).draw(found)
-    assert figure.axes
+    found: Any = SimpleNamespace(params="params", cells={})
+
+    def lines_of(paper: str, target: str, measured: Table, cells: Any, published: Any) -> pd.DataFrame:
+        assert (paper, target, measured.relative, cells, published) == ("", "", None, {}, None)
+        return frame
+
+    monkeypatch.setattr(ranks, "tidy", lines_of)
+    numbers, figure, sentences = summary(table, **about).draw(found)
+    assert len(figure.axes) == 1
     return numbers, [*sentences]
 
 
@@ -200,6 +205,47 @@ def test_what_is_said_where_no_test_could_run(monkeypatch: pytest.MonkeyPatch) -
         ]
         assert numbers["p"].isna().all()
         assert numbers.loc[numbers["column"] == "mean_rank", "mean"].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_settings_of_one_data_set_are_ranked_and_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    order = {"a": 3.0, "b": 2.0, "c": 1.0}
+    frame = lines(*((row, column, score, 5, 5) for row, score in order.items() for column in "uvwxyz"))
+    own = dict.fromkeys("uvwxy", "one") | {"z": "other"}
+    numbers, said = drawn(monkeypatch, frame, dataset=own)
+    assert said[0] == "3 methods on 6 settings, by means over 5 runs per cell."
+    assert said[1].startswith("No test of significance: 2 data sets with all runs of all methods")
+    several = {column: f"set {place}" for place, column in enumerate("uvwxy")} | {"z": "set 0"}
+    _, said = drawn(monkeypatch, frame, dataset=several)
+    assert said[1] == "No test of significance: settings of one data set are not independent."
+    _, said = drawn(monkeypatch, frame, dataset={column: column for column in "uvwxyz"})
+    assert said[1].startswith("Friedman's test")
+    assert numbers["p"].isna().all()
+
+
+def test_the_picture_has_a_line_for_every_other_method_and_the_rows_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+
+    def rows(params: Any) -> dict[str, str]:
+        seen.append(params)
+        return {"a": "Method A"}
+
+    named = replace(TABLE, rows=rows)
+    assert summary(named).rows is named.rows
+    heights = []
+    for methods in ("abc", "abcd", "abcde"):
+        frame = lines(*((row, "x", score, 5, 5) for score, row in enumerate(methods, 1)))
+        monkeypatch.setattr(ranks, "tidy", lambda *_, frame=frame: frame)
+        inputs: Any = SimpleNamespace(params="params", cells={})
+        figure = summary(named).draw(inputs)[1]
+        heights.append(figure.get_size_inches()[1])
+        assert any("Method A" in text.get_text() for text in figure.axes[0].texts)
+    assert seen == ["params"] * 3
+    assert heights == pytest.approx([2.1, 2.1, 2.3])
+    inputs = SimpleNamespace(params="params", cells={})
+    figure = summary(replace(TABLE, rows=None)).draw(inputs)[1]
+    assert not any("Method A" in text.get_text() for text in figure.axes[0].texts)
 
 
 def test_small_means_lead_where_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from scipy import stats
 
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.papers import build_catalogue
+from pipeline.reports import style
 from pipeline.reports.drawings import Drawing, Inputs
 from pipeline.reports.ranks import Ranking, critical_difference, diagram, ranking, scores_of
 from pipeline.reports.results import read
@@ -235,6 +237,29 @@ def test_the_critical_difference_is_a_ruler_above_the_axis(difference: float, en
     assert text.get_position()[0] == (1 + end) / 2
     assert (text.get_horizontalalignment(), text.get_verticalalignment()) == ("center", "bottom")
     assert ends[0][3] < text.get_position()[1] < axes.get_ylim()[1] < 1.6
+
+
+def test_lines_are_black_and_thin_but_bars_and_methods_have_their_own_look() -> None:
+    axes = drawn({"fedavg": 1.0, "fedprox": 2.0, "scaffold": 3.0, "moon": 4.0}, 1.5)
+    lines: list[Any] = list(axes.collections)
+    assert all(np.allclose(line.get_color(), [[0, 0, 0, 1]]) for line in lines)
+    assert [line.get_linewidth()[0] for line in lines] == [0.8] * 5 + [2.5] * 3 + [1.2] * 2
+    looks = style.looks(["fedavg", "fedprox", "scaffold", "moon"]).values()
+    for look, leader, dot in zip(looks, axes.lines[::2], axes.lines[1::2], strict=True):
+        assert (leader.get_linewidth(), leader.get_linestyle()) == (0.8, look.line)
+        assert (leader.get_color(), dot.get_color()) == (look.colour, look.colour)
+        assert dot.get_marker() == look.marker
+        assert not dot.get_clip_on(), "the first and the last lie on the edge"
+        assert dot.get_zorder() > max(line.get_zorder() for line in lines)
+
+
+def test_without_complete_data_sets_the_picture_says_so_in_its_middle() -> None:
+    axes = drawn({"fedavg": math.nan, "fedprox": math.nan}, math.nan)
+    (text,) = axes.texts
+    assert text.get_text() == "no data set has all runs of all methods"
+    assert (text.get_position(), text.get_horizontalalignment()) == ((0.5, 0.5), "center")
+    assert text.get_transform() == axes.transAxes
+    assert not [*axes.collections, *axes.lines]
 
 
 def test_a_difference_as_wide_as_the_axis_is_not_cut() -> None:
