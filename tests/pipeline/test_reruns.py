@@ -147,16 +147,16 @@ def changed(old: str, new: str) -> dict[str, int]:
         pytest.param("q: 1.0\n", "q: 2.0\n", {"train": 6, "report": 1}, id="q"),
         pytest.param("lambda: 1.0e-5", "lambda: 1.0e-6", {"train": 3, "report": 1}, id="lambda-on-cifar10"),
         pytest.param(
-            "mnist: {data: {edition: demo}, training: {rounds: 4}}",
-            "mnist: {data: {edition: demo}, training: {rounds: 7}}",
+            "hidden: 64}, training: {rounds: 20}}",
+            "hidden: 64}, training: {rounds: 7}}",
             {"train": 18, "report": 1},
             id="rounds-of-a-data-set",
         ),
         pytest.param(
             "training: {rounds: 60, lr: 0.1}",
             "training: {rounds: 60, lr: 0.2}",
-            {"train": 18, "report": 1},
-            id="lr",
+            {"train": 15, "report": 1},
+            id="lr-of-all-methods-without-their-own",
         ),
         pytest.param(
             "clients: 10, training",
