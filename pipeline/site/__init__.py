@@ -37,7 +37,7 @@ def build(config: Mapping[str, Any], root: Path = Path()) -> Path:
         shutil.copytree(ASSETS, made / "assets")
         _write(made / "assets" / "plotly.min.js", plotly.offline.get_plotlyjs())
         for shown in found.targets:
-            _copies(shown.files, made / "files" / shown.paper)
+            _copies(shown.files, made / shown.folder)
         for path, content in pages.every(found, root):
             _write(made / path, content)
         _swap(made, target)

@@ -13,11 +13,13 @@ from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.fidelity import board as comparing
 from pipeline.fidelity.board import Board
+from pipeline.fidelity.reference import REFERENCE
 from pipeline.papers import papers
 from pipeline.reports import render, style
 from pipeline.reports.agreement import CONFIDENCE, RULE
 from pipeline.reports.captions import watermark
 from pipeline.reports.render import md, md_table, number
+from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.style import Labels
 from pipeline.site.survey import Survey
 from pipeline.site.tables import LEVELS, distance
@@ -37,14 +39,21 @@ CLAIMS = {
 
 
 def page(found: Survey, root: Path) -> dict[str, Any]:
-    """Return what the site shows; where reports of several scales lie side by side, only that they do."""
+    """Return what the site shows: the kept results, or those built here at the paper's scale or without any.
+
+    Where reports of several scales lie side by side, it only says that they do.
+    """
+    kept = found.scale != REPRODUCTION and any(shown.kept for shown in found.targets)
+    scale, folder = (REPRODUCTION, REFERENCE) if kept else (found.scale, Path("reports"))
     try:
-        whole = comparing.board(found.scale, root / "reports")
+        whole = comparing.board(scale, root / folder)
     except DataError as error:
         return {"problem": str(error)}
     own = (frame[frame["paper"].isin([*found.papers])] for frame in (whole.cells, whole.tables, whole.claims))
-    names = {(shown.paper, shown.name): shown.labels for shown in found.targets}
-    return content(Board(whole.scale, *own), names) | {"linked": set(names)}
+    about = {(shown.paper, shown.name): shown for shown in found.targets if shown.kept == kept}
+    names = {name: shown.labels for name, shown in about.items()}
+    linked = {name: shown.anchor for name, shown in about.items()}
+    return content(Board(whole.scale, *own), names) | {"linked": linked}
 
 
 def write(board: Board, folder: Path = Path("reports"), names: Names = NAMELESS) -> tuple[Path, ...]:
@@ -93,7 +102,7 @@ def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
     }
     return {
         "problem": "",
-        "linked": set(),
+        "linked": {},
         "cited": cited,
         "watermark": watermark(board.scale),
         "scale": board.scale,

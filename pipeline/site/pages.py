@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.execution.machine import commit
+from pipeline.fidelity.reference import REFERENCE
+from pipeline.fidelity.scoreboard import scoreboard
 from pipeline.reports import captions, style
 from pipeline.site import board, paper_page, run_page
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
 from pipeline.site.words import outcome, rendered
 
+THUMBS = (("png", ".small.png"), ("svg", ".svg"))
 RUN = ("paper", "scale", "algorithm", "dataset", "setting", "seed")
 Page = tuple[str, str | Mapping[str, Any]]
 Choices = dict[str, tuple[str, list[tuple[str, str]]]]
@@ -25,7 +28,7 @@ def every(found: Survey, root: Path) -> Iterator[Page]:
     """
     shared = _shared(found)
     unmarked = {**shared, "watermark": ""}
-    yield _page("index", "index", shared, **_overview(found))
+    yield _page("index", "index", shared, answer=_answer(found, root), **_overview(found))
     for key, paper in found.papers.items():
         blocks, data = paper_page.page(found, key, root)
         yield f"data/{key}.js", data
@@ -50,7 +53,8 @@ def _page(template: str, path: str, shared: Mapping[str, Any], **own: Any) -> Pa
 
 
 def _shared(found: Survey) -> dict[str, Any]:
-    warnings = [captions.watermark(scale) for scale in found.scales]
+    kept = any(shown.kept for shown in found.targets)
+    warnings = [] if kept else [captions.watermark(scale) for scale in found.scales]
     pages = [("index.html", "Overview"), *((f"{key}.html", key) for key in found.papers)]
     said = [f"Repository at commit {at}." if (at := commit()) else ""]
     said.append(f"Newest run finished {found.newest}." if found.newest else "")
@@ -62,16 +66,23 @@ def _shared(found: Survey) -> dict[str, Any]:
     }
 
 
+def _answer(found: Survey, root: Path) -> list[dict[str, Any]]:
+    """Return how far the kept results agree with each paper's, one line per reading of a paper."""
+    kept = [paper for paper in found.papers if any(s.kept and s.paper == paper for s in found.targets)]
+    return scoreboard(root / REFERENCE, kept).to_dict("records") if kept else []  # type: ignore[return-value]
+
+
 def _overview(found: Survey) -> dict[str, Any]:
-    cards = [_card(shown) for shown in found.targets]
+    cards = [_card(shown, found) for shown in found.targets]
     states = {card["state"] for card in cards}
     return {
         "papers": found.papers,
         "studies": sum(paper.is_study for paper in found.papers.values()),
         "cards": cards,
+        "kept": sum(shown.kept for shown in found.targets),
         "made": sum(card["state"] == "made" for card in cards),
         "finished": len(found.finished),
-        "needed": len(found.evidence),
+        "needed": sum(not one.kept for one in found.evidence.values()),
         "scales": found.scales,
         "choices": {
             "paper": ("Paper", [(key, key) for key in found.papers]),
@@ -81,7 +92,7 @@ def _overview(found: Survey) -> dict[str, Any]:
     }
 
 
-def _card(shown: TargetStatus) -> dict[str, Any]:
+def _card(shown: TargetStatus, found: Survey) -> dict[str, Any]:
     algorithms = sorted({run.algorithm for run in shown.runs})
     datasets = sorted({run.dataset for run in shown.runs})
     labels = [*map(style.label, algorithms), *(shown.declared.datasets.get(name, name) for name in datasets)]
@@ -90,10 +101,12 @@ def _card(shown: TargetStatus) -> dict[str, Any]:
     return {
         "paper": shown.paper,
         "name": shown.name,
-        "heading": shown.heading,
+        "anchor": shown.anchor,
+        "heading": f"{shown.heading}, built here" if shown in found.again else shown.heading,
         "title": about.title,
         "state": shown.state,
         "meaning": MEANING[shown.state],
+        "numbers": shown.numbers if shown.kept else "",
         "scale": shown.scale if shown.scaled else "",
         "reduced": bool(captions.watermark(shown.scale)),
         "finished": shown.finished,
@@ -101,7 +114,9 @@ def _card(shown: TargetStatus) -> dict[str, Any]:
         "what": about.needs,
         "algorithms": algorithms,
         "datasets": datasets,
-        "thumb": f"files/{shown.paper}/{shown.name}.small.png" if "png" in shown.files else "",
+        "thumb": next(
+            (f"{shown.folder}/{shown.name}{end}" for form, end in THUMBS if form in shown.files), ""
+        ),
         "text": " ".join([*words, *algorithms, *datasets, *labels]).lower(),
     }
 

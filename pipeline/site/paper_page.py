@@ -24,31 +24,30 @@ BODIES = ("view", "grid", "charts", "series", "numbers", "caption", "columns", "
 def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the blocks of a paper's page and the data for its script."""
     own = [shown for shown in found.targets if shown.paper == key]
-    blocks = {shown.name: _block(shown, found, root) for shown in own}
+    blocks = {shown.anchor: _block(shown, found, root) for shown in own}
     runs = {run.folder: run for shown in own for run in shown.runs}
     places = {folder: place for place, folder in enumerate(runs)}
     drawn = {name: block for name, block in blocks.items() if block["charts"]}
     return list(blocks.values()), {
         "runs": [_behind(found.evidence.get(folder), run) for folder, run in runs.items()],
-        "cells": {shown.name: _cells(shown, places) for shown in own},
+        "cells": {shown.anchor: _cells(shown, places) for shown in own},
         "charts": {name: block["charts"] for name, block in drawn.items()},
         "series": {name: block["series"] for name, block in drawn.items()},
     }
 
 
 def _block(shown: TargetStatus, found: Survey, root: Path) -> dict[str, Any]:
-    files = f"files/{shown.paper}"
     return {
         **dict.fromkeys(BODIES),
-        "name": shown.name,
-        "heading": shown.heading,
+        "name": shown.anchor,
+        "heading": f"{shown.heading}, built here" if shown in found.again else shown.heading,
         "title": shown.about.title,
         "state": shown.state,
         "standing": _standing(shown),
         "changed": "; ".join(shown.changed),
         "unknown": _unknown(shown),
-        "downloads": [(form, f"{files}/{path.name}") for form, path in shown.files.items()],
-        "picture": f"{files}/{shown.name}.svg" if "svg" in shown.files else "",
+        "downloads": [(form, f"{shown.folder}/{path.name}") for form, path in shown.files.items()],
+        "picture": f"{shown.folder}/{shown.name}.svg" if "svg" in shown.files else "",
         **_body(shown, lost(shown.cells, found.diverged), root),
     }
 
@@ -86,6 +85,8 @@ def _unknown(shown: TargetStatus) -> str:
 
 def _standing(shown: TargetStatus) -> str:
     needed = len(shown.runs)
+    if shown.kept:
+        return f"{MEANING['kept'].capitalize()}; {shown.numbers}."
     told = [MEANING[shown.state] if needed else "built" if shown.files else "not built"]
     told.append(f"{shown.finished} of {needed} {shown.about.needs} finished" if needed else "it needs no run")
     told += [f"{shown.scale} scale"] if shown.scaled else []

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import DataError
+from fedcore.base.files import digest
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import configuration, overlay
 from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
 from pipeline.fidelity.board import split_reading
+from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
 from pipeline.reports.grid import missed
-from pipeline.reports.results import facts, made, short_hash
+from pipeline.reports.results import REPRODUCTION, facts, made, short_hash
 from pipeline.reports.style import Labels, labels
 
 FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv")
 NUMBERS = ["mean", "std", "n", "seeds", "diverged", "published_mean", "published_std", "difference", "round"]
 FINISHED = frozenset({"completed", "diverged"})
+EDITIONS = Path("data/editions.yaml")  # which data the kept results were measured on
 MEANING = {
+    "kept": "measured at the paper's own scale before, and kept with the code",
     "made": "built from all its runs",
     "outdated": "built, but the parameters ask for other runs now",
     "partly": "some of its runs are finished",
@@ -39,11 +44,13 @@ class Evidence:
         run: which run.
         facts: what ``pipeline explain`` says of it.
         used: the targets that need it, as ``<paper>/<target>``.
+        kept: whether it is known from the kept results alone.
     """
 
     run: PlannedRun
     facts: Mapping[str, Any]
     used: list[str]
+    kept: bool = False
 
     @property
     def name(self) -> str:
@@ -52,8 +59,8 @@ class Evidence:
 
     @property
     def finished(self) -> bool:
-        """Whether it has a summary, diverged or not."""
-        return self.facts.get("status") in FINISHED
+        """Whether its results are here, diverged or not."""
+        return not self.kept and self.facts.get("status") in FINISHED
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,7 @@ class TargetStatus:
         cells: the runs of each cell, as the parameters ask for them now.
         finished: how many of its runs are finished.
         changed: what was changed in its files after they were written.
+        kept: whether these are the numbers in reports/reference, in place of those that were built here.
     """
 
     paper: str
@@ -79,7 +87,18 @@ class TargetStatus:
     files: Mapping[str, Path]
     cells: Mapping[Cell, tuple[PlannedRun, ...]]
     finished: int
-    changed: tuple[str, ...]
+    changed: tuple[str, ...] = ()
+    kept: bool = False
+
+    @property
+    def anchor(self) -> str:
+        """Where it is on its paper's page."""
+        return f"kept-{self.name}" if self.kept else self.name
+
+    @property
+    def folder(self) -> str:
+        """Where the site has its files."""
+        return f"files/{'kept/' if self.kept else ''}{self.paper}"
 
     @property
     def scale(self) -> str:
@@ -122,9 +141,19 @@ class TargetStatus:
         """The place of each cell among all, by which a page's script knows it."""
         return {cell: place for place, cell in enumerate(self.cells)}
 
+    @property
+    def numbers(self) -> str:
+        """How many of its runs' numbers it holds, in words."""
+        if self.frame is None or not {"n", "seeds"} <= {*self.frame}:
+            return "whole"
+        held, asked = int(self.frame["n"].sum()), int(self.frame["seeds"].sum())
+        return "all its runs" if held == asked else f"{held:,} of {asked:,} runs"
+
     @cached_property
     def state(self) -> str:
         """How far it is, in one word; ``MEANING`` explains each."""
+        if self.kept:
+            return "kept"
         begun = "partly" if self.finished else "missing"
         if self.frame is None:
             return begun
@@ -141,7 +170,9 @@ class TargetStatus:
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
-        """Its runs, each once."""
+        """Its runs, each once; of a kept target those that are known."""
+        if self.kept:
+            return tuple({run.folder: run for own in self.cells.values() for run in own}.values())
         return tuple(self.home.needed(self.paper, self.name))
 
 
@@ -164,6 +195,12 @@ class Survey:
         """The papers that have targets."""
         return {shown.paper: shown.declared for shown in self.targets}
 
+    @cached_property
+    def again(self) -> list[TargetStatus]:
+        """The targets built here that are also kept."""
+        kept = {(shown.paper, shown.name) for shown in self.targets if shown.kept}
+        return [shown for shown in self.targets if not shown.kept and (shown.paper, shown.name) in kept]
+
     @property
     def finished(self) -> list[Evidence]:
         """The runs that have a page."""
@@ -175,8 +212,9 @@ class Survey:
 
     @property
     def scales(self) -> list[str]:
-        """The scales of the reports that exist, or of the parameters where there are none."""
-        return sorted({shown.scale for shown in self.targets if shown.files and shown.scaled}) or [self.scale]
+        """The scales of the reports that were built here, or of the parameters where there are none."""
+        built = {shown.scale for shown in self.targets if shown.files and shown.scaled and not shown.kept}
+        return sorted(built) or [self.scale]
 
     @property
     def newest(self) -> str:
@@ -193,13 +231,12 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     own = build_catalogue(config)
     homes: dict[str, Catalogue] = {own.params.scale: own}
     evidence: dict[str, Evidence] = {}
+    kept = {(shown.paper, shown.name): shown for shown in _kept(config, root, evidence)}
     targets = []
     for name in own.names():
         paper, target = name.split("/")
         folder = root / "reports" / paper
-        paths = {form: folder / f"{target}.{form}" for form in FORMS}
-        files = {form: path for form, path in paths.items() if path.exists()}
-        frame = read_csv(files["csv"]) if "csv" in files else None
+        frame, files = _built(folder, target)
         scale = "" if frame is None or frame.empty or "scale" not in frame else str(frame["scale"].iloc[0])
         if scale not in homes and scale in config["scales"]:
             homes[scale] = build_catalogue({**config, "scale": scale})
@@ -213,8 +250,49 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
             finished = sum(made(run, root, partition=True) for run in runs)
         provenance = folder / f"{target}.{PROVENANCE}"
         changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
-        targets.append(TargetStatus(paper, target, about, home, frame, files, cells, finished, changed))
+        before = kept.get((paper, target))
+        targets += [before] if before else []
+        if files or finished or not before:
+            targets.append(TargetStatus(paper, target, about, home, frame, files, cells, finished, changed))
     return Survey(own.params.scale, tuple(targets), evidence)
+
+
+def _built(folder: Path, target: str) -> tuple[pd.DataFrame | None, dict[str, Path]]:
+    """Return the numbers of a report in a folder, and its files by form."""
+    paths = {form: folder / f"{target}.{form}" for form in FORMS}
+    files = {form: path for form, path in paths.items() if path.exists()}
+    return read_csv(files["csv"]) if "csv" in files else None, files
+
+
+def _kept(config: Mapping[str, Any], root: Path, evidence: dict[str, Evidence]) -> Iterator[TargetStatus]:
+    """Yield the targets in reports/reference, and note what is known of their runs as evidence."""
+    if not (root / REFERENCE).is_dir():
+        return
+    editions = configuration(root / EDITIONS)["papers"] if (root / EDITIONS).exists() else {}
+    papers = {paper: own for paper, own in editions.items() if paper in config["papers"]}
+    home = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION})
+    lines = [read_csv(path) for path in sorted((root / REFERENCE).glob(f"*/{RUNS}"))]
+    known = {str(line["spec_sha256"]): line for own in lines for line in own.to_dict("records")}
+    for name in home.names():
+        paper, target = name.split("/")
+        frame, files = _built(root / REFERENCE / paper, target)
+        if frame is None:
+            continue
+        cells = {}
+        for cell, runs in home.cells(paper, target).items():
+            cells[cell] = tuple(run for run in runs if digest(run.spec) in known)
+            for run in cells[cell]:
+                if run.folder not in evidence:
+                    evidence[run.folder] = Evidence(run, _remembered(run, known[digest(run.spec)]), [], True)
+        yield TargetStatus(paper, target, home.target(paper, target), home, frame, files, cells, 0, kept=True)
+
+
+def _remembered(run: PlannedRun, line: Mapping[Hashable, Any]) -> dict[str, Any]:
+    """Return what a line of runs.csv says of a run, in the words of ``facts``."""
+    score = line["test_accuracy"]
+    final = {"final": {"test_accuracy": float(score)}} if score else {}
+    hashes = {"spec": line["spec_sha256"], "seed": run.seed, "partition": run.partition}
+    return {str(key): text for key, text in line.items() if text} | final | hashes
 
 
 def dotted(folder: str) -> str:
@@ -234,10 +312,11 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 
 def _evidence(known: dict[str, Evidence], run: PlannedRun, root: Path) -> Evidence:
-    if run.folder not in known:
+    if run.folder not in known or known[run.folder].kept:
         try:
             found = facts(run, root=root)
         except DataError as error:
             found = {"seed": run.seed, "status": f"damaged: {error}"}
-        known[run.folder] = Evidence(run, found, [])
+        if run.folder not in known or found["status"] in FINISHED:
+            known[run.folder] = Evidence(run, found, [])
     return known[run.folder]

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from rounds import started
+from rounds import prepared, started
 
 from fedcore.base.errors import SpecError
+from fedcore.engines.forward import features
 from fedcore.execution.runner import run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Work, aggregate
@@ -27,6 +28,7 @@ from fedcore.parts.aggregate import (
     WeightedMean,
     averaging,
     changes,
+    client_scores,
     project_simplex,
     sample_weights,
     staleness_weight,
@@ -228,7 +230,7 @@ def test_how_often_clients_train_in_a_round() -> None:
     assert redistribution.columns(state) == {"inner_rounds": 15}  # type: ignore[arg-type]
 
 
-def test_a_weighted_sum_of_weights_beyond_float32_is_infinite() -> None:
+def test_a_weighted_sum_of_weights_beyond_single_precision_is_infinite() -> None:
     for weight in (3.4e38, -3.4e38):
         assert weighted_sum([torch.zeros(1), torch.ones(1)], [1.0, weight]).item() == pytest.approx(weight)
     for weight in (1e39, -1e39):
@@ -284,15 +286,54 @@ def test_a_fair_round(
     assert ended(quadratics, options, variant=variant) == pytest.approx(START - top / h, rel=1e-12)
 
 
+def test_a_fair_round_weighs_clients_by_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """q = 1, L = 2: h_k = ||D_k||^2 + 2 F_k with D = (-2, 0) and (0, -8), F = 3 and 5."""
+    losses = {"first": 3.0, "second": 5.0}
+    seen = []
+
+    def loss(problem: Any, model: Any, block: str, precision: str) -> float:
+        seen.append(precision)
+        return losses[block]
+
+    monkeypatch.setattr(aggregate, "mean_loss", loss)
+    model = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    uploads = [upload([2.0, 2.0], 1, client=0, lr=0.5), upload([1.0, 6.0], 3, client=1, lr=0.5)]
+    problem = SimpleNamespace(clients=list(losses))
+    run: Any = SimpleNamespace(problem=problem, spec=SimpleNamespace(precision="bf16"))
+    for weights, p in (("nk", (0.25, 0.75)), ("uniform", (1.0, 1.0))):
+        h = p[0] * (4 + 6) + p[1] * (64 + 10)
+        change = Fair(1.0, weights).change(run, run, model, uploads)  # type: ignore[arg-type]
+        assert change.tolist() == pytest.approx([p[0] * 3 * 2 / h, p[1] * 5 * 8 / h])
+    assert set(seen) == {"bf16"}
+
+
+def test_features_that_do_not_train_are_computed_once(spec: Values, monkeypatch: pytest.MonkeyPatch) -> None:
+    for model, often in (({"name": "rff_linear", "features": 8}, 1), ({"name": "mlp", "hidden": [4]}, 0)):
+        made, state = prepared({**spec, "model": model, "algorithm": {"name": "fedavg"}})
+        seen: list[Any] = []
+
+        def counted(*about: Any, seen: list[Any] = seen) -> Any:
+            seen.append(about)
+            return features(*about)
+
+        monkeypatch.setattr(aggregate, "features", counted)
+        models = [state.model, state.model * 2, state.model * 3]
+        scores = client_scores(made.problem, models, made.problem.test.x)
+        assert scores.shape[2] == 3
+        assert len(seen) == often
+        monkeypatch.undo()
+
+
 def test_a_fair_round_of_clients_without_loss_changes_nothing(quadratics: Values) -> None:
     same = {**quadratics, "data": {"name": "quadratics", "curvatures": CURVATURES, "centres": [START] * 3}}
     for q in (0.5, 1, 2):
         assert ended(same, {"name": "qfedavg", "q": q}) == START
 
 
-def test_the_path_of_learned_weights_is_a_table(spec: Values) -> None:
-    algorithm = {"name": "dl_opt", "steps_p": 3, "gamma": 0.5}
-    values = {**spec, "algorithm": algorithm, "participation": {}, "dtype": "float64"}
+@pytest.mark.parametrize("participation", [{}, {"fraction": 0.6}])
+def test_the_path_of_learned_weights_is_a_table(participation: Values, spec: Values) -> None:
+    algorithm = {"name": "fedomw", "steps_p": 3, "gamma": 0.5}
+    values = {**spec, "algorithm": algorithm, "participation": participation, "dtype": "float64"}
     values["training"] = {**values["training"], "rounds": 1}
     made, state = started(values)
     aggregate: Any = made.recipe.aggregate

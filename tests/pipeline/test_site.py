@@ -11,18 +11,21 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 from markupsafe import escape
-from project import parameters, seal, seal_partition
+from project import HOME, parameters, seal, seal_partition
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline import site as building
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.claims import ledger
+from pipeline.fidelity.reference import REFERENCE, RUNS
+from pipeline.fidelity.scoreboard import scoreboard
 from pipeline.papers import build_catalogue, published
 from pipeline.site import charts, pages, run_page
-from pipeline.site.survey import survey
+from pipeline.site.survey import EDITIONS, read_csv, survey
 from pipeline.site.tables import distance
 
 if TYPE_CHECKING:
@@ -265,6 +268,59 @@ def test_the_board_has_every_published_cell_and_claim(site: Path) -> None:
     assert all(str(escape(claim.text)) in text for claim in ledger(PAPER))
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of which one table was built here, beside the paper's kept results; its site."""
+    root = project(tmp_path_factory.mktemp("kept"))
+    shutil.copytree(HOME / REFERENCE / PAPER, root / REFERENCE / PAPER)
+    (root / "data").mkdir()
+    shutil.copy(HOME / EDITIONS, root / EDITIONS)
+    building.build(CONFIG, root)
+    return root / "reports" / "site"
+
+
+def test_kept_results_come_before_those_that_were_built_here(kept: Path) -> None:
+    found = survey(CONFIG, kept.parents[1])
+    states = [(shown.name, shown.state, shown.scale) for shown in found.targets]
+    assert states[states.index(("table3", "kept", "paper")) + 1] == ("table3", "made", "demo")
+    assert ("table4", "kept", "paper") in states
+    assert ("table4", "missing", "demo") not in states
+    assert not any(one.kept for one in found.finished)
+    text = (kept / f"{PAPER}.html").read_text()
+    assert text.index('id="kept-table3"') < text.index('id="table3"')
+    assert "Table 3, built here" in text
+    lines = read_csv(HOME / REFERENCE / PAPER / "table3_released.csv")
+    cell = lines[(lines["row"] == "fedomw") & (lines["column"] == "usps")].iloc[0]
+    shown = text[text.index('id="kept-table3_released"') :]
+    assert f"{cell['mean']:.2f}" in shown.replace("<b>", "")
+    assert (kept / "files" / "kept" / PAPER / "table3.csv").read_bytes() == (
+        HOME / REFERENCE / PAPER / "table3.csv"
+    ).read_bytes()
+
+
+def test_a_kept_cell_names_its_runs(kept: Path) -> None:
+    data = json.loads((kept / f"data/{PAPER}.js").read_text().removeprefix("window.SITE = ").rstrip(";\n"))
+    cell = next(one for one in data["cells"]["kept-table3_released"] if one["title"] == "FedOMW, usps")
+    runs = [data["runs"][place] for place in cell["runs"]]
+    assert [run["seed"] for run in runs] == [0, 1, 2]
+    known = pd.read_csv(HOME / REFERENCE / PAPER / RUNS).set_index("spec_sha256")
+    for run in runs:
+        line = known[known.index.str.startswith(run["spec"])].iloc[0]
+        assert run["accuracy"] == f"{100 * line['test_accuracy']:.2f}"
+        assert (run["commit"], run["page"]) == (line["commit"], None)
+
+
+def test_the_front_page_and_the_board_say_how_far_the_kept_numbers_hold(kept: Path) -> None:
+    line = scoreboard(HOME / REFERENCE, [PAPER]).set_index("reading").loc["released"]
+    front = " ".join((kept / "index.html").read_text().split())
+    assert "Do the papers' numbers hold?" in front
+    assert f"{line['near']} near, {line['measured'] - line['near']} not near" in front
+    assert 'class="watermark"' not in front, "kept numbers are no demonstration"
+    board = (kept / "fidelity.html").read_text()
+    assert f'href="{PAPER}.html#kept-table3_released"' in board
+    assert "not_tested_at" not in board
+
+
 # In a browser.
 
 
@@ -325,8 +381,8 @@ CONTRASTS = """() => {
 }"""
 
 
-def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, site: Path) -> None:
-    for path in kinds(site):
+def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, site: Path, kept: Path) -> None:
+    for path in (*kinds(site), *kinds(kept)[:4]):
         page, complaints = opened(browser, path, width=375)
         for place in page.query_selector_all("[data-chart]"):
             if place.is_visible():
@@ -386,6 +442,17 @@ def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) 
     page.locator("dialog a").first.click()
     page.wait_for_url("**/runs/*.html")
     assert "seed 0" in page.locator("h1").inner_text()
+    assert complaints == []
+    page.context.close()
+
+
+def test_a_folded_part_of_the_board_opens_by_its_address_and_by_filters(browser: Browser, kept: Path) -> None:
+    page, complaints = opened(browser, kept / "fidelity.html", place=f"#{PAPER}-table3")
+    assert page.locator("#board details[open]").count() == 1
+    assert page.locator(f"#{PAPER}-table3 tbody tr").first.is_visible()
+    assert page.locator(f"#{PAPER}-table4 tbody tr").first.is_hidden()
+    page.get_by_label("Search").fill("letter")
+    assert page.locator(f"#{PAPER}-table4 tbody tr:visible").count() == 4
     assert complaints == []
     page.context.close()
 

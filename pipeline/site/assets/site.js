@@ -92,6 +92,8 @@
         item.hidden = !fits(item.dataset.text, (key) => (item.dataset[key] || "").split(" "));
       for (const group of table.querySelectorAll("[data-group]"))
         group.hidden = !group.querySelector("[data-text]:not([hidden])");
+      if ([...new FormData(form).values()].some(Boolean))
+        table.querySelectorAll("details").forEach((fold) => { fold.open = true; });
       count.textContent = `${items.filter((item) => !item.hidden).length} of ${items.length}`;
     }
 
@@ -114,6 +116,14 @@
     if (listed) site.runs.forEach((run) => { run.text = Object.values(run).flat().join(" ").toLowerCase(); });
     apply();
   }
+
+  // A link to a folded part opens it.
+  function unfold() {
+    const part = document.getElementById(location.hash.slice(1));
+    part?.querySelectorAll(":scope > details").forEach((fold) => { fold.open = true; });
+  }
+  window.addEventListener("hashchange", unfold);
+  unfold();
 
   // Curves: drawn when they come into view, on white in the colours of the printed figures; a style turns both dark.
   const INK = "#1b1f24";
