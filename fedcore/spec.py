@@ -187,7 +187,7 @@ class Spec(Options):
 
     def resolved(self) -> dict[str, Any]:
         """Return plain values with every default filled in."""
-        return self.model_dump(mode="json", by_alias=True)
+        return self.model_dump(mode="json")
 
     def sha256(self) -> str:
         """Return the hash of the resolved specification."""

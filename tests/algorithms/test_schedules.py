@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from rounds import prepared
+from rounds import prepared, started
 from scipy.spatial.distance import pdist
 
 from fedcore.base.errors import SpecError
@@ -18,7 +18,7 @@ from fedcore.execution.notebook import Result
 from fedcore.execution.runner import Settings, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import State
-from fedcore.parts.schedule import Clustered, distances
+from fedcore.parts.schedule import Clustered, distances, train_pooled
 
 Values = dict[str, Any]
 EVERY = [
@@ -238,6 +238,21 @@ def test_clusters_of_updates_on_a_line(linkage: Any, updates: list[float], clust
     """Merged up to a distance of 1; from 1.5 it is 0.8 to the nearest of 0 and 0.7, and 1.15 on average."""
     rule = Clustered(linkage, "euclidean", threshold=1.0, cluster_round=0)
     assert rule._cluster(torch.tensor(updates)[:, None]) == clusters
+
+
+@pytest.mark.parametrize(
+    "algorithm", [{"name": "fedprox", "mu": 9.0}, {"name": "scaffold"}, {"name": "moon"}]
+)
+def test_training_on_pooled_rows_is_plain_whatever_the_algorithm(spec: Values, algorithm: Values) -> None:
+    cohort = (1, 3)
+    models = []
+    for own in ({"name": "fedavg"}, algorithm):
+        made, state = started(using(spec, own, dtype="float64"))
+        models.append([train_pooled(made, state, state.model, cohort, stage) for stage in (0, 0, 1)])
+    plain, other = models
+    torch.testing.assert_close(other, plain, rtol=0, atol=0)
+    assert torch.equal(plain[0], plain[1])
+    assert not torch.equal(plain[0], plain[2]), "another stage draws other batches"
 
 
 def test_an_event_names_a_client_with_rows(spec: Values, equal: Path) -> None:

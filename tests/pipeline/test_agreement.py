@@ -26,6 +26,7 @@ from pipeline.reports.agreement import (
     Agreement,
     interval,
     ordering,
+    stands_in,
     within_interval,
     within_margin,
 )
@@ -43,6 +44,14 @@ def table(*cells: tuple[str, str, float, float, int, float, float]) -> pd.DataFr
 
 def answers(series: pd.Series) -> list[bool | None]:
     return [None if pd.isna(answer) else bool(answer) for answer in series]
+
+
+def test_numbers_on_a_part_of_the_data_stand_in_unless_they_are_the_same_on_all() -> None:
+    assert stands_in("real subset", "percent")
+    assert stands_in("subset")
+    assert not stands_in("subset", "bytes")
+    for state in ("real", "", None, NAN, "subsets"):
+        assert not stands_in(state, "percent")
 
 
 def test_the_margin_is_the_larger_of_a_point_and_two_deviations() -> None:

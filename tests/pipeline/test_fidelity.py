@@ -116,6 +116,9 @@ def test_the_order_of_changes_counts_the_base_as_no_change(printed: pd.DataFrame
     """Published m > fedavg > k, and ours the same; m below nought turns one of three pairs."""
     assert set(column_of(compare(printed, reports(), "paper"), "tau", "table3").values()) == {1.0}
     worse = reports()
+    worse["p", "table3"].loc[1, "mean"] = 0.5
+    near = column_of(compare(printed, worse, "paper"), "tau", "table3")
+    assert set(near.values()) == {1.0}, "a small gain is still more than the baseline's own change"
     worse["p", "table3"].loc[1, "mean"] = -1.0
     tau = column_of(compare(printed, worse, "paper"), "tau", "table3")
     assert tau == pytest.approx(dict.fromkeys(("fedavg", "m", "k"), 1 / 3))
