@@ -85,10 +85,13 @@ def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.f
 
 
 def read_table(
-    path: Path, needed: Sequence[str], header: bool = True, encoding: str = "utf-8"
+    path: Path, needed: Sequence[str], header: bool = True, encoding: str = "utf-8", missing: bool = True
 ) -> pd.DataFrame:
-    """Read the columns of a table that are needed; without a header it has these and no others."""
-    frame = _read(path, header=0 if header else None, encoding=encoding)
+    """Read the columns of a table that are needed; without a header it has these and no others.
+
+    Empty cells and words such as NA or null are missing values, or (``missing`` is false) what they say.
+    """
+    frame = _read(path, header=0 if header else None, encoding=encoding, keep_default_na=missing)
     if not header:
         if frame.shape[1] != len(needed):
             raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(needed)}")

@@ -62,7 +62,7 @@ def _parse(files: dict[str, list[Path]]) -> dict[str, NDArray[Any]]:
 
 def _images(folder: Path, values: list[Any]) -> NDArray[np.uint8]:
     try:
-        x = np.array(values, np.float32).reshape(-1, 28, 28)
+        x = np.array(values, np.float32).reshape(len(values), 28, 28)
     except (ValueError, TypeError):
         raise DataError(f"{folder}: an image does not have 784 numbers") from None
     if not (np.isfinite(x).all() and x.min(initial=0) >= 0 and x.max(initial=0) <= 1):

@@ -30,12 +30,12 @@ def counts(edition: str, source: Source) -> dict[str, int]:
 
 def _parse(path: Path) -> dict[str, NDArray[Any]]:
     words, numbers = [], []
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        for line in lines:
-            word, *values = line.rstrip("\n").split(" ")
-            words.append(word)
-            numbers.append(values)
     try:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for line in lines:
+                word, *values = line.rstrip("\n").split(" ")
+                words.append(word)
+                numbers.append(values)
         vectors = np.array(numbers, np.float32)
     except ValueError:
         vectors = np.empty(0, np.float32)

@@ -56,7 +56,7 @@ def messages(edition: str, source: Source) -> tuple[list[str], NDArray[np.int64]
     (path,) = fetch.obtain(DECLARATION, edition, source).values()
     if path.suffix == ".json":
         return _leaf(path)
-    frame = read_table(path, COLUMNS, header=False, encoding="latin-1")
+    frame = read_table(path, COLUMNS, header=False, encoding="latin-1", missing=False)
     frame = frame[frame.polarity != 2]
     if not frame.polarity.isin((0, 4)).all():
         raise DataError(f"{path}: a polarity is none of 0, 2, 4")
