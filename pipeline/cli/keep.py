@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from fedcore.base.errors import FedcoreError, say
+from fedcore.base.errors import DataError, FedcoreError, say
 from fedcore.base.files import write_text
 from fedcore.cli.options import Json, completing, show
 from fedcore.execution.machine import commit
@@ -49,6 +49,9 @@ def reference(
     """Keep what was measured at paper scale: reports/reference/, and the scoreboard in docs/fidelity.md.
 
     Example: fedcore reference fedomw/table3
+
+    Raises:
+        DataError: a page has no marks between which its part belongs.
     """
     catalogue = catalogue_of(PARAMS, "paper", overlay)
     kept = keeping.keep(catalogue, ["/".join(catalogue.named(own)) for own in reports or catalogue.names()])
@@ -57,7 +60,10 @@ def reference(
         Path("docs/fidelity.md"): ("scoreboard", markdown(scoreboard(keeping.REFERENCE))),
     }
     for page, (name, part) in pages.items():
-        write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
+        try:
+            write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
+        except DataError as error:
+            raise DataError(f"{page}: {error}") from None
     for path in (*kept.written, *pages, *write_picture(keeping.REFERENCE)):
         say(f"wrote {path}")
     for name, reason in kept.left.items():
@@ -146,7 +152,8 @@ def rulegraph() -> None:
         raise FedcoreError("dot: not found; install Graphviz to draw the graph of rules")
     told = subprocess.run(shlex.split(RULEGRAPH), capture_output=True, text=True, check=False)
     if told.returncode:
-        raise FedcoreError(f"snakemake --rulegraph: {told.stderr.strip().splitlines()[-1]}")
+        said = [f"it ended with {told.returncode}", *told.stderr.strip().splitlines()][-1]
+        raise FedcoreError(f"snakemake --rulegraph: {said}")
     graph = _plain(told.stdout)
     for command in (["tred"], ["dot", "-Tsvg"]):
         graph = subprocess.run(command, input=graph, capture_output=True, text=True, check=True).stdout
