@@ -49,9 +49,6 @@ def reference(
     """Keep what was measured at paper scale: reports/reference/, and the scoreboard in docs/fidelity.md.
 
     Example: fedcore reference fedomw/table3
-
-    Raises:
-        DataError: a page has no marks between which its part belongs.
     """
     catalogue = catalogue_of(PARAMS, "paper", overlay)
     kept = keeping.keep(catalogue, ["/".join(catalogue.named(own)) for own in reports or catalogue.names()])
