@@ -132,6 +132,8 @@ def set_models(project: Project, width: int) -> None:
     datasets = config["papers"]["rfedavg"]["datasets"]
     datasets["mnist"]["model"] = {"name": "mlp", "hidden": [width]}
     datasets["sent140"]["model"] = {"name": "lstm", "hidden": 8, "layers": 1}
+    for name in ("mnist", "sent140"):  # the scale's own would be laid over them
+        del config["scales"]["demo"]["papers"]["rfedavg"]["datasets"][name]["model"]
     path.write_text(yaml.safe_dump(config, sort_keys=False))
 
 
