@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from pretended import finish
 from project import HOME, seal
 
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue
-from pipeline.papers import build_catalogue
+from pipeline.papers import build_catalogue, fedomw
 from pipeline.papers.comfed import PAPER, best_so_far
 from pipeline.reports import captions
-from pipeline.reports.drawings import Curves
-from pipeline.reports.results import RunFacts, published_cells
+from pipeline.reports.drawings import Curves, Drawing, Inputs
+from pipeline.reports.results import RunFacts, published_cells, read
 from pipeline.reports.tables import Table
 
 
@@ -58,6 +61,75 @@ def test_fedomw_trains_as_its_section_5_1_says(paper: Catalogue) -> None:
         assert (partition["clients"], partition["alpha"], partition["validation"]) == (50, 0.01, 0.2)
         assert not partition["shuffled"]
         assert found["algorithm"]["epochs_p"] == 100
+
+
+def test_a_loss_is_the_expected_cross_entropy_under_a_client_s_labels() -> None:
+    """Client 1 holds only class 1; client 2 holds both classes in equal parts."""
+    assert fedomw.losses(0.75) == pytest.approx([math.log(4 / 3), math.log(16 / 3) / 2])
+    assert fedomw.losses(0.5) == pytest.approx([math.log(2)] * 2)
+
+
+def test_the_example_of_theorem_2_has_its_solutions_in_closed_form() -> None:
+    """The uniform loss is -(3 log q + log(1 - q)) / 4, least at q = 3/4; client 1's alone falls to 0."""
+    solved = fedomw.solve()
+    uniform = (3 * math.log(4 / 3) + math.log(4)) / 4
+    assert solved["uniform"] == pytest.approx((0.75, 0.5, uniform), abs=1e-6)
+    assert solved["optimal"] == pytest.approx((0.75, 1.0, math.log(4 / 3)), abs=1e-6)
+    assert solved["joint"] == pytest.approx((1.0, 1.0, 0.0), abs=1e-6)
+
+
+def test_the_example_is_drawn_with_its_solutions_on_their_curves(paper: Catalogue) -> None:
+    frame, figure, sentences = fedomw.example.draw(Inputs(paper.params.papers["fedomw"], {}))
+    table = frame.pivot_table(index="row", columns="column", values="mean").round(4)
+    assert table.loc["uniform"].to_dict() == {"class_1": 0.75, "weight_1": 0.5, "loss": 0.5623}
+    assert table.loc["optimal"].to_dict() == {"class_1": 0.75, "weight_1": 1.0, "loss": 0.2877}
+    assert frame[["n", "seeds"]].eq(1).all(axis=None)
+    (axes,) = figure.axes
+    drawn = {str(line.get_label()): np.asarray(line.get_xydata(), np.float64) for line in axes.lines}
+    assert [label for label in drawn if label.startswith("p = ")] == [
+        "p = (0.5, 0.5)",
+        "p = (0.75, 0.25)",
+        "p = (1, 0)",
+    ]
+    for mixture, row, label in (
+        ("p = (0.5, 0.5)", "uniform", "best model for p = (1/2, 1/2): 0.5623"),
+        ("p = (1, 0)", "optimal", "that model, best p (the proof): 0.2877"),
+        ("p = (1, 0)", "joint", "best model and p together: 0.0000"),
+    ):
+        ((q, loss),) = drawn[label]
+        assert (q, loss) == pytest.approx((table.at[row, "class_1"], table.at[row, "loss"]), abs=1e-4)
+        curve = drawn[mixture]
+        if q < curve[-1, 0]:
+            assert np.interp(q, *curve.T) == pytest.approx(loss, abs=1e-3)
+    assert all(curve[:, 1].min() >= 0 for curve in drawn.values())
+    assert sentences[1] == "The proof keeps the uniform framework's model while it minimises over p."
+
+
+def test_the_mixture_is_drawn_of_the_five_clients_with_the_most_rows(
+    paper: Catalogue, tmp_path: Path
+) -> None:
+    cells = paper.cells("fedomw", "fig2")
+    ((key, runs),) = cells.items()
+    assert key == (fedomw.METHOD, fedomw.DATASET)
+    start = {f"p_{client}": share for client, share in enumerate((0.1, 0.2, 0.05, 0.25, 0.15, 0.2, 0.05))}
+    weights = pd.DataFrame({"pass": [0, 1, 2], **{name: [w, w / 2, w / 4] for name, w in start.items()}})
+    for run in runs:
+        finish(run, tmp_path, 0.8)
+        weights.to_csv(tmp_path / run.folder / "mixture.csv", index=False)
+        seal(tmp_path / run.folder, run.spec, code=run.code)
+    drawing = paper.target("fedomw", "fig2")
+    assert isinstance(drawing, Drawing)
+    frame, figure, (said, _) = drawing.draw(Inputs(paper.params.papers["fedomw"], read(cells, tmp_path)))
+    assert list(dict.fromkeys(frame["row"])) == ["p_3", "p_1", "p_5", "p_4", "p_0"]
+    assert frame.loc[frame["row"] == "p_3", ["round", "mean"]].to_numpy().tolist() == [
+        [0, 0.25],
+        [1, 0.125],
+        [2, 0.0625],
+    ]
+    assert said == f"The 5 clients with the most rows, seed {runs[0].seed}."
+    lines = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
+    dotted = [np.asarray(line.get_ydata())[0] for line in lines]
+    assert dotted == [0.25, 0.2, 0.2, 0.15, 0.1]
 
 
 @pytest.mark.parametrize(("target", "row"), [("table4", "dl_opt"), ("table5", "fedomw")])
