@@ -205,3 +205,16 @@ def test_names_may_be_one_or_many_and_whole_numbers() -> None:
     ):
         with pytest.raises(SpecError, match=said):
             check(kind, **keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"over": "b"}, "x +25 against y -50"),
+        ({"over": "b", "relative": False}, "x +1 against y -2"),
+        ({}, "x +5 against y +2"),
+    ],
+)
+def test_the_gains_that_decide_are_told(keys: dict[str, Any], told: str) -> None:
+    means = cells(a=(5.0, 2.0), b=(4.0, 4.0))
+    assert check("gain_largest_in", row="a", than="y", **keys)._part("x", means) == (True, told)
