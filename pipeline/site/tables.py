@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from fedcore.base.lazy import pd
 from pipeline.reports.agreement import Agreement
+from pipeline.reports.captions import watermark
 from pipeline.reports.grid import Grid
 from pipeline.reports.listings import Listing
 from pipeline.reports.render import number
@@ -43,7 +44,9 @@ class Distance(NamedTuple):
 
 
 def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> dict[str, Any]:
-    """Return a table that was built: its grid, its rows of cells with their distances, and the legend.
+    """Return a table that was built: its grid, its rows of cells, and the legend of their distances.
+
+    At a reduced scale no cell has a distance, which would say nothing about the paper.
 
     Raises:
         KeyError: the csv's cells are not those that the parameters ask for.
@@ -51,7 +54,7 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> dict[str, An
     params = shown.home.params.papers[shown.paper]
     columns = table.columns(params)
     grid = arrange(frame, table, columns, shown.declared, table.row_labels(params))
-    lines = shown.lines
+    lines, judged = shown.lines, not watermark(shown.scale)
     rows = [
         (
             label,
@@ -62,7 +65,9 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> dict[str, An
                         lines[name, column.key],
                         lines[name, column.key]["published_unit"],
                         table.decimals if column.decimals is None else column.decimals,
-                    ),
+                    )
+                    if judged
+                    else None,
                     "about": _about(lines[name, column.key]),
                     "place": shown.places.get((name, column.key)),
                 }
@@ -71,7 +76,7 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> dict[str, An
         )
         for name, (label, cells) in zip(dict.fromkeys(frame["row"]), grid.rows, strict=True)
     ]
-    return {"grid": grid, "rows": rows, "legend": _legend(frame) if grid.has_published else ()}
+    return {"grid": grid, "rows": rows, "legend": _legend(frame) if judged and grid.has_published else ()}
 
 
 def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:

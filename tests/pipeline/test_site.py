@@ -403,7 +403,8 @@ def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, site: Path, 
 def test_tables_and_curves_are_there(browser: Browser, site: Path) -> None:
     page, _ = opened(browser, site / f"{PAPER}.html")
     assert page.locator("#table3 tbody .cell").count() == 18
-    assert page.locator("#table3 .legend li").count() == 5
+    assert page.locator("#table3 .legend li").count() == 0, "at a reduced scale nothing is judged"
+    assert page.locator("#table3 .mark").count() == 0
     page.locator("#table3 .cell").nth(4).hover()
     assert re.search(r"n = 2 of 2; sd [\d.]+; published [\d.]+", page.locator("#tip").inner_text())
     chart = page.locator("#fig1 .chart")
@@ -442,6 +443,17 @@ def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) 
     page.locator("dialog a").first.click()
     page.wait_for_url("**/runs/*.html")
     assert "seed 0" in page.locator("h1").inner_text()
+    assert complaints == []
+    page.context.close()
+
+
+def test_kept_numbers_are_shown_with_their_distances(browser: Browser, kept: Path) -> None:
+    page, complaints = opened(browser, kept / f"{PAPER}.html")
+    assert page.locator("#kept-table3 .legend li").count() == 5
+    assert page.locator("#kept-table3 .mark").count() == 18
+    near = page.locator("#kept-table3_released .cell.near").first
+    near.click()
+    assert "published" in page.locator("dialog[open]").inner_text()
     assert complaints == []
     page.context.close()
 
