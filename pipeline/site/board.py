@@ -43,7 +43,7 @@ def page(found: Survey, root: Path) -> dict[str, Any]:
 
     Where reports of several scales lie side by side, it only says that they do.
     """
-    kept = found.scale != REPRODUCTION and any(shown.kept for shown in found.targets)
+    kept = found.scale != REPRODUCTION and bool(found.kept)
     scale, folder = (REPRODUCTION, REFERENCE) if kept else (found.scale, Path("reports"))
     try:
         whole = comparing.board(scale, root / folder)

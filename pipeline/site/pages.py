@@ -53,8 +53,7 @@ def _page(template: str, path: str, shared: Mapping[str, Any], **own: Any) -> Pa
 
 
 def _shared(found: Survey) -> dict[str, Any]:
-    kept = any(shown.kept for shown in found.targets)
-    warnings = [] if kept else [captions.watermark(scale) for scale in found.scales]
+    warnings = [] if found.kept else [captions.watermark(scale) for scale in found.scales]
     pages = [("index.html", "Overview"), *((f"{key}.html", key) for key in found.papers)]
     said = [f"Repository at commit {at}." if (at := commit()) else ""]
     said.append(f"Newest run finished {found.newest}." if found.newest else "")
@@ -68,7 +67,7 @@ def _shared(found: Survey) -> dict[str, Any]:
 
 def _answer(found: Survey, root: Path) -> list[dict[str, Any]]:
     """Return how far the kept results agree with each paper's, one line per reading of a paper."""
-    kept = [paper for paper in found.papers if any(s.kept and s.paper == paper for s in found.targets)]
+    kept = [paper for paper in found.papers if any(paper == own for own, _ in found.kept)]
     return scoreboard(root / REFERENCE, kept).to_dict("records") if kept else []  # type: ignore[return-value]
 
 
@@ -79,7 +78,7 @@ def _overview(found: Survey) -> dict[str, Any]:
         "papers": found.papers,
         "studies": sum(paper.is_study for paper in found.papers.values()),
         "cards": cards,
-        "kept": sum(shown.kept for shown in found.targets),
+        "kept": len(found.kept),
         "made": sum(card["state"] == "made" for card in cards),
         "finished": len(found.finished),
         "needed": sum(not one.kept for one in found.evidence.values()),
@@ -102,7 +101,7 @@ def _card(shown: TargetStatus, found: Survey) -> dict[str, Any]:
         "paper": shown.paper,
         "name": shown.name,
         "anchor": shown.anchor,
-        "heading": f"{shown.heading}, built here" if shown in found.again else shown.heading,
+        "heading": found.heading(shown),
         "title": about.title,
         "state": shown.state,
         "meaning": MEANING[shown.state],

@@ -40,7 +40,7 @@ def _block(shown: TargetStatus, found: Survey, root: Path) -> dict[str, Any]:
     return {
         **dict.fromkeys(BODIES),
         "name": shown.anchor,
-        "heading": f"{shown.heading}, built here" if shown in found.again else shown.heading,
+        "heading": found.heading(shown),
         "title": shown.about.title,
         "state": shown.state,
         "standing": _standing(shown),

@@ -196,10 +196,14 @@ class Survey:
         return {shown.paper: shown.declared for shown in self.targets}
 
     @cached_property
-    def again(self) -> list[TargetStatus]:
-        """The targets built here that are also kept."""
-        kept = {(shown.paper, shown.name) for shown in self.targets if shown.kept}
-        return [shown for shown in self.targets if not shown.kept and (shown.paper, shown.name) in kept]
+    def kept(self) -> frozenset[tuple[str, str]]:
+        """The paper and name of each kept target."""
+        return frozenset((shown.paper, shown.name) for shown in self.targets if shown.kept)
+
+    def heading(self, shown: TargetStatus) -> str:
+        """Return a target's name in its paper, and whether it was built here although it is kept."""
+        again = not shown.kept and (shown.paper, shown.name) in self.kept
+        return f"{shown.heading}, built here" if again else shown.heading
 
     @property
     def finished(self) -> list[Evidence]:

@@ -298,6 +298,14 @@ def test_kept_results_come_before_those_that_were_built_here(kept: Path) -> None
     ).read_bytes()
 
 
+def test_results_at_the_paper_s_scale_stand_beside_the_kept_ones(tmp_path: Path) -> None:
+    shutil.copytree(HOME / REFERENCE / PAPER, tmp_path / REFERENCE / PAPER)
+    shutil.copytree(HOME / REFERENCE / PAPER, tmp_path / "reports" / PAPER)
+    found = survey({**CONFIG, "scale": "paper"}, tmp_path)
+    headings = [found.heading(shown) for shown in found.targets if shown.name == "table3"]
+    assert headings == ["Table 3", "Table 3, built here"]
+
+
 def test_a_kept_cell_names_its_runs(kept: Path) -> None:
     data = json.loads((kept / f"data/{PAPER}.js").read_text().removeprefix("window.SITE = ").rstrip(";\n"))
     cell = next(one for one in data["cells"]["kept-table3_released"] if one["title"] == "FedOMW, usps")
