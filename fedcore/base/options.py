@@ -58,8 +58,10 @@ class Options(BaseModel):
         made = handler(values)
         written = values if isinstance(values, dict) else {}
         for name, field in cls.model_fields.items():
+            if (held := getattr(made, name)) is None or isinstance(held, str):
+                continue
             key = name if name in written else field.alias or name
-            for kind, place, found in _wrong(written.get(key), getattr(made, name), (key,)):
+            for kind, place, found in _wrong(written.get(key), held, (key,)):
                 said = PydanticCustomError(kind, EXPECTED[kind])
                 error = InitErrorDetails(type=said, loc=place, input=found)
                 raise ValidationError.from_exception_data(cls.__name__, [error])

@@ -165,8 +165,6 @@ class Catalogue:
         resolved = parsed.resolved()
         method = digest({key: value for key, value in resolved.items() if key != "seed"})[:8]
         division = digest({key: resolved[key] for key in ("data", "partition")})[:8]
-        named = {key: resolved[key]["name"] for key in ("algorithm", "data", "model", "partition")}
-        observers = tuple(sorted(resolved["evaluation"].get("observe", ())))
         scale = self.params.scale_of(paper)
         partitions = f"{RESULTS}/{paper}/{scale}/partitions/{query.dataset}-{query.split}-{division}"
         for seed in query.seeds or params.seeds:
@@ -179,7 +177,6 @@ class Catalogue:
                 method=f"{query.algorithm}-{method}",
                 seed=seed,
                 spec=resolved | {"seed": seed},
-                code=codehash.of_run(**named, observers=observers),
                 partition=f"{partitions}/seed{seed}",
                 recipe=parsed.recipe,
             )
@@ -212,5 +209,4 @@ def _division(run: PlannedRun) -> PartitionJob:
         "algorithm": {"name": "fedavg"},
         "training": {"rounds": 1, "batch_size": 1, "lr": 1.0},
     }
-    code = codehash.of_partition(own["data"]["name"], own["partition"]["name"])
-    return PartitionJob(run.partition, own | rest, code)
+    return PartitionJob(run.partition, own | rest)

@@ -31,6 +31,7 @@ RUN = ("fedcore.spec:parse", "fedcore.execution.runner:execute")
 PARTITION = ("fedcore.partitions.build:make", "fedcore.partitions.file:identity", "fedcore.partitions.stats")
 INNER_IMPORT = re.compile(r"^[ \t]+(from [\w.]+ import|import [\w.]+)\b", re.MULTILINE)
 UNSEEN = frozenset({"ctx", "returns", "type_comment", "kind", "type_ignores", "simple"})
+BLOCKS = frozenset({"body", "orelse", "finalbody"})
 BUILT = 3  # of a plug-in's arguments: name, options and build; the others describe it
 WORDS = frozenset({"summary", "source", "released", "label", "colour", "marker", "line"})
 DESCRIBED = frozenset({"title", "citation", "licence", "upstream", "papers"})
@@ -239,10 +240,10 @@ def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:
             continue
         if field == "annotation" and isinstance(node, ast.arg):
             continue
-        if isinstance(value, list):
+        if field in BLOCKS and isinstance(value, list):
             value = [item for item in value if not _unseen(item)]
-            if _calls(node, "Plugin"):  # its later arguments describe a plug-in and change nothing
-                value = value[:BUILT] if field == "args" else [one for one in value if one.arg not in WORDS]
+        elif isinstance(value, list) and _calls(node, "Plugin"):  # its later arguments describe a plug-in
+            value = value[:BUILT] if field == "args" else [one for one in value if one.arg not in WORDS]
         yield field, value
 
 

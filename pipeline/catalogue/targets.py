@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from fedcore.parts import Recipe
+from pipeline.catalogue import codehash
 from pipeline.catalogue.schema import PaperParams
 
 Cell = tuple[str, str]
@@ -52,7 +53,6 @@ class PlannedRun:
     Attributes:
         method: the algorithm's name and the hash of the specification without its seed.
         spec: the resolved specification.
-        code: hash of the code that it executes.
         partition: folder of the partition that it uses.
         recipe: its algorithm's parts.
     """
@@ -65,9 +65,14 @@ class PlannedRun:
     method: str
     seed: int
     spec: Mapping[str, Any]
-    code: str
     partition: str
     recipe: Recipe = field(repr=False, compare=False)
+
+    @cached_property
+    def code(self) -> str:
+        """The hash of the code that it executes."""
+        names = {key: self.spec[key]["name"] for key in ("algorithm", "data", "model", "partition")}
+        return codehash.of_run(**names, observers=tuple(sorted(self.spec["evaluation"].get("observe", ()))))
 
     @cached_property
     def folder(self) -> str:
@@ -91,11 +96,15 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class PartitionJob:
-    """One partition of one data set, shared by all algorithms of a setting: its specification and code."""
+    """One partition of one data set, shared by all algorithms of a setting: its folder and specification."""
 
     folder: str
     spec: Mapping[str, Any]
-    code: str
+
+    @cached_property
+    def code(self) -> str:
+        """The hash of the code that makes it."""
+        return codehash.of_partition(self.spec["data"]["name"], self.spec["partition"]["name"])
 
 
 @dataclass(frozen=True)

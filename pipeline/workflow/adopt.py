@@ -59,8 +59,9 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
     for folder, division in catalogue.divisions.items():
         found.judge(folder, _files(root / folder), _sound_partition(root / folder, division))
     for folder, run in catalogue.index.items():
-        files = _files(root / folder) if (root / folder / SUMMARY).exists() else []
-        found.judge(folder, files, finished(root / folder, stated(run)), [run.partition])
+        if (root / folder / SUMMARY).exists():
+            good = finished(root / folder, stated(run))
+            found.judge(folder, _files(root / folder), good, [run.partition])
     for paper, name, _ in catalogue.targets():
         files = [path for path in (root / REPORTS / paper).glob(f"{name}.*") if path.is_file()]
         good = is_sound(catalogue, paper, name, root)

@@ -63,7 +63,7 @@ class Workflow:
             atexit.register(self._foretell)
         try:
             for file in snakemake.configfiles if main else ():
-                core_yaml.read(Path(file), "configuration")
+                core_yaml.read(Path(file), "configuration", quick=True)
         except SpecError as error:
             raise SystemExit(str(error)) from None
         try:

@@ -24,6 +24,14 @@ HOME = Path(__file__).parents[2]
 SOURCES = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles", "snakemake_logger_plugin_fedrepro")
 FAKE = Path(__file__).with_name("fake_fedcore.py")
 QUICK = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+# What a specification has to name for the hash of the code that its run executes.
+PLUGGED = {
+    "algorithm": {"name": "fedavg"},
+    "data": {"name": "mnist"},
+    "model": {"name": "mlp"},
+    "partition": {"name": "iid"},
+    "evaluation": {},
+}
 UNLISTED = {"provenance.json", "timing.json"}
 DATES = re.compile(rb"\d{4}-\d\d-\d\d|(?<=Date \(D:)\d{14}")
 

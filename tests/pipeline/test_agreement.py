@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pretended import one_line, summary
-from project import seal
+from project import PLUGGED, seal
 
 from fedcore.algorithms import example
 from fedcore.base.files import canonical_json, sha256_text
@@ -117,8 +117,7 @@ def test_tables_board_and_site_give_one_verdict(
         "rfedavg",
         "m",
         0,
-        {"variant": "paper"},
-        "code",
+        {"variant": "paper", **PLUGGED},
         "p/seed0",
         recipe=example("fedavg"),
     )

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from pretended import one_line, summary
-from project import seal, seal_partition
+from project import PLUGGED, seal, seal_partition
 
 from fedcore.algorithms import example
 from fedcore.base.errors import DataError
@@ -55,8 +55,7 @@ def run(row: str, seed: int, scale: str = "paper", *, fold: str = "p-0", **spec:
         algorithm=row,
         method=f"{row}-00000000",
         seed=seed,
-        spec={"row": row, "seed": seed, "variant": "paper", "evaluation": {}, **spec},
-        code="code",
+        spec={"row": row, "seed": seed, "variant": "paper", **PLUGGED, **spec},
         partition=f"results/toy/{scale}/partitions/{fold}/seed{seed}",
         recipe=example("fedavg"),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from project import seal
+from project import PLUGGED, seal
 
 from fedcore.algorithms import example
 from fedcore.base.errors import DataError
@@ -37,7 +37,7 @@ SEEDS = (0, 1, 2)
 
 
 def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "paper") -> PlannedRun:
-    spec = {"row": row, "column": column, "seed": seed, "variant": variant}
+    spec = {"row": row, "column": column, "seed": seed, "variant": variant, **PLUGGED}
     return PlannedRun(
         paper="toy",
         scale=scale,
@@ -47,7 +47,6 @@ def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "p
         method=f"{row}-00000000",
         seed=seed,
         spec=spec,
-        code="code",
         partition=f"results/toy/{scale}/partitions/mnist-{column}-0/seed{seed}",
         recipe=example("fedavg"),
     )
