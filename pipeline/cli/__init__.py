@@ -7,6 +7,7 @@ COMMANDS = {
         "explain": "pipeline.cli.lookup:explain",
         "runs": "pipeline.cli.lookup:runs",
         "chosen": "pipeline.cli.lookup:chosen",
+        "evaluate": "pipeline.cli.evaluate:evaluate",
         "taxonomy": "pipeline.cli.lookup:taxonomy",
     },
     "Build": {

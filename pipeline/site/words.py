@@ -19,8 +19,8 @@ PREFIXES = "kMGTP"
 
 
 def rendered(name: str, values: Mapping[str, Any], folder: Path = TEMPLATES) -> str:
-    """Return what a template, such as ``index.html``, makes of values; HTML escapes all of them."""
-    return _environment(folder, name.endswith(".html")).get_template(f"{name}.j2").render(values)
+    """Return what a template, such as ``index.html``, makes of values; HTML and SVG escape all of them."""
+    return _environment(folder, name.endswith((".html", ".svg"))).get_template(f"{name}.j2").render(values)
 
 
 @cache

@@ -1,0 +1,150 @@
+"""`fedcore evaluate`: kept results made again on this machine, with a report that a referee can file."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from fedcore.base.errors import SpecError, say
+from fedcore.base.files import write_json, write_text
+from fedcore.base.lazy import torch
+from fedcore.base.options import suggestion
+from fedcore.cli.options import Mirror, Root, completing
+from fedcore.data import Source
+from fedcore.execution.machine import commit, processor
+from fedcore.execution.runner import Settings
+from pipeline.catalogue import Catalogue
+from pipeline.cli.names import PARAMS
+from pipeline.fidelity.evaluation import TOLERANCE, Check, Evaluation, Unit
+from pipeline.fidelity.evaluation import evaluate as make_again
+from pipeline.papers import catalogue_of, papers
+from pipeline.reports import REPORTS
+from pipeline.reports.results import REPRODUCTION
+from pipeline.reports.style import labels
+from pipeline.site.survey import EDITIONS
+from pipeline.site.words import rendered
+from pipeline.workflow.estimate import duration
+
+OUT = REPORTS / "evaluation"
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def evaluate(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Papers; all that have kept results by default.", autocompletion=completing(papers)
+        ),
+    ] = None,
+    minutes: Annotated[float, typer.Option(min=0.1, help="How long it may take.")] = 10.0,
+    by: Annotated[str, typer.Option(help="Who evaluates: the report and the badges say so.")] = "",
+    seed: Annotated[int, typer.Option(help="Another seed chooses other cells.")] = 0,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+) -> None:
+    """Make kept results again, as many as fit into the time, and say what agrees: reports/evaluation/.
+
+    Example: fedcore evaluate fedomw --minutes 10
+    """
+    chosen = list(dict.fromkeys(names or papers()))
+    for name in chosen:
+        if name not in papers():
+            raise SpecError(f"{name}: no such paper{suggestion(name, papers())}")
+    catalogue = catalogue_of(PARAMS, REPRODUCTION, EDITIONS)
+    shutil.rmtree(OUT, ignore_errors=True)
+
+    def note(what: Check | str) -> None:
+        say(what if isinstance(what, str) else _line(catalogue, what), error=True)
+
+    settings = Settings(source=Source(root, mirror), device="cpu")
+    found = make_again(catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note)
+    facts = _facts(catalogue, found, chosen, minutes, by, seed)
+    text = rendered("evaluation.md", facts, TEMPLATES)
+    write_json(OUT / "evaluation.json", facts)
+    write_text(OUT / "evaluation.md", text)
+    page = MarkdownIt("js-default").render(text)
+    write_text(OUT / "evaluation.html", rendered("evaluation.html", {"page": Markup(page)}, TEMPLATES))
+    for own in facts["papers"]:
+        if own["checked"]:
+            write_text(OUT / f"{own['paper']}.svg", rendered("badge.svg", {**facts, "own": own}, TEMPLATES))
+    say(
+        *(f"{own['paper']}: {own['said']}" for own in facts["papers"]),
+        f"wrote {OUT}/evaluation.html, .md and .json",
+    )
+
+
+def _facts(
+    catalogue: Catalogue, found: Evaluation, chosen: list[str], minutes: float, by: str, seed: int
+) -> dict[str, Any]:
+    """Return what the report says; docs/evaluate.md describes the keys."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "by": by,
+        "minutes": minutes,
+        "seed": seed,
+        "tolerance": TOLERANCE,
+        "commit": commit(),
+        "machine": {"processor": processor(), "torch": torch.__version__, "numpy": np.__version__},
+        "papers": [_paper(found, name) for name in chosen],
+        "checks": [_check(catalogue, check) for check in found.checks],
+        "rebuilt": found.rebuilt,
+        "absent": found.absent,
+    }
+
+
+def _paper(found: Evaluation, paper: str) -> dict[str, Any]:
+    own = [check for check in found.checks if check.unit.paper == paper]
+    agreeing = sum(check.agrees for check in own)
+    runs, seconds = found.left[paper]
+    said = f"{agreeing} of {len(own)} cells and figures reproduced" if own else "nothing checked"
+    rest = f"; {runs:,} kept runs are left, about {duration(seconds)} on one core" if runs else ""
+    return {
+        "paper": paper,
+        "checked": len(own),
+        "agreeing": agreeing,
+        "left_runs": runs,
+        "left_seconds": round(seconds),
+        "said": said + rest,
+    }
+
+
+def _check(catalogue: Catalogue, check: Check) -> dict[str, Any]:
+    unit, counted = check.unit, Counter(check.outcomes)
+    return {
+        "report": f"{unit.paper}/{unit.target}",
+        "row": unit.row,
+        "column": unit.column,
+        "cell": _cell(catalogue, unit),
+        "runs": len(check.outcomes),
+        "outcomes": dict(counted),
+        "said": _outcomes(check),
+        "largest_difference": None if check.largest == float("inf") else check.largest,
+        "agrees": check.agrees,
+        "seconds": round(check.seconds, 1),
+    }
+
+
+def _outcomes(check: Check) -> str:
+    counted: Mapping[str, int] = Counter(check.outcomes)
+    return ", ".join(f"{what} {count}x" if len(counted) > 1 else what for what, count in counted.items())
+
+
+def _cell(catalogue: Catalogue, unit: Unit) -> str:
+    if not unit.row:
+        return "the figure"
+    rows, columns = labels(catalogue.sources(unit.paper, unit.target))
+    return f"{rows[unit.row]}, {columns[unit.column]}"
+
+
+def _line(catalogue: Catalogue, check: Check) -> str:
+    what = f"{check.unit.paper}/{check.unit.target}: {_cell(catalogue, check.unit)}"
+    return f"{what}: {_outcomes(check)} ({len(check.outcomes)} runs, {check.seconds:.0f} s)"

@@ -1,0 +1,232 @@
+"""Kept results made again: cells of several reports, as many as fit into a time, and what of them agrees."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedcore.base.errors import DataError
+from fedcore.base.files import digest, read_object, sha256_file
+from fedcore.base.lazy import pd
+from fedcore.execution.integrity import SUMMARY
+from fedcore.execution.runner import Settings, run
+from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import PlannedRun
+from pipeline.fidelity.reference import HASHES, REFERENCE, RUNS
+from pipeline.reports import REPORTS
+
+TOLERANCE = 1e-4  # relative: what processors of two kinds make of sums in single precision
+LARGEST = 0.25  # of the time, for one cell or figure
+RESERVE = 0.05  # of the time, for the reports
+SLOWEST = 1.3  # times as long as the runs so far: a cell that may take that long still has to fit
+SAME, CLOSE, OTHER = "the same bytes", "the same numbers", "other numbers"
+Kept = Mapping[str, Any]
+
+
+class Unit(NamedTuple):
+    """What is checked at once: a cell of a table, or a whole figure, with its runs as they are kept."""
+
+    paper: str
+    target: str
+    row: str
+    column: str
+    runs: Sequence[PlannedRun]
+    kept: Sequence[Kept]
+
+    @property
+    def seconds(self) -> float:
+        """How long its runs took when they were kept."""
+        return float(sum(line["seconds"] for line in self.kept))
+
+    @property
+    def name(self) -> str:
+        """Its report, and its cell by keys."""
+        return f"{self.paper}/{self.target}" + (f": {self.row}, {self.column}" if self.row else "")
+
+
+@dataclass(frozen=True)
+class Check:
+    """A cell or figure that was made again.
+
+    Attributes:
+        unit: what was checked.
+        outcomes: of each run: ``SAME``, ``CLOSE`` or ``OTHER``.
+        largest: the largest relative difference of a run's last measurements.
+        seconds: how long it took.
+    """
+
+    unit: Unit
+    outcomes: tuple[str, ...]
+    largest: float
+    seconds: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether each run gave the kept numbers, within the tolerance."""
+        return OTHER not in self.outcomes
+
+
+@dataclass
+class Evaluation:
+    """What was checked, and what is left.
+
+    Attributes:
+        checks: the cells and figures that were made again.
+        rebuilt: whether a report, made of the new runs where there are any, is the kept one.
+        absent: why data could not be had, by data set.
+        left: runs and seconds on this machine that are left of each paper.
+    """
+
+    checks: list[Check] = field(default_factory=list)
+    rebuilt: dict[str, bool] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    left: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+
+def evaluate(
+    catalogue: Catalogue,
+    papers: Sequence[str],
+    seconds: float,
+    root: Path,
+    settings: Settings,
+    seed: int = 0,
+    note: Callable[[Check | str], None] = lambda what: None,
+    folder: Path = REFERENCE,
+) -> Evaluation:
+    """Make kept runs again until the time is over, and rebuild the reports that they belong to.
+
+    A figure comes first, if one fits into a quarter of the time; then one cell of each table in turn, chosen
+    at random, until none fits any more. How long a run takes is known from the kept one; how much slower
+    this machine is, from the runs so far.
+
+    Args:
+        catalogue: at the scale that is kept, with the editions of data that were taken.
+        papers: those whose results are checked.
+        seconds: how long it may take.
+        root: an empty folder for results/ and the rebuilt reports.
+        settings: where data come from, and on what to compute.
+        seed: of the choice of cells.
+        note: is called with each check, and with why data are not to be had.
+        folder: the kept results.
+    """
+    began, found, slower = time.monotonic(), Evaluation(), 1.0
+    kept = {paper: kept_runs(folder / paper / RUNS) for paper in papers}
+    spent = {"kept": 0.0, "here": 0.0}
+    fitting = [one for one in units(catalogue, kept, folder) if one.seconds <= LARGEST * seconds]
+    for unit in in_turn(fitting, seed):
+        data = str(unit.runs[0].spec["data"]["name"])
+        late = time.monotonic() - began + SLOWEST * slower * unit.seconds > (1 - RESERVE) * seconds
+        if late or data in found.absent:
+            continue
+        try:
+            check = again(unit, root, settings)
+        except DataError as error:
+            found.absent[data] = str(error)
+            note(f"{data}: {error}")
+            continue
+        found.checks.append(check)
+        note(check)
+        spent = {"kept": spent["kept"] + unit.seconds, "here": spent["here"] + check.seconds}
+        slower = spent["here"] / max(spent["kept"], 1e-9)
+    for paper, target in dict.fromkeys((one.unit.paper, one.unit.target) for one in found.checks):
+        found.rebuilt[f"{paper}/{target}"] = rebuilt(catalogue, paper, target, root, folder)
+    for paper, runs in kept.items():
+        rest = [line["seconds"] for name, line in runs.items() if not (root / name / SUMMARY).exists()]
+        found.left[paper] = len(rest), sum(rest) * slower
+    return found
+
+
+def kept_runs(path: Path) -> dict[str, Kept]:
+    """Return the kept runs of a paper by folder; none if it has none."""
+    return pd.read_csv(path).set_index("run").to_dict("index") if path.exists() else {}  # type: ignore[return-value]
+
+
+def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Kept]], folder: Path) -> Iterator[Unit]:
+    """Yield the cells of kept tables, and the kept figures, whose runs are all kept as they are asked for."""
+    for paper, target, about in catalogue.targets():
+        if not kept.get(paper) or not (folder / paper / f"{target}.csv").exists() or about.needs != "runs":
+            continue
+        whole = catalogue.needed(paper, target)
+        cells = {("", ""): whole} if about.drawn else catalogue.cells(paper, target)
+        for (row, column), runs in cells.items():
+            lines = [kept[paper].get(one.folder, {}) for one in runs]
+            if runs and [digest(one.spec) for one in runs] == [line.get("spec_sha256") for line in lines]:
+                yield Unit(paper, target, row, column, runs, lines)
+
+
+def in_turn(found: Iterable[Unit], seed: int) -> Iterator[Unit]:
+    """Yield the quickest figure, then one cell of each table in turn, chosen at random; papers take turns."""
+    tables: dict[tuple[str, str], list[Unit]] = {}
+    figures = []
+    for unit in found:
+        figures += [] if unit.row else [unit]
+        tables.setdefault((unit.paper, unit.target), []).extend([unit] if unit.row else [])
+    yield from sorted(figures, key=lambda unit: unit.seconds)[:1]
+    for (paper, target), cells in tables.items():
+        random.Random(f"{seed} {paper}/{target}").shuffle(cells)
+    places = {name: at for names in _by_paper(tables).values() for at, name in enumerate(names)}
+    ordered = [tables[name] for name in sorted(tables, key=lambda name: (places[name], name))]
+    for turn in zip_longest(*ordered):
+        yield from filter(None, turn)
+
+
+def _by_paper(tables: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name in tables:
+        found.setdefault(name[0], []).append(name)
+    return found
+
+
+def again(unit: Unit, root: Path, settings: Settings) -> Check:
+    """Make the runs of a cell or figure from their specifications, and compare them with the kept ones.
+
+    Raises:
+        DataError: its data can't be had.
+    """
+    began, compared = time.monotonic(), []
+    for one, line in zip(unit.runs, unit.kept, strict=True):
+        if not (root / one.folder / SUMMARY).exists():
+            told = replace(settings, provenance={"code": one.code})
+            run(dict(one.spec), root / one.folder, told, progress=False)
+        compared.append(compare(root / one.folder, line))
+    outcomes, differences = zip(*compared, strict=True)
+    return Check(unit, outcomes, max(differences), time.monotonic() - began)
+
+
+def compare(folder: Path, line: Kept) -> tuple[str, float]:
+    """Return how a run's files agree with what is kept of it, and their largest relative difference."""
+    hashes = [sha256_file(folder / SUMMARY), sha256_file(folder / "history.csv")]
+    if hashes == [line["summary_sha256"], line["history_sha256"]]:
+        return SAME, 0.0
+    summary = read_object(folder / SUMMARY)
+    if any(summary[name] != line[name] for name in HASHES) or summary["status"] != line["status"]:
+        return OTHER, math.inf
+    final = {key: own for key, own in (summary["final"] or {}).items() if own is not None}
+    largest = max((_apart(own, line[key]) for key, own in final.items()), default=0.0)
+    return (CLOSE if largest <= TOLERANCE else OTHER), largest
+
+
+def _apart(ours: float, kept: float) -> float:
+    return math.inf if math.isnan(kept) else abs(ours - kept) / max(abs(kept), 1e-12)
+
+
+def rebuilt(catalogue: Catalogue, paper: str, target: str, root: Path, folder: Path) -> bool:
+    """Whether a report that is made of the new runs, and of kept numbers for the rest, is the kept one."""
+    outputs = catalogue.target(paper, target).paths(root / REPORTS / paper, target)
+    kept = folder / paper / f"{target}.csv"
+    outputs["csv"].parent.mkdir(parents=True, exist_ok=True)
+    catalogue.build(paper, target, outputs, root, kept)
+    before, now = (
+        pd.read_csv(path).drop(columns="values", errors="ignore") for path in (kept, outputs["csv"])
+    )
+    try:
+        pd.testing.assert_frame_equal(now, before, check_dtype=False, rtol=TOLERANCE, atol=1e-9)
+    except AssertionError:
+        return False
+    return True

@@ -1,0 +1,158 @@
+"""Kept results made again: real runs at demo scale, kept, and then evaluated as a referee would."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pretended import catalogue
+from project import HOME
+from typer.testing import CliRunner
+
+from fedcore.data import Source
+from fedcore.execution.runner import Settings, run
+from pipeline.__main__ import app
+from pipeline.catalogue import Catalogue
+from pipeline.cli import evaluate as command
+from pipeline.fidelity import reference
+from pipeline.fidelity.evaluation import CLOSE, OTHER, SAME, Evaluation, Unit, evaluate, in_turn
+
+NAME = "fedomw/table2_released"
+CELL = ("dl_u", "dna")
+SETTINGS = Settings(source=Source(HOME / "data", None, True), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def made() -> Catalogue:
+    return catalogue("fedomw")
+
+
+@pytest.fixture(scope="module")
+def real(made: Catalogue, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which one cell's runs are kept."""
+    root = tmp_path_factory.mktemp("first")
+    for one in made.cells(*NAME.split("/"))[CELL]:
+        run(dict(one.spec), root / one.folder, replace(SETTINGS, provenance={"code": one.code}), False)
+    reference.keep(made, [NAME], root, root / "kept")
+    return root / "kept"
+
+
+@pytest.fixture
+def kept(real: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(real, tmp_path / "kept"))
+
+
+def evaluated(made: Catalogue, kept: Path, seconds: float = 600, settings: Settings = SETTINGS) -> Evaluation:
+    return evaluate(made, ["fedomw"], seconds, kept.parent / "work", settings, folder=kept)
+
+
+def change(kept: Path, name: str, **columns: Any) -> None:
+    """Give columns of a kept file other values, in the lines that have one."""
+    path = kept / "fedomw" / name
+    frame = pd.read_csv(path)
+    there = frame["n"] > 0 if "n" in frame else frame["run"].notna()
+    for column, value in columns.items():
+        frame.loc[there, column] = value
+    frame.to_csv(path, index=False)
+
+
+def test_kept_runs_come_out_again_and_so_does_their_table(made: Catalogue, kept: Path) -> None:
+    found = evaluated(made, kept)
+    (check,) = found.checks
+    assert (check.unit.row, check.unit.column) == CELL
+    assert set(check.outcomes) == {SAME}
+    assert len(check.outcomes) == len(made.cells(*NAME.split("/"))[CELL])
+    assert (check.largest, check.agrees) == (0, True)
+    assert found.rebuilt == {NAME: True}
+    assert found.left == {"fedomw": (0, 0.0)}
+    assert not found.absent
+
+
+def test_other_bytes_with_the_same_numbers_agree(made: Catalogue, kept: Path) -> None:
+    change(kept, "runs.csv", summary_sha256="0" * 64)
+    (check,) = evaluated(made, kept).checks
+    assert set(check.outcomes) == {CLOSE}
+    assert 0 <= check.largest < 1e-8
+    assert check.agrees
+
+
+@pytest.mark.parametrize("column", ["test_accuracy", "partition_sha256", "status"])
+def test_another_number_hash_or_status_does_not_agree(made: Catalogue, kept: Path, column: str) -> None:
+    value = {"test_accuracy": 0.5, "partition_sha256": "0" * 64, "status": "diverged"}[column]
+    change(kept, "runs.csv", history_sha256="0" * 64, **{column: value})
+    (check,) = evaluated(made, kept).checks
+    assert set(check.outcomes) == {OTHER}
+    assert not check.agrees
+    assert check.largest == math.inf or check.largest > 0.01
+
+
+def test_a_table_with_another_number_is_not_rebuilt(made: Catalogue, kept: Path) -> None:
+    change(kept, "table2_released.csv", mean=12.3)
+    found = evaluated(made, kept)
+    assert found.checks[0].agrees
+    assert found.rebuilt == {NAME: False}
+
+
+def test_what_does_not_fit_is_left_and_counted(made: Catalogue, kept: Path) -> None:
+    change(kept, "runs.csv", seconds=100.0)
+    runs = len(made.cells(*NAME.split("/"))[CELL])
+    found = evaluated(made, kept, seconds=100.0 * runs)
+    assert not found.checks
+    assert found.left == {"fedomw": (runs, 100.0 * runs)}
+
+
+def test_runs_of_other_parameters_are_not_checked(made: Catalogue, kept: Path) -> None:
+    change(kept, "runs.csv", spec_sha256="0" * 64)
+    assert not evaluated(made, kept).checks
+
+
+def test_data_that_cannot_be_had_are_named(made: Catalogue, kept: Path) -> None:
+    nowhere = replace(SETTINGS, source=Source(kept.parent / "none", None, True))
+    shutil.copytree(HOME / "data/demo", kept.parent / "none/demo", ignore=lambda *_: ["libsvm"])
+    found = evaluated(made, kept, settings=nowhere)
+    assert not found.checks
+    assert "demo" in found.absent["dna"]
+
+
+def test_tables_and_papers_take_turns_after_one_figure() -> None:
+    def unit(paper: str, target: str, row: str, seconds: float) -> Unit:
+        return Unit(paper, target, row, "x", (), ({"seconds": seconds},))
+
+    found = [unit("a", "t1", f"r{at}", 1) for at in range(3)]
+    found += [unit("a", "t2", "r", 1), unit("b", "t1", "r", 1)]
+    found += [unit("a", "slow", "", 9), unit("b", "quick", "", 2)]
+    first = [(one.paper, one.target) for one in in_turn(found, 0)]
+    assert first == [("b", "quick"), ("a", "t1"), ("b", "t1"), ("a", "t2"), ("a", "t1"), ("a", "t1")]
+    orders = {tuple(one.row for one in in_turn(found, seed)) for seed in range(20)}
+    assert len(orders) > 1
+    assert [one.row for one in in_turn(found, 3)] == [one.row for one in in_turn(found, 3)]
+
+
+def test_the_command_writes_a_report_and_a_badge(
+    made: Catalogue, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "catalogue_of", lambda *asked: made)
+    (tmp_path / "reports").mkdir()
+    kept.rename(tmp_path / "reports/reference")
+    done = CliRunner().invoke(app, ["evaluate", "fedomw", "--root", str(HOME / "data"), "--by", "A <b>"])
+    assert done.exit_code == 0, done.output
+    folder = tmp_path / "reports/evaluation"
+    assert "fedomw: 1 of 1 cells and figures reproduced\n" in done.output
+    assert "| fedomw | 1 | 1 | 0 |" in (folder / "evaluation.md").read_text()
+    page = (folder / "evaluation.html").read_text()
+    assert "A &lt;b&gt;" in page
+    assert "<b>" not in page
+    badge = (folder / "fedomw.svg").read_text()
+    assert "1 of 1 cells" in badge
+    assert "A &lt;b&gt;" in badge
+
+
+def test_an_unknown_paper_is_refused_in_one_line() -> None:
+    error = CliRunner().invoke(app, ["evaluate", "fedomv"]).exception
+    assert str(error) == "fedomv: no such paper (did you mean 'fedomw'?)"
