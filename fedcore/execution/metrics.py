@@ -37,26 +37,48 @@ def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
     """Return train_loss, test_loss, test_accuracy and what else is asked for, after ``state.round``.
 
     ``train_loss`` is the mean loss without regularisers over all clients' training rows (each client
-    weighted by n_k), NaN in rounds where the specification leaves it out. A model that is not finite, or
-    whose loss on a block is not, has no measurements there: all are NaN.
-
-    Raises:
-        SpecError: an algorithm with one model per cluster is asked for more than loss and accuracy.
+    weighted by n_k), NaN in rounds where the specification leaves it out. With one model per cluster, each
+    client counts with n_k, under its own cluster's model; all methods of a table share one yardstick, so
+    each model is tested on all test rows. A model that is not finite, or whose loss on a block is not, has
+    no measurements there: all are NaN.
     """
-    evaluation = run.spec.evaluation
+    evaluation, problem = run.spec.evaluation, run.problem
     every = evaluation.every if evaluation.train_every is None else evaluation.train_every
     with_train = bool(every) and (state.round % every == 0 or final)
-    if len(state.models) > 1:
-        if evaluation.metrics or evaluation.validation:
-            raise SpecError("evaluation: 'metrics' and 'validation' need one model, not one a cluster")
-        return _clustered(run, state, with_train)
-    precision, rows = evaluation.precision, run.problem.train
-    train = mean_loss(run.problem, state.model, rows, precision) if with_train else nan
-    row = _if_finite({"train_loss": train}, state.model, train)
-    row |= _quality(run, state.model, run.problem.test, "test_")
-    if evaluation.validation and run.problem.validation is not None:
-        row |= _quality(run, state.model, run.problem.validation, "validation_")
+    train = _train_loss(run, state) if with_train else nan
+    row = _if_finite({"train_loss": train}, state.models, train)
+    blocks = {"test_": problem.test}
+    if evaluation.validation and problem.validation is not None:
+        blocks["validation_"] = problem.validation
+    shares = _shares(run, state)
+    for of, block in blocks.items():
+        tested = [_quality(run, model, block, of) for model in state.models]
+        for key in tested[0]:
+            row[key] = sum(share * own[key] for share, own in zip(shares, tested, strict=True))
     return row
+
+
+def _train_loss(run: Run, state: State) -> float:
+    problem, precision = run.problem, run.spec.evaluation.precision
+    if len(state.models) == 1:
+        return mean_loss(problem, state.model, problem.train, precision)
+    clusters, total = state.values["clusters"], sum(problem.sizes[client] for client in problem.active)
+    train = 0.0
+    for client in problem.active:
+        loss = mean_loss(problem, state.models[clusters[client]], problem.clients[client], precision)
+        train += problem.sizes[client] / total * loss
+    return train
+
+
+def _shares(run: Run, state: State) -> list[float]:
+    """Return the share of the training rows that each model serves."""
+    if len(state.models) == 1:
+        return [1.0]
+    sizes, total = run.problem.sizes, sum(run.problem.sizes[client] for client in run.problem.active)
+    shares = [0.0] * len(state.models)
+    for client in run.problem.active:
+        shares[state.values["clusters"][client]] += sizes[client] / total
+    return shares
 
 
 def f1(predicted: Tensor, y: Tensor, classes: int) -> float:
@@ -109,30 +131,6 @@ def by_client(run: Run, state: State) -> list[dict[str, float]]:
         measured = _if_finite(measured, state.models[serving[client]], measured["test_loss"])
         rows.append({"client": client, "samples": problem.sizes[client], **measured})
     return rows
-
-
-def _clustered(run: Run, state: State, with_train: bool) -> dict[str, float]:
-    """Measure one model per cluster: each client counts with n_k, under its own cluster's model.
-
-    All methods of a table share one yardstick, so a cluster's model is tested on all test rows.
-    """
-    problem, clusters = run.problem, state.values["clusters"]
-    total = sum(problem.sizes[client] for client in problem.active)
-    shares = [0.0] * len(state.models)
-    for client in problem.active:
-        shares[clusters[client]] += problem.sizes[client] / total
-    tested = [_quality(run, model, problem.test, "test_") for model in state.models]
-    loss, accuracy = (
-        sum(share * quality[key] for share, quality in zip(shares, tested, strict=True))
-        for key in ("test_loss", "test_accuracy")
-    )
-    train = 0.0 if with_train else nan
-    for client in problem.active if with_train else ():
-        own, block = state.models[clusters[client]], problem.clients[client]
-        loss_of_client = mean_loss(problem, own, block, run.spec.evaluation.precision)
-        train += problem.sizes[client] / total * loss_of_client
-    row = {"train_loss": train, "test_loss": loss, "test_accuracy": accuracy}
-    return _if_finite(row, state.models, loss)
 
 
 def _quality(run: Run, w: Tensor, block: Block, of: str) -> dict[str, float]:

@@ -14,7 +14,9 @@ import torch
 from fedcore.base.errors import SpecError
 from fedcore.execution import simulation
 from fedcore.execution.metrics import auc, f1
-from fedcore.execution.runner import run
+from fedcore.execution.runner import Settings, prepare, run
+from fedcore.parts import State
+from fedcore.spec import parse
 
 
 def scores(parameters: dict[str, Any], x: np.ndarray) -> np.ndarray:
@@ -188,9 +190,29 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, An
         run({**linear, "evaluation": {"metrics": ["auc"]}})
     with pytest.raises(SpecError, match=r"evaluation\.validation: there are no validation rows"):
         run({**binary(tmp_path), "partition": {"name": "given"}, "evaluation": {"validation": True}})
-    clustered = {"name": "fl_hc", "cluster_round": 1, "threshold": 0.0}
-    with pytest.raises(SpecError, match="need one model"):
-        run({**linear, "algorithm": clustered, "evaluation": {"metrics": ["f1"]}})
+
+
+def test_models_of_clusters_count_with_the_rows_of_their_clients(tmp_path: Path) -> None:
+    spec = binary(tmp_path / "data") | {"algorithm": {"name": "fl_hc", "cluster_round": 1, "threshold": 0.0}}
+    spec["training"] |= {"lr": 5.0, "batch_size": 2}
+    asked = parse({**spec, "evaluation": {"metrics": ["f1"], "validation": True}})
+    prepared, *_ = prepare(asked, Settings())
+    state = State(0, prepared.problem.start.unsqueeze(0))
+    for _ in simulation.simulate(prepared, state):
+        pass
+    problem, validation = prepared.problem, prepared.problem.validation
+    assert validation is not None
+    assert len(state.models) == 5
+    models = [problem.model.trainable.arrays(model) for model in state.models]
+    expected: dict[str, list[float]] = {"accuracy": [], "f1": []}
+    for cluster in state.values["clusters"]:
+        predicted = torch.tensor(scores(models[cluster], validation.x.numpy()).argmax(axis=1))
+        expected["accuracy"].append(float((predicted == validation.y).double().mean()))
+        expected["f1"].append(f1(predicted, validation.y, 2))
+    assert len(set(expected["accuracy"])) > 1
+    for key, values in expected.items():
+        weighted = np.average(values, weights=problem.sizes)
+        assert state.history[-1][f"validation_{key}"] == pytest.approx(weighted, abs=1e-12)
 
 
 def test_a_rounds_time_leaves_measuring_out(spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
