@@ -173,6 +173,34 @@ def test_a_fold_leaves_its_clients_and_rows_out() -> None:
     assert (found["training"], found["step"]) == (10 * 12, 10 * 12 * 2 * 35)
 
 
+def test_data_of_unknown_size_count_as_ten_thousand_rows_of_a_hundred_clients(tmp_path: Path) -> None:
+    """8,000 rows to train: 80 for each client, less than a batch, so two steps in the two epochs."""
+    absent = {"name": "npz", "path": str(tmp_path / "absent")}
+    spec = {**SMALL, "data": absent, "partition": {"name": "given"}}
+    for fraction, cohort in ((0.25, 25), (0.001, 1)):
+        found = asked({**spec, "participation": {"fraction": fraction}})
+        assert (found.known, found.work["training"]) == (False, 10 * cohort)
+        assert found.work["step"] == 10 * cohort * 2
+        assert found.step_operations == 6 * 80 * 1000
+    assert asked(SMALL).known
+
+
+def test_convolutions_count_beside_dense_layers() -> None:
+    network = network_of(canonical_json({"name": "cnn"}), size_of(canonical_json(SMALL["data"])))
+    found = asked({**SMALL, "model": {"name": "cnn"}})
+    assert found.work["shared"] == 2 * (3 * 280_000 + MEASURED_ROWS) * network.shared > 0
+    assert found.step_operations == 6 * 100 * (network.dense + network.shared)
+
+
+def test_a_run_like_no_other_has_the_widest_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked(SMALL)
+    rates = dict.fromkeys(found.work, 0.0) | {"round": 2.0}
+    known: dict[str, Any] = {"rates": rates, "factors": {}, "spread": [1, 1, 1, 1, 4.0]}
+    monkeypatch.setattr("pipeline.workflow.estimate.fitted", lambda: known)
+    cost = estimate(found)
+    assert (cost.seconds, cost.low, cost.high) == (20.0, 5.0, 80.0)
+
+
 def test_seconds_are_work_times_rates_times_what_runs_like_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     found = asked(SMALL)
     rates = dict.fromkeys(found.work, 0.0) | {"round": 2.0}

@@ -259,6 +259,18 @@ def test_differences_are_those_of_shared_pairs_only() -> None:
     assert (dict(four.p), dict(four.untested)) == ({}, {"b": significance.FEW})
 
 
+def test_no_corrected_p_value_is_above_one() -> None:
+    assert holm({"a": 0.9, "b": 0.6, "c": 0.7}) == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+def test_each_method_that_is_not_tested_has_its_own_reason() -> None:
+    found = compare(samples(a=BEST, b=CLOSE, c=[value - 1 for value in BEST]), "largest", "wilcoxon")
+    assert dict(found.untested) == {
+        "b": "5 pairs of runs, too few to reach p < 0.05",
+        "c": significance.LEVEL,
+    }
+
+
 def test_the_signed_rank_test_counts_pairs_that_differ_and_methods() -> None:
     """Six pairs reach 2 / 2^6 < .05 for one method; for two it takes 2 * 2 / 2^n: seven."""
     lags = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
