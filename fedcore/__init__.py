@@ -20,15 +20,28 @@ if sys.platform == "win32":
 if TYPE_CHECKING:
     from fedcore.base.registry import register
     from fedcore.data import Source
+    from fedcore.data.arrays import from_arrays
     from fedcore.execution.notebook import Result, compare, load
     from fedcore.execution.runner import Settings, run
     from fedcore.models.module import from_module
     from fedcore.spec import Spec
 
-__all__ = ["Result", "Settings", "Source", "Spec", "compare", "from_module", "load", "register", "run"]
+__all__ = [
+    "Result",
+    "Settings",
+    "Source",
+    "Spec",
+    "compare",
+    "from_arrays",
+    "from_module",
+    "load",
+    "register",
+    "run",
+]
 _HOMES = {
     "fedcore.base.registry": ("register",),
     "fedcore.data": ("Source",),
+    "fedcore.data.arrays": ("from_arrays",),
     "fedcore.execution.notebook": ("Result", "compare", "load"),
     "fedcore.execution.runner": ("Settings", "run"),
     "fedcore.models.module": ("from_module",),

@@ -11,6 +11,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from fedcore.base.errors import MissingPackage
+
 
 class Lazy(ModuleType):
     """A package that is imported when a name of it is first asked for."""
@@ -37,6 +39,14 @@ def _submodule(package: str, name: str) -> ModuleType:
         raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
 
 
+def optional(package: str, what: str, advice: str) -> Any:
+    """Return a package that is not always installed; raise MissingPackage with who needs it, and advice."""
+    try:
+        return import_module(package)
+    except ImportError:
+        raise MissingPackage(f"{what}: needs the package {package.split('.')[0]}; {advice}") from None
+
+
 if TYPE_CHECKING:
     import cvxpy
     import filelock
@@ -54,6 +64,7 @@ if TYPE_CHECKING:
     import pooch
     import requests
     import scipy.cluster.hierarchy
+    import scipy.io
     import scipy.optimize
     import scipy.sparse
     import scipy.spatial.distance

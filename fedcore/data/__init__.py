@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.rng import Streams
+
 State = Literal["real", "subset", "rebuilt", "synthetic"]
 
 
@@ -75,6 +77,12 @@ class Rows:
         if self.groups is not None and other.groups is not None:
             groups = np.concatenate([self.groups, other.groups])
         return Rows(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]), groups)
+
+
+def held_out(rows: int, share: float, seed: int) -> NDArray[np.int64]:
+    """Draw a share of so many rows as test rows, one at least and not all; return their indices, in order."""
+    count = min(max(1, round(share * rows)), rows - 1)
+    return np.sort(Streams(seed).get("test rows").permutation(rows)[:count])
 
 
 @dataclass(frozen=True)

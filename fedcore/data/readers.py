@@ -6,14 +6,13 @@ lacks what is asked for.
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import math
 import pickle
 import re
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -22,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import DataError, MissingPackage, reason
-from fedcore.base.lazy import pd
+from fedcore.base.errors import DataError, reason
+from fedcore.base.lazy import PIL, optional, pd, scipy
+from fedcore.base.options import suggestion
 
 USES = ("train_x", "train_y", "test_x", "test_y")
 PIXELS = 3 * 32 * 32
@@ -58,7 +58,7 @@ def _reading(path: Path, what: str) -> Iterator[None]:
         raise DataError(f"{path}: not {what} ({type(error).__name__}: {reason(error)})") from None
 
 
-def whole(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
+def whole(path: Path | str, values: NDArray[Any]) -> NDArray[np.int64]:
     """Return numbers that were read from a file as int64; refuse fractions, and those too large for it."""
     with np.errstate(invalid="ignore"):
         integers = values.astype(np.int64)
@@ -96,7 +96,7 @@ def read_table(
         if frame.shape[1] != len(needed):
             raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(needed)}")
         frame.columns = list(needed)
-    return _columns(path, frame, needed)
+    return columns(path, frame, needed)
 
 
 def _read(path: Path, **how: Any) -> pd.DataFrame:
@@ -104,17 +104,39 @@ def _read(path: Path, **how: Any) -> pd.DataFrame:
         return pd.read_csv(path, low_memory=False, **how)  # type: ignore[no-any-return]
 
 
-def _columns(path: Path, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
+def columns(path: Path | str, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
+    """Return the columns that are needed, which must be there, in the table's order; all unless some are."""
     if missing := [name for name in needed if name not in frame.columns]:
-        raise DataError(f"{path}: column '{missing[0]}' is missing")
-    return frame.loc[:, frame.columns.isin(needed)]
+        known = suggestion(missing[0], map(str, frame.columns))
+        raise DataError(f"{path}: column '{missing[0]}' is missing{known}")
+    return frame.loc[:, frame.columns.isin(needed)] if needed else frame
 
 
-def read_parquet(path: Path, needed: Sequence[str]) -> pd.DataFrame:
-    """Read the columns of a table that are needed."""
+def read_parquet(path: Path, needed: Sequence[str] = ()) -> pd.DataFrame:
+    """Read the columns of a table that are needed; all of them unless some are named."""
     with _reading(path, "a readable parquet table"):
         frame = pd.read_parquet(path)
-    return _columns(path, frame, needed)
+    return columns(path, frame, needed)
+
+
+def id_order(names: Iterable[str]) -> Callable[[object], tuple[Any, str]]:
+    """Return the key that sorts ids: numerically where every one of the names is a number, else as text."""
+    numbers = all(name.isascii() and name.isdigit() for name in names)
+    return lambda name: (int(str(name)) if numbers else "", str(name))
+
+
+def read_picture(
+    path: Path, channels: int, size: tuple[int, int] | None, content: bytes | None = None
+) -> NDArray[np.uint8]:
+    """Read an image file, or its content, into bytes [channels, height, width], grey or in colour.
+
+    It is resized to ``size`` where that is given.
+    """
+    stored = path if content is None else io.BytesIO(content)
+    with _reading(path, "a readable image"), PIL.Image.open(stored) as image:
+        made = image.convert("L" if channels == 1 else "RGB")
+        pixels = np.asarray(made.resize(size[::-1]) if size else made)
+    return pixels.reshape(*pixels.shape[:2], channels).transpose(2, 0, 1)
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
@@ -154,18 +176,30 @@ class _ArraysOnly(pickle.Unpickler):
         return self.ALLOWED[module, name]
 
 
-def read_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read one batch of CIFAR-10: images [n, 3, 32, 32] (uint8) and labels [n] from 0 to 9."""
-    with _reading(path, "a CIFAR-10 python batch"):
+def read_batch(
+    path: Path, labels: bytes = b"labels", classes: int = 10
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read one batch of CIFAR-10, or of CIFAR-100: images [n, 3, 32, 32] (uint8) and labels [n] from 0."""
+    with _reading(path, "a CIFAR python batch"):
         values = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
-        x, y = np.asarray(values[b"data"]), np.asarray(values[b"labels"])
+        x, y = np.asarray(values[b"data"]), np.asarray(values[labels])
     if x.dtype != np.uint8 or x.ndim != 2 or x.shape[1] != PIXELS or y.shape != x.shape[:1]:
         raise DataError(
             f"{path}: expected uint8 images [n, {PIXELS}] and n labels, got {x.dtype}{list(x.shape)}"
         )
-    if y.dtype.kind not in "iu" or (len(y) and not 0 <= y.min() <= y.max() <= 9):
-        raise DataError(f"{path}: labels must be integers from 0 to 9")
+    if y.dtype.kind not in "iu" or (len(y) and not 0 <= y.min() <= y.max() < classes):
+        raise DataError(f"{path}: labels must be integers from 0 to {classes - 1}")
     return x.reshape(-1, 3, 32, 32), y.astype(np.int64)
+
+
+def read_house_numbers(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read a file of SVHN: images [n, 3, 32, 32] (uint8) and labels [n] from 0 to 9, which it has as 10."""
+    with _reading(path, "a MATLAB file of SVHN"):
+        values = scipy.io.loadmat(path)
+        x, y = values["X"].transpose(3, 2, 0, 1), values["y"].reshape(-1).astype(np.int64) % 10
+    if x.dtype != np.uint8 or x.shape != (len(y), 3, 32, 32):
+        raise DataError(f"{path}: expected uint8 images [32, 32, 3, n] and n labels, got {x.dtype} {x.shape}")
+    return x, y
 
 
 def read_libsvm(path: Path, features: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -243,10 +277,7 @@ def read_moby(paths: Iterable[Path]) -> dict[str, str]:
 
 def read_tff(path: Path) -> dict[str, str]:
     """Read TensorFlow Federated's h5: ``examples/<PLAY_ROLE>/snippets``, joined in order."""
-    try:
-        h5py = importlib.import_module("h5py")
-    except ImportError:
-        raise MissingPackage(f"{path}: needs the package h5py; install it or take another edition") from None
+    h5py = optional("h5py", str(path), "install it or take another edition")
     with _reading(path, "TensorFlow Federated's Shakespeare"), h5py.File(path) as archive:
         examples = archive["examples"]
         return {

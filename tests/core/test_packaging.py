@@ -57,7 +57,7 @@ def imported(package: str) -> set[str]:
             if node in skipped:
                 continue
             if isinstance(node, ast.ImportFrom) and node.module == lazy.__name__:
-                names |= {PACKAGES[alias.name] for alias in node.names}
+                names |= {PACKAGES[alias.name] for alias in node.names if alias.name != "optional"}
             elif isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -21,11 +21,14 @@ from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Source
 from fedcore.data.datasets import covertype, eicu, sent140, shakespeare, synthetic
 from fedcore.data.datasets.images import scale_pixels
+from fedcore.data.download import inventory
 from fedcore.data.standardise import minmax, standardise, standardise_by_client
 
 SOURCE = Source(Path(__file__).parents[2] / "data", offline=True)
 WITH_DEMO = sorted(
-    name for name, plugin in plugins("data").items() if "edition" in plugin.options.model_fields
+    name
+    for name, entry in inventory.entries().items()
+    if name in plugins("data") and "demo" in entry.declaration.editions
 )
 GENERATED = ("quadratics", "synthetic")
 LIBSVM = ("a1a", "svmguide1", "splice", "vehicle", "dna", "pendigits", "satimage", "usps", "letter")

@@ -1,6 +1,6 @@
-"""MNIST and CIFAR-10, sets of small images; and how pixels are scaled.
+"""MNIST, CIFAR and other sets of small images; and how pixels are scaled.
 
-Digits are 28 x 28 grey, things 32 x 32 in colour, ten kinds of each.
+Characters and clothes are 28 x 28 grey, things and house numbers 32 x 32 in colour.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.download import Declaration, Entry, declared, fetch
-from fedcore.data.readers import USES, read_batch, read_idx, read_npz
+from fedcore.data.readers import USES, read_batch, read_house_numbers, read_idx, read_npz
 
 Scaling = Literal["raw", "unit", "symmetric", "standard"]
 DECLARATIONS = declared(__file__)
-CHANNELS = {  # mean and deviation of each, over the training images
+CHANNELS = {  # mean and deviation of each, over the training images; of other sets they are computed
     "mnist": ((0.1306604762738429,), (0.30810780717887876,)),
     "cifar10": ((0.49139968, 0.48215841, 0.44653091), (0.24703223, 0.24348513, 0.26158784)),
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
@@ -34,6 +34,12 @@ class ImageOptions(Options):
     edition: Literal["full", "demo"] = "full"
     scaling: Scaling = "standard"
     pool: bool = False
+
+
+class FullOptions(ImageOptions):
+    """Keys of the sets that have no demo edition."""
+
+    edition: Literal["full"] = "full"
 
 
 class Cifar10Options(ImageOptions):
@@ -64,26 +70,43 @@ def scale_pixels(
     return out
 
 
+def channel_statistics(pixels: NDArray[np.uint8]) -> tuple[list[float], list[float]]:
+    """Return each channel's mean and standard deviation, of bytes [n, channels, height, width] over 255."""
+    counts = [np.bincount(pixels[:, own].reshape(-1), minlength=256) for own in range(pixels.shape[1])]
+    levels = np.arange(256) / 255
+    mean = [float(np.average(levels, weights=own)) for own in counts]
+    variance = [np.average((levels - m) ** 2, weights=own) for m, own in zip(mean, counts, strict=True)]
+    return mean, [float(np.sqrt(own)) or 1.0 for own in variance]
+
+
 def pixels(name: str, edition: str, source: Source) -> tuple[NDArray[Any], ...]:
     """Return train images, train labels, test images and test labels as they are in the files."""
     if edition == "demo":
         return read_npz(fetch.demo_file(source, f"{name}/{name}.npz"), *USES)
     paths = list(fetch.obtain(DECLARATIONS[name], edition, source).values())
+    if name == "cifar100":
+        return tuple(array for path in paths for array in read_batch(path, b"fine_labels", 100))
+    if name == "svhn":
+        return tuple(array for path in paths for array in read_house_numbers(path))
     if name == "cifar10":
         train_x, train_y = (np.concatenate(parts) for parts in zip(*map(read_batch, paths[:-1]), strict=True))
         return train_x, train_y, *read_batch(paths[-1])
     arrays = tuple(map(read_idx, paths))
     for images, labels in (arrays[:2], arrays[2:]):
-        if images.shape[1:] != (28, 28) or labels.shape != images.shape[:1] or labels.max() > 9:
+        most = DECLARATIONS[name].classes - (name != "emnist_letters")  # whose labels begin at 1
+        if images.shape[1:] != (28, 28) or labels.shape != images.shape[:1] or labels.max() > most:
             raise DataError(f"{name}: images and labels do not belong together")
-    return arrays
+    if not name.startswith("emnist"):
+        return arrays
+    return tuple(own.transpose(0, 2, 1) if own.ndim == 3 else own - own.min() for own in arrays)
 
 
 def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dataset:
     """Load a set: x float32 [n, channels, height, width]."""
     train_x, train_y, test_x, test_y = pixels(declaration.name, options.edition, source)
     imagenet = str(options.scaling) == "imagenet"
-    mean, std = CHANNELS["imagenet" if imagenet else declaration.name]
+    known = CHANNELS.get("imagenet" if imagenet else declaration.name)
+    mean, std = known or channel_statistics(train_x.reshape(len(train_x), -1, *train_x.shape[-2:]))
 
     def rows(images: NDArray[np.uint8], labels: NDArray[np.integer]) -> Rows:
         images = images.reshape(len(images), len(mean), *images.shape[-2:])
@@ -95,9 +118,10 @@ def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dat
 
 
 def _plugin(
-    name: str, options: type[ImageOptions], shape: tuple[int, int, int], summary: str, source: str
+    name: str, options: type[ImageOptions] = FullOptions, summary: str = "", source: str = ""
 ) -> Plugin:
     declaration = DECLARATIONS[name]
+    shape = tuple(map(int, declaration.shape.strip("[]").split(",")))
 
     def build(options: ImageOptions, source: Source) -> Dataset:
         return load(declaration, options, source)
@@ -105,7 +129,8 @@ def _plugin(
     def size(options: ImageOptions) -> Size:
         return Size(sum(declaration.editions[options.edition].counts.values()), shape, declaration.classes)
 
-    return Plugin(name, options, build, summary, source, size=size)
+    about = summary or declaration.title, source or declaration.citation
+    return Plugin(name, options, build, *about, size=size)
 
 
 def counts(name: str, edition: str, source: Source) -> dict[str, int]:
@@ -115,13 +140,8 @@ def counts(name: str, edition: str, source: Source) -> dict[str, int]:
 
 
 PLUGINS = (
-    _plugin(
-        "mnist",
-        ImageOptions,
-        (1, 28, 28),
-        "28 x 28 images of handwritten digits, 10 classes",
-        "LeCun et al. 1998",
-    ),
-    _plugin("cifar10", Cifar10Options, (3, 32, 32), "32 x 32 colour images, 10 classes", "Krizhevsky 2009"),
+    _plugin("mnist", ImageOptions, "28 x 28 images of handwritten digits, 10 classes", "LeCun et al. 1998"),
+    _plugin("cifar10", Cifar10Options, "32 x 32 colour images, 10 classes", "Krizhevsky 2009"),
+    *(_plugin(name) for name, known in DECLARATIONS.items() if "demo" not in known.editions),
 )
 ENTRIES = tuple(Entry(known, partial(counts, name)) for name, known in DECLARATIONS.items())

@@ -15,7 +15,7 @@ from fedcore.base.errors import DataError, shown
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.readers import read_npz, whole
+from fedcore.data.readers import id_order, read_npz, whole
 
 MOST = 1_000_000
 
@@ -33,9 +33,8 @@ class NpzOptions(Options):
 def client_files(folder: Path) -> list[Path]:
     """Return the clients' files in client order: by id, numerically where every id is a number."""
     files = [file for file in (folder / "clients").glob("*.npz") if not file.name.startswith(".")]
-    if all(file.stem.isascii() and file.stem.isdigit() for file in files):
-        return sorted(files, key=lambda file: (int(file.stem), file.stem))
-    return sorted(files, key=lambda file: file.stem)
+    order = id_order(file.stem for file in files)
+    return sorted(files, key=lambda file: order(file.stem))
 
 
 def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
@@ -43,7 +42,13 @@ def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
 
     Numbers are finite, and labels whole and not negative.
     """
-    x, y = read_npz(path, "x", "y")
+    return checked(path, *read_npz(path, "x", "y"))
+
+
+def checked(
+    path: Path | str, x: NDArray[Any], y: NDArray[Any]
+) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    """Return x [n, ...] and y [n] of a file, or of what is named as one, as ``read_rows`` does."""
     if x.ndim < 2 or 0 in x.shape[1:] or y.ndim != 1 or len(x) != len(y):
         raise DataError(f"{path}: expected x [n, ...] and y [n], got x {list(x.shape)} and y {list(y.shape)}")
     return _features(path, x), _labels(path, y)
@@ -117,7 +122,7 @@ def _check_tokens(folder: Path, x: NDArray[np.generic], vocabulary: int) -> None
         raise DataError(f"{folder}: token {high if low >= 0 else low}, expected 0 to {vocabulary - 1}")
 
 
-def _features(path: Path, x: NDArray[np.generic]) -> NDArray[np.generic]:
+def _features(path: Path | str, x: NDArray[np.generic]) -> NDArray[np.generic]:
     if x.dtype.kind in "iub":
         return whole(path, x)
     if x.dtype.kind != "f":
@@ -130,7 +135,7 @@ def _features(path: Path, x: NDArray[np.generic]) -> NDArray[np.generic]:
     return x
 
 
-def _labels(path: Path, y: NDArray[Any]) -> NDArray[np.int64]:
+def _labels(path: Path | str, y: NDArray[Any]) -> NDArray[np.int64]:
     if y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all():
         y = y.astype(np.int64) if np.abs(y).max(initial=0) < MOST else y
     if y.dtype.kind not in "iu":

@@ -42,6 +42,7 @@ def opened(stored: Path, member: str = "") -> Iterator[IO[bytes]]:
             content = unpack(stored, "rb")
         elif magic.startswith(b"PK\x03\x04"):
             content = within.enter_context(zipfile.ZipFile(stored)).open(member)
+            content = gzip.GzipFile(fileobj=content) if member.endswith(".gz") else content
         else:
             archive = within.enter_context(tarfile.open(stored))
             content = archive.extractfile(archive.getmember(member))

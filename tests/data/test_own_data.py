@@ -1,0 +1,246 @@
+"""A user's own tables, images and arrays: the rows by hand, and one line for each mistake."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import fedcore
+from fedcore.base import registry
+from fedcore.base.errors import DataError, MissingPackage, SpecError
+from fedcore.base.registry import chosen, plugins
+from fedcore.data import Dataset, Source, held_out
+from fedcore.data.datasets.images import channel_statistics
+
+TABLE = """ward,age,weight,outcome
+10,30,70.5,well
+9,40,80,ill
+10,50,90,well
+9,60,100,ill
+"""
+RUN = {
+    "model": {"name": "logistic"},
+    "algorithm": {"name": "fedavg"},
+    "training": {"rounds": 2, "batch_size": "full", "lr": 0.1},
+}
+
+
+def load(**section: Any) -> Dataset:
+    made = chosen("data", section).build(Source())
+    assert isinstance(made, Dataset)
+    return made
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text(TABLE)
+    (tmp_path / "b.csv").write_text("outcome,weight,age\nill,1,2\n")
+    return tmp_path
+
+
+def table(**more: Any) -> Dataset:
+    return load(name="table", path="a.csv", target="outcome", **more)
+
+
+def test_a_table_s_rows_classes_and_clients_are_those_of_its_columns(place: Path) -> None:
+    data = table(client="ward", test="b.csv")
+    assert data.train.x.dtype == np.float32
+    assert data.train.x.tolist() == [[30, 70.5], [40, 80], [50, 90], [60, 100]]
+    assert data.train.y.tolist() == [1, 0, 1, 0]  # ill, well
+    assert data.group_names == ("9", "10")
+    assert data.train.groups is not None
+    assert data.train.groups.tolist() == [1, 0, 1, 0]
+    assert data.test.x.tolist() == [[2, 1]]  # by the training table's order of columns
+    assert (data.test.y.tolist(), data.test.groups, data.classes) == ([0], None, 2)
+    assert data.note == "4 + 1 rows of a.csv"
+
+
+def test_parquet_holds_the_same_as_csv(place: Path) -> None:
+    pd.read_csv("a.csv").to_parquet("a.parquet")
+    options = {"target": "outcome", "client": "ward"}
+    same = load(name="table", path="a.parquet", **options).sha256()
+    assert same == load(name="table", path="a.csv", **options).sha256()
+
+
+def test_a_share_of_the_rows_is_drawn_for_testing_by_its_seed(place: Path) -> None:
+    data = table(client="ward", test=0.5, features=["age"])
+    both = sorted([*data.train.x.reshape(-1).tolist(), *data.test.x.reshape(-1).tolist()])
+    assert both == [30, 40, 50, 60]
+    assert data.test.groups is not None
+    assert len(data.test) == 2
+    assert len({tuple(held_out(100, 0.2, seed)) for seed in range(3)}) == 3
+    assert [len(held_out(rows, share, 0)) for rows, share in ((10, 0.01), (10, 0.99), (10, 0.3))] == [1, 9, 3]
+
+
+def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
+    data = table(test="b.csv", features=["age"], scaling="standard")
+    assert data.train.x.mean() == pytest.approx(0, abs=1e-6)
+    assert data.test.x[0, 0] == pytest.approx((2 - 45) / 125**0.5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "more", "message"),
+    [
+        ("40,80", "forty,80", {}, "a.csv: column 'age', row 2: 'forty', expected a number"),
+        ("50,90", "50,", {}, "a.csv: column 'weight', row 3: an empty cell, expected a number"),
+        ("50,90", "50,inf", {}, "a.csv: column 'weight', row 3: inf, expected a number"),
+        ("80,ill", "80,", {}, "a.csv: column 'outcome', row 2: an empty cell, expected a whole number or a"),
+        ("9,60", ",60", {"client": "ward"}, "a.csv: column 'ward', row 4: an empty cell, expected a whole"),
+        ("", "", {"client": "wart"}, "a.csv: column 'wart' is missing (did you mean 'ward'?)"),
+        ("", "", {"target": "weight"}, "a.csv: column 'weight', row 1: 70.5, expected a whole number or a"),
+        ("ill", "well", {}, "a.csv: column 'outcome' holds well alone, expected two classes or more"),
+        (TABLE, "age,weight,outcome\n", {}, "a.csv: no rows"),
+        ("", "", {"test": "c.csv"}, "c.csv: no such file"),
+        ("", "", {"test": "b.csv", "features": ["ward"]}, "b.csv: column 'ward' is missing; known: outcome"),
+    ],
+)
+def test_a_wrong_cell_is_named_with_its_column_and_row(
+    place: Path, old: str, new: str, more: dict[str, Any], message: str
+) -> None:
+    (place / "a.csv").write_text(TABLE.replace(old, new))
+    features = {} if "ward" in more.values() or "features" in more else {"features": ["age", "weight"]}
+    with pytest.raises(DataError) as raised:
+        load(**{"name": "table", "path": "a.csv", "target": "outcome", **features, **more})
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_share_that_is_none_is_refused(place: Path) -> None:
+    with pytest.raises(SpecError, match=r"data\.test: got 2, expected a number less than 1"):
+        table(test=2)
+
+
+def picture(path: Path, colour: tuple[int, int, int], size: tuple[int, int] = (3, 2)) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, colour).save(path)
+    return path
+
+
+def test_a_folder_of_images_has_a_folder_for_each_class_and_may_have_one_for_each_client(place: Path) -> None:
+    for client, kind, colour in (("x", "cat", 0), ("x", "dog", 255), ("y", "cat", 51), ("y", "dog", 102)):
+        picture(place / "own" / client / kind / "1.png", (colour, 0, 255))
+    (place / "own" / "x" / "cat" / "notes.txt").write_text("no image")
+    data = load(name="folder", path="own", clients=True, test="own")
+    assert data.train.x.shape == (4, 3, 2, 3)
+    assert data.train.x[:, 0, 0, 0].tolist() == pytest.approx([0, 1, 0.2, 0.4])
+    assert (data.train.x[:, 2] == 1).all()
+    assert (data.train.y.tolist(), data.group_names) == ([0, 1, 0, 1], ("x", "y"))
+    assert load(name="folder", path="own/x", test=0.5).group_names == ()
+    grey = load(name="folder", path="own", clients=True, channels=1, size=[4, 5], scaling="standard")
+    assert grey.train.x.shape[1:] == (1, 4, 5)
+    assert grey.train.x.mean() == pytest.approx(0, abs=1e-6)
+
+
+def test_images_that_cannot_be_taken_are_named(place: Path) -> None:
+    picture(place / "own" / "cat" / "1.png", (0, 0, 0))
+    wide = picture(place / "own" / "dog" / "2.png", (0, 0, 0), (4, 2))
+    with pytest.raises(DataError, match=r"2\.png: \[2, 4\] pixels, expected \[2, 3\] as of the first image"):
+        load(name="folder", path="own")
+    wide.write_bytes(b"\x89PNG nonsense")
+    with pytest.raises(DataError, match=r"2\.png: not a readable image"):
+        load(name="folder", path="own")
+    with pytest.raises(DataError, match="own: no images, expected <client>/<class>/<image>"):
+        load(name="folder", path="own", clients=True)
+    with pytest.raises(DataError, match="gone: no such folder"):
+        load(name="folder", path="gone")
+
+
+def test_a_table_may_name_images_beside_it(place: Path) -> None:
+    for colour in (0, 255):
+        picture(place / "lab" / f"{colour}.png", (colour, 0, 0))
+    (place / "lab" / "t.csv").write_text("file,site,y\n0.png,a,0\n255.png,b,1\n")
+    data = load(name="table", path="lab/t.csv", target="y", client="site", image="file", test="lab/t.csv")
+    assert data.train.x[:, 0, 0, 0].tolist() == [0, 1]
+    assert data.group_names == ("a", "b")
+
+
+def test_a_channel_s_statistics_are_numpy_s() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 2, 3, 4), np.uint8)
+    mean, deviation = channel_statistics(pixels)
+    np.testing.assert_allclose(mean, (pixels / 255).mean(axis=(0, 2, 3)))
+    np.testing.assert_allclose(deviation, (pixels / 255).std(axis=(0, 2, 3)))
+
+
+def hub(place: Path) -> None:
+    """Save a data set in the hub's form: images as bytes, labels, and whose they are."""
+    rows = []
+    for row in range(6):
+        made = io.BytesIO()
+        Image.new("RGB", (2, 2), (51 * (row % 2), 0, 0)).save(made, "PNG")
+        rows.append({"image": {"bytes": made.getvalue(), "path": None}, "label": row % 2, "user": row % 3})
+    pd.DataFrame(rows[:4]).to_parquet(place / "hub" / "train.parquet")
+    pd.DataFrame(rows[4:]).to_parquet(place / "hub" / "test.parquet")
+
+
+def test_a_data_set_of_the_hub_s_form_is_read_with_its_own_package(place: Path) -> None:
+    pytest.importorskip("datasets", reason="needs fedrepro[hf]")
+    (place / "hub").mkdir()
+    hub(place)
+    columns = {"target": "label", "client": "user", "image": "image"}
+    data = load(name="huggingface", dataset=str(place / "hub"), test="test", **columns)
+    assert (data.train.y.tolist(), data.test.y.tolist()) == ([0, 1, 0, 1], [0, 1])
+    assert data.train.x[:, 0, 0, 0].tolist() == pytest.approx([0, 0.2, 0, 0.2])
+    assert data.group_names == ("0", "1", "2")
+    with pytest.raises(DataError, match=r"data\.dataset: .*hub, split 'valid'"):
+        load(name="huggingface", dataset=str(place / "hub"), test="valid", **columns)
+
+
+def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingPackage, match=r"needs the package datasets; install fedrepro\[hf\]"):
+        load(name="huggingface", dataset="x", target="y")
+
+
+def test_a_table_s_clients_are_natural_clients_and_any_partition_takes_its_rows(place: Path) -> None:
+    data: dict[str, Any] = {"name": "table", "path": "a.csv", "target": "outcome", "client": "ward"}
+    data |= {"test": "b.csv", "features": ["age", "weight"]}
+    natural = fedcore.run({**RUN, "data": data, "partition": {"name": "natural"}})
+    assert natural.summary["clients"] == 2
+    assert (
+        fedcore.run({**RUN, "data": data, "partition": {"name": "iid", "clients": 3}}).summary["clients"] == 3
+    )
+    before = natural.summary["data_sha256"]
+    (place / "a.csv").write_text(TABLE.replace("30", "31"))
+    assert fedcore.run({**RUN, "data": data}).summary["data_sha256"] != before
+
+
+def test_arrays_in_memory_are_known_by_their_contents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._REGISTERED, "data", {})
+    x, y = np.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 0, 1]
+    spec = {**RUN, "data": {"name": "mine"}}
+    hashes = []
+    for shift in (0.0, 1.0):
+        mine = fedcore.from_arrays("mine", x + shift, np.array(y), clients=["b", "b", "a", "a", "a", "b"])
+        fedcore.register("data", mine)
+        result = fedcore.run(spec)
+        hashes.append((result.spec["data"]["sha256"], result.summary["data_sha256"]))
+    assert hashes[0][0] == hashes[0][1] != hashes[1][0] == hashes[1][1]
+    with pytest.raises(SpecError, match=r"data\.sha256: got '0000'"):
+        fedcore.run({**spec, "data": {"name": "mine", "sha256": "0000"}})
+    data = load(name="mine")
+    plugins.cache_clear()
+    assert data.group_names == ("a", "b")
+    assert (len(data.train), len(data.test), data.classes) == (5, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"clients": [1]}, "data 'm': 1 clients, expected one for each of 3 rows"),
+        ({"x": np.full((3, 1), np.nan)}, r"data 'm': x has nan or inf \(first in row 0\)"),
+        ({"y": np.array(["a", "b", "c"])}, "data 'm': y is <U1, expected integer labels"),
+        ({"test": (np.ones((1, 2)), np.zeros(1))}, r"rows \[3, 1\] and \[1, 2\], expected some of one shape"),
+    ],
+)
+def test_wrong_arrays_are_refused(more: dict[str, Any], message: str) -> None:
+    given = {"x": np.ones((3, 1)), "y": np.array([0, 1, 0])} | more
+    with pytest.raises(DataError, match=message):
+        fedcore.from_arrays("m", **given)
