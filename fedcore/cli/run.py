@@ -51,6 +51,12 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print all measurements of each measured round.")
     ] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also send them to tensorboard[:DIR], wandb[:PROJECT] or mlflow[:DIR]; repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Do one run: a specification in, its history and summary out.
 
@@ -60,7 +66,7 @@ def run(
     settings = runner.Settings(partition_file, *how, force=force)
     checked = load(spec)
     with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet or verbose) as progress:
-        result = runner.run(checked, out, settings, _say_round if verbose else progress or False)
+        result = runner.run(checked, out, settings, _say_round if verbose else progress or False, track or ())
     if not quiet:
         summary, final = result.summary, result.summary["final"]
         reached = f", test accuracy {100 * final['test_accuracy']:.2f}%" if final else ""

@@ -164,7 +164,7 @@ def compare(results: Iterable[Result | Path | str]) -> Comparison:
             method = f"{run.spec['algorithm']['name']}, seed {run.spec[SEED]}"
             raise SpecError(f"compare: got two runs of one specification ({method}), expected one of each")
         others.append(run)
-    specs = [dict(_flat(first.spec)) for first, *_ in groups.values()]
+    specs = [dict(flat(first.spec)) for first, *_ in groups.values()]
     lines, histories = [], []
     for spec, group in zip(specs, groups.values(), strict=True):
         lines.append({key: value for key, value in spec.items() if _differs(specs, key)} | _numbers(group))
@@ -209,10 +209,11 @@ def _label(specs: list[dict[str, Any]], spec: dict[str, Any]) -> str:
     return ", ".join(pieces) or str(spec["algorithm.name"])
 
 
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested keys, each with its path, such as ``training.lr``."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
-            yield from _flat(inner, f"{path}.{key}" if path else key)
+            yield from flat(inner, f"{path}.{key}" if path else key)
     else:
         yield path, value
 

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +33,7 @@ from fedcore.execution.notebook import Result
 from fedcore.execution.progress import Note, reporter
 from fedcore.execution.results import parameters, summarise, timing_of, write
 from fedcore.execution.simulation import simulate
+from fedcore.execution.track import Send, tracking
 from fedcore.partitions import build, file
 from fedcore.parts import Run, State
 from fedcore.parts.divergence import Divergence
@@ -77,6 +78,7 @@ def run(
     out: Path | str | None = None,
     settings: Settings | None = None,
     progress: Note | bool = True,
+    track: Sequence[str] = (),
 ) -> Result:
     """Do one federated run.
 
@@ -86,21 +88,31 @@ def run(
         settings: how to execute it.
         progress: True draws a bar in a notebook or, on standard error, in a terminal; False draws nothing. A
             function is called after each measured round with (round, rounds, record).
+        track: where measurements are sent too, such as ``tensorboard:DIR``; see docs/watch.md.
 
     Raises:
         SpecError: the specification is wrong, or does not fit the data, or ``out`` holds the result
-            of another one. Nothing is written then.
+            of another one, or there is no such place to send measurements to. Nothing is written then.
         DataError: the data can't be had or are damaged. Nothing is written then.
         CheckpointError: ``out`` holds a checkpoint of another specification.
     """
     spec = spec if isinstance(spec, Spec) else parse(spec)
-    with reporter(spec.algorithm.name, spec.training.rounds, progress is not True, lines=False) as bar:
+    name = f"{Path(out or spec.algorithm.name).name}-{spec.sha256()[:8]}"
+    with (
+        reporter(spec.algorithm.name, spec.training.rounds, progress is not True, lines=False) as bar,
+        tracking(track, name, spec.resolved()) as send,
+    ):
         note = progress if callable(progress) else bar
-        return execute(spec, None if out is None else Path(out), settings or Settings(), note)
+        return execute(spec, None if out is None else Path(out), settings or Settings(), note, send)
 
 
-def execute(spec: Spec, folder: Path | None, settings: Settings, note: Note | None) -> Result:
-    """Do one run, as ``run`` does, and call ``note`` after each measured round."""
+def execute(
+    spec: Spec, folder: Path | None, settings: Settings, note: Note | None, send: Send | None = None
+) -> Result:
+    """Do one run, as ``run`` does, and call ``note`` after each measured round.
+
+    ``send`` gets all rows of the history, those that a checkpoint brings too.
+    """
     with limited_threads(settings.threads), watched(settings.stall_seconds) as alive:
         began = time.perf_counter()
         if folder and os.path.lexists(folder) and not folder.is_dir():
@@ -111,9 +123,14 @@ def execute(spec: Spec, folder: Path | None, settings: Settings, note: Note | No
         state = _first_state(prepared, folder, identity, settings)
         saved = time.perf_counter()
         rounds: list[float] = []
+        sent = 0
         for _ in simulate(prepared, state, rounds):
             if note and state.history[-1]["round"] == state.round:
                 note(state.round, spec.training.rounds, state.history[-1])
+            if send:
+                for row in state.history[sent:]:
+                    send(row)
+                sent = len(state.history)
             alive()
             if folder and time.perf_counter() - saved >= settings.checkpoint_seconds:
                 checkpoint.save(folder / CHECKPOINT, state, identity)
