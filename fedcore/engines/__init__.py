@@ -5,8 +5,9 @@ Engines differ in how they compute, never in what: they agree within floating-po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +15,9 @@ import numpy as np
 from fedcore.base.lazy import Tensor
 from fedcore.engines.problem import Block
 from fedcore.spec import Training
+
+Batches = Iterable[tuple[Tensor, Tensor]]
+Loop = Callable[[Batches], tuple[Tensor, dict[str, Tensor]]]
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ class Task:
         rates: the learning rate of each gradient step.
         rng: the stream that batches are drawn from.
         terms, direction: the objective's terms and the update rule, bound to the client.
+        loop: in place of all these: given the batches, returns the model [d], and what else travels up.
     """
 
     job: Job
@@ -110,11 +115,12 @@ class Task:
     rng: np.random.Generator
     terms: list[BoundTerm]
     direction: Direction
+    loop: Loop | None = None
 
-    def upload(self, w: Tensor) -> Upload:
+    def upload(self, w: Tensor, extras: Mapping[str, Tensor] = MappingProxyType({})) -> Upload:
         """Return what the client sends back with its model ``w`` [d]."""
-        job = self.job
-        return Upload(job.client, job.slot, len(self.block), job.received, w, len(self.rates), self.rates[0])
+        job, steps, lr = self.job, len(self.rates), self.rates[0]
+        return Upload(job.client, job.slot, len(self.block), job.received, w, steps, lr, dict(extras))
 
 
 class Gradient(Protocol):

@@ -60,6 +60,8 @@ class Stacked:
         start = self.problem.start
         size = max(1, GROUP_BYTES // (COPIES * start.numel() * start.element_size()))
         bound = list(tasks)
+        if any(task.loop for task in bound):
+            return Autograd(self.problem).train(bound)
         order = sorted(range(len(bound)), key=lambda i: -len(bound[i].rates))
         uploads: dict[int, Upload] = {}
         for low in range(0, len(order), size):

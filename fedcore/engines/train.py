@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,8 @@ def train_client(engine: Engine, task: Task) -> Upload:
     adders = [term.add_gradient for term in task.terms if term.add_gradient]
     plain = training.optimizer == "sgd" and not adders and not direction.anchored
     drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
+    if task.loop:
+        return task.upload(*task.loop(islice(drawn, len(task.rates))))
     steps = zip(task.rates, drawn, strict=False)
     w = task.job.received.clone()
     with torch.no_grad():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor
 from fedcore.base.rng import Streams
-from fedcore.engines import BoundTerm, Direction, Engine, Job, Upload
+from fedcore.engines import BoundTerm, Direction, Engine, Job, Loop, Upload
 from fedcore.engines.problem import Problem
 from fedcore.spec import Spec
 
@@ -212,6 +212,10 @@ class UpdateRule(Part):
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return how this client's gradients are corrected in this round."""
         return Direction()
+
+    def loop(self, run: Run, state: State, job: Job) -> Loop | None:
+        """Return this client's whole training in this round, in place of steps along a direction, or None."""
+        return None
 
 
 class Exchange(Part):

@@ -88,4 +88,5 @@ def make_task(run: Run, state: State, job: Job) -> Task:
         run.streams.get(purpose, state.round, job.client),
         [term.bind(run, state, job) for term in run.recipe.objective],
         run.recipe.update.direction(run, state, job),
+        run.recipe.update.loop(run, state, job),
     )

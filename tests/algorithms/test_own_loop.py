@@ -1,0 +1,178 @@
+"""Local training in plain PyTorch: the algorithms that fedcore has, written so, are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import fedcore
+from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.base import registry
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import Plugin, plugins
+from fedcore.engines import Batches, Upload
+from fedcore.execution.notebook import Result
+from fedcore.execution.runner import Settings
+from fedcore.parts import Message, Plan, Run, State
+from fedcore.parts.aggregate import averaging
+from fedcore.parts.loop import Client, LocalTraining
+from fedcore.parts.objective import Proximal
+
+Values = dict[str, Any]
+CPU = Settings(device="cpu")
+
+
+class Stop(Exception):
+    """Ends a run before its time."""
+
+
+@dataclass(frozen=True)
+class PlainSgd(LocalTraining):
+    """PyTorch's own loss and optimizer; ``noise`` is added to the inputs."""
+
+    momentum: float = 0.0
+    decay: float = 0.0
+    noise: float = 0.0
+
+    def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> torch.nn.Module:
+        optimizer = torch.optim.SGD(
+            model.parameters(), client.rates[0], momentum=self.momentum, weight_decay=self.decay
+        )
+        for x, y in batches:
+            optimizer.zero_grad()
+            functional.cross_entropy(model(x + self.noise * torch.randn_like(x)), y).backward()
+            optimizer.step()
+        return model
+
+
+@dataclass(frozen=True)
+class PlainScaffold(LocalTraining):
+    """SCAFFOLD's option 2: controls in the client's memory, on the way up and on the server."""
+
+    def start(self, run: Run, state: State) -> None:
+        state.server["c"] = torch.zeros_like(state.model)
+
+    def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> torch.nn.Module:
+        parameters, c = list(model.parameters()), client.state.server["c"]
+        own = client.memory.get("own", torch.zeros_like(c))
+        received = torch.nn.utils.parameters_to_vector(parameters).detach()
+        for lr, (x, y) in zip(client.rates, batches, strict=True):
+            gradients = torch.autograd.grad(functional.cross_entropy(model(x), y), parameters)
+            step = torch.nn.utils.parameters_to_vector(gradients) + c - own
+            now = torch.nn.utils.parameters_to_vector(parameters) - lr * step
+            torch.nn.utils.vector_to_parameters(now.detach(), parameters)
+        client.memory["own"] = own - c + (received - now) / (len(client.rates) * client.rates[0])
+        client.sent["change"] = client.memory["own"] - own
+        return model
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        total = torch.stack([upload.extras["change"] for upload in uploads]).sum(0)
+        state.server["c"] = state.server["c"] + total / len(run.problem.clients)
+
+    def messages(self) -> tuple[Message, ...]:
+        return Message("down", "c"), Message("up", "change of c_k")
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(registry, "_REGISTERED", {kind: {} for kind in registry.PACKAGES})
+    yield
+    plugins.cache_clear()
+
+
+def own(spec: Values, part: LocalTraining, **more: Any) -> Values:
+    """Return a specification whose clients train by a part's loop."""
+    made = recipe(update=part, **more)
+    plugin = Plugin("own", AlgorithmOptions, lambda options, spec: made, "a loop", "this test")
+    fedcore.register("algorithm", plugin)
+    return {**spec, "algorithm": {"name": "own"}}
+
+
+def close(one: Result, other: Result, tolerance: float) -> None:
+    for name, array in one.parameters.items():
+        np.testing.assert_allclose(other.parameters[name], array, rtol=0, atol=tolerance, err_msg=name)
+    for key in ("bytes_up", "bytes_down"):
+        assert [row[key] for row in one.rows] == [row[key] for row in other.rows]
+
+
+@pytest.mark.parametrize("engine", ["autograd", "analytic", "stacked"])
+def test_a_plain_loop_is_fedavg_whatever_the_engine(spec: Values, engine: str) -> None:
+    spec |= {"dtype": "float64", "engine": engine}
+    close(fedcore.run(spec, None, CPU, False), fedcore.run(own(spec, PlainSgd()), None, CPU, False), 1e-13)
+
+
+def test_in_single_precision_it_gives_fedavg_s_bytes(spec: Values) -> None:
+    spec |= {"engine": "autograd"}
+    plain, ours = (fedcore.run(values, None, CPU, False) for values in (spec, own(spec, PlainSgd())))
+    assert plain.rows == ours.rows
+    for name, array in plain.parameters.items():
+        np.testing.assert_array_equal(ours.parameters[name], array)
+
+
+def test_pytorch_s_momentum_and_decay_are_the_specification_s(spec: Values) -> None:
+    spec |= {"dtype": "float64"}
+    spec["training"] = {**spec["training"], "momentum": 0.8, "weight_decay": 0.01}
+    loop = PlainSgd(momentum=0.8, decay=0.01)
+    close(fedcore.run(spec, None, CPU, False), fedcore.run(own(spec, loop), None, CPU, False), 1e-12)
+
+
+def test_scaffold_s_memory_traffic_and_server_are_those_of_the_recipe(spec: Values) -> None:
+    spec |= {"dtype": "float64"}
+    theirs = {**spec, "algorithm": {"name": "scaffold", "option": 2}}
+    ours = own(spec, PlainScaffold(), aggregate=averaging("uniform"))
+    close(fedcore.run(theirs, None, CPU, False), fedcore.run(ours, None, CPU, False), 1e-12)
+
+
+@pytest.mark.parametrize("part", [PlainScaffold(), PlainSgd(noise=0.5)], ids=["memory", "noise"])
+def test_an_interrupted_run_goes_on_to_the_same_bytes(
+    spec: Values, tmp_path: Path, part: LocalTraining
+) -> None:
+    spec = own(spec, part)
+    fedcore.run(spec, tmp_path / "whole", CPU, False)
+
+    def cut(done: int, total: int, row: Mapping[str, float]) -> None:
+        if done == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        fedcore.run(spec, tmp_path / "cut", replace(CPU, checkpoint_seconds=0.0), cut)
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    fedcore.run(spec, tmp_path / "cut", CPU, False)
+    assert torch.equal(before, torch.get_rng_state())
+    for name in ("history.csv", "summary.json"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_noise_follows_from_the_seed(spec: Values) -> None:
+    spec = own(spec, PlainSgd(noise=0.5))
+    one, again = (fedcore.run(spec, None, CPU, False).rows for _ in range(2))
+    plain = fedcore.run(own(spec, PlainSgd()), None, CPU, False).rows
+    assert one == again != plain
+
+
+def test_a_module_of_the_user_s_trains_by_the_user_s_loop(spec: Values) -> None:
+    def make(options: Any, shape: Any) -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Flatten(),
+            torch.nn.Linear(64, 8),
+            torch.nn.GroupNorm(2, 8),
+            torch.nn.Linear(8, shape.classes),
+        )
+
+    fedcore.register("model", fedcore.from_module("net", make))
+    spec |= {"model": {"name": "net"}, "dtype": "float64"}
+    close(fedcore.run(spec, None, CPU, False), fedcore.run(own(spec, PlainSgd()), None, CPU, False), 1e-12)
+
+
+def test_terms_beside_a_loop_are_refused(spec: Values) -> None:
+    with pytest.raises(SpecError, match="a loop of its own has its own objective, found the term"):
+        fedcore.run(own(spec, PlainSgd(), objective=(Proximal(1.0),)), None, CPU, False)
