@@ -18,35 +18,27 @@ if sys.platform == "win32":
     )
 
 if TYPE_CHECKING:
-    from fedcore.base.registry import register
-    from fedcore.data import Source
-    from fedcore.data.arrays import from_arrays
-    from fedcore.execution.notebook import Result, compare, load
-    from fedcore.execution.runner import Settings, run
-    from fedcore.models.module import from_module
-    from fedcore.spec import Spec
+    from fedcore.base.registry import register as register
+    from fedcore.data import Source as Source
+    from fedcore.data.datasets.own import from_arrays as from_arrays
+    from fedcore.execution.notebook import Result as Result
+    from fedcore.execution.notebook import compare as compare
+    from fedcore.execution.notebook import load as load
+    from fedcore.execution.runner import Settings as Settings
+    from fedcore.execution.runner import run as run
+    from fedcore.models.module import from_module as from_module
+    from fedcore.spec import Spec as Spec
 
-__all__ = [
-    "Result",
-    "Settings",
-    "Source",
-    "Spec",
-    "compare",
-    "from_arrays",
-    "from_module",
-    "load",
-    "register",
-    "run",
-]
 _HOMES = {
     "fedcore.base.registry": ("register",),
     "fedcore.data": ("Source",),
-    "fedcore.data.arrays": ("from_arrays",),
+    "fedcore.data.datasets.own": ("from_arrays",),
     "fedcore.execution.notebook": ("Result", "compare", "load"),
     "fedcore.execution.runner": ("Settings", "run"),
     "fedcore.models.module": ("from_module",),
     "fedcore.spec": ("Spec",),
 }
+__all__ = sorted(name for names in _HOMES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:

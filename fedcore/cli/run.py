@@ -24,6 +24,8 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is
 Threads = Annotated[
     int, typer.Option(min=1, help="Threads of one run; more than one change its last digits.")
 ]
+TRACK = "Also show them in tensorboard[:DIR], wandb[:PROJECT] or mlflow[:DIR]; repeatable."
+Track = Annotated[list[str] | None, typer.Option(help=TRACK)]
 Stall = Annotated[
     float,
     typer.Option(min=0, help="Seconds without a finished round after which the process ends; 0 for never."),
@@ -51,12 +53,7 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print all measurements of each measured round.")
     ] = False,
-    track: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also send them to tensorboard[:DIR], wandb[:PROJECT] or mlflow[:DIR]; repeatable."
-        ),
-    ] = None,
+    track: Track = None,
 ) -> None:
     """Do one run: a specification in, its history and summary out.
 

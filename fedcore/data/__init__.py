@@ -71,18 +71,18 @@ class Rows:
         """Return the rows of these indices, or those that a mask marks."""
         return Rows(self.x[chosen], self.y[chosen], None if self.groups is None else self.groups[chosen])
 
+    def split(self, share: float, seed: int = 0) -> tuple[Rows, Rows]:
+        """Return the training rows, and a share that is drawn for testing: one row at least and not all."""
+        count = min(max(1, round(share * len(self))), len(self) - 1)
+        drawn = Streams(seed).get("test rows").permutation(len(self)) < count
+        return self.take(~drawn), self.take(drawn)
+
     def joined(self, other: Rows) -> Rows:
         """Return these rows and then the other's: what a split by client starts from (RADFed, IV-C)."""
         groups = None
         if self.groups is not None and other.groups is not None:
             groups = np.concatenate([self.groups, other.groups])
         return Rows(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]), groups)
-
-
-def held_out(rows: int, share: float, seed: int) -> NDArray[np.int64]:
-    """Draw a share of so many rows as test rows, one at least and not all; return their indices, in order."""
-    count = min(max(1, round(share * rows)), rows - 1)
-    return np.sort(Streams(seed).get("test rows").permutation(rows)[:count])
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import math
 import pickle
 import re
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import DataError, reason
+from fedcore.base.errors import DataError, reason, shown
 from fedcore.base.lazy import PIL, optional, pd, scipy
 from fedcore.base.options import suggestion
 
@@ -74,20 +74,32 @@ def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.f
     frame = _read(path, header=0 if header else None)
     if frame.shape[1] != columns:
         raise DataError(f"{path}: {frame.shape[1]} columns, expected {columns}")
-    try:
-        values = frame.to_numpy(np.float64)
-    except (ValueError, TypeError):
-        raise DataError(f"{path}: a cell is not a number") from None
-    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
-    if len(bad) or not len(values):
-        raise DataError(f"{path}: " + (f"row {bad[0] + 1} has an empty cell" if len(bad) else "no rows"))
-    return values
+    if not len(frame):
+        raise DataError(f"{path}: no rows")
+    return numbers(path, frame)
+
+
+def numbers(path: Path | str, frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return a table's numbers [n, columns]; refuse an empty cell, and text."""
+    x = np.empty(frame.shape)
+    for place, (_, column) in enumerate(frame.items()):
+        cells = column if column.dtype.kind in "biuf" else column.astype(str)
+        x[:, place] = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        refuse(path, column, ~np.isfinite(x[:, place]), "a number")
+    return x
+
+
+def refuse(path: Path | str, column: pd.Series[Any], wrong: Any, expected: str) -> None:
+    """Name the first cell of a column that is ``wrong`` [n], if one is."""
+    for row in np.flatnonzero(wrong)[:1]:
+        cell = "an empty cell" if column.isna().iloc[row] else shown(column.astype(object).iloc[row])
+        raise DataError(f"{path}: column '{column.name}', row {row + 1}: {cell}, expected {expected}")
 
 
 def read_table(
     path: Path, needed: Sequence[str], header: bool = True, encoding: str = "utf-8", missing: bool = True
 ) -> pd.DataFrame:
-    """Read the columns of a table that are needed; without a header it has these and no others.
+    """Read the columns of a csv or parquet table that are needed; without a header it has no others.
 
     Empty cells and words such as NA or null are missing values, or (``missing`` is false) what they say.
     """
@@ -100,8 +112,10 @@ def read_table(
 
 
 def _read(path: Path, **how: Any) -> pd.DataFrame:
-    with _reading(path, "a readable csv table"):
-        return pd.read_csv(path, low_memory=False, **how)  # type: ignore[no-any-return]
+    with _reading(path, "a readable csv or parquet table"):
+        with path.open("rb") as content:
+            parquet = content.read(4) == b"PAR1"
+        return pd.read_parquet(path) if parquet else pd.read_csv(path, low_memory=False, **how)
 
 
 def columns(path: Path | str, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
@@ -112,31 +126,22 @@ def columns(path: Path | str, frame: pd.DataFrame, needed: Sequence[str]) -> pd.
     return frame.loc[:, frame.columns.isin(needed)] if needed else frame
 
 
-def read_parquet(path: Path, needed: Sequence[str] = ()) -> pd.DataFrame:
-    """Read the columns of a table that are needed; all of them unless some are named."""
-    with _reading(path, "a readable parquet table"):
-        frame = pd.read_parquet(path)
-    return columns(path, frame, needed)
+def coded(ids: Sequence[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return each id's place in order, and the ids: numerically if all are numbers, else as text."""
+    texts = list(map(str, ids))
+    numbers = all(text.isascii() and text.isdigit() for text in texts)
+    names = sorted(set(texts), key=lambda text: (int(text) if numbers else 0, text))
+    place = {name: index for index, name in enumerate(names)}
+    return np.array([place[text] for text in texts], np.int64), tuple(names)
 
 
-def id_order(names: Iterable[str]) -> Callable[[object], tuple[Any, str]]:
-    """Return the key that sorts ids: numerically where every one of the names is a number, else as text."""
-    numbers = all(name.isascii() and name.isdigit() for name in names)
-    return lambda name: (int(str(name)) if numbers else "", str(name))
-
-
-def read_picture(
-    path: Path, channels: int, size: tuple[int, int] | None, content: bytes | None = None
-) -> NDArray[np.uint8]:
-    """Read an image file, or its content, into bytes [channels, height, width], grey or in colour.
-
-    It is resized to ``size`` where that is given.
-    """
+def read_picture(path: Path, size: tuple[int, int] | None, content: bytes | None) -> NDArray[np.uint8]:
+    """Read an image file, or its content, into bytes [1 or 3, height, width], maybe resized."""
     stored = path if content is None else io.BytesIO(content)
     with _reading(path, "a readable image"), PIL.Image.open(stored) as image:
-        made = image.convert("L" if channels == 1 else "RGB")
+        made = image.convert("L" if image.mode in {"1", "L", "LA"} else "RGB")
         pixels = np.asarray(made.resize(size[::-1]) if size else made)
-    return pixels.reshape(*pixels.shape[:2], channels).transpose(2, 0, 1)
+    return pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1)
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:

@@ -5,9 +5,8 @@ Engines differ in how they compute, never in what: they agree within floating-po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -117,10 +116,10 @@ class Task:
     direction: Direction
     loop: Loop | None = None
 
-    def upload(self, w: Tensor, extras: Mapping[str, Tensor] = MappingProxyType({})) -> Upload:
+    def upload(self, w: Tensor) -> Upload:
         """Return what the client sends back with its model ``w`` [d]."""
-        job, steps, lr = self.job, len(self.rates), self.rates[0]
-        return Upload(job.client, job.slot, len(self.block), job.received, w, steps, lr, dict(extras))
+        job = self.job
+        return Upload(job.client, job.slot, len(self.block), job.received, w, len(self.rates), self.rates[0])
 
 
 class Gradient(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Literal
 
@@ -25,7 +26,8 @@ def train_client(engine: Engine, task: Task) -> Upload:
     plain = training.optimizer == "sgd" and not adders and not direction.anchored
     drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
     if task.loop:
-        return task.upload(*task.loop(islice(drawn, len(task.rates))))
+        trained, extras = task.loop(islice(drawn, len(task.rates)))
+        return replace(task.upload(trained), extras=extras)
     steps = zip(task.rates, drawn, strict=False)
     w = task.job.received.clone()
     with torch.no_grad():

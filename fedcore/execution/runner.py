@@ -107,12 +107,9 @@ def run(
 
 
 def execute(
-    spec: Spec, folder: Path | None, settings: Settings, note: Note | None, send: Send | None = None
+    spec: Spec, folder: Path | None, settings: Settings, note: Note | None, send: Send = lambda row: None
 ) -> Result:
-    """Do one run, as ``run`` does, and call ``note`` after each measured round.
-
-    ``send`` gets all rows of the history, those that a checkpoint brings too.
-    """
+    """Do one run, as ``run`` does; ``note`` is called after each measured round, ``send`` with each row."""
     with limited_threads(settings.threads), watched(settings.stall_seconds) as alive:
         began = time.perf_counter()
         if folder and os.path.lexists(folder) and not folder.is_dir():
@@ -127,10 +124,9 @@ def execute(
         for _ in simulate(prepared, state, rounds):
             if note and state.history[-1]["round"] == state.round:
                 note(state.round, spec.training.rounds, state.history[-1])
-            if send:
-                for row in state.history[sent:]:
-                    send(row)
-                sent = len(state.history)
+            for row in state.history[sent:]:
+                send(row)
+            sent = len(state.history)
             alive()
             if folder and time.perf_counter() - saved >= settings.checkpoint_seconds:
                 checkpoint.save(folder / CHECKPOINT, state, identity)

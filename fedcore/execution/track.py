@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -14,20 +15,18 @@ from fedcore.base.lazy import optional
 from fedcore.base.options import suggestion
 from fedcore.execution.notebook import flat
 
-Row = Mapping[str, float]
-Send = Callable[[Row], None]
-Opened = AbstractContextManager[Send]
+Send = Callable[[Mapping[str, float]], None]
 
 
 @contextmanager
 def tracking(targets: Sequence[str], name: str, values: Mapping[str, Any]) -> Iterator[Send]:
     """Yield a function to call with each row of a run's history.
 
-    The first row opens the targets, so that a run that is refused is not seen. One that fails later gets no
-    more rows, and standard error says so.
+    The first row opens the targets, so that a run that is refused is not seen there. A target that fails
+    later gets no more rows, and standard error says so.
 
     Args:
-        targets: such as ``tensorboard:DIR``, ``wandb:PROJECT`` or ``mlflow:DIR``; all may go without place.
+        targets: ``tensorboard:DIR``, ``wandb:PROJECT`` or ``mlflow:DIR``; what follows may be absent.
         name: what the run is called there.
         values: its specification.
 
@@ -35,67 +34,60 @@ def tracking(targets: Sequence[str], name: str, values: Mapping[str, Any]) -> It
         SpecError: there is no such target, or, from the function, it can't be opened.
         MissingPackage: its package is not installed.
     """
-    makers = {target: _maker(target) for target in targets}
+    openers = {target: _opener(target) for target in targets}
     opened: dict[str, Send] = {}
     with ExitStack() as stack:
 
-        def send(row: Row) -> None:
-            while makers:
-                target, make = makers.popitem()
+        def send(row: Mapping[str, float]) -> None:
+            for target, opener in [*openers.items()]:
                 try:
-                    opened[target] = stack.enter_context(make(name, values))
+                    if target not in opened:
+                        opened[target] = opener(stack, name, dict(flat(values)))
+                    opened[target](row)
                 except Exception as error:
-                    raise SpecError(f"track: {target}: {reason(error)}") from None
-            for target, told in [*opened.items()]:
-                try:
-                    told(row)
-                except Exception as error:
-                    del opened[target]
+                    if target not in opened:
+                        raise SpecError(f"track: {target}: {reason(error)}") from None
+                    del openers[target]
                     say(f"track: {target}: {reason(error)}; it gets no more of this run", error=True)
 
         yield send
 
 
-def _maker(target: str) -> Callable[[str, Mapping[str, Any]], Opened]:
+def _opener(target: str) -> Callable[[ExitStack, str, dict[str, Any]], Send]:
     kind, _, place = target.partition(":")
     if kind not in TARGETS:
         raise SpecError(f"track: got {shown(target)}, expected a name before ':'{suggestion(kind, TARGETS)}")
-    package = optional(kind, f"track: {target}", "install fedrepro[track]")
-    return lambda name, values: TARGETS[kind](package, place, name, values)
+    return partial(TARGETS[kind], optional(kind, f"track: {target}", "install fedrepro[track]"), place)
 
 
-@contextmanager
-def _tensorboard(package: Any, place: str, name: str, values: Mapping[str, Any]) -> Iterator[Send]:
-    made = import_module("torch.utils.tensorboard").SummaryWriter(str(Path(place or "runs", name)))
-    with made as writer:
-        writer.add_text("specification", "  \n".join(f"{key}: {value}" for key, value in flat(values)))
+def _tensorboard(package: Any, place: str, stack: ExitStack, name: str, values: dict[str, Any]) -> Send:
+    board = import_module("torch.utils.tensorboard").SummaryWriter(str(Path(place or "runs", name)))
+    writer = stack.enter_context(board)
+    writer.add_text("specification", "  \n".join(f"{key}: {value}" for key, value in values.items()))
 
-        def send(row: Row) -> None:
-            for key, value in row.items():
-                writer.add_scalar(key, value, int(row["round"]))
-            writer.flush()
+    def send(row: Mapping[str, float]) -> None:
+        for key, value in row.items():
+            writer.add_scalar(key, value, int(row["round"]))
+        writer.flush()
 
-        yield send
+    return send
 
 
-@contextmanager
-def _wandb(package: Any, place: str, name: str, values: Mapping[str, Any]) -> Iterator[Send]:
+def _wandb(package: Any, place: str, stack: ExitStack, name: str, values: dict[str, Any]) -> Send:
     settings = package.Settings(console="off", silent=True)
-    with package.init(project=place or "fedcore", name=name, config=dict(values), settings=settings) as run:
-        yield lambda row: run.log(dict(row), step=int(row["round"]))
+    made = package.init(project=place or "fedcore", name=name, config=values, settings=settings)
+    run = stack.enter_context(made)
+    return lambda row: run.log(dict(row), step=int(row["round"]))
 
 
-@contextmanager
-def _mlflow(package: Any, place: str, name: str, values: Mapping[str, Any]) -> Iterator[Send]:
+def _mlflow(package: Any, place: str, stack: ExitStack, name: str, values: dict[str, Any]) -> Send:
     if place:
         Path(place).mkdir(parents=True, exist_ok=True)
         package.set_tracking_uri(f"sqlite:///{Path(place).absolute()}/mlflow.db")
     package.set_experiment("fedcore")
-    with package.start_run(run_name=name, nested=True):
-        package.log_params(dict(flat(values)))
-        yield lambda row: package.log_metrics(dict(row), step=int(row["round"]))
+    stack.enter_context(package.start_run(run_name=name, nested=True))
+    package.log_params(values)
+    return lambda row: package.log_metrics(dict(row), step=int(row["round"]))
 
 
-TARGETS: Mapping[str, Callable[[Any, str, str, Mapping[str, Any]], Opened]] = MappingProxyType(
-    {"tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow}
-)
+TARGETS = MappingProxyType({"tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batches, Job, Loop
 from fedcore.engines.forward import arithmetic
-from fedcore.engines.problem import Block
 from fedcore.parts import Run, State, UpdateRule
 from fedcore.parts.steps import learning_rates
 
@@ -18,8 +17,7 @@ class Client:
     """What a loop knows of the client that it trains.
 
     Attributes:
-        id, round: which client, and how many rounds are done.
-        rows: all its rows.
+        id: which client.
         rates: the learning rate of each gradient step, as many as there are batches.
         memory: its tensors by name, which it finds again in later rounds; a checkpoint saves them.
         sent: what else it uploads by name: ``Upload.extras``. The part's ``messages`` count it.
@@ -27,20 +25,18 @@ class Client:
     """
 
     id: int
-    round: int
-    rows: Block
     rates: list[float]
+    memory: dict[str, Tensor]
+    sent: dict[str, Tensor]
     run: Run
     state: State
-    memory: dict[str, Tensor]
-    sent: dict[str, Tensor] = field(default_factory=dict)
 
 
 class LocalTraining(UpdateRule):
     """A local update that is a loop of its own, in place of the optimizer's steps.
 
-    It takes the specification's batches; optimizer and objective are its own. What PyTorch draws follows
-    from the run's seed.
+    It takes the specification's batches; optimizer and objective are its own. What PyTorch draws follows from
+    the run's seed.
     """
 
     label = "own loop"
@@ -51,56 +47,50 @@ class LocalTraining(UpdateRule):
         Args:
             client: whose training it is.
             model: the model received. ``model(x)`` gives scores [batch, classes], ``model.features(x)`` what
-                feeds the output layer; parameters have their names in model.npz.
+                feeds the output layer; its parameters are in the order of the flat vectors of ``state``.
             batches: rows x [batch, ...] and labels y [batch] of each step.
         """
         raise TypeError(f"{type(self).__name__} does not say how it trains")
 
     def loop(self, run: Run, state: State, job: Job) -> Loop:
         """Return the function that trains one client in one round."""
-        if run.recipe.objective:
-            found = run.recipe.objective[0].label or type(run.recipe.objective[0]).__name__
-            raise SpecError(f"algorithm: a loop of its own has its own objective, found the term '{found}'")
+        for term in run.recipe.objective:
+            raise SpecError(f"algorithm: its loop has its own objective, found the term '{term.label}'")
 
         def trained(batches: Batches) -> tuple[Tensor, dict[str, Tensor]]:
             w, seeds = job.received, run.streams.get(f"loop/{job.stage}", state.round, job.client)
             memory = {name: own[job.client] for name, own in state.clients.items() if job.client in own}
-            rates, rows = learning_rates(run, state, job.client), run.problem.clients[job.client]
-            client = Client(job.client, state.round, rows, rates, run, state, memory)
-            with torch.random.fork_rng([w.device] if w.is_cuda else []), torch.enable_grad():
+            client = Client(job.client, learning_rates(run, state, job.client), memory, {}, run, state)
+            devices = [w.device] if w.is_cuda else []
+            with torch.random.fork_rng(devices), torch.enable_grad(), arithmetic(w, run.spec.precision):
                 torch.manual_seed(int(seeds.integers(2**63)))
-                named = dict(self.train(client, _module(run, w), batches).named_parameters())
-            model = torch.empty_like(w)
-            for name, view in run.problem.model.trainable.views(model).items():
-                view.copy_(named[name].detach())
-            for name, own in client.memory.items():
+                model = self.train(client, _module(run, w), batches)
+            for name, own in memory.items():
                 state.clients[name][client.id] = own.detach()
-            return model, {name: own.detach() for name, own in client.sent.items()}
+            sent = {name: own.detach() for name, own in client.sent.items()}
+            return torch.nn.utils.parameters_to_vector(model.parameters()).detach(), sent
 
         return trained
 
 
 def _module(run: Run, w: Tensor) -> torch.nn.Module:
     """Return the run's model as a module with parameters of its own, which begin at ``w`` [d]."""
-    model, buffers = run.problem.model, run.problem.buffers
+    model = run.problem.model
 
     class Network(torch.nn.Module):
+        def named(self) -> dict[str, Tensor]:
+            return {
+                **dict(zip(model.trainable.shapes, self.parameters(), strict=True)),
+                **run.problem.buffers,
+            }
+
         def features(self, x: Tensor) -> Tensor:
-            with arithmetic(w, run.spec.precision):
-                return model.features({**dict(self.named_parameters()), **buffers}, x)
+            return model.features(self.named(), x)
 
         def forward(self, x: Tensor) -> Tensor:
-            phi = self.features(x)
-            with arithmetic(w, run.spec.precision):
-                return model.scores({**dict(self.named_parameters()), **buffers}, phi)
+            return model.scores(self.named(), self.features(x))
 
     network = Network()
     for name, view in model.trainable.views(w).items():
-        *path, last = name.split(".")
-        place: torch.nn.Module = network
-        for part in path:
-            if part not in dict(place.named_children()):
-                place.add_module(part, torch.nn.Module())
-            place = place.get_submodule(part)
-        place.register_parameter(last, torch.nn.Parameter(view.clone()))
+        network.register_parameter(name.replace(".", "_"), torch.nn.Parameter(view.clone()))
     return network

@@ -174,5 +174,5 @@ def test_a_module_of_the_user_s_trains_by_the_user_s_loop(spec: Values) -> None:
 
 
 def test_terms_beside_a_loop_are_refused(spec: Values) -> None:
-    with pytest.raises(SpecError, match="a loop of its own has its own objective, found the term"):
+    with pytest.raises(SpecError, match="its loop has its own objective, found the term 'proximal'"):
         fedcore.run(own(spec, PlainSgd(), objective=(Proximal(1.0),)), None, CPU, False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -44,18 +44,17 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Put a target in TensorBoard's place that writes down what it is told."""
     heard: list[Any] = []
 
-    @contextmanager
-    def opened(package: Any, place: str, name: str, values: Mapping[str, Any]) -> Iterator[track.Send]:
+    def opened(package: Any, place: str, stack: ExitStack, name: str, values: Values) -> track.Send:
         if place == "closed":
             raise OSError("no room there")
-        heard.append((place, name, values["algorithm"]["name"]))
+        heard.append((place, name, values["algorithm.name"]))
 
-        def send(row: track.Row) -> None:
+        def send(row: Mapping[str, float]) -> None:
             if place == "breaks" and row["round"] == 2:
                 raise OSError("gone")
             heard.append(dict(row))
 
-        yield send
+        return send
 
     monkeypatch.setattr(track, "TARGETS", {"tensorboard": opened})
     monkeypatch.setattr(track, "optional", lambda package, what, advice: SimpleNamespace())
@@ -141,6 +140,7 @@ def test_wandb_keeps_the_history_offline(
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.chdir(tmp_path)
     rows = same_bytes(spec, tmp_path, "wandb:mine")
+    import_module("wandb").teardown()  # its own process has then written all
     (kept,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
     content = kept.read_bytes()
     assert b"mine" in content

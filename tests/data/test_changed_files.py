@@ -15,7 +15,7 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.registry import plugins
 from fedcore.data import Source
 from fedcore.data.datasets import npz
-from fedcore.data.readers import read_npz, read_numbers, read_parquet, whole
+from fedcore.data.readers import read_npz, read_numbers, read_table, whole
 from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
 
@@ -183,7 +183,7 @@ def test_a_feature_beyond_float64_is_refused(folder: Path) -> None:
 def test_columns_of_tables_become_whole_numbers_or_are_refused(value: float, tmp_path: Path) -> None:
     for column, wrong in (([0, 7, 1], False), ([0, 7, value], True)):
         pd.DataFrame({"a": column}).to_parquet(tmp_path / "t.parquet")
-        read: list[Any] = [read_parquet(tmp_path / "t.parquet", ["a"])["a"].to_numpy()]
+        read: list[Any] = [read_table(tmp_path / "t.parquet", ["a"])["a"].to_numpy()]
         if value == value:
             pd.DataFrame({"a": column}).to_csv(tmp_path / "t.csv", header=False, index=False)
             read.append(read_numbers(tmp_path / "t.csv", 1)[:, 0])

@@ -16,7 +16,7 @@ import fedcore
 from fedcore.base import registry
 from fedcore.base.errors import DataError, MissingPackage, SpecError
 from fedcore.base.registry import chosen, plugins
-from fedcore.data import Dataset, Source, held_out
+from fedcore.data import Dataset, Rows, Source
 from fedcore.data.datasets.images import channel_statistics
 
 TABLE = """ward,age,weight,outcome
@@ -76,8 +76,9 @@ def test_a_share_of_the_rows_is_drawn_for_testing_by_its_seed(place: Path) -> No
     assert both == [30, 40, 50, 60]
     assert data.test.groups is not None
     assert len(data.test) == 2
-    assert len({tuple(held_out(100, 0.2, seed)) for seed in range(3)}) == 3
-    assert [len(held_out(rows, share, 0)) for rows, share in ((10, 0.01), (10, 0.99), (10, 0.3))] == [1, 9, 3]
+    rows = Rows(np.arange(10)[:, None], np.arange(10))
+    assert len({tuple(rows.split(0.5, seed)[1].y) for seed in range(3)}) == 3
+    assert [len(rows.split(share)[1]) for share in (0.01, 0.99, 0.3)] == [1, 9, 3]
 
 
 def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
@@ -128,13 +129,15 @@ def test_a_folder_of_images_has_a_folder_for_each_class_and_may_have_one_for_eac
     for client, kind, colour in (("x", "cat", 0), ("x", "dog", 255), ("y", "cat", 51), ("y", "dog", 102)):
         picture(place / "own" / client / kind / "1.png", (colour, 0, 255))
     (place / "own" / "x" / "cat" / "notes.txt").write_text("no image")
-    data = load(name="folder", path="own", clients=True, test="own")
+    data = load(name="folder", path="own", test="own")
     assert data.train.x.shape == (4, 3, 2, 3)
     assert data.train.x[:, 0, 0, 0].tolist() == pytest.approx([0, 1, 0.2, 0.4])
     assert (data.train.x[:, 2] == 1).all()
     assert (data.train.y.tolist(), data.group_names) == ([0, 1, 0, 1], ("x", "y"))
     assert load(name="folder", path="own/x", test=0.5).group_names == ()
-    grey = load(name="folder", path="own", clients=True, channels=1, size=[4, 5], scaling="standard")
+    for file in (place / "own").rglob("*.png"):
+        Image.open(file).convert("L").save(file)
+    grey = load(name="folder", path="own", size=[4, 5], scaling="standard")
     assert grey.train.x.shape[1:] == (1, 4, 5)
     assert grey.train.x.mean() == pytest.approx(0, abs=1e-6)
 
@@ -142,13 +145,16 @@ def test_a_folder_of_images_has_a_folder_for_each_class_and_may_have_one_for_eac
 def test_images_that_cannot_be_taken_are_named(place: Path) -> None:
     picture(place / "own" / "cat" / "1.png", (0, 0, 0))
     wide = picture(place / "own" / "dog" / "2.png", (0, 0, 0), (4, 2))
-    with pytest.raises(DataError, match=r"2\.png: \[2, 4\] pixels, expected \[2, 3\] as of the first image"):
+    with pytest.raises(DataError, match=r"2\.png: pixels \[3, 2, 4\], expected \[3, 2, 3\] as of the first"):
         load(name="folder", path="own")
     wide.write_bytes(b"\x89PNG nonsense")
     with pytest.raises(DataError, match=r"2\.png: not a readable image"):
         load(name="folder", path="own")
-    with pytest.raises(DataError, match="own: no images, expected <client>/<class>/<image>"):
-        load(name="folder", path="own", clients=True)
+    with pytest.raises(DataError, match="own/cat: no images in folders, expected <class>/<image> or"):
+        load(name="folder", path="own/cat")
+    picture(place / "own" / "dog" / "far" / "3.png", (0, 0, 0))
+    with pytest.raises(DataError, match="own: images at several depths, expected <class>/<image> or"):
+        load(name="folder", path="own")
     with pytest.raises(DataError, match="gone: no such folder"):
         load(name="folder", path="gone")
 
@@ -185,18 +191,18 @@ def test_a_data_set_of_the_hub_s_form_is_read_with_its_own_package(place: Path) 
     (place / "hub").mkdir()
     hub(place)
     columns = {"target": "label", "client": "user", "image": "image"}
-    data = load(name="huggingface", dataset=str(place / "hub"), test="test", **columns)
+    data = load(name="huggingface", path=str(place / "hub"), test="test", **columns)
     assert (data.train.y.tolist(), data.test.y.tolist()) == ([0, 1, 0, 1], [0, 1])
     assert data.train.x[:, 0, 0, 0].tolist() == pytest.approx([0, 0.2, 0, 0.2])
     assert data.group_names == ("0", "1", "2")
-    with pytest.raises(DataError, match=r"data\.dataset: .*hub, split 'valid'"):
-        load(name="huggingface", dataset=str(place / "hub"), test="valid", **columns)
+    with pytest.raises(DataError, match=r"data\.path: .*hub, split 'valid'"):
+        load(name="huggingface", path=str(place / "hub"), test="valid", **columns)
 
 
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingPackage, match=r"needs the package datasets; install fedrepro\[hf\]"):
-        load(name="huggingface", dataset="x", target="y")
+        load(name="huggingface", path="x", target="y")
 
 
 def test_a_table_s_clients_are_natural_clients_and_any_partition_takes_its_rows(place: Path) -> None:
@@ -218,7 +224,7 @@ def test_arrays_in_memory_are_known_by_their_contents(monkeypatch: pytest.Monkey
     spec = {**RUN, "data": {"name": "mine"}}
     hashes = []
     for shift in (0.0, 1.0):
-        mine = fedcore.from_arrays("mine", x + shift, np.array(y), clients=["b", "b", "a", "a", "a", "b"])
+        mine = fedcore.from_arrays("mine", (x + shift, np.array(y)), clients=["b", "b", "a", "a", "a", "b"])
         fedcore.register("data", mine)
         result = fedcore.run(spec)
         hashes.append((result.spec["data"]["sha256"], result.summary["data_sha256"]))
@@ -235,12 +241,14 @@ def test_arrays_in_memory_are_known_by_their_contents(monkeypatch: pytest.Monkey
     ("more", "message"),
     [
         ({"clients": [1]}, "data 'm': 1 clients, expected one for each of 3 rows"),
-        ({"x": np.full((3, 1), np.nan)}, r"data 'm': x has nan or inf \(first in row 0\)"),
-        ({"y": np.array(["a", "b", "c"])}, "data 'm': y is <U1, expected integer labels"),
+        ({"rows": (np.full((3, 1), np.nan), np.zeros(3))}, r"data 'm': x has nan or inf \(first in row 0\)"),
+        (
+            {"rows": (np.ones((3, 1)), np.array(["a", "b", "c"]))},
+            "data 'm': y is <U1, expected",
+        ),
         ({"test": (np.ones((1, 2)), np.zeros(1))}, r"rows \[3, 1\] and \[1, 2\], expected some of one shape"),
     ],
 )
 def test_wrong_arrays_are_refused(more: dict[str, Any], message: str) -> None:
-    given = {"x": np.ones((3, 1)), "y": np.array([0, 1, 0])} | more
     with pytest.raises(DataError, match=message):
-        fedcore.from_arrays("m", **given)
+        fedcore.from_arrays("m", **{"rows": (np.ones((3, 1)), np.array([0, 1, 0])), **more})

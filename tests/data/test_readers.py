@@ -28,7 +28,6 @@ from fedcore.data.readers import (
     read_moby,
     read_npz,
     read_numbers,
-    read_parquet,
     read_role_files,
     read_table,
 )
@@ -81,7 +80,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], bytes]] = {
     "leaf": (lambda path: read_leaf([path]), leaf()),
     "csv": (lambda path: read_numbers(path, 3), b"1,2,3\n4,5,6.5\n"),
     "table": (lambda path: read_table(path, ("a",)), b"a,b\n1,x\n2,y\n"),
-    "parquet": (lambda path: read_parquet(path, ("a",)), parquet()),
+    "parquet": (lambda path: read_table(path, ("a",)), parquet()),
     "tar": (read_role_files, tarred()),
     "moby": (
         lambda path: read_moby([path]),

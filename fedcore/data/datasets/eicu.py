@@ -22,7 +22,7 @@ from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.download import Entry, cache, declared, fetch
-from fedcore.data.readers import read_npz, read_parquet, read_table, whole
+from fedcore.data.readers import read_npz, read_table, whole
 from fedcore.data.standardise import SCALINGS
 
 RULES = {"full": (100, 0.2)}
@@ -168,9 +168,9 @@ def first_day(paths: Mapping[str, Path]) -> Stays:
 
     Hospitals are not in these tables: ``place`` is the stay's rank by id, to be cut into blocks.
     """
-    fixed = read_parquet(paths["yaib_mortality24_sta.parquet"], ("stay_id", "age", "sex", "height", "weight"))
-    label = read_parquet(paths["yaib_mortality24_outc.parquet"], ("stay_id", "label"))
-    hourly = read_parquet(paths["yaib_mortality24_dyn.parquet"], ("stay_id", "urine", *FIRST_DAY))
+    fixed = read_table(paths["yaib_mortality24_sta.parquet"], ("stay_id", "age", "sex", "height", "weight"))
+    label = read_table(paths["yaib_mortality24_outc.parquet"], ("stay_id", "label"))
+    hourly = read_table(paths["yaib_mortality24_dyn.parquet"], ("stay_id", "urine", *FIRST_DAY))
     by_stay = hourly.groupby("stay_id")[FIRST_DAY]
     joined = (
         fixed.assign(male=(fixed.sex == "Male").astype(float))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Rows, Source
 from fedcore.data.download import Declaration, Entry, declared, fetch
 from fedcore.data.readers import USES, read_batch, read_house_numbers, read_idx, read_npz
 
@@ -72,11 +72,8 @@ def scale_pixels(
 
 def channel_statistics(pixels: NDArray[np.uint8]) -> tuple[list[float], list[float]]:
     """Return each channel's mean and standard deviation, of bytes [n, channels, height, width] over 255."""
-    counts = [np.bincount(pixels[:, own].reshape(-1), minlength=256) for own in range(pixels.shape[1])]
-    levels = np.arange(256) / 255
-    mean = [float(np.average(levels, weights=own)) for own in counts]
-    variance = [np.average((levels - m) ** 2, weights=own) for m, own in zip(mean, counts, strict=True)]
-    return mean, [float(np.sqrt(own)) or 1.0 for own in variance]
+    mean, deviation = pixels.mean(axis=(0, 2, 3)) / 255, pixels.std(axis=(0, 2, 3)) / 255
+    return mean.tolist(), np.where(deviation > 0, deviation, 1.0).tolist()
 
 
 def pixels(name: str, edition: str, source: Source) -> tuple[NDArray[Any], ...]:
@@ -120,17 +117,10 @@ def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dat
 def _plugin(
     name: str, options: type[ImageOptions] = FullOptions, summary: str = "", source: str = ""
 ) -> Plugin:
-    declaration = DECLARATIONS[name]
-    shape = tuple(map(int, declaration.shape.strip("[]").split(",")))
-
-    def build(options: ImageOptions, source: Source) -> Dataset:
-        return load(declaration, options, source)
-
-    def size(options: ImageOptions) -> Size:
-        return Size(sum(declaration.editions[options.edition].counts.values()), shape, declaration.classes)
-
-    about = summary or declaration.title, source or declaration.citation
-    return Plugin(name, options, build, *about, size=size)
+    known = DECLARATIONS[name]
+    shape = tuple(map(int, known.shape.strip("[]").split(",")))
+    build, size = partial(load, known), lambda options: known.size(options.edition, shape)
+    return Plugin(name, options, build, summary or known.title, source or known.citation, size=size)
 
 
 def counts(name: str, edition: str, source: Source) -> dict[str, int]:

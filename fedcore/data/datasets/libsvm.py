@@ -17,7 +17,7 @@ from fedcore.base.errors import DataError
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Rows, Source
 from fedcore.data.download import Declaration, Entry, declared, fetch
 from fedcore.data.readers import USES, read_libsvm, read_npz
 from fedcore.data.standardise import SCALINGS
@@ -80,16 +80,9 @@ def load(declaration: Declaration, options: LibsvmOptions, source: Source) -> Da
 def _plugin(declaration: Declaration) -> Plugin:
     rebuilt = RebuiltOptions if "rebuilt" in declaration.editions else LibsvmOptions
     features = FEATURES[declaration.name]
-
-    def build(options: LibsvmOptions, source: Source) -> Dataset:
-        return load(declaration, options, source)
-
-    def size(options: LibsvmOptions) -> Size:
-        rows = sum(declaration.editions[options.edition].counts.values())
-        return Size(rows, (features,), declaration.classes)
-
     options = VehicleOptions if declaration.name == "vehicle" else rebuilt
     summary = f"{features} features, {declaration.classes} classes: {declaration.title}"
+    build, size = partial(load, declaration), lambda options: declaration.size(options.edition, (features,))
     return Plugin(declaration.name, options, build, summary, declaration.citation, size=size)
 
 

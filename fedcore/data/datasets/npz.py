@@ -15,7 +15,7 @@ from fedcore.base.errors import DataError, shown
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Rows, Size, Source
-from fedcore.data.readers import id_order, read_npz, whole
+from fedcore.data.readers import coded, read_npz, whole
 
 MOST = 1_000_000
 
@@ -33,8 +33,8 @@ class NpzOptions(Options):
 def client_files(folder: Path) -> list[Path]:
     """Return the clients' files in client order: by id, numerically where every id is a number."""
     files = [file for file in (folder / "clients").glob("*.npz") if not file.name.startswith(".")]
-    order = id_order(file.stem for file in files)
-    return sorted(files, key=lambda file: order(file.stem))
+    places, _ = coded([file.stem for file in files])
+    return [file for _, file in sorted(zip(places, files, strict=True))]
 
 
 def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:

@@ -1,8 +1,10 @@
-"""A user's own tables, folders of images and Hugging Face data sets: one row a sample, maybe its client."""
+"""A user's own tables, folders of images, Hugging Face data sets and arrays, maybe with clients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from os.path import isdir
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,38 +13,41 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from fedcore.base.errors import DataError, reason, shown
+from fedcore.base.errors import DataError, reason
 from fedcore.base.lazy import optional, pd
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
-from fedcore.data import Dataset, Rows, Source, held_out
+from fedcore.data import Dataset, Rows, Source
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
-from fedcore.data.readers import columns, id_order, read_parquet, read_picture, read_table
+from fedcore.data.datasets.npz import checked
+from fedcore.data.readers import coded, columns, numbers, read_picture, read_table, refuse
 from fedcore.data.standardise import SCALINGS
 
+Arrays = tuple[NDArray[Any], NDArray[Any]]
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
-Frames = list[tuple[str, Any]]
 
 
 class OwnOptions(Options):
-    """``test``: where test rows are, in the same form, or the share of rows drawn for it, with ``seed``.
+    """``path``: a folder, <class>/<image> or <client>/<class>/<image>; relative to where the run starts.
 
+    ``test``: where test rows are, in the same form, or the share of rows drawn for it, with ``seed``.
     ``scaling``: ``minmax`` to [0, 1] or ``standard`` (z-score), both by the training rows; pixels are divided
-    by 255, or with ``standard`` standardised by channel. ``channels``: 3 for colour, 1 for grey. ``size``:
-    [height, width] that images are resized to; without it, all must have the same.
+    by 255, or with ``standard`` standardised by channel. ``size``: [height, width] that images are resized
+    to; without it, all must have the same.
     """
 
+    path: str
     test: Annotated[float, Field(gt=0, lt=1)] | str = 0.2
     seed: NonNegativeInt = 0
     scaling: Literal["as_shipped", "minmax", "standard"] = "as_shipped"
-    channels: Literal[1, 3] = 3
     size: tuple[PositiveInt, PositiveInt] | None = None
 
 
-class ColumnOptions(OwnOptions):
-    """``target``: the column of classes, whole numbers or names. ``client``: that of whose row it is.
+class TableOptions(OwnOptions):
+    """``path``: a csv or parquet file. ``target``: its column of classes, whole numbers or names.
 
-    ``features``: columns of numbers, all others unless given; or ``image``: the column of images.
+    ``client``: the column that says whose row it is. ``features``: columns of numbers, all others unless
+    given; or ``image``: the column of images, which names files relative to the table.
     """
 
     target: str
@@ -51,29 +56,12 @@ class ColumnOptions(OwnOptions):
     image: str | None = None
 
 
-class TableOptions(ColumnOptions):
-    """``path``: a csv or parquet file, relative to where the run starts or absolute.
-
-    A column of images names files, relative to the table.
-    """
-
-    path: str
-
-
-class FolderOptions(OwnOptions):
-    """``path``: a folder with a folder of images for each class, or with ``clients`` one of them each."""
-
-    path: str
-    clients: bool = False
-
-
-class HuggingFaceOptions(ColumnOptions):
-    """``dataset``: its name on the hub, or a local folder; ``config``, ``revision``: which one of them.
+class HuggingFaceOptions(TableOptions):
+    """``path``: a name on the hub, or a local folder; ``config``, ``revision``: which one of them.
 
     ``split``, and ``test`` if it is no share: names of its splits.
     """
 
-    dataset: str
     config: str | None = None
     revision: str | None = None
     split: str = "train"
@@ -82,9 +70,8 @@ class HuggingFaceOptions(ColumnOptions):
 def build_table(options: TableOptions, source: Source) -> Dataset:
     """Load a table: x float32 [n, features], or [n, channels, height, width] of images."""
 
-    def read(path: str) -> pd.DataFrame:
-        parquet = path.endswith((".parquet", ".pq"))
-        frame = read_parquet(Path(path)) if parquet else read_table(Path(path), ())
+    def read(path: str) -> Any:
+        frame = read_table(Path(path), ())
         if options.image in frame:
             frame[options.image] = [str(Path(path).parent / str(name)) for name in frame[options.image]]
         return frame
@@ -92,134 +79,137 @@ def build_table(options: TableOptions, source: Source) -> Dataset:
     return _load("table", options.path, options, read)
 
 
-def build_folder(options: FolderOptions, source: Source) -> Dataset:
+def build_folder(options: OwnOptions, source: Source) -> Dataset:
     """Load a folder of images: x float32 [n, channels, height, width]."""
-    form = "<client>/<class>/<image>" if options.clients else "<class>/<image>"
 
-    def read(path: str) -> pd.DataFrame:
-        files = sorted(Path(path).glob("/".join("*" * (1 + form.count("/")))))
-        rows = [(str(file), *file.parts[-3:-1]) for file in files if file.suffix.lower() in PICTURES]
-        if not rows:
-            raise DataError(
-                f"{path}: no images, expected {form}" if isdir(path) else f"{path}: no such folder"
-            )
-        return pd.DataFrame(rows, columns=["image", "client", "class"])
+    @cache
+    def read(path: str) -> Any:
+        files = [file for file in sorted(Path(path).rglob("*.*")) if file.suffix.lower() in PICTURES]
+        depths = {len(file.relative_to(path).parts) for file in files}
+        if depths not in ({2}, {3}):
+            found = "images at several depths" if depths - {1} else "no images in folders"
+            what = f"{found}, expected <class>/<image> or <client>/<class>/<image>"
+            raise DataError(f"{path}: {what if isdir(path) else 'no such folder'}")
+        (depth,) = depths
+        rows = [(str(file), *file.parts[-2 : -depth - 1 : -1]) for file in files]
+        return pd.DataFrame(rows, columns=["image", "class", "client"][:depth])
 
-    own = options.model_dump(include=set(OwnOptions.model_fields))
-    own |= {"target": "class", "client": "client" if options.clients else None, "image": "image"}
-    return _load("folder", options.path, ColumnOptions(**own), read)
+    client = "client" if "client" in read(options.path) else None
+    own = TableOptions(**dict(options), target="class", image="image", client=client)
+    return _load("folder", options.path, own, read)
 
 
 def build_hugging_face(options: HuggingFaceOptions, source: Source) -> Dataset:
-    """Load splits of a data set of the hub, or a local one: x as of a table."""
+    """Load splits of a data set of the hub, or of a local one: x as of a table."""
     datasets = optional("datasets", "data 'huggingface'", "install fedrepro[hf]")
+    which = {"name": options.config, "revision": options.revision}
 
-    def read(split: str) -> pd.DataFrame:
+    def read(split: str) -> Any:
         try:
-            loaded = datasets.load_dataset(
-                options.dataset, options.config, split=split, revision=options.revision
-            )
-            frame: pd.DataFrame = loaded.with_format(None).to_pandas()
+            return datasets.load_dataset(options.path, split=split, **which).with_format(None).to_pandas()
         except Exception as error:
-            raise DataError(f"data.dataset: {options.dataset}, split '{split}': {reason(error)}") from None
-        return frame
+            raise DataError(f"data.path: {options.path}, split '{split}': {reason(error)}") from None
 
     return _load("huggingface", options.split, options, read)
 
 
-def _load(name: str, place: str, options: ColumnOptions, read: Callable[[str], pd.DataFrame]) -> Dataset:
+def from_arrays(
+    name: str, rows: Arrays, test: Arrays | float = 0.2, clients: Sequence[object] | None = None
+) -> Plugin:
+    """Return the plug-in of a data set that is in memory; specifications with it hold the arrays' hash.
+
+    Args:
+        name: what a specification writes.
+        rows: x [n, ...] of numbers and labels y [n], 0, 1, ...; floats become float32, but float64 stays.
+        test: the same of test rows, or the share of the rows that is drawn for testing.
+        clients: whose row it is [n]: natural clients.
+
+    Raises:
+        DataError: shapes do not fit, a number is not finite, or a label is no whole number from 0 on.
+    """
+    groups, names = (None, ()) if clients is None else coded(clients)
+    train = Rows(*checked(f"data '{name}'", *map(np.asarray, rows)), groups)
+    if groups is not None and len(groups) != len(train):
+        raise DataError(f"data '{name}': {len(groups)} clients, expected one for each of {len(train)} rows")
+    if isinstance(test, float):
+        train, tested = train.split(test)
+    else:
+        tested = Rows(*checked(f"data '{name}', test", *map(np.asarray, test)))
+    if not len(train) or not len(tested) or train.x.shape[1:] != tested.x.shape[1:]:
+        shapes = f"{list(train.x.shape)} and {list(tested.x.shape)}"
+        raise DataError(f"data '{name}': training and test rows {shapes}, expected some of one shape")
+    dataset = _dataset(name, train, tested, 1 + int(max(train.y.max(), tested.y.max())), "memory", names)
+
+    class ArrayOptions(Options):
+        """``sha256``: that of the arrays, so that other arrays make other specifications."""
+
+        sha256: str = Field(default=dataset.sha256(), pattern=f"^{dataset.sha256()}$")
+
+    return Plugin(name, ArrayOptions, lambda options, source: dataset, "arrays in memory", "own")
+
+
+def _load(name: str, place: str, options: TableOptions, read: Callable[[str], Any]) -> Dataset:
     """Load the rows of a place, and test rows of another or a share of these."""
-    target, client, given = options.target, options.client, options.test
-    frames = [(where, read(where)) for where in (place, given) if isinstance(where, str)]
-    first = frames[0][1]
-    others = [key for key in first if key not in {target, client}]
+    target, client, test = options.target, options.client, options.test
+    frames = {where: read(where) for where in (place, test) if isinstance(where, str)}
+    others = [key for key in frames[place] if key not in {target, client}]
     inputs = [options.image] if options.image else list(options.features) or others
-    for where, frame in frames:
-        columns(where, frame, [target, *inputs, *([client] if client and frame is first else [])])
+    for where, frame in frames.items():
+        columns(where, frame, [target, *inputs, *([client] if client and where == place else [])])
         if not len(frame) or not inputs:
             raise DataError(f"{where}: no {'features' if len(frame) else 'rows'}")
-    make = _pictures if options.image else _numbers
-    x = np.concatenate([make(where, frame[inputs], options) for where, frame in frames])
     y, classes = _coded(frames, target)
     if len(classes) < 2:
         raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
-    owned = [own for own in frames if client in own[1]]
-    groups, clients = _coded(owned, client) if client else (None, ())
-    drawn = None if isinstance(given, str) else held_out(len(first), given, options.seed)
-    test = np.arange(len(first), len(y)) if drawn is None else drawn
-    train = np.setdiff1d(np.arange(len(first)), test)
-
-    def rows(part: NDArray[np.float32], index: NDArray[np.int64]) -> Rows:
-        named = groups is not None and index[-1] < len(groups)
-        return Rows(part, y[index], groups[index] if groups is not None and named else None)
-
-    parts = map(rows, _scaled(options, x[train], x[test]), (train, test))
-    note = f"{len(train):,} + {len(test):,} rows of {Path(getattr(options, 'dataset', place)).name}"
-    return Dataset(name, next(parts), next(parts), len(classes), "real", note, group_names=clients)
+    groups, clients = _coded({where: own for where, own in frames.items() if client in own}, client)
+    make = partial(_pictures, options) if options.image else numbers
+    rows = [Rows(make(own, frames[own][inputs]), y[own], groups.get(own)) for own in frames]
+    train, tested = rows[0].split(test, options.seed) if isinstance(test, float) else (rows[0], rows[-1])
+    train_x, test_x = _scaled(options.scaling, train.x, tested.x)
+    train, tested = replace(train, x=train_x), replace(tested, x=test_x)
+    return _dataset(name, train, tested, len(classes), Path(options.path).name, clients)
 
 
-def _numbers(where: str, frame: pd.DataFrame, options: ColumnOptions) -> NDArray[np.float64]:
-    """Return columns of numbers [n, columns]; refuse an empty cell, and text."""
-    x = np.empty(frame.shape)
-    for place, (name, column) in enumerate(frame.items()):
-        cells = column if column.dtype.kind in "biuf" else column.astype(str)
-        x[:, place] = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-        for row in np.flatnonzero(~np.isfinite(x[:, place]))[:1]:
-            raise _wrong(where, str(name), row, column, "a number")
-    return x
+def _dataset(name: str, train: Rows, test: Rows, classes: int, of: str, clients: tuple[str, ...]) -> Dataset:
+    note = f"{len(train):,} + {len(test):,} rows of {of}"
+    return Dataset(name, train, test, classes, "real", note, group_names=clients)
 
 
-def _pictures(where: str, frame: pd.DataFrame, options: ColumnOptions) -> NDArray[np.uint8]:
+def _pictures(options: TableOptions, where: str, frame: pd.DataFrame) -> NDArray[np.uint8]:
     """Return the images that a column names, or holds as the hub's data sets do [n, channels, h, w]."""
     arrays: list[NDArray[np.uint8]] = []
     for row, cell in enumerate(frame.iloc[:, 0]):
         held = cell if isinstance(cell, dict) else {"path": cell}
         path = Path(str(held["path"] or f"{where}, row {row + 1}"))
-        arrays.append(read_picture(path, options.channels, options.size, held.get("bytes")))
-        found, expected = (list(array.shape[1:]) for array in (arrays[-1], arrays[0]))
-        if found != expected:
-            raise DataError(
-                f"{path}: {found} pixels, expected {expected} as of the first image, or data.size"
-            )
+        arrays.append(read_picture(path, options.size, held.get("bytes")))
+        if arrays[row].shape != arrays[0].shape:
+            found, first = (list(array.shape) for array in (arrays[row], arrays[0]))
+            raise DataError(f"{path}: pixels {found}, expected {first} as of the first image, or data.size")
     return np.stack(arrays)
 
 
-def _scaled(options: ColumnOptions, *parts: NDArray[Any]) -> list[NDArray[np.float32]]:
-    if parts[0].dtype == np.uint8:
-        mean, std = channel_statistics(parts[0])
-        return [
-            scale_pixels(own, "standard" if options.scaling == "standard" else "unit", mean, std)
-            for own in parts
-        ]
-    return [own.astype(np.float32) for own in SCALINGS[options.scaling](*parts)]
+def _scaled(scaling: str, *parts: NDArray[Any]) -> list[NDArray[np.float32]]:
+    if parts[0].dtype != np.uint8:
+        return [own.astype(np.float32) for own in SCALINGS[scaling](*parts)]
+    by_channel = channel_statistics(parts[0])
+    return [scale_pixels(own, "standard" if scaling == "standard" else "unit", *by_channel) for own in parts]
 
 
-def _coded(frames: Frames, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return each row's class or client as an index, and their names in order."""
-    for where, frame in frames:
+def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the class or client of each frame's rows as indices, and their names in order."""
+    cells: list[object] = []
+    for where, frame in frames.items():
         column = frame[name]
-        whole = column.isna() if column.dtype.kind != "f" else ~(column % 1 == 0)
-        for row in np.flatnonzero(whole)[:1]:
-            raise _wrong(where, name, row, column, "a whole number or a name")
-    cells = pd.concat([frame[name] for _, frame in frames], ignore_index=True)
-    cells = cells.astype(np.int64 if cells.dtype.kind in "biuf" else str)
-    names = sorted(set(cells), key=id_order(map(str, set(cells))))
-    return pd.Categorical(cells, names).codes.astype(np.int64), tuple(map(str, names))
-
-
-def _wrong(where: str, name: str, row: int, column: pd.Series[Any], expected: str) -> DataError:
-    cell = "an empty cell" if column.isna().iloc[row] else shown(column.astype(object).iloc[row])
-    return DataError(f"{where}: column '{name}', row {row + 1}: {cell}, expected {expected}")
+        fraction = column.dtype.kind == "f"
+        refuse(where, column, column % 1 != 0 if fraction else column.isna(), "a whole number or a name")
+        cells += (column.astype(np.int64) if column.dtype.kind in "bf" else column).tolist()
+    codes, names = coded(cells)
+    ends = np.cumsum([len(frame) for frame in frames.values()])
+    return dict(zip(frames, np.split(codes, ends), strict=False)), names
 
 
 PLUGINS = (
     Plugin("table", TableOptions, build_table, "your own csv or parquet table", "docs/own-data.md"),
-    Plugin("folder", FolderOptions, build_folder, "your own folder of images", "docs/own-data.md"),
-    Plugin(
-        "huggingface",
-        HuggingFaceOptions,
-        build_hugging_face,
-        "a data set of the Hugging Face hub, or a local one of its form",
-        "docs/own-data.md",
-    ),
+    Plugin("folder", OwnOptions, build_folder, "your own folder of images", "docs/own-data.md"),
+    Plugin("huggingface", HuggingFaceOptions, build_hugging_face, "one of Hugging Face", "docs/own-data.md"),
 )

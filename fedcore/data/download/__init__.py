@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.options import describe, nearest
-from fedcore.data import Dataset, Rows, Source, State
+from fedcore.data import Dataset, Rows, Size, Source, State
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,10 @@ class Declaration:
             known = ", ".join(self.editions)
             raise DataError(f"{self.name}: no edition '{name}'{nearest(name, self.editions)}; known: {known}")
         return self.editions[name]
+
+    def size(self, edition: str, inputs: tuple[int, ...]) -> Size:
+        """Return how large an edition is, with rows of this shape."""
+        return Size(sum(self.edition(edition).counts.values()), inputs, self.classes)
 
     def dataset(self, edition: str, train: Rows, test: Rows, detail: str = "", **more: Any) -> Dataset:
         """Return loaded rows with the name, classes, state and note that are declared of an edition.
