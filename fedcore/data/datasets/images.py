@@ -119,8 +119,14 @@ def _plugin(
 ) -> Plugin:
     known = DECLARATIONS[name]
     shape = tuple(map(int, known.shape.strip("[]").split(",")))
-    build, size = partial(load, known), lambda options: known.size(options.edition, shape)
-    return Plugin(name, options, build, summary or known.title, source or known.citation, size=size)
+    about = summary or known.title, source or known.citation
+    return Plugin(
+        name,
+        options,
+        lambda options, source: load(known, options, source),
+        *about,
+        size=lambda options: known.size(options.edition, shape),
+    )
 
 
 def counts(name: str, edition: str, source: Source) -> dict[str, int]:

@@ -82,8 +82,14 @@ def _plugin(declaration: Declaration) -> Plugin:
     features = FEATURES[declaration.name]
     options = VehicleOptions if declaration.name == "vehicle" else rebuilt
     summary = f"{features} features, {declaration.classes} classes: {declaration.title}"
-    build, size = partial(load, declaration), lambda options: declaration.size(options.edition, (features,))
-    return Plugin(declaration.name, options, build, summary, declaration.citation, size=size)
+    return Plugin(
+        declaration.name,
+        options,
+        lambda options, source: load(declaration, options, source),
+        summary,
+        declaration.citation,
+        size=lambda options: declaration.size(options.edition, (features,)),
+    )
 
 
 def counts(declaration: Declaration, edition: str, source: Source) -> dict[str, int]:
