@@ -119,7 +119,7 @@ def _read(path: Path, **how: Any) -> pd.DataFrame:
 
 
 def columns(path: Path | str, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
-    """Return the columns that are needed, which must be there, in the table's order; all unless some are."""
+    """Return the columns that are needed, which must be there; all of them unless some are named."""
     if missing := [name for name in needed if name not in frame.columns]:
         known = suggestion(missing[0], map(str, frame.columns))
         raise DataError(f"{path}: column '{missing[0]}' is missing{known}")

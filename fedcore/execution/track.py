@@ -22,13 +22,9 @@ Send = Callable[[Mapping[str, float]], None]
 def tracking(targets: Sequence[str], name: str, values: Mapping[str, Any]) -> Iterator[Send]:
     """Yield a function to call with each row of a run's history.
 
-    The first row opens the targets, so that a run that is refused is not seen there. A target that fails
-    later gets no more rows, and standard error says so.
-
-    Args:
-        targets: ``tensorboard:DIR``, ``wandb:PROJECT`` or ``mlflow:DIR``; what follows may be absent.
-        name: what the run is called there.
-        values: its specification.
+    The first row opens the targets (``tensorboard:DIR``, ``wandb:PROJECT``, ``mlflow:DIR``, or the names
+    alone), so that a run that is refused is not seen there. A target that fails later gets no more rows, and
+    standard error says so. There the run has this name, and the specification's ``values``.
 
     Raises:
         SpecError: there is no such target, or, from the function, it can't be opened.

@@ -114,17 +114,14 @@ def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dat
     return declaration.dataset(options.edition, train.joined(test) if options.pool else train, test)
 
 
-def _plugin(
-    name: str, options: type[ImageOptions] = FullOptions, summary: str = "", source: str = ""
-) -> Plugin:
-    known = DECLARATIONS[name]
+def _plugin(known: Declaration) -> Plugin:
     shape = tuple(map(int, known.shape.strip("[]").split(",")))
-    about = summary or known.title, source or known.citation
     return Plugin(
-        name,
-        options,
+        known.name,
+        {"mnist": ImageOptions, "cifar10": Cifar10Options}.get(known.name, FullOptions),
         lambda options, source: load(known, options, source),
-        *about,
+        known.title,
+        known.citation,
         size=lambda options: known.size(options.edition, shape),
     )
 
@@ -135,9 +132,5 @@ def counts(name: str, edition: str, source: Source) -> dict[str, int]:
     return {"train": len(train), "test": len(test)}
 
 
-PLUGINS = (
-    _plugin("mnist", ImageOptions, "28 x 28 images of handwritten digits, 10 classes", "LeCun et al. 1998"),
-    _plugin("cifar10", Cifar10Options, "32 x 32 colour images, 10 classes", "Krizhevsky 2009"),
-    *(_plugin(name) for name, known in DECLARATIONS.items() if "demo" not in known.editions),
-)
+PLUGINS = tuple(map(_plugin, DECLARATIONS.values()))
 ENTRIES = tuple(Entry(known, partial(counts, name)) for name, known in DECLARATIONS.items())
