@@ -16,7 +16,7 @@ import fedcore
 from fedcore.base import registry
 from fedcore.base.errors import DataError, MissingPackage, SpecError
 from fedcore.base.registry import chosen, plugins
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics
 
 TABLE = """ward,age,weight,outcome
@@ -157,6 +157,17 @@ def test_images_that_cannot_be_taken_are_named(place: Path) -> None:
         load(name="folder", path="own")
     with pytest.raises(DataError, match="gone: no such folder"):
         load(name="folder", path="gone")
+
+
+def test_tables_and_folders_say_how_large_they_are(place: Path) -> None:
+    asked = chosen("data", {"name": "table", "path": "a.csv", "target": "outcome", "client": "ward"})
+    assert asked.plugin.size
+    assert asked.plugin.size(asked.options) == Size(4, (2,), 2, 2)
+    for client, kind in (("x", "cat"), ("y", "cat"), ("z", "dog")):
+        picture(place / "own" / client / kind / "1.png", (0, 0, 0))
+    asked = chosen("data", {"name": "folder", "path": "own"})
+    assert asked.plugin.size
+    assert asked.plugin.size(asked.options) == Size(3, (3, 2, 3), 2, 3)
 
 
 def test_a_table_may_name_images_beside_it(place: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from os.path import isdir
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +17,7 @@ from fedcore.base.errors import DataError, reason
 from fedcore.base.lazy import optional, pd
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
 from fedcore.data.datasets.npz import checked
 from fedcore.data.readers import coded, columns, numbers, read_picture, read_table, refuse
@@ -28,7 +28,7 @@ PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
 class OwnOptions(Options):
-    """``path``: a folder, <class>/<image> or <client>/<class>/<image>; relative to where the run starts.
+    """``path``: what holds the rows; of ``folder``, <class>/<image> or <client>/<class>/<image>.
 
     ``test``: where test rows are, in the same form, or the share of rows drawn for it, with ``seed``.
     ``scaling``: ``minmax`` to [0, 1] or ``standard`` (z-score), both by the training rows; pixels are divided
@@ -44,7 +44,7 @@ class OwnOptions(Options):
 
 
 class TableOptions(OwnOptions):
-    """``path``: a csv or parquet file. ``target``: its column of classes, whole numbers or names.
+    """Of ``table`` the path is a csv or parquet file. ``target``: its column of classes, numbers or names.
 
     ``client``: the column that says whose row it is. ``features``: columns of numbers, all others unless
     given; or ``image``: the column of images, which names files relative to the table.
@@ -57,7 +57,7 @@ class TableOptions(OwnOptions):
 
 
 class HuggingFaceOptions(TableOptions):
-    """``path``: a name on the hub, or a local folder; ``config``, ``revision``: which one of them.
+    """The path is a name on the hub, or a local folder; ``config`` and ``revision`` say which one of them.
 
     ``split``, and ``test`` if it is no share: names of its splits.
     """
@@ -81,22 +81,36 @@ def build_table(options: TableOptions, source: Source) -> Dataset:
 
 def build_folder(options: OwnOptions, source: Source) -> Dataset:
     """Load a folder of images: x float32 [n, channels, height, width]."""
-
-    @cache
-    def read(path: str) -> Any:
-        files = [file for file in sorted(Path(path).rglob("*.*")) if file.suffix.lower() in PICTURES]
-        depths = {len(file.relative_to(path).parts) for file in files}
-        if depths not in ({2}, {3}):
-            found = "images at several depths" if depths - {1} else "no images in folders"
-            what = f"{found}, expected <class>/<image> or <client>/<class>/<image>"
-            raise DataError(f"{path}: {what if isdir(path) else 'no such folder'}")
-        (depth,) = depths
-        rows = [(str(file), *file.parts[-2 : -depth - 1 : -1]) for file in files]
-        return pd.DataFrame(rows, columns=["image", "class", "client"][:depth])
-
-    client = "client" if "client" in read(options.path) else None
+    client = "client" if "client" in _listed(options.path) else None
     own = TableOptions(**dict(options), target="class", image="image", client=client)
-    return _load("folder", options.path, own, read)
+    return _load("folder", options.path, own, _listed)
+
+
+def _listed(path: str) -> Any:
+    """Return a folder's images with their classes, and their clients if it has any."""
+    files = [file for file in sorted(Path(path).rglob("*.*")) if file.suffix.lower() in PICTURES]
+    depths = {len(file.relative_to(path).parts) for file in files}
+    if depths not in ({2}, {3}):
+        found = "images at several depths" if depths - {1} else "no images in folders"
+        what = f"{found}, expected <class>/<image> or <client>/<class>/<image>"
+        raise DataError(f"{path}: {what if isdir(path) else 'no such folder'}")
+    (depth,) = depths
+    rows = [(str(file), *file.parts[-2 : -depth - 1 : -1]) for file in files]
+    return pd.DataFrame(rows, columns=["image", "class", "client"][:depth])
+
+
+def size_of_folder(options: OwnOptions) -> Size:
+    """Return how large a folder is, from its first image."""
+    images = _listed(options.path)
+    first = read_picture(Path(images["image"][0]), options.size, None)
+    return Size(len(images), first.shape, images["class"].nunique(), images.iloc[:, -1].nunique())
+
+
+def size_of_table(options: TableOptions) -> Size:
+    """Return how large a table is, which is loaded to find out."""
+    data = build_table(options, Source())
+    rows = len(data.train) + len(data.test)
+    return Size(rows, data.train.x.shape[1:], data.classes, len(data.group_names) or 100)
 
 
 def build_hugging_face(options: HuggingFaceOptions, source: Source) -> Dataset:
@@ -209,7 +223,7 @@ def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tu
 
 
 PLUGINS = (
-    Plugin("table", TableOptions, build_table, "your own csv or parquet table", "docs/own-data.md"),
-    Plugin("folder", OwnOptions, build_folder, "your own folder of images", "docs/own-data.md"),
-    Plugin("huggingface", HuggingFaceOptions, build_hugging_face, "one of Hugging Face", "docs/own-data.md"),
+    Plugin("table", TableOptions, build_table, "your own csv or parquet table", "you", size=size_of_table),
+    Plugin("folder", OwnOptions, build_folder, "your own folder of images", "you", size=size_of_folder),
+    Plugin("huggingface", HuggingFaceOptions, build_hugging_face, "a data set of Hugging Face", "the hub"),
 )
