@@ -152,7 +152,7 @@ def from_arrays(
     if not len(train) or not len(tested) or train.x.shape[1:] != tested.x.shape[1:]:
         shapes = f"{list(train.x.shape)} and {list(tested.x.shape)}"
         raise DataError(f"data '{name}': training and test rows {shapes}, expected some of one shape")
-    dataset = _dataset(name, train, tested, 1 + int(max(train.y.max(), tested.y.max())), "memory", names)
+    dataset = _dataset(name, train, tested, 1 + int(max(train.y.max(), tested.y.max())), "in memory", names)
 
     class ArrayOptions(Options):
         """``sha256``: that of the arrays, so that other arrays make other specifications."""
@@ -181,11 +181,13 @@ def _load(name: str, place: str, options: TableOptions, read: Callable[[str], An
     train, tested = rows[0].split(test, options.seed) if isinstance(test, float) else (rows[0], rows[-1])
     train_x, test_x = _scaled(options.scaling, train.x, tested.x)
     train, tested = replace(train, x=train_x), replace(tested, x=test_x)
-    return _dataset(name, train, tested, len(classes), Path(options.path).name, clients)
+    return _dataset(name, train, tested, len(classes), f"of {Path(options.path).name}", clients)
 
 
-def _dataset(name: str, train: Rows, test: Rows, classes: int, of: str, clients: tuple[str, ...]) -> Dataset:
-    note = f"{len(train):,} + {len(test):,} rows of {of}"
+def _dataset(
+    name: str, train: Rows, test: Rows, classes: int, whence: str, clients: tuple[str, ...]
+) -> Dataset:
+    note = f"{len(train):,} + {len(test):,} rows {whence}"
     return Dataset(name, train, test, classes, "real", note, group_names=clients)
 
 
