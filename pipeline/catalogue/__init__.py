@@ -96,7 +96,8 @@ class Catalogue:
         """Return what a target is built from: ``root`` holds results/, ``earlier`` is its csv of before."""
         about, params = self.target(paper, target), self.params.papers[paper]
         cells, scale = self.cells(paper, target), self.params.scale_of(paper)
-        return Sources(paper, target, about, self.papers[paper], params, scale, cells, root, earlier)
+        declared, layout = self.papers[paper], self.params.layout
+        return Sources(paper, target, about, declared, params, scale, cells, root, earlier, layout)
 
     def build(
         self,
@@ -191,7 +192,8 @@ class Catalogue:
         code = codehash.of_code(type(self.target(paper, target)).__module__, about.code)
         shown = [about.shown] if about.numbers is None else [sha256_file(about.numbers)]
         files = [sha256_file(path) for path in sorted(TEMPLATES.iterdir())]
-        return digest([cells, looks, code, [*shown, *files]])[:16]
+        printed = self.params.layout.model_dump()
+        return digest([cells, looks, code, [*shown, *files], printed])[:16]
 
 
 def weights(run: PlannedRun) -> Mapping[str, Any] | None:

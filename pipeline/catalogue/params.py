@@ -19,7 +19,15 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.options import suggestion, validate
 from fedcore.base.registry import folders, plugins
-from pipeline.catalogue.schema import KEY, CommonParams, PaperParams, Params, ScaleParams, StudyParams
+from pipeline.catalogue.schema import (
+    KEY,
+    CommonParams,
+    LayoutParams,
+    PaperParams,
+    Params,
+    ScaleParams,
+    StudyParams,
+)
 
 STUDY, STUDIES = "study", "studies"
 RESERVED = ("all", "fidelity", "reference", "site")
@@ -31,7 +39,8 @@ class ScaledParams:
 
     ``primary`` names the primary paper; ``mirror`` is a folder or URL of data files; ``common`` is what all
     runs share. With ``one_process``, all seeds of a setting and algorithm are trained in one process.
-    ``papers`` are each paper's values at this scale, and each study's, whose file ``files`` gives.
+    ``papers`` are each paper's values at this scale, and each study's, whose file ``files`` gives; ``layout``
+    is how reports are printed.
     """
 
     scale: str
@@ -41,6 +50,7 @@ class ScaledParams:
     common: CommonParams
     papers: Mapping[str, PaperParams]
     files: Mapping[str, str] = field(default_factory=dict)
+    layout: LayoutParams = field(default_factory=LayoutParams)
 
     def scale_of(self, paper: str) -> str:
         """Return the scale of a paper's runs; a study has none, which is a word of its own."""
@@ -122,6 +132,7 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
         common=common,
         papers={**papers, **{name: _study(file, studies[file]) for name, file in files.items()}},
         files=files,
+        layout=params.layout,
     )
 
 

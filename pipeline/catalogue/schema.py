@@ -190,6 +190,18 @@ class DataParams(Section):
     variable FEDCORE_MIRROR where this is null."""
 
 
+class LayoutParams(Section):
+    """How tables and figures are printed. No number and no run depends on it."""
+
+    columns: Literal[1, 2] = 1
+    """Columns of the page: 1 as in LaTeX's `article`, 2 as in the classes of IEEE and ACM, where what is wide
+    spans both."""
+    published: bool = True
+    """Published numbers: in tables below ours, in figures as open diamonds where the paper prints numbers."""
+    captions: bool = False
+    """Captions in the pictures too, not only in files of their own."""
+
+
 class ScaleParams(Section):
     """What a scale reduces. A key left out keeps the paper's value."""
 
@@ -211,6 +223,8 @@ class Params(Section):
     """The paper whose targets are also at the top of reports/."""
     scale: Key = "demo"
     """The scale in use: a key of `scales`."""
+    layout: LayoutParams = LayoutParams()
+    """How tables and figures are printed."""
     data: DataParams = DataParams()
     """Where data files may come from."""
     common: CommonParams = CommonParams()

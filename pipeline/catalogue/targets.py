@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from fedcore.parts import Recipe
 from pipeline.catalogue import codehash
-from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.schema import LayoutParams, PaperParams
 
 Cell = tuple[str, str]
 Needs = Literal["runs", "partitions"]
@@ -138,6 +138,7 @@ class Sources:
         cells: the runs of each (row, column).
         root: the folder that holds results/.
         earlier: its csv as another sitting made it, for runs that aren't here; None where all have to be.
+        layout: how it is printed.
     """
 
     paper: str
@@ -149,6 +150,7 @@ class Sources:
     cells: Mapping[Cell, tuple[PlannedRun, ...]]
     root: Path = Path()
     earlier: Path | None = None
+    layout: LayoutParams = field(default_factory=LayoutParams)
 
     @cached_property
     def runs(self) -> list[PlannedRun]:

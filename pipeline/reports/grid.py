@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from typing import Any
 
@@ -42,6 +42,11 @@ class PrintedCell:
     published: str = ""
     about: str = ""
 
+    @property
+    def is_number(self) -> bool:
+        """Whether a number stands in it, to be aligned with others."""
+        return self.mean[-1:].isdigit()
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -77,6 +82,16 @@ class Grid:
     def spans(self) -> list[tuple[int, int]]:
         """First and one past the last column of each group."""
         return list(pairwise([0, *accumulate(span for _, span in self.groups)]))
+
+    def part(self, first: int, last: int) -> Grid:
+        """Return the table of the columns from ``first`` to before ``last``."""
+        rows = tuple((label, cells[first:last]) for label, cells in self.rows)
+        return replace(self, columns=self.columns[first:last], rows=rows)
+
+    def alone(self) -> Grid:
+        """Return the table without published numbers."""
+        rows = ((label, tuple(replace(own, published="") for own in cells)) for label, cells in self.rows)
+        return replace(self, rows=tuple(rows))
 
 
 def printed_column(lines: Iterable[Line], compared: Comparison, decimals: int) -> dict[str, PrintedCell]:

@@ -76,7 +76,7 @@ class Listing(Target):
         place, at = (sources.paper, sources.name), (sources.scale, sources.params.variant)
         lines = [(*place, *cell, word, known.get(cell), *at) for cell, word in words.items()]
         write_text(outputs["csv"], csv(pd.DataFrame(lines, columns=list(COLUMNS))))
-        write_grid(self.grid(sources, words, known), outputs)
+        write_grid(self.grid(sources, words, known), outputs, sources.layout)
 
     def grid(
         self, sources: Sources, words: Mapping[Cell, str], known: Mapping[Cell, float] = MappingProxyType({})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any
 from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import jinja2, pd
+from pipeline.catalogue.schema import LayoutParams
 from pipeline.reports.grid import Grid, PrintedCell
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -22,9 +22,14 @@ NO_TEX = (
     "a PDF needs a TeX on PATH, and there is none; install texlive-latex-recommended and preview-latex-style"
     " (Debian, Ubuntu), MacTeX, MiKTeX or tectonic, or ask for .tex"
 )
-LINE, SHARED = 80, 0.86
-ONE_COLUMN = 8  # cm, of a page in two columns
-PAGE, LETTER, GAP, SMALL = 19, 0.16, 0.35, 0.8  # cm, but the last: the size of a deviation's letters
+SHARED = 0.86
+TEXT, COLUMN = (
+    {1: 12.1, 2: 17.8},
+    {1: 12.1, 2: 8.4},
+)  # cm, by columns of the page: its text's width, a column's
+LINES = 44  # of a page
+SHRUNK = 7 / 8  # from eight points to the smallest size of letters
+LETTER, GAP, SMALL = 0.15, 0.21, 0.875  # cm, but the last: the size of a deviation's letters
 GREEK = {"η": "eta", "λ": "lambda", "μ": "mu", "σ": "sigma", "γ": "gamma", "τ": "tau", "ρ": "rho", "χ": "chi"}
 TEX = {
     "\\": r"\textbackslash{}",
@@ -66,31 +71,29 @@ def html(grid: Grid) -> str:
     return _template("table.html.j2").render(grid=grid)
 
 
-def latex(grid: Grid) -> str:
+def latex(grid: Grid, columns: int = 1) -> str:
     r"""Return a table to be ``\input``; it needs the packages booktabs and graphicx.
 
-    It spans both columns of a page where it is wider than one, and shrinks where it is wider than the text.
+    For a page of two columns it spans both where it is wider than one. A table wider than the text has its
+    columns in several blocks, below each other, and one longer than a page continues on the next.
     """
     widths = _widths(grid) if grid.words else ()
-    side = "l" if grid.words else "r"
-    aligned = "l" + "".join(r"@{\hspace{10pt}}" + side * span for _, span in grid.groups)
-    wrapped = "".join(rf"p{{{width:.2f}\linewidth}}" for width in widths)
+    wide = bool(widths) or _width(grid) > COLUMN[columns] / SHRUNK
+    blocks = [grid] if grid.words else [grid.part(*own) for own in _blocks(grid, TEXT[columns] / SHRUNK)]
+    lines = max(1, (LINES // len(blocks) - 3) // (2 if grid.has_published else 1))
     return _template("table.tex.j2").render(
         grid=grid,
-        table="table*" if grid.words or _width(grid) > ONE_COLUMN else "table",
-        shape=wrapped or aligned,
+        table="table*" if wide else "table",
+        floats=[slice(first, first + lines) for first in range(0, len(grid.rows), lines)],
+        blocks=[(block, _shape(block, widths)) for block in blocks],
         ragged="\\raggedright " if widths else "",
         end="\\tabularnewline" if widths else "\\\\",
     )
 
 
-def standalone(grid: Grid) -> str:
-    """Return a LaTeX document that holds the table alone, cropped by the preview package.
-
-    It is as wide as a page, or as the columns of a table of numbers need.
-    """
-    width = PAGE if grid.words else max(PAGE, math.ceil(_width(grid)))
-    return _template("standalone.tex.j2").render(body=latex(grid), width=width)
+def standalone(grid: Grid, columns: int = 1) -> str:
+    """Return a LaTeX document that holds the table alone as wide as the text, cropped by the preview package."""
+    return _template("standalone.tex.j2").render(body=latex(grid, columns), width=TEXT[columns])
 
 
 def tex(text: str) -> str:
@@ -121,25 +124,62 @@ def _line(text: str) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
+def _shape(grid: Grid, widths: Iterable[float]) -> str:
+    """Return a tabular's columns; a number's has two, so that decimal points and deviations are in line."""
+    side = "l" if grid.words else "r@{}l"
+    wrapped = "".join(rf"p{{{width:.2f}\linewidth}}" for width in widths)
+    return wrapped or "l" + "".join(r"@{\hspace{9pt}}" + side * span for _, span in grid.groups)
+
+
+def _blocks(grid: Grid, room: float) -> list[tuple[int, int]]:
+    """Return the first column, and one past the last, of as few blocks as fit, about equally wide.
+
+    A group's columns stay together where they fit.
+    """
+    pieces = grid.spans
+    if any(_width(grid.part(*piece)) > room for piece in pieces):
+        pieces = [(place, place + 1) for place in range(len(grid.columns))]
+
+    def packed(room: float) -> list[tuple[int, int]]:
+        blocks = pieces[:1]
+        for first, last in pieces[1:]:
+            begin = blocks[-1][0]
+            fits = _width(grid.part(begin, last)) <= room
+            blocks[-1:] = [(begin, last)] if fits else [blocks[-1], (first, last)]
+        return blocks
+
+    tried = [packed(room * percent / 100) for percent in range(100, 40, -5)]
+    return [blocks for blocks in tried if len(blocks) == len(tried[0])][-1]
+
+
 def _widths(grid: Grid) -> tuple[float, ...]:
     """Return the columns' shares of the line in proportion to their longest texts; none if all fit."""
     heads = (grid.corner, *(column.label for column in grid.columns))
     lines = [heads, *((label, *(c.mean for c in cells)) for label, cells in grid.rows)]
     longest = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     total = sum(longest)
-    return tuple(SHARED * own / total for own in longest) if total > LINE else ()
+    fits = LETTER * total + GAP * len(longest) <= COLUMN[2]
+    return () if fits else tuple(SHARED * own / total for own in longest)
 
 
 def _width(grid: Grid) -> float:
     """Return about how wide the columns of a table of numbers are, in cm."""
 
     def wide(cell: PrintedCell) -> float:
-        return len(f"{cell.mean}{cell.mark}") + (SMALL * len(f" ± {cell.std}") if cell.std else 0)
+        ours = len(f"{cell.mean}{cell.mark}") + (SMALL * len(f" ± {cell.std}") if cell.std else 0)
+        return max(ours, SMALL * len(cell.published))
+
+    def long(text: str) -> float:
+        return len(text) + 0.3 * sum(map(str.isupper, text))
 
     columns = zip(grid.columns, *(cells for _, cells in grid.rows), strict=True)
-    numbers = [max(len(column.label), *map(wide, cells)) for column, *cells in columns]
-    labels = max(len(text) for text in (grid.corner, *(label for label, _ in grid.rows)))
-    return LETTER * (labels + sum(numbers)) + GAP * (1 + len(numbers))
+    numbers = [max(long(column.label), *map(wide, cells)) for column, *cells in columns]
+    groups = (
+        max(sum(numbers[first:last]) + last - first - 1, long(heading))
+        for (first, last), (heading, _) in zip(grid.spans, grid.groups, strict=True)
+    )
+    labels = max(long(text) for text in (grid.corner, *(label for label, _ in grid.rows)))
+    return LETTER * (labels + sum(groups)) + GAP * len(numbers)
 
 
 def csv(frame: pd.DataFrame) -> str:
@@ -147,10 +187,13 @@ def csv(frame: pd.DataFrame) -> str:
     return frame.to_csv(index=False, lineterminator="\n", float_format="%.6g")
 
 
-def write_grid(grid: Grid, outputs: Mapping[str, Path]) -> None:
+def write_grid(grid: Grid, outputs: Mapping[str, Path], layout: LayoutParams) -> None:
     """Write a table in the forms that are printed."""
-    for form, text in (("md", markdown), ("html", html), ("tex", latex), ("standalone", standalone)):
-        write_text(outputs[form], text(grid))
+    shown, columns = grid if layout.published else grid.alone(), layout.columns
+    for form, text in (("md", markdown(shown)), ("html", html(shown))):
+        write_text(outputs[form], text)
+    for form, in_tex in (("tex", latex), ("standalone", standalone)):
+        write_text(outputs[form], in_tex(shown, columns))
 
 
 def engine() -> str | None:

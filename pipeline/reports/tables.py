@@ -113,7 +113,7 @@ class Table(Target):
         labels = self.row_labels(sources.params)
         grid = arrange(frame, self, columns, sources.about, labels, origin_of(results.each_once(cells)))
         write_text(outputs["csv"], csv(frame))
-        write_grid(grid, outputs)
+        write_grid(grid, outputs, sources.layout)
 
 
 def tidy(
@@ -266,11 +266,11 @@ def _caption(
     title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")
     sentences = (
         f"{title} ({table.unit})" + (f", {table.when}." if table.when else "."),
+        captions.spread(frame[frame["std"].notna() | (frame["n"] == 1)]["values"]),
         *(
             captions.naming_only_what_ran(part, absent)
             for part in SENTENCE.split(captions.note(table.note, frame))
         ),
-        captions.spread(frame[frame["std"].notna() | (frame["n"] == 1)]["values"]),
         _chosen(frame, table, columns, names) if table.search else "",
         f"Bold: {' or '.join(kinds)} mean of the column." if kinds else "",
         captions.underlined(tests, compared, headings),

@@ -5,21 +5,26 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from pipeline.catalogue.targets import Column
+from pipeline.papers import catalogue_of
 from pipeline.reports import figures, render
 from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
+from pipeline.reports.tables import Table, arrange
 
 NASTY = (
     "<img src=x onerror=alert(1)> [a](b) **c** `d` x|y \\input{/etc/passwd} $x_{ %\n\n~^ & # λ 漢 \x1b[31m"
 )
 TEX = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on PATH")
-CLASSES = [r"\documentclass{article}", r"\documentclass[twocolumn]{article}"]
+CONFERENCE = r"\documentclass[twocolumn]{article}\usepackage[textwidth=506pt,columnsep=24pt]{geometry}"
+CLASSES = [(r"\documentclass{article}", 1), (CONFERENCE, 2), (r"\documentclass[twocolumn]{article}", 2)]
 
 
 def grid(columns: int = 8, text: str = "A table.") -> Grid:
@@ -62,21 +67,74 @@ def test_a_caption_of_a_figure_is_no_formula() -> None:
 
 
 @TEX
-@pytest.mark.parametrize("head", CLASSES)
-def test_tex_takes_any_text(tmp_path: Path, head: str) -> None:
-    compiled(tmp_path, render.latex(grid(2, NASTY)), head)
+@pytest.mark.parametrize(("head", "page"), CLASSES)
+def test_tex_takes_any_text(tmp_path: Path, head: str, page: int) -> None:
+    compiled(tmp_path, render.latex(grid(2, NASTY), page), head)
 
 
 @TEX
-@pytest.mark.parametrize("head", CLASSES)
+@pytest.mark.parametrize(("head", "page"), CLASSES)
 @pytest.mark.parametrize("columns", [1, 3, 8, 12])
-def test_a_table_fits_the_page_with_the_published_numbers(tmp_path: Path, head: str, columns: int) -> None:
-    table = render.latex(grid(columns))
-    assert table.count(r"97.07 $\pm$ 0.34") == columns
+def test_a_table_fits_the_page_with_the_published_numbers(
+    tmp_path: Path, head: str, page: int, columns: int
+) -> None:
+    table = render.latex(grid(columns), page)
+    assert table.count(r"\itshape 97.07} & {\scriptsize{} $\pm$ \itshape 0.34}") == columns
     assert "Overfull" not in compiled(tmp_path, table, head)
 
 
+def kept() -> Iterator[tuple[str, Grid]]:
+    """Yield each kept table by name; columns that params.yaml no longer asks for have their keys as labels."""
+    catalogue = catalogue_of(Path("params.yaml"), "paper")
+    for paper, name, table in catalogue.targets():
+        path = Path("reports/reference", paper, f"{name}.csv")
+        if isinstance(table, Table) and path.exists():
+            frame = pd.read_csv(path, dtype={"row": str, "column": str})
+            texts = {
+                key: frame[key].astype(object).fillna("")
+                for key in ("failed", "verdict", "data", "data_state", "values")
+            }
+            params = catalogue.params.papers[paper]
+            known = {column.key: column for column in table.columns(params)}
+            columns = [known.get(key, Column(key, key, "other")) for key in dict.fromkeys(frame["column"])]
+            about, labels = catalogue.papers[paper], table.row_labels(params)
+            yield f"{paper}/{name}", arrange(frame.assign(**texts), table, columns, about, labels)
+
+
+@TEX
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize(("head", "page"), CLASSES[:2])
+def test_every_kept_table_fits_its_page_in_letters_of_seven_points(
+    tmp_path: Path, head: str, page: int, published: bool
+) -> None:
+    tables = {name: own if published else own.alone() for name, own in kept()}
+    assert len(tables) >= 30
+    measured = r"\typeout{SHRUNK: \the\wd0\space of \the\linewidth.}\ifdim\wd0"
+    bodies = (render.latex(own, page).replace(r"\ifdim\wd0", measured) for own in tables.values())
+    said = compiled(tmp_path, "\n\\clearpage\n".join(bodies), head)
+    assert "Overfull" not in said
+    assert "Float too large" not in said
+    widths = re.findall(r"SHRUNK: ([\d.]+)pt ?of ([\d.]+)pt", said)
+    assert len(widths) >= len(tables)
+    assert min(float(room) / float(wide) for wide, room in widths) >= 7 / 8  # footnotesize is 8 points
+
+
+def test_the_caption_of_every_kept_table_has_at_most_two_sentences() -> None:
+    for name, own in kept():
+        sentences = re.split(r"[.?!] (?=[A-Z])", own.caption.head)
+        assert len(sentences) + bool(own.caption.watermark) <= 2, name
+        assert "\\caption{" + render.tex(own.caption.head) + "}" in render.latex(own)
+
+
+def test_blocks_of_a_wide_table_hold_each_column_once() -> None:
+    for columns in range(1, 20):
+        wide = grid(columns)
+        found = render.latex(wide)
+        assert [found.count(f"Sim {place}0\\%") for place in range(columns)] == [1] * columns
+
+
 def test_a_wide_table_spans_both_columns_and_a_narrow_one_does_not() -> None:
-    assert r"\begin{table*}" in render.latex(grid(8))
-    assert r"\begin{table}" in render.latex(grid(2))
+    assert r"\begin{table*}" in render.latex(grid(8), 2)
+    assert r"\begin{table}" in render.latex(grid(2), 2)
     assert "smaller and in italics: the published one" in render.latex(grid(2))
+    assert "published" not in render.latex(grid(2).alone())
