@@ -23,10 +23,7 @@ NO_TEX = (
     " (Debian, Ubuntu), MacTeX, MiKTeX or tectonic, or ask for .tex"
 )
 SHARED = 0.86
-TEXT, COLUMN = (
-    {1: 12.1, 2: 17.8},
-    {1: 12.1, 2: 8.4},
-)  # cm, by columns of the page: its text's width, a column's
+TEXT, COLUMN = {1: 12.1, 2: 17.8}, {1: 12.1, 2: 8.4}  # width in cm, by columns of the page
 LINES = 44  # of a page
 SHRUNK = 7 / 8  # from eight points to the smallest size of letters
 LETTER, GAP, SMALL = 0.15, 0.21, 0.875  # cm, but the last: the size of a deviation's letters
@@ -92,7 +89,7 @@ def latex(grid: Grid, columns: int = 1) -> str:
 
 
 def standalone(grid: Grid, columns: int = 1) -> str:
-    """Return a LaTeX document that holds the table alone as wide as the text, cropped by the preview package."""
+    """Return a LaTeX document of the table alone, as wide as the page's text and cropped by preview."""
     return _template("standalone.tex.j2").render(body=latex(grid, columns), width=TEXT[columns])
 
 

@@ -51,7 +51,7 @@ def _paper(paper: str, study: str | None) -> dict[str, Any]:
         "desc": f"Every table and figure of {paper}.",
         "cmd": f"snakemake reports/{paper}",
         "deps": [*CODE, "data/demo", "data/fetched", *([study] if study else [])],
-        **({} if study else {"params": ["scale", "scales", "common", f"papers.{paper}"]}),
+        "params": ["layout", *([] if study else ["scale", "scales", "common", f"papers.{paper}"])],
         "outs": [{f"{folder}/{paper}": {"persist": True}} for folder in ("results", "reports")],
     }
 

@@ -84,16 +84,14 @@ def test_a_table_fits_the_page_with_the_published_numbers(
 
 
 def kept() -> Iterator[tuple[str, Grid]]:
-    """Yield each kept table by name; columns that params.yaml no longer asks for have their keys as labels."""
+    """Yield each kept table by name; a column that params.yaml no longer asks for has its key as label."""
     catalogue = catalogue_of(Path("params.yaml"), "paper")
     for paper, name, table in catalogue.targets():
         path = Path("reports/reference", paper, f"{name}.csv")
         if isinstance(table, Table) and path.exists():
             frame = pd.read_csv(path, dtype={"row": str, "column": str})
-            texts = {
-                key: frame[key].astype(object).fillna("")
-                for key in ("failed", "verdict", "data", "data_state", "values")
-            }
+            words = ("failed", "verdict", "data", "data_state", "values")
+            texts = {key: frame[key].astype(object).fillna("") for key in words}
             params = catalogue.params.papers[paper]
             known = {column.key: column for column in table.columns(params)}
             columns = [known.get(key, Column(key, key, "other")) for key in dict.fromkeys(frame["column"])]
