@@ -19,7 +19,7 @@ Best = Literal["largest", "smallest", "none"]
 Test = Literal["t", "wilcoxon", "none"]
 Kind = Literal["table", "words", "curves", "drawing"]
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
-FIGURE_FILES = ("csv", "svg", "pdf", "png")
+FIGURE_FILES = ("csv", "svg", "pdf", "png", "tex", "caption.md")
 RESULTS = "results"
 
 
@@ -169,7 +169,7 @@ class Target(ABC):
         unit: of its numbers, where all have the same.
         kind: what it is, in a word.
         files: the endings of its files.
-        kept: those of them that a reference keeps; none of a target that holds no measurement.
+        kept: the forms that a reference keeps; none of a target that holds no measurement.
     """
 
     title: str

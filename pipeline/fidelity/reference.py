@@ -1,6 +1,7 @@
 """Results kept in git: what was measured at the papers' own scale, compact, and its origin.
 
-    reports/reference/<paper>/<target>.csv, .md or .svg    a report, as far as its runs were made
+    reports/reference/<paper>/<target>.csv, .md or .svg    a report, as far as its runs were made; a figure's
+                                                           caption is in <target>.caption.md
     reports/reference/<paper>/runs.csv                     one line per run: numbers, hashes, machine
 
 A reference is gathered in several sittings and on several machines: a table keeps the numbers of runs that
@@ -74,17 +75,19 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
 
 
 def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: Path) -> list[Path]:
-    """Write a report unless its numbers are those that are kept: captions name a commit, which changes."""
+    """Write a report unless it is there with the same numbers: captions name a commit, which changes."""
     about, kept = catalogue.target(paper, target), folder / paper / f"{target}.csv"
     with TemporaryDirectory() as place:
         outputs = about.paths(Path(place), target)
         catalogue.build(paper, target, outputs, root, kept)
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in about.kept}
-    if kept.exists() and kept.read_text(encoding="utf-8") == texts["csv"]:
+    paths = about.paths(folder / paper, target)
+    same = kept.exists() and kept.read_text(encoding="utf-8") == texts["csv"]
+    if same and all(paths[form].exists() for form in texts):
         return []
     for form, text in texts.items():
-        write_text(folder / paper / f"{target}.{form}", text)
-    return [folder / paper / f"{target}.{form}" for form in texts]
+        write_text(paths[form], text)
+    return [paths[form] for form in texts]
 
 
 def _runs(runs: Iterable[PlannedRun], root: Path, path: Path) -> Path:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import Figure, pd
@@ -15,7 +16,7 @@ from pipeline.fidelity.board import board as board_of
 from pipeline.fidelity.claims import ledger
 from pipeline.papers import papers
 from pipeline.reports import figures
-from pipeline.reports.agreement import AGREES, DIFFERS, ON_STAND_IN, PERCENTAGES, POINTS
+from pipeline.reports.agreement import AGREES, DEVIATIONS, DIFFERS, ON_STAND_IN, PERCENTAGES, POINTS
 from pipeline.reports.render import md_table, number
 from pipeline.reports.results import REPRODUCTION
 
@@ -42,14 +43,18 @@ PICTURE = "agreement"
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
 SPREAD, GOLDEN = 0.56, 0.618034
 GREEN, ORANGE, GREY = "#009E73", "#D55E00", "#8A8A8A"
-# What a kind of cell is called in the legend, its colour, and whether it is filled.
+# What a kind of cell is called in the legend, its colour and marker, and whether it is filled.
 DOTS = {
-    "near": ("near", GREEN, True),
-    "far": ("not near", ORANGE, True),
-    "near, fewer seeds": ("near, fewer seeds", GREEN, False),
-    "far, fewer seeds": ("not near, fewer seeds", ORANGE, False),
-    ON_STAND_IN: (ON_STAND_IN, GREY, True),
+    "near": ("near the published score", GREEN, "o", True),
+    "far": ("not near", ORANGE, "^", True),
+    "near, fewer seeds": ("near, with fewer seeds", GREEN, "o", False),
+    "far, fewer seeds": ("not near, with fewer seeds", ORANGE, "^", False),
+    ON_STAND_IN: ("on a part of the data: not judged", GREY, "s", True),
 }
+EXPLAINED = (
+    f"Each mark is one cell of a paper's table. Near: within {POINTS:g} percentage point (grey band) or "
+    f"{DEVIATIONS:g} published standard deviations."
+)
 
 
 def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
@@ -167,19 +172,20 @@ def draw(measured: pd.DataFrame) -> Figure:
     axes.set_xscale("symlog", linthresh=2, linscale=1.2)
     axes.axvspan(-POINTS, POINTS, color="0.92", linewidth=0)
     axes.axvline(0, color="0.6", linewidth=0.6)
-    for kind, (label, colour, filled) in DOTS.items():
+    for kind, (label, colour, marker, filled) in DOTS.items():
         own = measured["kind"] == kind
         if own.any():
             x, y, face = measured.loc[own, "difference"], heights[own], colour if filled else "none"
-            axes.scatter(x, y, s=12, facecolors=face, edgecolors=colour, linewidths=0.8, label=label)
+            look: Any = {"marker": marker, "facecolors": face, "edgecolors": colour, "linewidths": 0.8}
+            axes.scatter(x, y, s=12, label=label, **look)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xticks(TICKS, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in TICKS])
     axes.minorticks_off()
     axes.grid(visible=False)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("measured minus published, in points; grey band: within a point")
-    figure.legend(loc="outside upper center", ncols=3)
+    axes.set_xlabel("← measured below the paper      percentage points      measured above the paper →")
+    figure.legend(loc="outside upper center", ncols=3, title=EXPLAINED)
     return figure
 
 
@@ -188,7 +194,7 @@ def write_picture(folder: Path) -> list[Path]:
     found = points(folder)
     numbers, picture = folder / f"{PICTURE}.csv", folder / f"{PICTURE}.svg"
     write_text(numbers, found.to_csv(index=False))
-    with atomic(picture) as handle, figures.styled():
+    with atomic(picture) as handle, figures.styled(columns=2):
         figures.save(draw(found), {"svg": handle})
     return [numbers, picture]
 
@@ -196,4 +202,5 @@ def write_picture(folder: Path) -> list[Path]:
 def _label(paper: str, target: str) -> str:
     plain, reading = split_reading(target)
     published = f"{paper} {papers()[paper].targets[plain].published}"
-    return f"{published}, {reading.replace('_', ' ')}" if reading else published
+    words = {"released": "authors' code", "by_client": "drawn by client"}
+    return f"{published}, {words.get(reading, reading)}" if reading else published

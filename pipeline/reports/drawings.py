@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
 from pipeline.reports.captions import Caption, Note, origin_of
-from pipeline.reports.results import RunFacts, each_once, lost, read
+from pipeline.reports.results import Published, RunFacts, each_once, lost, read
 
 Values = Sequence[float | None]
 BAND = "Line and band: mean and ± one sample standard deviation"
@@ -26,10 +27,11 @@ SINCE = " from the round on in which they end"
 
 
 class Inputs(NamedTuple):
-    """What a drawing is given: the paper's parameters, and the runs of each (row, column)."""
+    """What a drawing is given: the paper's parameters, and the runs and published number of (row, column)."""
 
     params: PaperParams
     cells: Mapping[Cell, tuple[RunFacts, ...]]
+    published: Mapping[Cell, Published] = MappingProxyType({})
 
 
 class Picture(NamedTuple):
@@ -52,7 +54,7 @@ class Drawing(Target):
 
     kind = "drawing"
     files = FIGURE_FILES
-    kept = ("csv", "svg")
+    kept = ("csv", "svg", "caption")
     queries: Callable[[PaperParams], Mapping[Cell, Query | tuple[Query, ...]]]
     draw: Callable[[Inputs], Picture]
     rows: Callable[[PaperParams], Mapping[str, str]] | None = None
@@ -80,10 +82,12 @@ class Drawing(Target):
         cells = read(sources.cells, sources.root)
         gone = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
         origin = origin_of(each_once(cells))
-        with style.marking(row for row, _ in gone), figures.styled():
-            frame, figure, sentences = self.draw(Inputs(sources.params, cells))
+        with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
+            inputs = Inputs(sources.params, cells, _published(sources))
+            frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-            figures.write(figure, frame, self.caption(sources, gone, *sentences, origin=origin), outputs)
+            caption = self.caption(sources, gone, *sentences, origin=origin)
+            figures.write(sources, figure, frame, caption, outputs)
 
     def caption(
         self, sources: Sources, gone: Mapping[Cell, tuple[int, int]], *sentences: str, origin: str = ""
@@ -129,11 +133,12 @@ class Curves(Target):
         shared: whether all panels have the same horizontal axis.
         note: a sentence of its own for the caption, or what makes one of the tidy frame.
         names: what rows that are no algorithms are called in print.
+        beside: the table whose published numbers are drawn, its columns being rounds.
     """
 
     kind = "curves"
     files = FIGURE_FILES
-    kept = ("csv", "svg")
+    kept = ("csv", "svg", "caption")
     panels: tuple[Panel, ...]
     metric: str = "test_accuracy"
     factor: float = 100.0
@@ -147,6 +152,7 @@ class Curves(Target):
     shared: bool = True
     note: Note = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    beside: str = ""
 
     def row_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what rows that are no algorithms are called in print."""
@@ -191,8 +197,10 @@ class Curves(Target):
             raise DataError("the figure that is kept is of more runs")
         gone = lost(cells, lambda facts: facts.diverged)
         caption = self.caption(sources, gone, frame, runs, origin_of(done))
-        with style.marking(row for row, _ in gone), figures.styled():
-            figures.write(self.picture(frame), frame, caption, outputs)
+        with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
+            figures.write(
+                sources, self.picture(frame, _published(sources, self.beside)), frame, caption, outputs
+            )
 
     def caption(
         self,
@@ -249,18 +257,34 @@ class Curves(Target):
             data_state=[known[key][0].notes[0] for key in cell],
         )
 
-    def picture(self, frame: pd.DataFrame) -> Figure:
-        """Draw tidy curves, one panel per column, the legend above."""
+    def picture(self, frame: pd.DataFrame, known: Mapping[Cell, Published] = MappingProxyType({})) -> Figure:
+        """Draw tidy curves, one panel per column, the legend above; ``known``: published numbers by round."""
         titles = {panel.key: panel.label for panel in self.panels}
-        height = 0.75 + 2.1 * -(-len(titles) // self.across)
-        known = style.looks(frame["row"], self.names)
-        figure, panels = figures.lines(frame, titles, known, height, self.across, sharex=self.shared)
-        for place, axes in enumerate(panels.values()):
+        across = figures.fitting(self.across)
+        height = 0.75 + 2.1 * -(-len(titles) // across)
+        looks = style.looks(frame["row"], self.names)
+        last = frame.groupby("row")["round"].max()
+        shown = [(row, int(at), own.mean) for (row, at), own in known.items() if int(at) <= last.get(row, -1)]
+        printed = {"published": figures.PUBLISHED} if shown else {}
+        figure, panels = figures.lines(
+            frame, titles, looks, height, across, sharex=self.shared, printed=printed
+        )
+        for place, (panel, axes) in enumerate(panels.items()):
             axes.set(
-                xlabel=self.horizontal if place + self.across >= len(panels) else "",
-                ylabel="" if place % self.across else self.axis,
+                xlabel=self.horizontal if place + across >= len(panels) else "",
+                ylabel="" if place % across else self.axis,
             )
+            here = {*frame[frame["column"] == panel]["row"]}
+            for row, at, mean in shown:
+                if row in here:
+                    figures.published(axes, [at], [mean], looks[row].colour)
         return figure
+
+
+def _published(sources: Sources, target: str = "") -> Mapping[Cell, Published]:
+    """Return the numbers that the paper prints of a figure, or of a target with the same, if asked for."""
+    numbers = sources.about.numbers if sources.layout.published else None
+    return results.published_cells(numbers, target or sources.name)
 
 
 def drawing(

@@ -1,9 +1,9 @@
-"""The frame of all figures: one style, lines with bands, a legend above, the caption below."""
+"""The frame of all figures: one style, lines with bands, a legend above, the caption in files of its own."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
@@ -12,8 +12,9 @@ from typing import IO, Any
 from fedcore.base.files import write_text
 from fedcore.base.lazy import Axes, Figure, matplotlib, pd, seaborn
 from fedcore.execution import notebook
+from pipeline.catalogue.targets import Sources
 from pipeline.reports.captions import Caption
-from pipeline.reports.render import csv
+from pipeline.reports.render import csv, figure_in_latex, md
 from pipeline.reports.style import Look
 
 STYLE: Any = notebook.STYLE | {
@@ -23,33 +24,52 @@ STYLE: Any = notebook.STYLE | {
     "lines.markersize": 3.5,
     "pdf.fonttype": 42,
     "savefig.dpi": 200,
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
     "svg.hashsalt": "fedrepro",
 }
-WIDE, NARROW = 6.7, 3.6
+TEXT, COLUMN = {1: 4.77, 2: 7.0}, 3.3  # width in inches, by columns of the page
+PANEL, HIGHEST, LETTER = 1.9, 7.4, 0.068  # inches
+SMALL = 7  # points, of the smallest letters
+PUBLISHED = Look("published", "0.3", "D", "")
 MARKS = 8
 BAND = "Line and band: mean and ± one sample standard deviation over seeds."
-LETTERS_PER_INCH = 21
+LETTERS_PER_INCH = 18
 
 
-def styled() -> AbstractContextManager[None]:
-    """Return a context in which figures are drawn and written in the common style."""
-    return matplotlib.rc_context(STYLE)
+def styled(columns: int = 1) -> AbstractContextManager[None]:
+    """Return a context in which figures are drawn and written in the common style, as wide as a page's text.
+
+    ``columns`` are those of the page; see ``LayoutParams``.
+    """
+    return matplotlib.rc_context({**STYLE, "figure.figsize": (TEXT[columns], HIGHEST)})
 
 
-def framed(height: float, width: float = WIDE) -> Figure:
-    """Return an empty figure of this size in inches."""
-    return matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+def width_of_text() -> float:
+    """Return the width of the page's text in inches; see ``styled``."""
+    return float(matplotlib.rcParams["figure.figsize"][0])
+
+
+def framed(height: float, width: float = 0.0) -> Figure:
+    """Return an empty figure of this size in inches, as wide as the page's text unless a width is given."""
+    return matplotlib.figure.Figure(figsize=(width or width_of_text(), height), layout="constrained")
+
+
+def fitting(across: int, width: float = 0.0) -> int:
+    """Return how many panels in a row have room for their labels, ``across`` at most."""
+    return max(1, min(across, int((width or width_of_text()) / PANEL)))
 
 
 def panels(
-    titles: Mapping[str, str], height: float, across: int, width: float = WIDE, **shared: Any
+    titles: Mapping[str, str], height: float, across: int, width: float = 0.0, **shared: Any
 ) -> tuple[Figure, dict[str, Axes]]:
     """Return a figure, in inches, with a set of axes for each title, by key, ``across`` of them in a row.
 
-    ``shared`` says which axes they share, as ``Figure.subplots`` has it.
+    Where so many don't fit, it has fewer in a row and is higher. ``shared`` says which axes they share, as
+    ``Figure.subplots`` has it.
     """
-    figure = framed(height, width)
+    fit = fitting(across, width)
+    higher = -(-len(titles) // fit) / -(-len(titles) // across)
+    figure, across = framed(max(height, min(HIGHEST, height * higher)), width), fit
     grid = figure.subplots(-(-len(titles) // across), across, squeeze=False, **shared)
     for axes, title in zip(grid.flat, titles.values(), strict=False):
         axes.set_title(title)
@@ -65,27 +85,28 @@ def lines(
     height: float,
     across: int = 1,
     labels: tuple[str, str] = ("communication round", ""),
-    width: float = WIDE,
+    width: float = 0.0,
     options: Mapping[str, Any] = MappingProxyType({}),
+    printed: Mapping[str, Look] = MappingProxyType({}),
     **shared: Any,
 ) -> tuple[Figure, dict[str, Axes]]:
     """Draw the curves of each of a frame's columns in its own axes, the legend above.
 
-    ``labels`` are those of the horizontal and of the vertical axes. For ``options`` see ``curves``, for the
-    others ``panels``.
+    ``labels`` are those of the horizontal and of the vertical axes; ``printed`` is in the legend too. For
+    ``options`` see ``curves``, for the others ``panels``.
     """
     figure, drawn = panels(titles, height, across, width, **shared)
     for column, axes in drawn.items():
         curves(axes, frame[frame["column"] == column], known, **options)
         axes.set(xlabel=labels[0], ylabel=labels[1])
-    legend(figure, known, across=3 if width == NARROW else 0)
+    legend(figure, {**known, **printed})
     return figure, drawn
 
 
 def captioned(figure: Figure, caption: str) -> Figure:
     """Print a caption small below the axes, in lines that fit the width; $ starts no formula."""
     lines = textwrap.wrap(caption, round(LETTERS_PER_INCH * figure.get_figwidth()))
-    figure.supxlabel("\n".join(lines).replace("$", r"\$"), fontsize=6, color="0.35")
+    figure.supxlabel("\n".join(lines).replace("$", r"\$"), fontsize=SMALL, color="0.35")
     return figure
 
 
@@ -97,10 +118,23 @@ def save(figure: Figure, outputs: Mapping[str, Path | IO[bytes]]) -> None:
             figure.savefig(outputs[form], format=form, metadata=dates[form])
 
 
-def write(figure: Figure, frame: pd.DataFrame, caption: Caption, outputs: Mapping[str, Path]) -> None:
-    """Write a figure with its caption, and the numbers that it was drawn from."""
-    save(captioned(figure, caption.text), outputs)
+def write(
+    sources: Sources, figure: Figure, frame: pd.DataFrame, caption: Caption, outputs: Mapping[str, Path]
+) -> None:
+    """Write a figure, its caption as Markdown and in a figure of LaTeX, and the numbers it was drawn from."""
+    spans = sources.layout.columns == 2 and figure.get_figwidth() > COLUMN
+    write_text(outputs["caption"], f"{md(caption.text)}\n")
+    write_text(outputs["tex"], figure_in_latex(sources.paper, sources.name, caption, spans))
+    save(captioned(figure, caption.text) if sources.layout.captions else figure, outputs)
     write_text(outputs["csv"], csv(frame))
+
+
+def published(
+    axes: Axes, x: Sequence[float], y: Sequence[float], colour: str = PUBLISHED.colour, label: str = ""
+) -> None:
+    """Mark published numbers with open diamonds; the legend has them where ``label`` names them."""
+    face: Any = {"markerfacecolor": "white", "markersize": 4, "zorder": 4, "clip_on": False}
+    axes.plot(x, y, PUBLISHED.marker, color=colour, label=label or None, **face)
 
 
 def curves(
@@ -162,12 +196,15 @@ def legend(
             color=one.colour,
             linestyle=one.line,
             marker=one.marker,
-            fillstyle="full" if filled else "none",
+            fillstyle="full" if filled and one is not PUBLISHED else "none",
             label=one.label or name,
         )
         for name, one in known.items()
     ]
-    across = across or min(len(known), 6 if len(known) <= 12 else 4)
+    widest = LETTER * max(len(one.label or name) for name, one in known.items()) + 0.5
+    room = place.figure.bbox.width / place.figure.dpi
+    rows = -(-len(known) // max(1, int(room / widest)))
+    across = across or -(-len(known) // max(1, rows))
     place.legend(handles=handles, ncols=across, **{"loc": "outside upper center"} | options)
 
 

@@ -14,6 +14,7 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import jinja2, pd
 from pipeline.catalogue.schema import LayoutParams
+from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -86,6 +87,12 @@ def latex(grid: Grid, columns: int = 1) -> str:
         ragged="\\raggedright " if widths else "",
         end="\\tabularnewline" if widths else "\\\\",
     )
+
+
+def figure_in_latex(paper: str, name: str, caption: Caption, spans: bool) -> str:
+    r"""Return a figure to be ``\input``, of the pdf beside it, which ``spans`` both columns or not."""
+    environment = "figure*" if spans else "figure"
+    return _template("figure.tex.j2").render(paper=paper, name=name, caption=caption, figure=environment)
 
 
 def standalone(grid: Grid, columns: int = 1) -> str:

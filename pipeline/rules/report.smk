@@ -86,6 +86,8 @@ rule figure:
         ),
         pdf="reports/{paper}/{figure}.pdf",
         png="reports/{paper}/{figure}.png",
+        tex="reports/{paper}/{figure}.tex",
+        caption="reports/{paper}/{figure}.caption.md",
         provenance="reports/{paper}/{figure}.provenance.json",
     log:
         "logs/reports/{paper}/{figure}.log",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from pretended import catalogue, finish
 from project import seal
 
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.schema import LayoutParams
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import papers
 from pipeline.reports import figures
@@ -111,13 +113,26 @@ def build(made: Catalogue, name: str, root: Path, pictures: list[Figure]) -> tup
     outputs = about.paths(root, "report")
     made.build(paper, target, outputs, root)
     if about.kind == "table":
-        said, _, rest = outputs["md"].read_text().partition("\n")
-        return said, rest
+        head, table, notes = outputs["md"].read_text().split("\n\n")
+        return f"{head} {notes}", table
     (figure,) = pictures
     figure.draw_without_rendering()
-    said = figure.get_supxlabel()
-    words = [text.get_text() for text in figure.findobj(Text)]
-    return " ".join(said.split()), "\n".join(text for text in words if text != said)
+    fits_its_page(figure, made.params.layout.columns)
+    assert not figure.get_supxlabel(), "a caption has a file of its own"
+    words = (text.get_text() for text in figure.findobj(Text))
+    return outputs["caption"].read_text(), "\n".join(words)
+
+
+def fits_its_page(figure: Figure, columns: int) -> None:
+    """Assert that nothing is cut off, and that letters have seven points or more in print."""
+    width, height = figure.get_size_inches()
+    box = figure.get_tightbbox()
+    assert width <= figures.TEXT[columns]
+    assert box.x0 > -0.02
+    assert box.y0 > -0.02
+    assert box.x1 < width + 0.02
+    assert box.y1 < height + 0.02
+    assert min(float(text.get_fontsize()) for text in figure.findobj(Text) if text.get_text()) >= 7
 
 
 @pytest.mark.parametrize(("seeds", "name"), CASES)
@@ -151,3 +166,18 @@ def test_nothing_is_said_where_no_run_diverged(root: Path, pictures: list[Figure
             pretend(run, root, False)
         pictures.clear()
         assert "‡" not in "".join(build(made, name, root, pictures))
+
+
+@pytest.mark.slow
+def test_every_figure_fits_a_page_of_two_columns(root: Path, pictures: list[Figure]) -> None:
+    drawn = [name for _, name in CASES if CATALOGUES[name.split("/")[0]].target(*name.split("/")).drawn]
+    assert len(drawn) > 30
+    for name in dict.fromkeys(drawn):
+        made = catalogue(name.split("/")[0])
+        made.params = dataclasses.replace(made.params, layout=LayoutParams(columns=2))
+        for run in made.needed(*name.split("/")):
+            pretend(run, root, diverged=False)
+        build(made, name, root, pictures)
+        wide = pictures.pop().get_figwidth() > figures.COLUMN
+        text = (root / "report.tex").read_text()
+        assert (r"\begin{figure*}" in text) == wide, name

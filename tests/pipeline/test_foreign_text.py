@@ -73,6 +73,19 @@ def test_tex_takes_any_text(tmp_path: Path, head: str, page: int) -> None:
 
 
 @TEX
+@pytest.mark.parametrize(("head", "page"), CLASSES[:2])
+def test_a_figure_fits_the_page_at_its_own_size(tmp_path: Path, head: str, page: int) -> None:
+    caption = Caption("Demo scale: not a reproduction.", ("A figure.", "Second."))
+    said = ""
+    for width in (figures.TEXT[page], figures.COLUMN):
+        with figures.styled(page):
+            figures.save(figures.framed(2.0, width), {"pdf": tmp_path / "fig1.pdf"})
+        text = render.figure_in_latex("toy", "fig1", caption, page == 2 and width > figures.COLUMN)
+        said += compiled(tmp_path, text, rf"{head}\usepackage{{graphicx}}")
+    assert "Overfull" not in said
+
+
+@TEX
 @pytest.mark.parametrize(("head", "page"), CLASSES)
 @pytest.mark.parametrize("columns", [1, 3, 8, 12])
 def test_a_table_fits_the_page_with_the_published_numbers(

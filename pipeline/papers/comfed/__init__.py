@@ -77,6 +77,7 @@ def checkpoints(ending: str, split: str, words: str) -> dict[str, Target]:
         published="Fig. 2",
         panels=tuple(panels),
         so_far=True,
+        beside="table4",
         note=stopped(PRINTED),
     )
     return {f"table4{ending}": table, f"fig2{ending}": figure}

@@ -64,7 +64,7 @@ def mmd(inputs: Inputs) -> Picture:
     grid = figure.add_gridspec(2, len(some), height_ratios=(1, 1.1))
     for place, done in enumerate(some):
         means = shown[shown["round"] == done]["mean"]
-        title = f"round {done}" + (f": MMD {means.iloc[0]:.3f}" if len(means) else "")
+        title = f"round {done}" + (f"\nMMD {means.iloc[0]:.3f}" if len(means) else "")
         axes = figure.add_subplot(grid[0, place], title=title, xticks=[], yticks=[])
         if done in features:
             points, coloured = features[done]
@@ -72,6 +72,10 @@ def mmd(inputs: Inputs) -> Picture:
                 axes.scatter(points[own, 0], points[own, 1], s=size, color=colour, linewidths=0)
     axes = figure.add_subplot(grid[1, :])
     figures.curves(axes, frame, style.looks([METHOD]), marked=frame["round"].isin(some))
+    printed = {int(at): own.mean for (_, at), own in inputs.published.items() if int(at) <= some[-1]}
+    if printed:
+        figures.published(axes, [*printed], [*printed.values()])
+        figures.legend(axes, {"published": figures.PUBLISHED}, loc="upper right")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("MMD to the mixture")
     sentences = (

@@ -157,7 +157,7 @@ def draw_mixture(inputs: Inputs) -> Picture:
         known,
         3.5,
         labels=("pass of central training", "mixture weight"),
-        width=figures.NARROW,
+        width=figures.COLUMN,
     )
     for name, look in known.items():
         panels[DATASET].axhline(weights[name].iloc[0], color=look.colour, linestyle=":", linewidth=0.8)
@@ -178,7 +178,7 @@ def example(inputs: Inputs) -> Picture:
     solved = solve()
     grid = np.linspace(0.02, 0.98, 200)
     each = np.array([losses(q) for q in grid], dtype=float)
-    figure = figures.framed(3.3, figures.NARROW)
+    figure = figures.framed(4.0, figures.COLUMN)
     axes = figure.subplots()
     for p, line, colour in ((0.5, "-", "#000000"), (0.75, "--", "#E69F00"), (1.0, "-.", "#0072B2")):
         label = f"p = ({p:g}, {1 - p:g})"
@@ -186,9 +186,11 @@ def example(inputs: Inputs) -> Picture:
     for (row, label), marker in zip(ROWS.items(), "oPX", strict=True):
         q, _, loss = solved[row]
         axes.plot(q, loss, marker, color="#D55E00", label=f"{label}: {abs(loss):.4f}", markersize=6)
+    for (row, _), own in inputs.published.items():
+        figures.published(axes, [solved[row][0]], [own.mean], label=f"published: {own.mean:.4f}")
     axes.set_ylim(-0.1, 2)
     axes.set(xlabel="probability that the model gives class 1", ylabel="expected cross-entropy")
-    axes.legend(fontsize=6)
+    figure.legend(loc="outside upper center")
     lines = [
         {"row": row, "column": column, "mean": value, "n": 1, "seeds": 1}
         for row, values in solved.items()

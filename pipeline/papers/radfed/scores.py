@@ -101,19 +101,17 @@ def heterogeneity(inputs: Inputs) -> Picture:
     """Draw two marks per method, open where clients are less heterogeneous, and what lies between."""
     frame = over_seeds(inputs.cells, lambda facts: score_of(facts, ""))
     scores, known = frame.set_index(["column", "row"]), style.looks(frame["row"])
-    figure = figures.framed(3.4)
-    for axes, pair in zip(figure.subplots(1, len(PAIRS)), PAIRS, strict=True):
+    titles = {a: f"open: {SETTINGS[a].label}\nfilled: {SETTINGS[b].label}" for a, b in PAIRS}
+    figure, panels = figures.panels(titles, 3.4, across=len(PAIRS))
+    for pair, axes in zip(PAIRS, panels.values(), strict=True):
         for place, (name, look) in enumerate(known.items()):
-            means = [scores.loc[(key, name), "mean"] for key in pair]
+            means: list[Any] = [scores.loc[(key, name), "mean"] for key in pair]
             axes.plot([place - ASIDE, place + ASIDE], means, color=look.colour, linewidth=0.8)
             for at, key, face in zip((-ASIDE, ASIDE), pair, ("white", look.colour), strict=True):
                 mean, std = scores.loc[(key, name), ["mean", "std"]].to_numpy(float)
                 shape: Any = {"marker": look.marker, "markersize": 5, "color": look.colour, "zorder": 3}
                 whisker = {"yerr": np.nan_to_num(std), "elinewidth": 0.5, "capsize": 2}
                 axes.errorbar(place + at, mean, **whisker, **shape, markerfacecolor=face)
-        for filled, key in zip(("none", "full"), pair, strict=True):
-            axes.plot([], [], "o", color="0.3", fillstyle=filled, label=SETTINGS[key].label)
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         axes.set_ylabel(f"test {METRICS[SETTINGS[pair[0]].metric]} (%)")
         figures.methods(axes, known, rotation=90)
     runs = int(frame["n"].max())

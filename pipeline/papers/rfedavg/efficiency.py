@@ -21,7 +21,7 @@ REGIME, BASE = "cross_device", "fedavg"
 LEVELS = (70, 80, 90)
 COMPARED = "rfedavg"
 NEVER = "FedAvg never rises above\nthe initial accuracy"
-SMALL: Any = {"ha": "center", "rotation": 90, "fontsize": 5.5}
+SMALL: Any = {"ha": "center", "rotation": 90, "fontsize": figures.SMALL}
 RATIO = {"sim0": "time_over_rfedavg", "sim10": "time_over_rfedavg-sim10"}
 
 

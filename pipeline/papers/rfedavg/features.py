@@ -18,6 +18,7 @@ METHOD = "fedavg"
 SPLITS = {"sim100": "IID (similarity 100%)", "sim0": "non-IID (similarity 0%)"}
 LABELS = {0: ("airplane", "o"), 1: ("automobile", "^"), 2: ("bird", "s")}
 COLOURS = ("#0072B2", "#D55E00", "#009E73")
+BELOW: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "columnspacing": 0.8, "handlelength": 1}
 ROWS = 200
 PERPLEXITY = 30.0
 
@@ -107,7 +108,7 @@ def visualised(inputs: Inputs) -> Picture:
                 look: Any = {"facecolors": "none", "edgecolors": colour, "linewidths": 0.7, "marker": marker}
                 axes.scatter(x[own], y[own], s=11, **look)
         dots = {f"client {client}": Look("", c, "o", "") for c, client in zip(COLOURS, clients, strict=False)}
-        figures.legend(axes, dots, across=3, loc="upper center", bbox_to_anchor=(0.5, 0.0), fontsize=6.5)
+        figures.legend(axes, dots, across=3, **BELOW, fontsize=figures.SMALL)
     classes = {name: Look("", "0.3", marker, "") for name, marker in LABELS.values()}
     figures.legend(figure, classes, across=3, filled=False)
     sentences = (

@@ -117,5 +117,5 @@ def privacy(inputs: Inputs) -> Picture:
         for sigma, colour, marker in zip(SIGMAS, COLOURS, MARKERS, strict=True)
     }
     labels = ("communication round", "test accuracy (%)")
-    figure, _ = figures.lines(frame, {"mnist": ""}, known, 3.5, labels=labels, width=figures.NARROW)
+    figure, _ = figures.lines(frame, {"mnist": ""}, known, 3.5, labels=labels, width=figures.COLUMN)
     return Picture(frame, figure, (figures.BAND,))

@@ -220,7 +220,7 @@ def _panel(axes: Axes, run: PlannedRun, frame: pd.DataFrame, name: str) -> None:
         late = time >= np.sqrt(time[0] * time[-1])
         axes.plot(time[late], scale / time[late], color="0.4", linestyle=":")
     words = "\n".join(f"{style.label(row)}: slope {slopes[row]:.2f}" for row in METHODS)
-    axes.text(0.03, 0.04, words, transform=axes.transAxes, fontsize=6.5, va="bottom")
+    axes.text(0.03, 0.04, words, transform=axes.transAxes, fontsize=figures.SMALL, va="bottom")
     low, high = axes.get_xlim()
     axes.set_xticks([tick for tick in TICKS if low <= tick <= high], minor=False)
     axes.xaxis.set_major_formatter("{x:g}")
