@@ -19,15 +19,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.options import suggestion, validate
 from fedcore.base.registry import folders, plugins
-from pipeline.catalogue.schema import (
-    KEY,
-    CommonParams,
-    LayoutParams,
-    PaperParams,
-    Params,
-    ScaleParams,
-    StudyParams,
-)
+from pipeline.catalogue.schema import KEY, CommonParams, Layout, PaperParams, Params, ScaleParams, StudyParams
 
 STUDY, STUDIES = "study", "studies"
 RESERVED = ("all", "fidelity", "reference", "site")
@@ -50,7 +42,7 @@ class ScaledParams:
     common: CommonParams
     papers: Mapping[str, PaperParams]
     files: Mapping[str, str] = field(default_factory=dict)
-    layout: LayoutParams = field(default_factory=LayoutParams)
+    layout: Layout = field(default_factory=Layout)
 
     def scale_of(self, paper: str) -> str:
         """Return the scale of a paper's runs; a study has none, which is a word of its own."""

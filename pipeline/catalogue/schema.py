@@ -190,7 +190,7 @@ class DataParams(Section):
     variable FEDCORE_MIRROR where this is null."""
 
 
-class LayoutParams(Section):
+class Layout(Section):
     """How tables and figures are printed. No number and no run depends on it."""
 
     columns: Literal[1, 2] = 1
@@ -223,7 +223,7 @@ class Params(Section):
     """The paper whose targets are also at the top of reports/."""
     scale: Key = "demo"
     """The scale in use: a key of `scales`."""
-    layout: LayoutParams = LayoutParams()
+    layout: Layout = Layout()
     """How tables and figures are printed."""
     data: DataParams = DataParams()
     """Where data files may come from."""

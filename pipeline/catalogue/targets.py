@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from fedcore.parts import Recipe
 from pipeline.catalogue import codehash
-from pipeline.catalogue.schema import LayoutParams, PaperParams
+from pipeline.catalogue.schema import Layout, PaperParams
 
 Cell = tuple[str, str]
 Needs = Literal["runs", "partitions"]
@@ -150,7 +150,7 @@ class Sources:
     cells: Mapping[Cell, tuple[PlannedRun, ...]]
     root: Path = Path()
     earlier: Path | None = None
-    layout: LayoutParams = field(default_factory=LayoutParams)
+    layout: Layout = field(default_factory=Layout)
 
     @cached_property
     def runs(self) -> list[PlannedRun]:

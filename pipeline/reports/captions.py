@@ -33,19 +33,10 @@ class Caption:
         """All of it as one paragraph."""
         return " ".join(filter(None, [self.watermark, *self.sentences]))
 
-    @property
-    def head(self) -> str:
-        """At most two sentences beside or with the watermark: what, and over what."""
-        return " ".join(self.sentences[: self._in_head])
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The sentences that stand below a table."""
-        return self.sentences[self._in_head :]
-
-    @property
-    def _in_head(self) -> int:
-        return 1 if self.watermark or "? " in self.sentences[0] else 2
+    def divided(self) -> tuple[str, str]:
+        """Return what a table's caption says, in at most two sentences with the watermark, and its notes."""
+        first = 1 if self.watermark or "? " in self.sentences[0] else 2
+        return " ".join(self.sentences[:first]), " ".join(self.sentences[first:])
 
 
 def watermark(scale: str) -> str:

@@ -265,10 +265,8 @@ class Curves(Target):
         looks = style.looks(frame["row"], self.names)
         last = frame.groupby("row")["round"].max()
         shown = [(row, int(at), own.mean) for (row, at), own in known.items() if int(at) <= last.get(row, -1)]
-        printed = {"published": figures.PUBLISHED} if shown else {}
-        figure, panels = figures.lines(
-            frame, titles, looks, height, across, sharex=self.shared, printed=printed
-        )
+        legend = looks | ({"published": figures.PUBLISHED} if shown else {})
+        figure, panels = figures.lines(frame, titles, legend, height, across, sharex=self.shared)
         for place, (panel, axes) in enumerate(panels.items()):
             axes.set(
                 xlabel=self.horizontal if place + across >= len(panels) else "",

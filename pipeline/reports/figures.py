@@ -39,7 +39,7 @@ LETTERS_PER_INCH = 18
 def styled(columns: int = 1) -> AbstractContextManager[None]:
     """Return a context in which figures are drawn and written in the common style, as wide as a page's text.
 
-    ``columns`` are those of the page; see ``LayoutParams``.
+    ``columns`` are those of the page; see ``Layout``.
     """
     return matplotlib.rc_context({**STYLE, "figure.figsize": (TEXT[columns], HIGHEST)})
 
@@ -87,19 +87,18 @@ def lines(
     labels: tuple[str, str] = ("communication round", ""),
     width: float = 0.0,
     options: Mapping[str, Any] = MappingProxyType({}),
-    printed: Mapping[str, Look] = MappingProxyType({}),
     **shared: Any,
 ) -> tuple[Figure, dict[str, Axes]]:
     """Draw the curves of each of a frame's columns in its own axes, the legend above.
 
-    ``labels`` are those of the horizontal and of the vertical axes; ``printed`` is in the legend too. For
-    ``options`` see ``curves``, for the others ``panels``.
+    ``labels`` are those of the horizontal and of the vertical axes. For ``options`` see ``curves``, for the
+    others ``panels``.
     """
     figure, drawn = panels(titles, height, across, width, **shared)
     for column, axes in drawn.items():
         curves(axes, frame[frame["column"] == column], known, **options)
         axes.set(xlabel=labels[0], ylabel=labels[1])
-    legend(figure, {**known, **printed})
+    legend(figure, known)
     return figure, drawn
 
 
@@ -129,12 +128,10 @@ def write(
     write_text(outputs["csv"], csv(frame))
 
 
-def published(
-    axes: Axes, x: Sequence[float], y: Sequence[float], colour: str = PUBLISHED.colour, label: str = ""
-) -> None:
-    """Mark published numbers with open diamonds; the legend has them where ``label`` names them."""
-    face: Any = {"markerfacecolor": "white", "markersize": 4, "zorder": 4, "clip_on": False}
-    axes.plot(x, y, PUBLISHED.marker, color=colour, label=label or None, **face)
+def published(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str = "0.3", **more: Any) -> None:
+    """Mark published numbers with open diamonds."""
+    face: dict[str, Any] = {"markerfacecolor": "white", "markersize": 4, "zorder": 4, "clip_on": False}
+    axes.plot(x, y, PUBLISHED.marker, color=colour, **face | more)
 
 
 def curves(
@@ -203,8 +200,8 @@ def legend(
     ]
     widest = LETTER * max(len(one.label or name) for name, one in known.items()) + 0.5
     room = place.figure.bbox.width / place.figure.dpi
-    rows = -(-len(known) // max(1, int(room / widest)))
-    across = across or -(-len(known) // max(1, rows))
+    rows = -(-len(known) // max(1, int(room / widest))) or 1
+    across = across or -(-len(known) // rows)
     place.legend(handles=handles, ncols=across, **{"loc": "outside upper center"} | options)
 
 

@@ -42,11 +42,6 @@ class PrintedCell:
     published: str = ""
     about: str = ""
 
-    @property
-    def is_number(self) -> bool:
-        """Whether a number stands in it, to be aligned with others."""
-        return self.mean[-1:].isdigit()
-
 
 @dataclass(frozen=True)
 class Grid:

@@ -10,10 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import jinja2, pd
-from pipeline.catalogue.schema import LayoutParams
+from pipeline.catalogue.schema import Layout
 from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
 
@@ -136,24 +138,15 @@ def _shape(grid: Grid, widths: Iterable[float]) -> str:
 
 
 def _blocks(grid: Grid, room: float) -> list[tuple[int, int]]:
-    """Return the first column, and one past the last, of as few blocks as fit, about equally wide.
-
-    A group's columns stay together where they fit.
-    """
+    """Return the first column, and one past the last, of blocks that fit; groups stay whole where they do."""
     pieces = grid.spans
     if any(_width(grid.part(*piece)) > room for piece in pieces):
         pieces = [(place, place + 1) for place in range(len(grid.columns))]
-
-    def packed(room: float) -> list[tuple[int, int]]:
-        blocks = pieces[:1]
-        for first, last in pieces[1:]:
-            begin = blocks[-1][0]
-            fits = _width(grid.part(begin, last)) <= room
-            blocks[-1:] = [(begin, last)] if fits else [blocks[-1], (first, last)]
-        return blocks
-
-    tried = [packed(room * percent / 100) for percent in range(100, 40, -5)]
-    return [blocks for blocks in tried if len(blocks) == len(tried[0])][-1]
+    for number in range(1, len(pieces)):
+        blocks = [(int(own[0][0]), int(own[-1][1])) for own in np.array_split(pieces, number)]
+        if all(_width(grid.part(*block)) <= room for block in blocks):
+            return blocks
+    return pieces
 
 
 def _widths(grid: Grid) -> tuple[float, ...]:
@@ -191,13 +184,12 @@ def csv(frame: pd.DataFrame) -> str:
     return frame.to_csv(index=False, lineterminator="\n", float_format="%.6g")
 
 
-def write_grid(grid: Grid, outputs: Mapping[str, Path], layout: LayoutParams) -> None:
+def write_grid(grid: Grid, outputs: Mapping[str, Path], layout: Layout) -> None:
     """Write a table in the forms that are printed."""
     shown, columns = grid if layout.published else grid.alone(), layout.columns
-    for form, text in (("md", markdown(shown)), ("html", html(shown))):
+    texts = (markdown(shown), html(shown), latex(shown, columns), standalone(shown, columns))
+    for form, text in zip(("md", "html", "tex", "standalone"), texts, strict=True):
         write_text(outputs[form], text)
-    for form, in_tex in (("tex", latex), ("standalone", standalone)):
-        write_text(outputs[form], in_tex(shown, columns))
 
 
 def engine() -> str | None:

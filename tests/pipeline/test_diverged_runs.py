@@ -18,7 +18,7 @@ from pretended import catalogue, finish
 from project import seal
 
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.schema import LayoutParams
+from pipeline.catalogue.schema import Layout
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import papers
 from pipeline.reports import figures
@@ -174,7 +174,7 @@ def test_every_figure_fits_a_page_of_two_columns(root: Path, pictures: list[Figu
     assert len(drawn) > 30
     for name in dict.fromkeys(drawn):
         made = catalogue(name.split("/")[0])
-        made.params = dataclasses.replace(made.params, layout=LayoutParams(columns=2))
+        made.params = dataclasses.replace(made.params, layout=Layout(columns=2))
         for run in made.needed(*name.split("/")):
             pretend(run, root, diverged=False)
         build(made, name, root, pictures)
