@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
 from pipeline.cli.names import PARAMS, Overlay, names
 from pipeline.fidelity import reference as keeping
+from pipeline.fidelity.package import PACKAGE, package
 from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture
 from pipeline.papers import catalogue_of
 from pipeline.site import pictures as paper_pictures
@@ -61,7 +63,9 @@ def reference(
             write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
         except DataError as error:
             raise DataError(f"{page}: {error}") from None
-    for path in (*kept.written, *pages, *write_picture(keeping.REFERENCE)):
+    picture, described = write_picture(keeping.REFERENCE), keeping.REFERENCE / PACKAGE
+    write_text(described, json.dumps(package(keeping.REFERENCE), indent=1, ensure_ascii=False) + "\n")
+    for path in (*kept.written, *pages, *picture, described):
         say(f"wrote {path}")
     for name, reason in kept.left.items():
         if reports:

@@ -323,7 +323,7 @@ def test_dvc_has_a_stage_for_each_study(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(parameters()))
     stages = yaml.safe_load(dvc_yaml(tmp_path / "params.yaml"))["stages"]
     assert stages["one"]["cmd"] == "snakemake reports/one"
-    assert "params" not in stages["one"]
+    assert stages["one"]["params"] == ["layout"]
     assert stages["one"]["deps"][-1].endswith("studies/one.yaml")
     assert "reports/one" in stages["site"]["deps"]
 

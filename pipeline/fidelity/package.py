@@ -1,0 +1,54 @@
+"""A description of the kept csv files as a Data Package (specs.frictionlessdata.io), columns included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import DataError
+from fedcore.base.files import sha256_file
+from pipeline.papers import papers
+
+PACKAGE = "datapackage.json"
+COLUMNS = Path(__file__).with_name("columns.yaml")
+
+
+def package(folder: Path) -> dict[str, Any]:
+    """Return what ``datapackage.json`` holds of a folder of kept results.
+
+    Raises:
+        DataError: a file has a column that columns.yaml does not explain.
+    """
+    told = core_yaml.read(COLUMNS, "columns")
+    fields = {
+        name: {"name": name, "type": kind, "description": text}
+        for kind, own in told.items()
+        for name, text in own.items()
+    }
+    return {
+        "name": "fedrepro-reference",
+        "title": "Tables and figures of five federated-learning papers, measured at the papers' own scale",
+        "licenses": [{"name": "MIT"}],
+        "resources": [_resource(path, folder, fields) for path in sorted(folder.rglob("*.csv"))],
+    }
+
+
+def _resource(path: Path, folder: Path, fields: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    inner = path.relative_to(folder).with_suffix("")
+    with path.open(encoding="utf-8") as lines:
+        columns = next(lines).strip().split(",")
+    if unknown := [name for name in columns if name not in fields]:
+        raise DataError(f"{path}: {', '.join(unknown)}: no such column in {COLUMNS.name}; explain it there")
+    target = papers()[path.parent.name].targets.get(path.stem) if path.parent != folder else None
+    return {
+        "name": "-".join(inner.parts).lower(),
+        "path": f"{inner.as_posix()}.csv",
+        "title": target.title if target else f"{path.stem} of {path.parent.name}",
+        "format": "csv",
+        "encoding": "utf-8",
+        "bytes": path.stat().st_size,
+        "hash": f"sha256:{sha256_file(path)}",
+        "schema": {"fields": [fields[name] for name in columns]},
+    }
