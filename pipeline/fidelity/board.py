@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
-from pipeline.fidelity.claims import Claim, Status, Verdict, cells_of, judge, ledger
+from pipeline.fidelity.claims import Claim, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in
@@ -26,7 +26,8 @@ ANSWERS = ["within_margin", "within_interval"]
 CELLS = ["paper", "target", "beside", "variant", "row", "column", "unit", *PUBLISHED, *MEASURED]
 CELLS += ["difference", *ANSWERS, "methods", "tau", "scale", "verdict"]
 TABLES = ["paper", "target", "variant", "cells", "compared", *ANSWERS, "tau"]
-CLAIMS = ["paper", "id", "text", "source", "target", "scale", "verdict", "detail", "told", "printed"]
+CLAIMS = ["paper", "id", "statement", "text", "source", "target"]
+CLAIMS += ["scale", "verdict", "detail", "told", "printed"]
 RANKED = agreement.PERCENTAGES | {"bytes"}
 NOT_BUILT, NO_CELL, NO_RUN = "not built", "no such cell", "no finished run"
 SHORT, NOT_JUDGED = "not enough runs", "not comparable"
@@ -153,13 +154,13 @@ def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFram
     cells = {name: cells_of(own) for name, own in reports.items() if {"row", "column", "mean", "n"} <= {*own}}
     for claim in claims:
         own = cells.get((claim.paper, claim.target))
-        if own is not None:
-            found = judge(claim, own, scale)
+        if own is not None or claim.check is None:
+            found = judge(claim, own or {}, scale)
         else:
-            status: Status = "not enough runs" if scale in claim.scales else "not tested at this scale"
+            status = "not enough runs" if scale in claim.scales else "not tested at this scale"
             file = f"reports/{claim.paper}/{claim.target}.csv"
             found = Verdict(status, f"{file}: {NOT_BUILT}", told=False)
-        about = (claim.paper, claim.id, claim.text, claim.source, claim.target)
+        about = (claim.paper, claim.id, claim.statement, claim.text, claim.source, claim.target)
         lines.append((*about, scale, found.status, found.detail, found.told, claim.printed))
     return pd.DataFrame(lines, columns=CLAIMS)
 

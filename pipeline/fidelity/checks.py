@@ -1,10 +1,9 @@
-"""The vocabulary of claims: small declarative checks on a table's means, each with its result.
+"""The vocabulary of claims: small declarative checks on a table's numbers, each with its result.
 
 A check counts in how many of its parts (columns, or rows where it looks along columns) its statement is
 true, and holds where that share is reached. Parts without numbers leave it open, unless it holds or fails
 whatever they turn out to be: one data set of nine is enough to refute a claim about all nine. Ties:
-``beats`` and ``falls`` and ``rises`` need a strict difference, ``best`` and ``order`` let equal means share
-a place.
+``beats`` and ``falls`` and ``rises`` need a strict difference, ``best`` lets equal means share a place.
 """
 
 from __future__ import annotations
@@ -14,14 +13,17 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, model_validator
 
+from fedcore.base.lazy import scipy
 from fedcore.base.options import Options
+from pipeline.reports.significance import ALPHA, holm, paired, parsed
 
 Cell = tuple[str, str]
-Means = Mapping[Cell, float]
+Means = Mapping[Cell, Any]
 ROUNDING = 1e-9
 SHOWN = 6
 
@@ -43,33 +45,27 @@ class Finding:
     holds: bool | None
     detail: str
 
-    @property
-    def word(self) -> str:
-        """What it does, in a word."""
-        return "holds" if self.holds else "fails"
-
 
 class Check(Options):
     """Base of all checks: ``columns`` are looked at; the statement must hold in ``in_share`` of the parts.
 
-    ``methods``: the fields that name rows. ``either``: fields of which one has to be given.
+    ``methods``: the fields that name rows. ``of``: the number of a cell that is looked at, its mean or the
+    standard deviation over runs.
     """
 
     methods: ClassVar[tuple[str, ...]]
-    either: ClassVar[tuple[str, ...]] = ()
     columns: Names
+    of: Literal["mean", "std"] = "mean"
     in_share: Share = 1.0
-
-    @model_validator(mode="after")
-    def _given(self) -> Self:
-        if self.either and all(getattr(self, name) is None for name in self.either):
-            raise ValueError(f"neither {' nor '.join(self.either)} is given, expected one of them or both")
-        return self
 
     def named(self) -> tuple[str, ...]:
         """Return the rows that the check names."""
         given = [getattr(self, name) or () for name in self.methods]
         return tuple(row for own in given for row in ([own] if isinstance(own, str) else own))
+
+    def read(self, line: Mapping[Any, Any]) -> Any:
+        """Return what the check looks at in a cell's line."""
+        return float(line[self.of])
 
     @abstractmethod
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
@@ -150,57 +146,6 @@ class Best(Check):
         return ahead, f"{name} {mine} {value:.6g}, best other {other} {means[other, name]:.6g}"
 
 
-class Order(Check):
-    """The means of ``rows`` go down in the order written."""
-
-    kind: Literal["order"]
-    methods = ("rows",)
-    rows: Annotated[Names, Field(min_length=2)]
-
-    def _part(self, name: str, means: Means) -> tuple[bool, str]:
-        values = [means[row, name] for row in self.rows]
-        return all(
-            before >= after - ROUNDING for before, after in pairwise(values)
-        ), f"{name} {_list(values)}"
-
-
-class DifferenceAbout(Check):
-    """``row`` minus ``minus`` lies within ``within`` of ``value``."""
-
-    kind: Literal["difference_about"]
-    methods = ("row", "minus")
-    row: str
-    minus: str
-    value: float
-    within: PositiveFloat
-
-    def _part(self, name: str, means: Means) -> tuple[bool, str]:
-        difference = means[self.row, name] - means[self.minus, name]
-        return abs(difference - self.value) <= self.within + ROUNDING, f"{name} {difference:+.4g}"
-
-
-class RatioAbout(Check):
-    """``row`` divided by ``over``, or by itself in ``over_column``, lies within ``within`` of ``value``."""
-
-    kind: Literal["ratio_about"]
-    methods = ("row", "over")
-    either = ("over", "over_column")
-    row: str
-    over: str | None = None
-    over_column: str | None = None
-    value: PositiveFloat
-    within: PositiveFloat
-
-    def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
-        """Return the cell that is divided and the one that divides it."""
-        return ((self.row, part), (self.over or self.row, self.over_column or part))
-
-    def _part(self, name: str, means: Means) -> tuple[bool, str]:
-        below = means[self.over or self.row, self.over_column or name]
-        ratio = means[self.row, name] / below if below else math.nan
-        return abs(ratio - self.value) <= self.within + ROUNDING, f"{name} {ratio:.4g}"
-
-
 class Close(Check):
     """The largest and the smallest of ``rows``, and of ``base`` if given, are at most ``within`` apart.
 
@@ -220,17 +165,60 @@ class Close(Check):
 
 
 class Between(Check):
-    """``row`` lies between ``at_least`` and ``at_most``, of which one may be left out."""
+    """What is asked of each of ``row`` lies between ``at_least`` and ``at_most``; one may be left out.
+
+    That is the cell's number; less that of ``minus``; divided by that of ``over``, or of ``over_column``; its
+    place among the rows ``ranked``, 1 being the highest; or, ``from_printed``, its difference from the number
+    that the paper prints, also in standard deviations of our runs.
+    """
 
     kind: Literal["between"]
-    methods = ("row",)
-    either = ("at_least", "at_most")
-    row: str
+    methods = ("row", "minus", "over", "ranked")
+    row: Names
+    minus: str | None = None
+    over: str | None = None
+    over_column: str | None = None
+    ranked: Names | None = None
+    from_printed: Literal["difference", "deviations"] | None = None
     at_least: float | None = None
     at_most: float | None = None
 
+    @model_validator(mode="after")
+    def _given(self) -> Self:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("neither at_least nor at_most is given, expected one of them or both")
+        return self
+
+    def read(self, line: Mapping[Any, Any]) -> Any:
+        """Return the cell's number, or its difference from the printed one."""
+        number = super().read(line)
+        apart = number - float(line.get("published_mean", number))
+        shown = apart / line["std"] if self.from_printed == "deviations" and apart else apart
+        return shown if self.from_printed else number
+
+    def parts(self) -> tuple[str, ...]:
+        """Return the columns; of several rows, each row in each column."""
+        each = tuple(f"{row} {name}" for row in self.row for name in self.columns)
+        return each if len(self.row) > 1 else self.columns
+
+    def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return the cell, and those that it is compared with."""
+        row, column = own = self._cell(part)
+        beside = [(one, column) for one in (self.minus, *(self.ranked or ())) if one]
+        return tuple(dict.fromkeys((own, *beside, (self.over or row, self.over_column or column))))
+
+    def _cell(self, part: str) -> Cell:
+        row, _, column = part.rpartition(" ")
+        return row or self.row[0], column
+
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
-        value = means[self.row, name]
+        row, column = own = self._cell(name)
+        value = means[own] - (means[self.minus, column] if self.minus else 0.0)
+        if self.over or self.over_column:
+            below = means[self.over or row, self.over_column or column]
+            value = value / below if below else math.nan
+        if self.ranked:
+            value = 1.0 + sum(means[other, column] > means[own] + ROUNDING for other in self.ranked)
         high_enough = self.at_least is None or value >= self.at_least - ROUNDING
         low_enough = self.at_most is None or value <= self.at_most + ROUNDING
         return high_enough and low_enough, f"{name} {value:.6g}"
@@ -275,8 +263,7 @@ class Trend(Check):
 class GainLargestIn(Check):
     """The gain of ``row`` over ``over`` is larger in each of ``columns`` than in any of ``than``.
 
-    Gains are relative, in per cent of ``over``; differences where ``relative`` is false; the cells
-    themselves where ``over`` is left out, for tables that already print gains.
+    Gains are in per cent of ``over``; where that is left out, the cells themselves are gains already.
     """
 
     kind: Literal["gain_largest_in"]
@@ -284,23 +271,72 @@ class GainLargestIn(Check):
     row: str
     over: str | None = None
     than: Names
-    relative: bool = True
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cells of the column and of those that it is compared with."""
         return tuple((row, column) for row in self.named() for column in (part, *self.than))
 
     def _gain(self, column: str, means: Means) -> float:
-        value = means[self.row, column]
-        base = 0.0 if self.over is None else means[self.over, column]
-        if self.over is None or not self.relative:
-            return value - base
+        value: float = means[self.row, column]
+        if self.over is None:
+            return value
+        base = means[self.over, column]
         return 100 * (value - base) / abs(base) if base else math.nan
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         mine, others = self._gain(name, means), {column: self._gain(column, means) for column in self.than}
         rival = max(others, key=lambda column: others[column])
         return _exceeds(mine - others[rival]), f"{name} {mine:+.4g} against {rival} {others[rival]:+.4g}"
+
+
+class Significant(Check):
+    """Each of ``row`` has a higher mean than each of ``over``, and a two-sided test gives p < .05.
+
+    The test compares the runs that share partition and seed. Numbers without their runs, as papers print
+    them, are compared by Student's t-test, with ``printed_runs`` runs each. ``holm``: p is corrected for all
+    comparisons of the claim; both p are told. ``better``: false where the claim is that nothing is found.
+    """
+
+    kind: Literal["significant"]
+    methods = ("row", "over")
+    row: Names
+    over: Names
+    of: Literal["std"] = "std"
+    test: Literal["t", "wilcoxon"] = "t"
+    holm: bool = False
+    better: bool = True
+    printed_runs: Annotated[int, Field(ge=2)]
+
+    def read(self, line: Mapping[Any, Any]) -> Any:
+        """Return the runs' numbers by partition and seed, their mean and their deviation."""
+        return parsed(line.get("values")), float(line["mean"]), float(line["std"])
+
+    def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
+        """Return the cells of the column; those of all columns, where p is corrected for all."""
+        columns = self.columns if self.holm else (part,)
+        return tuple((row, column) for column in columns for row in self.named())
+
+    def _part(self, name: str, means: Means) -> tuple[bool, str]:
+        pairs = [(row, over, column) for column in self.columns for row in self.row for over in self.over]
+        found = {" ".join(pair): self._test(means, *pair) for pair in pairs}
+        plain = {pair: p for pair, (p, _) in found.items()}
+        corrected = holm(plain)
+        own = [" ".join(pair) for pair in pairs if pair[2] == name]
+        seen = [found[pair][1] > 0 and (corrected if self.holm else plain)[pair] < ALPHA for pair in own]
+        worst = max(own, key=plain.__getitem__)
+        text = f"{worst}: {found[worst][1]:+.3g}, p {plain[worst]:.2g}, by Holm {corrected[worst]:.2g}"
+        return all(seen) if self.better else not any(seen), text
+
+    def _test(self, means: Means, row: str, over: str, column: str) -> tuple[float, float]:
+        """Return p and the mean difference of two cells; 1 and 0 where one is missing."""
+        if not {(row, column), (over, column)} <= means.keys():
+            return 1.0, 0.0
+        (mine, *own), (theirs, *other) = means[row, column], means[over, column]
+        shared = [mine[run] - theirs[run] for run in mine if run in theirs]
+        if mine and theirs:
+            return paired(shared, self.test), fmean(shared or [0.0])
+        runs = self.printed_runs
+        return float(scipy.stats.ttest_ind_from_stats(*own, runs, *other, runs).pvalue), own[0] - other[0]
 
 
 CHECKS: Mapping[str, type[Check]] = {

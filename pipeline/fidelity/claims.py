@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints
+from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints, model_validator
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
@@ -23,23 +24,30 @@ from pipeline.papers import FOLDER
 from pipeline.reports.agreement import CHANGE, ON_STAND_IN, stands_in
 from pipeline.reports.significance import parsed
 
-Status = Literal[
-    "reproduced", "not reproduced", "not tested at this scale", "not enough runs", "on stand-in data"
-]
 LEDGER = "claims.yaml"
+WORDS = {True: "holds", False: "fails"}
+# What the means of a curve over seeds, by round, come to as one number.
+SUMMARIES: Mapping[str, Callable[[pd.Series[float]], float]] = {
+    "mean": lambda curve: curve.mean(skipna=False),
+    "swing": lambda curve: curve.diff().std(),
+    "peak": lambda curve: math.nan if curve.isna().any() else float(curve.index[int(curve.argmax())]),
+}
 Lines = Mapping[Cell, Mapping[Any, Any]]
 
 
 class Claim(Options):
-    """One headline claim of a paper.
+    """One claim of a paper: with a check on a target's numbers, a test of the code, or why it has neither.
 
     Attributes:
         paper: the paper's name.
         id: unique within the paper.
+        statement: the number of the paper's statement; several claims may be parts of one.
         text: the claim, in our words.
         source: section, table or figure of the paper.
-        target: the report whose numbers are checked.
+        target: the report whose numbers are checked, if any.
         check: the check.
+        test: the test of the code that holds it, where no run is needed, as ``tests/x/test_y.py::test_z``.
+        untested: why nothing decides it: what is not said, what cannot be had, or which target would show it.
         scales: scales at which it is tested; at others its result is shown but not judged.
         runs: finished runs that each cell needs, if the table asked for fewer.
         printed: whether the published numbers support the claim.
@@ -48,19 +56,28 @@ class Claim(Options):
     paper: str
     id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     text: Annotated[str, Field(min_length=1)]
+    statement: Annotated[str, StringConstraints(pattern=r"^([a-z][0-9]+)?$")] = ""
     source: Annotated[str, Field(min_length=1)]
-    target: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
-    check: SerializeAsAny[Check]
+    target: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]*$")] = ""
+    check: SerializeAsAny[Check] | None = None
+    test: Annotated[str, StringConstraints(pattern=r"^(tests/[a-z_/]+\.py::test_\w+)?$")] = ""
+    untested: str = ""
     scales: tuple[str, ...] = ("paper",)
     runs: PositiveInt = 1
     printed: Literal["holds", "fails", "no numbers"] = "holds"
+
+    @model_validator(mode="after")
+    def _decided(self) -> Self:
+        if sum(map(bool, (self.target and self.check, self.test, self.untested))) != 1:
+            raise ValueError("expected one of target with check, test and untested")
+        return self
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What became of a claim, the numbers behind it or what is missing, and whether these say anything."""
 
-    status: Status
+    status: str
     detail: str
     told: bool = True
 
@@ -94,12 +111,14 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
     """Judge a claim on the cells of its own target, which were made at a scale.
 
     With ``seeds``, a cell needs that many finished runs; with ``data_state``, one on a part of the data
-    decides nothing.
+    decides nothing. Without a check the verdict is what the ledger says.
     """
+    if claim.check is None:
+        return Verdict("held by a test", claim.test) if claim.test else Verdict("untested", claim.untested)
     rows = tuple(dict.fromkeys(row for row, _ in cells))
     needed = dict.fromkeys(cell for part in claim.check.parts() for cell in claim.check.needs(part, rows))
-    missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs))}
-    means = {cell: float(cells[cell]["mean"]) for cell in needed if cell not in missing}
+    missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs, claim.check.of))}
+    means = {cell: claim.check.read(cells[cell]) for cell in needed if cell not in missing}
     anywhere = claim.check.judge(means, rows)
     if scale not in claim.scales:
         undecided = anywhere.holds is None
@@ -110,8 +129,8 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
-        return Verdict(ON_STAND_IN, f"there it {anywhere.word}: {anywhere.detail}")
-    so_far = _so_far(claim, {cell: cells[cell] for cell in needed if cell in cells}, rows)
+        return Verdict(ON_STAND_IN, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}")
+    so_far = _so_far(claim.check, {cell: cells[cell] for cell in needed if cell in cells}, rows)
     return Verdict("not enough runs", _missing(missing, len(needed)) + so_far, bool(so_far))
 
 
@@ -120,6 +139,8 @@ def _claim(values: Any, where: str, paper: str) -> Claim:
         raise SpecError(f"{where}: expected keys and values, got {values!r}")
     name = f"{where} {values['id']}" if "id" in values else where
     asked = values.get("check")
+    if asked is None:
+        return validate(Claim, {**values, "paper": paper}, f"{name}: claim")
     if not isinstance(asked, dict):
         raise SpecError(f"{name}: check: expected keys and values with a kind, got {asked!r}")
     kind = str(asked.get("kind"))
@@ -132,18 +153,27 @@ def _claim(values: Any, where: str, paper: str) -> Claim:
 def cells_of(report: pd.DataFrame) -> Lines:
     """Return the cells of one target's tidy results, each with its line.
 
-    In a figure's lines, which have a ``round``, a cell's column is ``COLUMN@ROUND``, and ``COLUMN@last`` for
-    the last round there is.
+    In a figure's lines, which have a ``round``, a cell's column is ``COLUMN@ROUND``, ``COLUMN@last`` for the
+    last round there is, and ``COLUMN@`` with a word of ``SUMMARIES`` for the whole curve, or with ``late-``
+    before the word for the last quarter of its rounds.
     """
     cells: dict[Cell, Mapping[Any, Any]] = {}
+    curves: dict[Cell, dict[int, float]] = {}
     for line in report.to_dict("records"):
         row, column, place = str(line["row"]), str(line["column"]), line.get("round")
         there = [column] if pd.isna(place) else [f"{column}@{int(place)}", f"{column}@last"]
         cells |= {(row, name): line for name in there}
+        if not pd.isna(place):
+            curves.setdefault((row, column), {})[int(place)] = line["mean"]
+    for (row, column), curve in curves.items():
+        whole, last = pd.Series(curve, dtype=float), cells[row, f"{column}@last"]
+        for when, part in (("", whole), ("late-", whole[4 * whole.index > 3 * whole.index.max()])):
+            found = {f"{column}@{when}{word}": summary(part) for word, summary in SUMMARIES.items()}
+            cells |= {(row, name): {**last, "mean": mean} for name, mean in found.items()}
     return cells
 
 
-def _lacking(line: Mapping[Any, Any] | None, runs: int) -> str:
+def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str = "mean") -> str:
     """Say what a cell lacks; nothing if it can be used."""
     if line is None:
         return "no such cell"
@@ -151,18 +181,19 @@ def _lacking(line: Mapping[Any, Any] | None, runs: int) -> str:
     done, seeds, diverged = (0 if pd.isna(count) else int(count) for count in counts)
     if done < (asked := max(runs, seeds)):
         return f"{done} of {asked} runs" + (f", {diverged} diverged" if diverged else "")
-    return "no number" if pd.isna(line["mean"]) else ""
+    return "no number" if pd.isna(line[of]) else ""
 
 
-def _so_far(claim: Claim, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> str:
+def _so_far(check: Check, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> str:
     """Say what the finished runs would decide, if each cell that counts has one; else nothing.
 
     Cells are compared on the runs that all of a column's have.
     """
     alone = ((cell, line, {**line, "seeds": 1}) for cell, line in cells.items())
-    begun = {cell: line for cell, line, one in alone if not _lacking(one, 1) and not _on_stand_in(line)}
-    finding = claim.check.judge(shared_means(begun), rows)
-    return "" if finding.holds is None else f"; so far it {finding.word}: {finding.detail}"
+    begun = {c: line for c, line, one in alone if not _lacking(one, 1, check.of) and not _on_stand_in(line)}
+    means = shared_means(begun) if check.of == "mean" else {c: line["mean"] for c, line in begun.items()}
+    finding = check.judge({c: check.read({**begun[c], "mean": mean}) for c, mean in means.items()}, rows)
+    return "" if finding.holds is None else f"; so far it {WORDS[finding.holds]}: {finding.detail}"
 
 
 def _on_stand_in(line: Mapping[Any, Any]) -> bool:

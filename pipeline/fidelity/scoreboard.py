@@ -35,9 +35,12 @@ ORDER = {
     "columns": "Columns compared",
     "same_best": "Same best method",
     "same_order": "Same order",
+    "statements": "Statements",
     "claims": "Claims",
     "reproduced": "Reproduced",
     "not_reproduced": "Not reproduced",
+    "held_by_a_test": "Held by a test",
+    "untested": "Untested",
 }
 PICTURE = "agreement"
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
@@ -71,7 +74,7 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
         paper's; ``on_stand_in``: cells measured on a part of the data, which are not compared;
         ``mean_difference``: mean absolute difference of the measured scores, in points; ``columns``: those
         with two methods or more; ``same_best``, ``same_order``: of them, where the best method is the
-        published one, and where the whole order is; the claims that could be tested.
+        published one, and where the whole order is; the paper's statements, and its claims by verdict.
 
     Raises:
         DataError: a report is of another scale.
@@ -95,7 +98,7 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
     short = cells[cells["verdict"] == SHORT]
     scores = done[done["unit"].isin(PERCENTAGES)]
     columns = [own for _, own in done.groupby(["target", "column"]) if own["tau"].notna().any()]
-    verdicts = claims(paper, reading, folder)["verdict"]
+    found = claims(paper, reading, folder)
     return {
         "paper": paper,
         "reading": reading,
@@ -109,9 +112,9 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
         "columns": len(columns),
         "same_best": sum(_best(own, "mean") & _best(own, "published_mean") != set() for own in columns),
         "same_order": sum(bool((own["tau"] >= SAME).all()) for own in columns),
-        "claims": len(verdicts),
-        "reproduced": int((verdicts == "reproduced").sum()),
-        "not_reproduced": int((verdicts == "not reproduced").sum()),
+        "statements": found["statement"].nunique(),
+        "claims": len(found),
+        **{name: int((found["verdict"] == name.replace("_", " ")).sum()) for name in [*ORDER][5:]},
     }
 
 
@@ -129,7 +132,7 @@ def claims(paper: str, reading: str, folder: Path) -> pd.DataFrame:
     for claim in ledger(paper):
         as_read = reading in {"paper", split_reading(claim.target)[1]}
         target = claim.target if as_read else f"{claim.target}_{reading}"
-        if target in known:
+        if target in known or (reading == "paper" and claim.check is None):
             own.append(claim.model_copy(update={"target": target}))
     reports = read(sorted({(claim.paper, claim.target) for claim in own}), folder, REPRODUCTION)
     return judged(own, reports, REPRODUCTION)

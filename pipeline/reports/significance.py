@@ -94,10 +94,18 @@ def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Compariso
         most = max(map(len, tested.values()))
         untested |= dict.fromkeys(tested, f"{most} pairs of runs, too few to reach p < {ALPHA:g}")
         tested = {}
-    run = scipy.stats.wilcoxon if test == "wilcoxon" else partial(scipy.stats.ttest_1samp, popmean=0.0)
-    p = holm({row: float(run(own).pvalue) for row, own in tested.items()})
+    p = holm({row: paired(own, test) for row, own in tested.items()})
     why = "" if tested else next(iter(untested.values()), ALONE)
     return Comparison(best, p, untested, {row: len(own) for row, own in tested.items()}, why)
+
+
+def paired(differences: Sequence[float] | np.ndarray, test: Test) -> float:
+    """Return the two-sided p-value of differences by the t-test or the signed-rank test; 1 without spread."""
+    own = np.round(differences, DIGITS)
+    if len(own) < 2 or np.ptp(own) == 0:
+        return 1.0
+    run = scipy.stats.wilcoxon if test == "wilcoxon" else partial(scipy.stats.ttest_1samp, popmean=0.0)
+    return float(run(own).pvalue)
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:

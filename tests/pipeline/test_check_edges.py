@@ -37,12 +37,10 @@ EDGES: list[tuple[str, dict[str, Any], dict[str, Any], str, float]] = [
     ("best", {"rows": "a", "smallest": True}, {"a": 5.0, "b": 5.0, "c": 6.0}, "a", 1),
     ("best", {"rows": "a", "against": "b", "base": 4}, {"a": 4.0, "b": 3.0}, "a", -1),
     ("best", {"rows": "a", "against": "b", "base": 4, "smallest": True}, {"a": 4.0, "b": 5.0}, "a", 1),
-    ("order", {"rows": ["a", "b", "c"]}, {"a": 3.0, "b": 2.0, "c": 2.0}, "c", 1),
-    ("order", {"rows": ["a", "b", "c"]}, {"a": 3.0, "b": 3.0, "c": 2.0}, "b", 1),
-    ("difference_about", {"row": "a", "minus": "b", "value": 2, "within": 1}, {"a": 7.0, "b": 4.0}, "a", 1),
-    ("difference_about", {"row": "a", "minus": "b", "value": 2, "within": 1}, {"a": 5.0, "b": 4.0}, "a", -1),
-    ("ratio_about", {"row": "a", "over": "b", "value": 2, "within": 0.5}, {"a": 2.5, "b": 1.0}, "a", 1),
-    ("ratio_about", {"row": "a", "over": "b", "value": 2, "within": 0.5}, {"a": 1.5, "b": 1.0}, "a", -1),
+    ("between", {"row": "a", "minus": "b", "at_least": 1, "at_most": 3}, {"a": 7.0, "b": 4.0}, "a", 1),
+    ("between", {"row": "a", "minus": "b", "at_least": 1, "at_most": 3}, {"a": 5.0, "b": 4.0}, "a", -1),
+    ("between", {"row": "a", "over": "b", "at_least": 1.5, "at_most": 2.5}, {"a": 2.5, "b": 1.0}, "a", 1),
+    ("between", {"row": "a", "over": "b", "at_least": 1.5, "at_most": 2.5}, {"a": 1.5, "b": 1.0}, "a", -1),
     ("close", {"rows": ["a", "b", "c"], "within": 2}, {"a": 5.0, "b": 4.0, "c": 3.0}, "a", 1),
     ("close", {"rows": ["a", "b"], "within": 2, "base": 6}, {"a": 5.0, "b": 4.0}, "b", -1),
     ("between", {"row": "a", "at_least": 2, "at_most": 3}, {"a": 2.0}, "a", -1),
@@ -102,14 +100,11 @@ def test_trends_by_hand() -> None:
 
 
 def test_gains_by_hand() -> None:
-    """Relative gains are 10% of 50 and 8% of 75; in points the second is larger, 6 against 5."""
+    """Gains are 10% of 50 and 8% of 75, though in points the second is larger, 6 against 5."""
     means = cells(a=(55.0, 81.0), b=(50.0, 75.0))
     assert holds(check("gain_largest_in", row="a", over="b", than="y"), means) is True
-    assert holds(check("gain_largest_in", row="a", over="b", than="y", relative=False), means) is False
-    points = check("gain_largest_in", row="a", over="b", than="y", relative=False)
-    assert holds(points, cells(a=(56.0, 81.0), b=(50.0, 76.0))) is True, "6 points against 5"
-    second = check("gain_largest_in", row="a", over="b", columns="y", than="x", relative=False)
-    assert holds(second, means) is True
+    second = check("gain_largest_in", row="a", over="b", columns="y", than="x")
+    assert holds(second, means) is False
     assert set(second.needs("y", ())) == {("a", "y"), ("a", "x"), ("b", "y"), ("b", "x")}
     negative = cells(a=(-45.0, -77.0), b=(-50.0, -75.0))
     assert holds(check("gain_largest_in", row="a", over="b", than="y"), negative) is True
@@ -130,8 +125,8 @@ def test_best_of_rows_against_all_others_or_those_listed() -> None:
     for one, named in (
         (check("beats", row="a", over=["b", "c"]), ("a", "b", "c")),
         (check("best", rows="a", against="b"), ("a", "b")),
-        (check("ratio_about", row="a", over="b", value=1, within=1), ("a", "b")),
-        (check("ratio_about", row="a", over_column="y", value=1, within=1), ("a",)),
+        (check("between", row="a", over="b", minus="c", at_least=1), ("a", "c", "b")),
+        (check("between", row="a", over_column="y", at_least=1), ("a",)),
         (check("gain_largest_in", row="a", over="b", than="y"), ("a", "b")),
         (check("gain_largest_in", row="a", than="y"), ("a",)),
     ):
@@ -189,29 +184,24 @@ def test_a_detail_shows_six_parts_at_most_and_those_that_fail_first() -> None:
 
 
 def test_names_may_be_one_or_many_and_whole_numbers() -> None:
-    one = check("order", rows=[1, "b"], columns=10)
+    one = check("close", rows=[1, "b"], columns=10, within=1)
     assert (one.named(), one.columns) == (("1", "b"), ("10",))
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"rows": ["a"]}, "rows"),
+        ({"rows": []}, "rows"),
         ({"rows": ["a", "b"], "columns": []}, "columns"),
         ({"rows": ["a", "b"], "in_share": 0}, "in_share"),
     )
     for keys, said in wrong:
         with pytest.raises(SpecError, match=rf"check\.{said}: got"):
-            check("order", **keys)
-    for kind, keys, said in (
-        ("ratio_about", {"row": "a", "value": 1, "within": 1}, "neither over nor over_column is given"),
-        ("between", {"row": "a"}, "neither at_least nor at_most is given"),
-    ):
-        with pytest.raises(SpecError, match=said):
-            check(kind, **keys)
+            check("close", **{"within": 1, **keys})
+    with pytest.raises(SpecError, match="neither at_least nor at_most is given"):
+        check("between", row="a")
 
 
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
         ({"over": "b"}, "x +25 against y -50"),
-        ({"over": "b", "relative": False}, "x +1 against y -2"),
         ({}, "x +5 against y +2"),
     ],
 )

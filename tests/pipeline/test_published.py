@@ -226,7 +226,7 @@ def test_the_readme_names_every_target_and_no_other(paper: str) -> None:
     named = re.findall(r"^\| ([a-z0-9_, ]+) \|", text, flags=re.MULTILINE)
     listed = [name for names in named for part in names.split(", ") for name in _span(part)]
     assert sorted(listed) == sorted(papers()[paper].targets)
-    assert {*frame(paper)["target"], *(claim.target for claim in ledger(paper))} <= {*listed}
+    assert {*frame(paper)["target"], *(claim.target for claim in ledger(paper) if claim.check)} <= {*listed}
 
 
 def _span(names: str) -> list[str]:
