@@ -15,6 +15,8 @@ from fedcore.execution.runner import run
 from fedcore.models import Shape
 from fedcore.models.cnn import Cnn
 from fedcore.models.lstm import Lstm, LstmOptions, build
+from fedcore.models.rff import RffOptions
+from fedcore.models.rff import build as build_rff
 
 RNG = np.random.default_rng(0)
 
@@ -94,3 +96,27 @@ def test_images_are_pooled_channels_last(channels: int, monkeypatch: pytest.Monk
     p = parameters(model)
     model.features(p, torch.zeros(2, channels, 28, 28, dtype=torch.float64))
     assert layouts == [True, True]
+
+
+def random_features(width: int, scale: Any, sigma: float, x: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Return the features of rows x [n, 3] of one draw."""
+    model = build_rff(RffOptions(features=width, scale=scale, sigma=sigma), Shape((3,), 2))
+    drawn = model.initial(np.random.default_rng(seed))
+    p = {name: torch.as_tensor(array, dtype=torch.float64) for name, array in drawn.items()}
+    return model.features(p, torch.as_tensor(x)).numpy()
+
+
+def test_random_features_scaled_by_the_root_have_at_most_norm_1() -> None:
+    features = random_features(50, "inv_sqrt_d", 3.0, RNG.normal(0, 10, (1000, 3)))
+    assert 0.5 < np.linalg.norm(features, axis=1).max() <= 1
+
+
+def test_random_features_approximate_the_gaussian_kernel() -> None:
+    """The mean product of two rows' features is exp(-sigma^2 d^2 / 2): 100 times as many, 10 times nearer."""
+    x, sigma = RNG.normal(size=(20, 3)), 0.7
+    kernel = np.exp(-(sigma**2) * np.sum((x[:, None] - x) ** 2, axis=2) / 2)
+    error = {}
+    for width in (100, 10_000):
+        drawn = (random_features(width, "sqrt2", sigma, x, seed) for seed in range(20))
+        error[width] = np.sqrt(np.mean([(phi @ phi.T / width - kernel) ** 2 for phi in drawn]))
+    assert error[100] / error[10_000] == pytest.approx(10, rel=0.2)

@@ -508,6 +508,22 @@ def test_a_curve_that_breaks_off_has_no_summary() -> None:
     assert all(pd.isna(cells["a", f"p@{word}"]["mean"]) for word in ("mean", "peak"))
 
 
+STATEMENTS = {"fedomw": ("w", 40)}
+
+
+@pytest.mark.parametrize("paper", STATEMENTS)
+def test_each_statement_has_its_claims(paper: str) -> None:
+    """What decides each: a check of a target, a test that exists, or a reason why there is none."""
+    letter, count = STATEMENTS[paper]
+    assert {one.statement for one in ledger(paper)} == {f"{letter}{number}" for number in range(1, count + 1)}
+    for one in ledger(paper):
+        path, _, name = one.test.partition("::")
+        assert not path or f"def {name}(" in Path(path).read_text(encoding="utf-8"), one.id
+        assert not one.untested or one.untested.startswith(("No target yet. ", "No data. ", "No code. ")), (
+            one.id
+        )
+
+
 @pytest.fixture(scope="module")
 def paper_scale() -> Catalogue:
     return catalogue_of(Path("params.yaml"), "paper")
