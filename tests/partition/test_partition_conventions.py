@@ -87,6 +87,20 @@ def test_by_class_min_reaches_its_minimum() -> None:
     assert (capped[:, 1:][before_last >= 50] == 0).all()
 
 
+def test_a_smaller_alpha_skews_sizes_and_labels_more() -> None:
+    drawn = {
+        alpha: [
+            counts_of("dirichlet", seed=seed, clients=20, convention="by_class", alpha=alpha)
+            for seed in range(10)
+        ]
+        for alpha in (0.1, 1.0, 10.0)
+    }
+    sizes = [np.mean([own.sum(axis=1).std() for own in each]) for each in drawn.values()]
+    labels = [np.mean([c_score(own) for own in each]) for each in drawn.values()]
+    assert sizes[0] > 1.5 * sizes[1] > 1.5**2 * sizes[2]
+    assert labels[0] > 1.5 * labels[1] > 1.5**2 * labels[2]
+
+
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 1, 100])
 def test_by_label_has_equal_sizes(alpha: float) -> None:
     counts = counts_of("dirichlet", clients=30, alpha=alpha, convention="by_label")

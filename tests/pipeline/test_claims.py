@@ -508,7 +508,7 @@ def test_a_curve_that_breaks_off_has_no_summary() -> None:
     assert all(pd.isna(cells["a", f"p@{word}"]["mean"]) for word in ("mean", "peak"))
 
 
-STATEMENTS = {"rfedavg": ("r", 83), "fedavgr": ("v", 39), "fedomw": ("w", 40)}
+STATEMENTS = {"rfedavg": ("r", 83), "fedavgr": ("v", 39), "comfed": ("c", 39), "fedomw": ("w", 40)}
 
 
 @pytest.mark.parametrize("paper", STATEMENTS)
