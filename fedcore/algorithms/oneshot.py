@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.errors import SpecError
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Weights, averaging
-from fedcore.parts.schedule import Chained, Synchronous
+from fedcore.parts.schedule import Chained, OwnStarts, Synchronous
 from fedcore.spec import Spec
 
 
 class OneShotOptions(AlgorithmOptions):
-    """``weights``: the plain mean of Zhang et al. (``uniform``), or n_k/n (``nk``)."""
+    """``weights``: the plain mean of Zhang et al. (``uniform``), or n_k/n (``nk``).
+
+    ``same_start``: clients start from one model, or each from a random draw of its own.
+    """
 
     weights: Weights = "uniform"
+    same_start: bool = omit_default(True)
 
 
 def build_oneshot(options: OneShotOptions, spec: Spec) -> Recipe:
     """w = mean of the local models."""
     require_one_round(spec)
-    return recipe(aggregate=averaging(options.weights))
+    schedule = Synchronous() if options.same_start else OwnStarts()
+    return recipe(schedule=schedule, aggregate=averaging(options.weights))
 
 
 def build_dl_u(options: AlgorithmOptions, spec: Spec) -> Recipe:

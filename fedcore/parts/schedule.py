@@ -38,6 +38,20 @@ class Synchronous(Schedule):
         return _one_stage(state, cohort, (0,) * len(cohort))
 
 
+@dataclass(frozen=True)
+class OwnStarts(Synchronous):
+    """One slot per client of the cohort; each starts from a random draw of its own."""
+
+    label: str = "synchronous, own starts"
+
+    def plan(self, run: Run, state: State) -> Plan:
+        """Plan one stage; the drawn starts take the global model's place."""
+        plan, model = super().plan(run, state), run.problem.model
+        drawn = (model.initial(run.streams.get("model", client=client)) for client in plan.cohort)
+        flat = (model.trainable.flatten(arrays, state.models.dtype) for arrays in drawn)
+        return replace(plan, starts=tuple(start.to(state.models.device) for start in flat))
+
+
 def _one_stage(state: State, cohort: tuple[int, ...], groups: tuple[int, ...]) -> Plan:
     """Plan a slot per client, which starts from the model of its group."""
     starts = tuple(state.models[group] for group in groups)

@@ -195,3 +195,37 @@ def test_a_wrong_observer_is_one_line(spec: Values, given: Any, line: str) -> No
     with pytest.raises(SpecError) as error:
         parse({**spec, "evaluation": {"observe": given}})
     assert str(error.value).startswith(line)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_loss_between_two_models_has_both_and_their_mean(linear: Values, same: bool) -> None:
+    """Softmax regression is convex: the mean's loss lies below the mean of both, whatever the start."""
+    between = {"between": {"points": 3, "low": 0.0, "high": 1.0}}
+    spec = {
+        **linear,
+        "algorithm": {"name": "oneshot"} | ({} if same else {"same_start": False}),
+        "training": {"rounds": 1, "local_steps": 3, "batch_size": 8, "lr": 0.05},
+        "participation": {"cohorts": [[0, 1]]},
+        "evaluation": {"observe": between},
+    }
+    both = run(spec)
+    rows = both.tables["between"]
+    assert [row["weight"] for row in rows] == [0.0, 0.5, 1.0]
+    second, mean, first = (row["train_loss"] for row in rows)
+    assert mean == pytest.approx(both.rows[-1]["train_loss"]), "the server takes the mean of the models"
+    assert mean < (first + second) / 2
+    alone = run({**spec, "participation": {"cohorts": [[1]]}})
+    assert second == pytest.approx(alone.rows[-1]["train_loss"])
+
+
+def test_own_starts_are_drawn_for_each_client(linear: Values) -> None:
+    """With a rate of nearly nothing models stay at their starts, whose loss is not that of one start."""
+    training = {"rounds": 1, "local_steps": 1, "batch_size": 8, "lr": 1e-12}
+    runs = []
+    for same in (True, False):
+        algorithm = {"name": "oneshot", "same_start": same}
+        spec = {**linear, "algorithm": algorithm, "training": training}
+        runs += [run({**spec, "participation": {"cohorts": [[k]]}}).rows for k in (0, 1)]
+    ends = [rows[-1]["train_loss"] for rows in runs]
+    assert ends[:2] == pytest.approx([runs[0][0]["train_loss"]] * 2)
+    assert len({round(loss, 6) for loss in ends[1:]}) == 3

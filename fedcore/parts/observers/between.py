@@ -1,0 +1,64 @@
+"""The loss on the line through two clients' models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedcore.base.lazy import Tensor
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
+from fedcore.engines import Upload
+from fedcore.engines.forward import mean_loss
+from fedcore.parts import Part, Plan, Run, State
+
+
+class BetweenOptions(Options):
+    """``points``: how many mixtures, evenly from weight ``low`` to weight ``high`` of the first model."""
+
+    points: int = Field(default=50, ge=2)
+    low: float = -0.2
+    high: float = 1.2
+
+    @model_validator(mode="after")
+    def _ordered(self) -> BetweenOptions:
+        if not self.low < self.high:
+            raise ValueError(f"low: got {self.low:g}, expected less than high, {self.high:g}")
+        return self
+
+
+@dataclass(frozen=True)
+class LossBetween(Part):
+    """Measures theta w + (1 - theta) w' for the models that the last round's first two clients send back.
+
+    Where only one is sent, w' is what its client received. McMahan et al. 2017, Figure 1.
+    """
+
+    weights: tuple[float, ...]
+    label: str = "loss between models"
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Measure once the last round's models are there."""
+        if state.round + 1 < run.spec.training.rounds or not uploads:
+            return
+        first, second = uploads[0].model, (uploads[1].model if len(uploads) > 1 else uploads[0].received)
+        mixtures = ((theta, second.lerp(first, theta)) for theta in self.weights)
+        state.values["between"] = [
+            {"weight": theta, "train_loss": mean_loss(run.problem, w, run.problem.train)}
+            for theta, w in mixtures
+        ]
+
+    def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
+        """Return one row per mixture: the weight of the first model and the loss on all training rows."""
+        return {"between": state.values.get("between", [])}
+
+
+PLUGIN = Plugin(
+    "between",
+    BetweenOptions,
+    lambda options, spec: LossBetween(tuple(np.linspace(options.low, options.high, options.points).tolist())),
+    "training loss of mixtures of two clients' last models, in between.csv",
+    "McMahan et al. 2017, Figure 1",
+)
