@@ -150,6 +150,8 @@ class Evaluation(Options, use_attribute_docstrings=True):
     """Further columns: `test_f1` and `test_auc`."""
     validation: bool = False
     """Measure validation rows too, in columns `validation_loss`, `validation_accuracy` and so on."""
+    stop_at: PositiveFloat | None = omit_default(None)
+    """Test accuracy at which a run ends before `training.rounds`, once it is measured; never unless set."""
     precision: Precision = omit_default("fp32")
     """Arithmetic of features when the model is measured; output layer, losses and means keep `dtype`."""
     observe: Observers = omit_default({})

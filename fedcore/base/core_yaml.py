@@ -7,6 +7,7 @@ it, claim ledgers and options on the command line are all read here.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -164,9 +165,10 @@ def parsed(content: bytes | str, where: str) -> Any:
     raise SpecError(f"{where}: line {line}: not valid YAML ({' '.join(said.split())})")
 
 
-def written(values: Any) -> str:
-    """Return values as YAML that ``parsed`` and YAML 1.1 read back equal."""
-    return yaml.dump(values, Dumper=_Dumper, sort_keys=False)
+def written(values: Any, flow: bool = False) -> str:
+    """Return values as YAML that ``parsed`` and YAML 1.1 read back equal; with ``flow`` in one line."""
+    width = math.inf if flow else None
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, default_flow_style=flow, width=width)
 
 
 def _wrong(what: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Upload
@@ -15,8 +15,8 @@ from fedcore.parts.steps import make_task
 def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:
     """Run the remaining rounds, moving ``state``; pause after the initial measurement and each round.
 
-    Ends early if the model is no longer finite: the last record then says so. ``seconds`` gets the wall-clock
-    time of each round, without measuring.
+    Ends early if the model is no longer finite or measures ``evaluation.stop_at``: the last record then says
+    so. ``seconds`` gets the wall-clock time of each round, without measuring.
     """
     rounds = run.spec.training.rounds
     counted = {key: sum(int(row[key]) for row in state.history) for key in ("bytes_down", "bytes_up")}
@@ -25,7 +25,7 @@ def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iter
             part.start(run, state)
         record(run, state, counted)
         yield
-    while state.round < rounds and not diverged(state):
+    while state.round < rounds and not diverged(state) and not arrived(run, state.history[-1]):
         began = time.perf_counter()
         advance(run, state)
         broken = diverged(state)
@@ -92,12 +92,19 @@ def account(run: Run, state: State, plan: Plan, trained: list[int]) -> None:
 def record(run: Run, state: State, counted: dict[str, int]) -> None:
     """Measure the models and append a row; ``counted`` is the traffic that the rows so far count."""
     row: dict[str, float] = {"round": state.round}
-    row |= measure(run, state, final=state.round == run.spec.training.rounds)
+    measured = measure(run, state, final=state.round == run.spec.training.rounds)
+    row |= measure(run, state, final=True) if arrived(run, measured) else measured
     for key, total in (("bytes_down", state.bytes_down), ("bytes_up", state.bytes_up)):
         row[key], counted[key] = total - counted[key], total
     for part in run.recipe.parts():
         row |= part.columns(state)
     state.history.append(row)
+
+
+def arrived(run: Run, row: Mapping[str, float]) -> bool:
+    """Whether a record has the test accuracy at which the run ends."""
+    stop = run.spec.evaluation.stop_at
+    return stop is not None and row["test_accuracy"] >= stop
 
 
 def diverged(state: State) -> bool:

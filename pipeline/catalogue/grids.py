@@ -44,6 +44,7 @@ class Row:
 class Setting:
     """A column: where methods are compared."""
 
+    key: str
     regime: str
     dataset: str
     split: str
@@ -54,7 +55,7 @@ class Setting:
     def query(self, row: Row, *changes: tuple[str, Any]) -> Query:
         """Return the runs of a method here."""
         every = (*self.changes, *row.changes, *changes)
-        return Query(self.regime, self.dataset, self.split, row.algorithm, every)
+        return Query(self.regime, self.dataset, self.split, row.algorithm, every, place=self.key)
 
 
 def rows(params: StudyParams) -> dict[str, Row]:
@@ -103,7 +104,7 @@ def settings(params: StudyParams) -> dict[str, Setting]:
             for point in points(grid, variants, known):
                 label = labels.get(split, split) + point.label
                 key = "-".join((*over, split)) + point.name
-                found[key] = Setting(regime, dataset, split, group, label, point.changes)
+                found[key] = Setting(key, regime, dataset, split, group, label, point.changes)
     refuse_unknown(grid, variants, asked, "", COLUMNS)
     return found
 

@@ -7,9 +7,19 @@ knows each plug-in's own keys.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, StringConstraints, create_model
+from pydantic import (
+    BaseModel,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    StringConstraints,
+    create_model,
+    model_validator,
+)
 
 from fedcore.base.options import Options
 from fedcore.spec import Evaluation, Precision, Training
@@ -47,7 +57,7 @@ class TrainingParams(_optional(Training)):  # type: ignore[misc]
     """How the local rate changes over rounds, as in a run's specification."""
 
 
-class EvaluationParams(_optional(Evaluation, "every", "train_every", "clients", "precision")):  # type: ignore[misc]
+class EvaluationParams(_optional(Evaluation, "every", "train_every", "clients", "stop_at", "precision")):  # type: ignore[misc]
     """When and how the global model is measured; a key that a regime leaves out keeps `common`'s value."""
 
 
@@ -79,6 +89,54 @@ class DatasetParams(Section):
     """Partition plug-ins by a name of your choice, such as `sim0`."""
 
 
+class Range(Section):
+    """Values between two ends, which are among them."""
+
+    low: float
+    """The smallest value."""
+    high: float
+    """The largest value."""
+    log: bool = False
+    """Whether values are spread evenly over orders of magnitude, not over the range."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if not (0 if self.log else -math.inf) < self.low < self.high:
+            raise ValueError(f"low: got {self.low:g}, expected less than high{' and more than 0' * self.log}")
+        return self
+
+
+Tried = Mapping[str, Range | Annotated[tuple[Any, ...], Field(min_length=1)]]
+
+
+class TuneParams(Section):
+    """How values are searched for: on held-out rows, never on test rows, with one budget for all methods."""
+
+    how: Literal["grid", "random", "quasirandom"] = "grid"
+    """`grid`: all lists and evenly spaced points of ranges; `random` and `quasirandom` (Halton): draws."""
+    trials: PositiveInt | None = None
+    """Candidates of each method in each setting, at most; a `grid` of lists needs none."""
+    held_out: Annotated[float, Field(gt=0, lt=1)] | Literal["clients"] = 0.2
+    """Share of each client's rows that candidates are scored on; `clients`: whole ones, where splits have a
+    `fold`."""
+    over: Tried = Field(default={})
+    """Values to try of every method, by key of a run's specification: a list, or a range
+    `{low: 0.001, high: 1.0, log: true}`. A method's own are at its entry."""
+
+
+class ChosenParams(Section):
+    """Values that a search chose, as `fedcore chosen` writes them; they win over declared ones."""
+
+    of: Key | None = None
+    """The algorithm's entry; all unless set."""
+    at: str
+    """Where they hold: a data set, a split, a regime, or a setting (a column of the search)."""
+    values: dict[str, Any]
+    """Values by key of a run's specification."""
+    source: str
+    """What they were chosen from."""
+
+
 class PerParams(Section, extra="allow"):
     """What an algorithm changes for one data set, split or regime: its own keys, and `training`."""
 
@@ -96,6 +154,8 @@ class AlgorithmParams(PerParams):
     of two entries the later counts, and what is written here goes first."""
     per: dict[Key, PerParams] = Field(default={})
     """Changes by data set, split or regime name, applied in the order written."""
+    tune: Tried = Field(default={})
+    """Values to try in a search, by key of a run's specification; see the paper's `tune`."""
 
 
 class PaperParams(Section):
@@ -114,6 +174,10 @@ class PaperParams(Section):
     """Data sets by name."""
     algorithms: dict[Key, AlgorithmParams] = Field(min_length=1)
     """Algorithms by name; each is a row of the paper's tables."""
+    tune: TuneParams = TuneParams()
+    """How values are searched for."""
+    chosen: tuple[ChosenParams, ...] = ()
+    """What searches chose; of two entries that hold for a run the later counts."""
 
     def __hash__(self) -> int:
         return id(self)  # it holds mappings

@@ -18,7 +18,7 @@ LENGTHS = frozenset({"local_steps", "local_epochs"})
 
 
 def specification(params: PaperParams, query: Query) -> dict[str, Any]:
-    """Lay regime, data set, split, algorithm and the algorithm's ``per`` entries over one another.
+    """Lay regime, data set, split, algorithm, the algorithm's ``per`` and ``chosen`` over one another.
 
     Raises:
         SpecError: the query names something that the paper's parameters don't have, or ``per`` does.
@@ -46,15 +46,23 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         "evaluation": regime.evaluation.model_dump(exclude_none=True),
         **({"precision": regime.precision} if regime.precision else {}),
     }
-    for path, value in query.changes:
+    changes = (*_chosen(params, query), *query.changes)
+    for path, value in changes:
         section, _, key = path.partition(".")
         if section == "training" and key in LENGTHS:
             values["training"] = {own: was for own, was in values["training"].items() if own not in LENGTHS}
         change = reduce(lambda inner, key: {key: inner}, reversed(path.split(".")), value)
         values = overlay(values, change)
-    if params.equal_trainings and "training.rounds" not in dict(query.changes):
+    if params.equal_trainings and "training.rounds" not in dict(changes):
         values["training"]["rounds"] = equal_rounds(values)
     return values
+
+
+def _chosen(params: PaperParams, query: Query) -> list[tuple[str, Any]]:
+    """Return the changes that searches chose for a query's algorithm and place."""
+    places = {query.regime, query.dataset, query.split, query.place}
+    asked = (own for own in params.chosen if own.of in (None, query.algorithm) and own.at in places)
+    return [change for own in asked for change in own.values.items()]
 
 
 def _cases(params: PaperParams, algorithm: str, query: Query) -> list[PerParams]:

@@ -31,6 +31,7 @@ class Query:
         regime, dataset, split, algorithm: keys of the paper's parameters.
         changes: (dotted key of the specification, value) pairs, laid over the parameters last.
         seeds: seeds of its own, for partitions; runs take the paper's.
+        place: the setting's name where ``chosen`` of the parameters has values for it.
     """
 
     regime: str
@@ -39,6 +40,7 @@ class Query:
     algorithm: str
     changes: tuple[tuple[str, Any], ...] = ()
     seeds: tuple[int, ...] | None = None
+    place: str = ""
 
     @property
     def setting(self) -> str:

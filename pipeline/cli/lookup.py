@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-import yaml
 
-from fedcore.base.errors import SpecError
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError, say
+from fedcore.base.files import write_text
 from fedcore.base.options import nearest
 from fedcore.cli.options import Json, show
 from pipeline.catalogue import Catalogue
@@ -21,6 +22,7 @@ from pipeline.papers import catalogue_of
 from pipeline.papers.comfed.taxonomy import FORMATS, table
 from pipeline.reports.results import facts, short_hash
 from pipeline.reports.search import chosen as choice
+from pipeline.reports.search import with_chosen
 from pipeline.reports.style import labels
 
 
@@ -72,17 +74,31 @@ def runs(
 
 
 def chosen(
-    report: Annotated[Path, typer.Argument(help="A search's csv: reports/fedavgr/search_fedavg.csv.")],
+    report: Annotated[list[Path], typer.Argument(help="Searches' csv: reports/fedavgr/search_fedavg.csv.")],
+    write: Annotated[bool, typer.Option("--write", help="Put it into the study's file.")] = False,
     scale: Scale = None,
     overlay: Overlay = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a search chose, as a file for `--configfile` or to be copied into params.yaml.
+    """Print what searches chose, as a file for `--configfile` or to be copied into params.yaml.
+
+    What a study's searches chose goes into its file: `fedcore chosen reports/skew/tune_*.csv --write`.
 
     Example: fedcore chosen reports/fedavgr/search_fedavg.csv
     """
-    found = choice(catalogue_of(PARAMS, scale, overlay), report)
-    show(as_json, found, yaml.safe_dump(found, sort_keys=False).splitlines())
+    catalogue = catalogue_of(PARAMS, scale, overlay)
+    found = choice(catalogue, *report)
+    if write:
+        for name, own in found.get("papers", {}).items():
+            file = catalogue.params.files.get(name)
+            if file is None:
+                raise SpecError(
+                    f"--write: '{name}' is a paper, expected a study; copy the values to params.yaml"
+                )
+            write_text(Path(file), with_chosen(Path(file).read_text(), own["chosen"]))
+            say(f"wrote {file}")
+    else:
+        show(as_json, found, core_yaml.written(found).splitlines())
 
 
 def taxonomy(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
-import yaml
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError, say
@@ -51,6 +50,8 @@ algorithms: # each is a row
 {algorithms}
 # Values to try: keys of algorithm and training give rows; data, partition, model and participation columns.
 # grid: {{training.lr: [0.03, 0.1], partition.clients: [10, 20]}}
+# Values to search for on held-out rows: fedcore build {name}/tune_{first} and so on, then fedcore chosen.
+# tune: {{how: quasirandom, trials: 8, over: {{training.lr: {{low: 0.001, high: 1.0, log: true}}}}}}
 report:
   metric: accuracy # or f1, auc, loss
   target: null # for the cost, such as 0.8; null: what {base} ends with
@@ -104,6 +105,7 @@ def new(
         choices="".join(dict.fromkeys(choices for *_, choices in splits.values())),
         datasets="\n".join(_dataset(own, edition, splits) for own in _several(data)),
         algorithms="\n".join(f"  {own}: {_flow(_numbers(own))}" for own in rows),
+        first=rows[0],
         base=_label("fedavg" if "fedavg" in rows else rows[0]),
         labels=_flow({key: label for key, (label, *_) in splits.items() if label != key}),
     )
@@ -157,4 +159,4 @@ def _dataset(name: str, edition: str, splits: Mapping[str, Split]) -> str:
 
 
 def _flow(value: Any) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000).strip()
+    return core_yaml.written(value, flow=True).strip()

@@ -72,14 +72,35 @@ class Cost(Table):
 
     def cost(self, history: pd.DataFrame, kind: str, level: float) -> float:
         """Return a run's rounds or megabytes until it first reaches a level; ``NEVER`` if it doesn't."""
-        values = history[self.metric]
-        reached = history[values <= level if self.falling else values >= level]
-        if reached.empty:
-            return NEVER
-        first = reached.index[0]
-        if kind == "rounds":
-            return float(history["round"][first])
-        return float(history.loc[:first, ["bytes_down", "bytes_up"]].to_numpy().sum()) / MEGABYTE
+        first = rounds_to(history.set_index("round")[self.metric], level, falling=self.falling)
+        if kind == "rounds" or first == NEVER:
+            return first
+        sent = history.loc[history["round"] <= first, ["bytes_down", "bytes_up"]]
+        return float(sent.to_numpy().sum()) / MEGABYTE
+
+
+def rounds_to(
+    values: pd.Series[float], level: float, *, falling: bool = False, interpolated: bool = False
+) -> float:
+    """Return the round at which a measurement first reaches a level; ``NEVER`` if it doesn't.
+
+    Args:
+        values: what was measured, by round.
+        level: the value to reach.
+        falling: whether small values are good.
+        interpolated: count the crossing of the straight line between the best value so far before that round
+            and the one after it, a fraction of a round (McMahan et al. 2017, Table 1).
+    """
+    values = (-values if falling else values).dropna().cummax()
+    level = -level if falling else level
+    there = values[values >= level]
+    if there.empty:
+        return NEVER
+    first, before = float(there.index[0]), values[values < level]
+    if not interpolated or before.empty:
+        return first
+    share = (level - before.iloc[-1]) / (there.iloc[0] - before.iloc[-1])
+    return float(before.index[-1] + share * (first - before.index[-1]))
 
 
 def mean_of(known: Mapping[str, float]) -> float:

@@ -1,59 +1,45 @@
-"""Grid searches: candidates out of options, their scores on validation rows, and what a search chose."""
+"""Tuning: candidates out of declared values, their scores on rows held out, and what a search chose."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from math import exp, log, prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedcore.base.errors import DataError
-from fedcore.base.lazy import pd
+import numpy as np
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import DataError, SpecError
+from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.params import overlay
-from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.params import STUDY
+from pipeline.catalogue.schema import PaperParams, Range, Tried, TuneParams
 from pipeline.catalogue.targets import Query
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table, best
 
 OWN = "algorithm."
-Changes = Sequence[tuple[str, Any]]
-LONG = 100
 ENOUGH = 3
+DIGITS = 4
 Value = float | str
 Choice = Mapping[str, Value]
-
-
-@dataclass(frozen=True)
-class Option:
-    """One hyperparameter.
-
-    Attributes:
-        key: its place in a specification, such as ``training.lr``.
-        label: its name in print.
-        values: the whole grid.
-        few: the values that are tried where runs are too short to tell more; all if none are given.
-    """
-
-    key: str
-    label: str
-    values: tuple[Value, ...]
-    few: tuple[Value, ...] = ()
-
-    def tried(self, rounds: int) -> tuple[Value, ...]:
-        """Return the values to try in runs of so many rounds."""
-        return self.values if rounds >= LONG or not self.few else self.few
+Measure = Callable[[RunFacts, str], float | None]
 
 
 class Search(NamedTuple):
-    """The grid of one method: its key, its name in print, its hyperparameters, and its name in the paper."""
+    """The search of one method: its key, its name in print, its name in the paper, and keys' names in print.
+
+    What is tried stands in the parameters: ``tune`` of the method's entry, and of the paper.
+    """
 
     method: str
     label: str
     published: str
-    options: tuple[Option, ...]
+    labels: Mapping[str, str] = {}
 
 
 def seeds(params: PaperParams) -> tuple[int, ...] | None:
@@ -61,131 +47,199 @@ def seeds(params: PaperParams) -> tuple[int, ...] | None:
     return params.seeds[:1] if len(params.seeds) >= ENOUGH else None
 
 
+def held_out(params: PaperParams) -> tuple[tuple[str, Any], ...]:
+    """Return the changes that hold rows, or clients, out of a run's training, for it to be scored on."""
+    share = params.tune.held_out
+    rows = ("partition.fold.index", 0) if share == "clients" else ("partition.validation", share)
+    return (rows, ("evaluation.validation", True))
+
+
 def shown(value: Value) -> str:
     """Return a value as a row's name shows it."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
+def tried(params: PaperParams, method: str) -> Tried:
+    """Return the values to try of a method, by key: those of all methods, and its own."""
+    return {**params.tune.over, **params.algorithms[method].tune}
+
+
+def candidates(tune: TuneParams, values: Tried) -> list[Choice]:
+    """Return the candidates out of declared values, as many as the budget at most.
+
+    A grid takes every listed value and as many points of each range as the budget allows, its ends among
+    them. Random and quasi-random candidates (a scrambled Halton sequence) fill the budget; their draw is the
+    same for every method with as many keys.
+
+    Raises:
+        SpecError: the budget is missing, or is too small for the grid.
+    """
+    ranges = [key for key, own in values.items() if isinstance(own, Range)]
+    listed = prod(len(own) for own in values.values() if not isinstance(own, Range))
+    budget = tune.trials or (0 if ranges or tune.how != "grid" else listed)
+    if budget < (listed * 2 ** len(ranges) if tune.how == "grid" else 1):
+        raise SpecError(
+            f"tune.trials: got {tune.trials}, expected as many as '{tune.how}' of {', '.join(values)} needs"
+        )
+    if tune.how != "grid":
+        rng, keys = np.random.default_rng(0), len(values)
+        halton = scipy.stats.qmc.Halton(keys, rng=rng) if tune.how == "quasirandom" else None
+        points = rng.random((budget, keys)) if halton is None else halton.random(budget)
+        return [
+            {key: _at(own, share) for (key, own), share in zip(values.items(), point, strict=True)}
+            for point in points.tolist()
+        ]
+    each = int((budget / listed) ** (1 / max(1, len(ranges))) + 1e-9)
+    axes = (
+        [_at(own, share) for share in np.linspace(0, 1, each)] if isinstance(own, Range) else own
+        for own in values.values()
+    )
+    return [dict(zip(values, point, strict=True)) for point in product(*axes)]
+
+
+def _at(values: Range | Sequence[Any], share: float) -> Any:
+    """Return the value at a share, from 0 to 1, of a range or a list."""
+    if not isinstance(values, Range):
+        return values[min(int(share * len(values)), len(values) - 1)]
+    low, high = (log(end) if values.log else end for end in (values.low, values.high))
+    value = low + share * (high - low)
+    return float(f"{exp(value) if values.log else value:.{DIGITS}g}")
+
+
+def on_held_out(metric: Callable[[RunFacts], str], factor: float = 100.0) -> Measure:
+    """Return the measure of a candidate's run: a metric after its last round, on the rows held out."""
+    return lambda facts, column: factor * facts.final[f"validation_{metric(facts)}"] if facts.final else None
+
+
 def searches(
     grids: Mapping[str, Search],
-    tried: Callable[[PaperParams, Option], Iterable[Value]],
     query: Callable[[PaperParams, str, Search, Choice], Query],
     title: str,
-    metric: Callable[[RunFacts], str] = lambda facts: "accuracy",
+    measure: Measure | None = None,
     **shared: Any,
 ) -> dict[str, Table]:
-    """Declare a search for each grid: one row per candidate, scored on validation rows in per cent.
+    """Declare a search for each method: one row per candidate.
 
     Args:
-        grids: the grids by the name of their target.
-        tried: the values of an option; a grid's rows are all their combinations.
-        query: (parameters, column key, grid, candidate) -> its runs.
-        metric: what a run is scored by.
+        grids: the searches by the name of their target.
+        query: (parameters, column key, search, candidate) -> its runs.
         title: of all tables, each with its method's name.
+        measure: what a run is scored by; its accuracy on rows held out, in per cent, unless given.
         shared: what else the tables have in common.
     """
 
     def declare(search: Search) -> Table:
-        def measure(facts: RunFacts, column: str) -> float | None:
-            return 100 * facts.final[f"validation_{metric(facts)}"] if facts.final else None
-
         @cache
-        def candidates(params: PaperParams) -> dict[str, Choice]:
-            values = product(*(tried(params, option) for option in search.options))
-            keys = [option.key for option in search.options]
-            choices = (dict(zip(keys, own, strict=True)) for own in values)
+        def named(params: PaperParams) -> dict[str, Choice]:
             return {
-                "-".join(f"{key.rpartition('.')[2]}_{shown(value)}" for key, value in choice.items()): choice
-                for choice in choices
+                "-".join(f"{_last(key)}_{shown(value)}" for key, value in choice.items()): choice
+                for choice in candidates(params.tune, tried(params, search.method))
             }
 
         def rows(params: PaperParams) -> dict[str, str]:
             return {
-                name: ", ".join(f"{own.label} = {shown(choice[own.key])}" for own in search.options)
-                for name, choice in candidates(params).items()
+                name: ", ".join(
+                    f"{search.labels.get(key, _last(key))} = {shown(choice[key])}" for key in choice
+                )
+                for name, choice in named(params).items()
             }
 
         def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-            return (query(params, column, search, candidates(params)[row]),)
+            return (query(params, column, search, named(params)[row]),)
 
         return Table(
             title=title.format(search.label),
             published=search.published,
             rows=rows,
             queries=queries,
-            measure=measure,
-            test="none",
+            measure=measure or on_held_out(lambda facts: "accuracy"),
             heading="Candidate",
             search=True,
-            **shared,
+            **{"test": "none", **shared},
         )
 
     return {name: declare(grid) for name, grid in grids.items()}
 
 
-def chosen(catalogue: Catalogue, report: Path) -> dict[str, Any]:
-    """Return the values of the best candidate in each column, as params.yaml has them.
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
 
-    What all candidates of a column share, such as the rows held out, is left aside. A candidate that changes
-    the algorithm itself goes to ``algorithms.<name>.per``, by data set, or by split where the search has
-    several of one data set; any other goes to the data set, for all algorithms. Of equal candidates the first
-    is taken.
 
-    A column with a candidate that wasn't measured is passed over.
+def chosen(catalogue: Catalogue, *reports: Path) -> dict[str, Any]:
+    """Return the best candidates of searches, as the section ``chosen`` of each paper or study has them.
 
     Raises:
-        DataError: the report isn't there, is of another scale, or isn't that of a search.
+        DataError: a report isn't there, is of another scale, or isn't that of a search.
         SpecError: the parameters know no such report.
     """
-    frame = _read(report, catalogue.params.scale)
+    found: dict[str, Any] = {}
+    for report in reports:
+        paper, entries = chosen_in(catalogue, report)
+        if entries:
+            found.setdefault(paper, {"chosen": []})["chosen"] += entries
+    return {"papers": found} if found else {}
+
+
+def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, Any]]]:
+    """Return a search's paper, and an entry of ``chosen`` for the best candidate of each column.
+
+    What all candidates of a column share, such as the rows held out, is left aside. Values hold where the
+    query's place says so; otherwise for the data set, or for the split where the search has several of one
+    data set, and for all algorithms unless a candidate changes the algorithm itself. Of equal candidates the
+    first is taken.
+
+    A column with a candidate that wasn't measured is passed over.
+    """
+    frame = _read(report)
     paper, name = frame["paper"].iloc[0], frame["target"].iloc[0]
-    table, params = catalogue.target(paper, name), catalogue.params.papers[paper]
+    table = catalogue.target(paper, name)
+    scale, params = catalogue.params.scale_of(paper), catalogue.params.papers[paper]
+    if other := {*frame["scale"]} - {scale}:
+        raise DataError(f"{report}: made at {min(other)} scale, expected {scale}; say --scale {min(other)}")
     if not isinstance(table, Table) or not table.search:
         raise DataError(f"{report}: {paper}/{name} is no search")
     asked = table.cells(params)
     every = [query for queries in asked.values() for query in queries]
-    values: dict[str, Any] = {}
+    found: list[dict[str, Any]] = []
     for column in table.columns(params):
-        row = best(frame[frame["column"] == column.key], column.best or table.best)
+        cells = frame[frame["column"] == column.key]
+        row = best(cells, column.best or table.best)
         queries = {own: tried for (own, key), tried in asked.items() if key == column.key}
-        if row is not None and set(queries) == set(frame["row"]):
-            for query, changes in told_apart(queries, row):
-                splits = {own.split for own in every if own.dataset == query.dataset}
-                where = query.split if len(splits) > 1 else query.dataset
-                values = overlay(values, placed(query, changes, where))
-    return {"papers": {paper: values}} if values else {}
+        if row is None or set(queries) != set(frame["row"]):
+            continue
+        mean = cells.set_index("row")["mean"][row]
+        at_scale = "" if scale == STUDY else f" at {scale} scale"
+        source = f"{paper}/{name}{at_scale}: {mean:.5g}, the best of {len(queries)} candidates"
+        for query, values in told_apart(queries, row):
+            splits = {own.split for own in every if own.dataset == query.dataset}
+            own = query.place or any(key.startswith(OWN) for key in values)
+            place = query.place or (query.split if len(splits) > 1 else query.dataset)
+            of = {"of": query.algorithm} if own else {}
+            found += [{**of, "at": place, "values": values, "source": source}] if values else []
+    return paper, found
 
 
-def _read(report: Path, scale: str) -> pd.DataFrame:
+def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
+    """Return a study's file with entries in ``chosen``, its last section; those of other places stay."""
+    before = core_yaml.parsed(text, "study").get("chosen", ())
+    joined = {(own.get("of"), own["at"]): own for own in (*before, *entries)}
+    lines = (core_yaml.written(own, flow=True) for own in joined.values())
+    rest = re.sub(r"(?m)^chosen:.*\n(?:[ #-].*\n|\n)*", "", text.rstrip("\n") + "\n")
+    return rest + "chosen: # written by `fedcore chosen`\n" + "".join(f"  - {line}" for line in lines)
+
+
+def _read(report: Path) -> pd.DataFrame:
     if not report.exists():
         raise DataError(f"{report}: not built; expected a search's csv")
     frame = pd.read_csv(report, dtype={"row": str, "column": str})
     if not {"paper", "target", "row", "column", "mean", "scale"} <= set(frame) or frame.empty:
         raise DataError(f"{report}: expected a table's csv, found the columns {', '.join(map(str, frame))}")
-    if other := {*frame["scale"]} - {scale}:
-        raise DataError(f"{report}: made at {min(other)} scale, expected {scale}; say --scale {min(other)}")
     return frame
 
 
-def told_apart(queries: Mapping[str, Sequence[Query]], row: str) -> list[tuple[Query, Changes]]:
+def told_apart(queries: Mapping[str, Iterable[Query]], row: str) -> list[tuple[Query, dict[str, Any]]]:
     """Return a row's queries, each with those of its changes that some other row doesn't make."""
     shared = set[tuple[str, Any]].intersection(
         *({*query.changes} for every in queries.values() for query in every)
     )
-    return [(query, [own for own in query.changes if own not in shared]) for query in queries[row]]
-
-
-def placed(query: Query, changes: Changes, where: str) -> dict[str, Any]:
-    """Return changes of a specification as sections of a paper's parameters; ``where``: a key of ``per``."""
-    sections: dict[str, Any] = {}
-    for key, value in changes:
-        section = sections
-        *path, last = key.removeprefix(OWN).split(".")
-        for name in path:
-            section = section.setdefault(name, {})
-        section[last] = value
-    if not sections:
-        return {}
-    if any(key.startswith(OWN) for key, _ in changes):
-        return {"algorithms": {query.algorithm: {"per": {where: sections}}}}
-    return {"datasets": {query.dataset: sections}}
+    return [(query, {k: v for k, v in query.changes if (k, v) not in shared}) for query in queries[row]]

@@ -14,12 +14,13 @@ from fedcore.base.lazy import pd
 from fedcore.partitions.figure import labels as draw_labels
 from pipeline.catalogue.grids import Row, Setting, rows, settings
 from pipeline.catalogue.params import StudyError
-from pipeline.catalogue.schema import StudyParams
+from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
 from pipeline.reports import cost, figures, ranks, style
 from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, by_label
 from pipeline.reports.results import RunFacts
+from pipeline.reports.search import Choice, Search, held_out, on_held_out, searches, seeds, tried
 from pipeline.reports.tables import Table
 
 BASE = "fedavg"
@@ -42,7 +43,7 @@ def declared(file: str, params: StudyParams) -> Paper:
         title=params.title,
         citation=file,
         datasets={name: params.report.labels.get(name, name) for name in params.datasets},
-        targets={name: targets[name] for name in params.report.show},
+        targets={name: own for name, own in targets.items() if name in (*params.report.show, *tuned(params))},
         numbers=None,
         code=__name__,
         shown=digest(params.model_dump(mode="json")),
@@ -68,6 +69,11 @@ def _targets(
     def measure(facts: RunFacts, column: str) -> float | None:
         return factor * facts.final[metric] if facts.final else None
 
+    def candidate(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
+        plain = Row(search.method, search.label, (*held_out(params), *choice.items()))
+        asked = places[column].query(plain, *MEASURED.get(report.metric, ()))
+        return replace(asked, seeds=seeds(params))
+
     table = Table(
         title=f"{asked} {printed.capitalize()}" if asked.endswith("?") else f"{asked}: {printed}",
         published="Table",
@@ -80,6 +86,7 @@ def _targets(
         decimals=decimals,
         best=best,
         test=report.test,
+        note=_sources(params),
     )
     panels = (Panel(key, headings[key], own.regime, own.dataset, own.split) for key, own in places.items())
     named = {own.name or name: name for name, own in reversed(params.algorithms.items())}
@@ -134,7 +141,47 @@ def _targets(
             rows=lambda params: {PARTITION: "Partition"},
             needs="partitions",
         ),
+        **searches(
+            tuned(params),
+            candidate,
+            f"Candidates of {{}}: {printed.removeprefix('test ')} on held-out rows",
+            on_held_out(lambda facts: report.metric, factor),
+            columns=table.columns,
+            dataset=table.dataset,
+            unit=table.unit,
+            decimals=decimals,
+            best=best,
+        ),
     }
+
+
+def tuned(params: StudyParams) -> dict[str, Search]:
+    """Return the search of each method that has values to try, by the name of its report.
+
+    Raises:
+        SpecError: a key is in the grid too.
+    """
+    found = {}
+    for name, own in params.algorithms.items():
+        if keys := tried(params, name):
+            for key in keys:
+                if key in {**params.grid, **own.grid}:
+                    raise SpecError(
+                        f"algorithms.{name}: '{key}' is in tune and in grid, expected one of them"
+                    )
+            label = params.report.labels.get(name) or style.label(own.name or name)
+            found[f"tune_{name}"] = Search(name, label, "Tuning")
+    return found
+
+
+def _sources(params: StudyParams) -> str:
+    """Say for the table's caption what its values were chosen from; nothing where none are searched for."""
+    if not tuned(params):
+        return ""
+    named = sorted({own.source.partition(":")[0] for own in params.chosen})
+    return (
+        f"Values were chosen on held-out rows, by {', '.join(named)}." if named else "No value is chosen yet."
+    )
 
 
 def _draw_partitions(titles: Mapping[str, str], inputs: Inputs) -> Picture:

@@ -17,7 +17,7 @@ from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources
 from pipeline.reports import captions, results, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
 from pipeline.reports.captions import Caption, Note, origin_of
-from pipeline.reports.grid import MISSED, PARTIAL, Grid, failed_in, printed_column
+from pipeline.reports.grid import MISSED, PARTIAL, Grid, failed_in, missed, printed_column
 from pipeline.reports.render import csv, write_grid
 from pipeline.reports.results import Earlier, Published, RunFacts, Summary, pair_key, short_hash
 from pipeline.reports.significance import Comparison
@@ -324,9 +324,11 @@ def _chosen(frame: pd.DataFrame, table: Table, columns: Sequence[Column], names:
 def best(cells: pd.DataFrame, wanted: Best) -> str | None:
     """Return the row that a search chooses in one column, of those without a diverged run.
 
-    The first of equal ones; None if the column has no best, or a candidate is missing.
+    The first of equal ones; None if the column has no best, or a candidate is missing. One of which a run did
+    not get there counts as measured, and is not chosen.
     """
-    means = cells[cells["diverged"] == 0].set_index("row")["mean"].dropna()
-    if wanted == "none" or means.empty or (cells["n"] + cells["diverged"] < cells["seeds"]).any():
+    without = cells["diverged"] + missed(cells)
+    means = cells[without == 0].set_index("row")["mean"].dropna()
+    if wanted == "none" or means.empty or (cells["n"] + without < cells["seeds"]).any():
         return None
     return str(means.idxmax() if wanted == "largest" else means.idxmin())

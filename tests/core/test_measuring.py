@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -227,3 +228,19 @@ def test_a_rounds_time_leaves_measuring_out(spec: dict[str, Any], monkeypatch: p
     assert timing["rounds_in_this_process"] == 6
     assert timing["seconds"] > 7 * 0.2
     assert 0 < timing["median_round_seconds"] < 0.2
+
+
+def test_a_run_stops_once_it_measures_the_accuracy_asked_for(linear: dict[str, Any], tmp_path: Path) -> None:
+    whole = run({**linear, "evaluation": {"train_every": 0}}).rows
+    goal = sorted(row["test_accuracy"] for row in whole)[3]
+    first = next(row["round"] for row in whole if row["test_accuracy"] >= goal)
+    assert 0 < first < whole[-1]["round"]
+    spec = {**linear, "evaluation": {"train_every": 100, "stop_at": goal}}
+    short = run(spec, tmp_path / "short")
+    assert short.summary["rounds"] == first
+    for own, other in zip(short.rows, whole, strict=False):
+        assert {**own, "train_loss": 0} == {**other, "train_loss": 0}
+    assert math.isfinite(short.rows[-1]["train_loss"]), "the last round is measured whole"
+    assert run({**spec, "evaluation": {"stop_at": 0.0001}}).summary["rounds"] == 0, "the start suffices"
+    with pytest.raises(SpecError, match=r"evaluation.stop_at"):
+        run({**spec, "evaluation": {"stop_at": -1}})

@@ -41,10 +41,13 @@ def test_what_concerns_all_algorithms_goes_to_the_data_set(tmp_path: Path) -> No
     made = catalogue("fedavgr")
     scores = {("sigma_0.3-lr_0.02", "dna"): 60.0, ("sigma_0.1-lr_0.08", "mnist"): -1.0}
     found = chosen(made, report(made, "fedavgr", "search_fedavg", scores, tmp_path / "s.csv"))
-    sets = found["papers"]["fedavgr"].pop("datasets")
-    assert found == {"papers": {"fedavgr": {}}}, "rows held out are no part of what was chosen"
-    assert sets["dna"] == {"model": {"sigma": 0.3}, "training": {"lr": 0.02}}
-    assert sets["usps"] == {"model": {"sigma": 0.1}, "training": {"lr": 0.02}}, "of equal ones the first"
+    entries = found["papers"]["fedavgr"]["chosen"]
+    assert all("of" not in own for own in entries)
+    sets = {own["at"]: own["values"] for own in entries}
+    assert sets["dna"] == {"model.sigma": 0.3, "training.lr": 0.02}, "rows held out are no part of it"
+    assert sets["usps"] == {"model.sigma": 0.1, "training.lr": 0.02}, "of equal ones the first"
+    (source,) = (own["source"] for own in entries if own["at"] == "dna")
+    assert source == "fedavgr/search_fedavg at demo scale: 60, the best of 4 candidates"
     assert set(sets) == set(made.params.papers["fedavgr"].datasets) - {"mnist"}, (
         "a candidate of mnist was not measured"
     )
@@ -54,7 +57,8 @@ def test_what_concerns_one_algorithm_goes_to_it_and_makes_its_runs(tmp_path: Pat
     made = catalogue("fedavgr")
     path = report(made, "fedavgr", "search_fedprox", {("mu_0.1", "dna"): 60.0}, tmp_path / "s.csv")
     found = chosen(made, path)
-    assert found["papers"]["fedavgr"]["algorithms"]["fedprox"]["per"]["dna"] == {"mu": 0.1}
+    (own,) = (own for own in found["papers"]["fedavgr"]["chosen"] if own["at"] == "dna")
+    assert (own["of"], own["values"]) == ("fedprox", {"algorithm.mu": 0.1})
     values = parameters("fedavgr") | {"primary_paper": "fedavgr"}
     tuned = build_catalogue(overlay(values, found))
     (run, *_) = tuned.cells("fedavgr", "table2")["fedprox", "dna"]
@@ -67,24 +71,25 @@ def test_two_splits_of_a_data_set_have_values_of_their_own(tmp_path: Path) -> No
     made = catalogue("radfed", "paper")
     scores = {("redistributions_50", "mnist_1"): 60.0, ("redistributions_80", "mnist_01"): 60.0}
     found = chosen(made, report(made, "radfed", "grid_radfed", scores, tmp_path / "s.csv"))
-    per = found["papers"]["radfed"]["algorithms"]["radfed"]["per"]
+    per = {own["at"]: own["values"] for own in found["papers"]["radfed"]["chosen"]}
     rounds = made.params.papers["radfed"].datasets["mnist"].training.rounds
     assert rounds
-    assert per["mnist_1"] == {"redistributions": 50, "training": {"rounds": rounds // 50}}
-    assert per["mnist_01"] == {"redistributions": 80, "training": {"rounds": rounds // 80}}
+    assert per["mnist_1"] == {"algorithm.redistributions": 50, "training.rounds": rounds // 50}
+    assert per["mnist_01"] == {"algorithm.redistributions": 80, "training.rounds": rounds // 80}
     assert "eicu" in per
 
 
 def test_the_smallest_distance_wins_where_the_search_is_for_one(tmp_path: Path) -> None:
     made = catalogue("comfed", "paper")
-    client = {"datasets": {"cifar10": {"training": {"lr": 0.01, "batch_size": 32}}}}
-    server = {"algorithms": {"fedyogi": {"per": {"cifar10": {"tau": 0.01}}}}}
+    client = {"at": "cifar10", "values": {"training.lr": 0.01, "training.batch_size": 32}}
+    server = {"of": "fedyogi", "at": "cifar10", "values": {"algorithm.tau": 0.01}}
     for target, row, expected in (
         ("calibration", "lr 0.01, B 32", client),
         ("calibration_server", "tau 0.01", server),
     ):
         path = report(made, "comfed", target, {(row, "distance"): 1.0}, tmp_path / "s.csv")
-        assert chosen(made, path) == {"papers": {"comfed": expected}}
+        (own,) = chosen(made, path)["papers"]["comfed"]["chosen"]
+        assert own.items() > expected.items()
     path = report(made, "comfed", "calibration", {("in_use", "distance"): 1.0}, tmp_path / "s.csv")
     assert chosen(made, path) == {}, "the values in use stay"
 

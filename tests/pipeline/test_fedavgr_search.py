@@ -15,14 +15,14 @@ def test_the_grid_is_whole_and_its_runs_hold_rows_out(name: str, rows: int) -> N
     made = catalogue("fedavgr", "paper")
     cells = made.cells("fedavgr", name)
     assert len(cells) == rows * 11
-    method, _, _, options = GRIDS[name]
+    method = GRIDS[name].method
+    keys = made.params.papers["fedavgr"].algorithms[method].tune
     for (row, _), runs in cells.items():
         (run,) = runs
         assert run.algorithm == method
         assert run.spec["partition"]["validation"] == 0.2
         assert run.spec["evaluation"]["validation"]
-        for option in options:
-            section, key = option.key.split(".")
+        for section, key in (own.split(".") for own in keys):
             assert f"{key}_{run.spec[section][key]:g}" in row
     assert len({run.group for runs in cells.values() for run in runs}) == rows * 11
 

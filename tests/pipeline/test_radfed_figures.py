@@ -19,7 +19,7 @@ from pipeline.papers import published
 from pipeline.papers.radfed.curves import smoothed
 from pipeline.papers.radfed.scores import representative
 from pipeline.papers.radfed.settings import metric_of
-from pipeline.papers.radfed.tables import GRIDS, delays
+from pipeline.papers.radfed.tables import GRIDS
 from pipeline.reports.drawings import Curves, Drawing, Inputs
 from pipeline.reports.results import RunFacts, read
 from pipeline.reports.tables import Table, arrange, tidy
@@ -150,17 +150,10 @@ def test_divergence_that_was_not_measured_is_refused(tmp_path: Path, demo: Catal
         drawn(demo, "fig6", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("longest", "expected"),
-    [
-        (2000, (10, 15, 20, 22, 25, 28, 30, 50, 80, 100, 120)),
-        (90, (10, 15, 20, 22, 25, 28, 30, 50, 80)),
-        (15, (3, 5, 15)),
-        (8, (2, 4, 8)),
-    ],
-)
-def test_candidates_of_s_fit_in_the_rounds(longest: int, expected: tuple[int, ...]) -> None:
-    assert delays(longest) == expected
+@pytest.mark.parametrize("scale", ["demo", "quick", "paper"])
+def test_candidates_of_s_fit_in_the_rounds(scale: str) -> None:
+    runs = [run for own in catalogue(scale).cells("radfed", "grid_radfed").values() for run in own]
+    assert all(run.spec["training"]["rounds"] > 0 for run in runs)
 
 
 def test_the_search_has_the_paper_s_grids() -> None:

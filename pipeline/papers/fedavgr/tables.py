@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
-from pipeline.reports.search import Choice, Option, Search, Value, searches, seeds
+from pipeline.reports.search import Choice, Search, held_out, searches, seeds
 from pipeline.reports.tables import Table, of_datasets
 
 NAMES = ("a1a", "svmguide1", "splice", "vehicle", "dna", "pendigits", "satimage", "usps")
@@ -36,33 +36,10 @@ LABELS = {
     "fedavgr": "all (FedAvgR)",
 }
 
-HELD_OUT = (("partition.validation", 0.2), ("evaluation.validation", True))
 GRIDS = {
-    "search_fedavg": Search(
-        "fedavg",
-        "FedAvg",
-        "Section 5",
-        (
-            Option("model.sigma", "sigma", (0.03, 0.1, 0.3, 1.0, 3.0), (0.1, 0.3)),
-            Option("training.lr", "lr", (0.005, 0.02, 0.08, 0.32), (0.02, 0.08)),
-        ),
-    ),
-    "search_fedprox": Search(
-        "fedprox",
-        "FedProx",
-        "Section 5",
-        (Option("algorithm.mu", "mu", (0.001, 0.01, 0.1, 1.0), (0.01, 0.1)),),
-    ),
-    "search_fedavgr": Search(
-        "fedavgr",
-        "FedAvgR",
-        "Section 5",
-        (
-            # values that were tried after the others come last: of equal candidates the first is chosen
-            Option("algorithm.beta", "beta", (0.001, 0.01, 0.1, 0.0001), (0.01, 0.1)),
-            Option("algorithm.gamma", "gamma", (0.1, 1.0, 10.0, 0.01), (1.0,)),
-        ),
-    ),
+    "search_fedavg": Search("fedavg", "FedAvg", "Section 5"),
+    "search_fedprox": Search("fedprox", "FedProx", "Section 5"),
+    "search_fedavgr": Search("fedavgr", "FedAvgR", "Section 5"),
 }
 
 
@@ -89,14 +66,10 @@ def matched(algorithm: str, column: str) -> Query:
     return Query("table2", column, "shards", algorithm, (*level, *PLAIN.get(algorithm, ())))
 
 
-def tried(params: PaperParams, option: Option) -> tuple[Value, ...]:
-    """Return the values that runs of Table 2 are long enough to tell apart."""
-    return option.tried(params.regimes["table2"].training.rounds or 0)
-
-
 def searched(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
     """Return the runs of a candidate on a data set."""
-    return Query("table2", column, split(column), search.method, (*HELD_OUT, *choice.items()), seeds(params))
+    changes = (*held_out(params), *choice.items())
+    return Query("table2", column, split(column), search.method, changes, seeds(params))
 
 
 TABLES: Mapping[str, Table] = {
@@ -132,7 +105,6 @@ TABLES: Mapping[str, Table] = {
 }
 SEARCHES = searches(
     GRIDS,
-    tried,
     searched,
     "Grid search of {}: accuracy on a fifth of each client's rows",
     columns=sets(DATASETS),

@@ -11,8 +11,8 @@ import numpy as np
 
 from fedcore.base.lazy import Axes, pd, seaborn
 from pipeline.reports import figures, style
+from pipeline.reports.cost import rounds_to
 from pipeline.reports.drawings import Inputs, Picture, drawing, each, line
-from pipeline.reports.results import RunFacts
 from pipeline.reports.style import Look
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -40,15 +40,6 @@ def level(inputs: Inputs, data: str, share: int) -> float:
     return start + share / 100 * (best - start) if best > start else math.nan
 
 
-def rounds_to(facts: RunFacts, accuracy: float) -> float | None:
-    """Return the first round with this test accuracy in per cent; None without one or if it diverged."""
-    if not facts.final:
-        return None
-    history = facts.history
-    reached = history["round"][100 * history["test_accuracy"] >= accuracy]
-    return None if reached.empty else float(reached.iloc[0])
-
-
 def numbers(inputs: Inputs) -> pd.DataFrame:
     """Return rounds to each level, median seconds of a round that measured nothing, and their ratio to
     rFedAvg's, a mean over data sets; all over seeds.
@@ -65,7 +56,10 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
         for share in LEVELS:
             accuracy = level(inputs, data, share)
             for row in rows:
-                reached = [rounds_to(facts, accuracy) for facts in inputs.cells[row, f"{data}-sim0"]]
+                reached = [
+                    rounds_to(100 * own.series("test_accuracy"), accuracy) if own.final else None
+                    for own in inputs.cells[row, f"{data}-sim0"]
+                ]
                 lines.append(line(row, f"rounds{share}-{data}", reached, accuracy=accuracy))
     lines += [line(row, f"seconds-{column}", [*values]) for (row, column), values in times.items()]
     for split, column in RATIO.items():

@@ -1,0 +1,145 @@
+"""Tuning: candidates out of declared values, one budget for all methods, choices that a file keeps."""
+
+from __future__ import annotations
+
+from math import floor, log10
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError
+from fedcore.base.options import validate
+from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import configuration
+from pipeline.catalogue.schema import Range, Tried, TuneParams
+from pipeline.papers import build_catalogue
+from pipeline.reports.search import candidates, chosen, with_chosen
+from pipeline.reports.tables import Table
+
+HOME = Path(__file__).parents[2]
+RATES = Range(low=0.001, high=1.0, log=True)
+STUDY = """\
+title: Tuned?  # a remark
+seeds: [0, 1, 2]
+regimes: {all: {clients: 5, training: {rounds: 1, batch_size: 20, lr: 0.5}}}
+datasets:
+  mnist: {data: {name: mnist, edition: demo}, model: {name: linear}, splits: {iid: {name: iid}}}
+grid: {partition.clients: [5, 10]}
+algorithms:
+  fedavg: {}
+  fedprox: {mu: 1.0, tune: {algorithm.mu: [0.1, 1.0]}}
+tune: {trials: 6, over: {training.lr: {low: 0.01, high: 1.0, log: true}}}
+"""
+
+
+def made(text: str) -> Catalogue:
+    config = {
+        **configuration(HOME / "params.yaml"),
+        "studies": {"studies/own.yaml": core_yaml.parsed(text, "")},
+    }
+    return build_catalogue(config)
+
+
+@pytest.mark.parametrize(
+    ("trials", "values", "expected"),
+    [
+        (4, {"a.x": RATES}, [0.001, 0.01, 0.1, 1.0]),
+        (3, {"a.x": Range(low=1, high=2)}, [1.0, 1.5, 2.0]),
+        (None, {"a.x": (3, "b")}, [3, "b"]),
+    ],
+)
+def test_a_grid_has_even_points(trials: int | None, values: Tried, expected: list[Any]) -> None:
+    assert [own["a.x"] for own in candidates(TuneParams(trials=trials), values)] == expected
+
+
+def test_the_budget_of_a_grid_is_shared_by_its_axes() -> None:
+    found = candidates(TuneParams(trials=11), {"a.mu": (1, 2), "a.lr": RATES, "a.q": RATES})
+    assert len(found) == 2 * 2 * 2, "two points of each range: three would make eighteen"
+    assert {own["a.lr"] for own in found} == {0.001, 1.0}
+
+
+@pytest.mark.parametrize("how", ["random", "quasirandom"])
+def test_draws_fill_the_budget_within_the_range_and_are_the_same_again(how: Any) -> None:
+    tune = TuneParams(how=how, trials=8)
+    found = candidates(tune, {"a.lr": RATES, "a.mu": (1, 2)})
+    assert found == candidates(tune, {"a.lr": RATES, "a.mu": (1, 2)})
+    assert len(found) == 8
+    assert all(0.001 <= own["a.lr"] <= 1 and own["a.mu"] in (1, 2) for own in found)  # type: ignore[operator]
+
+
+def test_quasirandom_values_lie_one_in_each_part_of_the_range() -> None:
+    """Halton's first coordinate is van der Corput's in base 2: 2^m points fill 2^m equal parts."""
+    found = candidates(TuneParams(how="quasirandom", trials=8), {"a.lr": RATES})
+    shares = [(3 + log10(float(own["a.lr"]))) / 3 for own in found]
+    assert sorted(floor(8 * share) for share in shares) == [*range(8)]
+
+
+@pytest.mark.parametrize(
+    ("tune", "values"),
+    [
+        ({}, {"a.lr": RATES}),
+        ({"trials": 3}, {"a.lr": (1, 2, 3, 4)}),
+        ({"how": "random"}, {"a.lr": (1, 2)}),
+    ],
+)
+def test_a_budget_that_is_missing_or_too_small_is_refused(tune: dict[str, Any], values: Tried) -> None:
+    with pytest.raises(SpecError, match=r"tune.trials: got .*, expected as many as .* of a.lr needs"):
+        candidates(TuneParams(**tune), values)
+
+
+def test_a_range_without_a_width_or_a_logarithm_is_refused() -> None:
+    for own in ({"low": 1, "high": 1}, {"low": 0, "high": 1, "log": True}):
+        with pytest.raises(SpecError, match=r"low: got .*, expected less than high"):
+            validate(Range, own, "tune.over")
+
+
+def test_candidates_of_a_study_are_scored_on_rows_held_out_at_one_seed() -> None:
+    catalogue = made(STUDY)
+    cells = {name: catalogue.cells("own", f"tune_{name}") for name in ("fedavg", "fedprox")}
+    assert {name: len(own) for name, own in cells.items()} == {"fedavg": 6 * 2, "fedprox": 2 * 3 * 2}
+    for name, own in cells.items():
+        for (row, column), runs in own.items():
+            (run,) = runs
+            spec = run.spec
+            assert (spec["partition"]["validation"], spec["evaluation"]["validation"]) == (0.2, True)
+            assert f"lr_{spec['training']['lr']:g}" in row
+            assert f"clients_{spec['partition']['clients']}" in column
+            assert run.algorithm == name
+
+
+def test_a_study_s_file_keeps_what_was_chosen_and_its_runs_have_it(tmp_path: Path) -> None:
+    before = made(STUDY)
+    asked = before.cells("own", "tune_fedprox")
+    table = before.target("own", "tune_fedprox")
+    assert isinstance(table, Table)
+    best = {"mnist-iid-clients_5": "lr_0.1-mu_1", "mnist-iid-clients_10": "lr_1-mu_0.1"}
+    lines = [
+        {"paper": "own", "target": "tune_fedprox", "scale": "study", "row": row, "column": column}
+        | {"mean": 90.0 if best[column] == row else 50.0, "n": 1, "seeds": 1, "diverged": 0}
+        for row, column in asked
+    ]
+    path = tmp_path / "tune_fedprox.csv"
+    pd.DataFrame(lines).to_csv(path, index=False)
+    entries = chosen(before, path)["papers"]["own"]["chosen"]
+    text = with_chosen(STUDY, [{"at": "mnist", "values": {"training.lr": 0.3}, "source": "by hand"}])
+    text = with_chosen(with_chosen(text, entries), entries)
+    assert text.startswith(STUDY), "comments and all else stay"
+    assert len(core_yaml.parsed(text, "")["chosen"]) == 3
+    after = made(text)
+    assert after.cells("own", "tune_fedprox") == asked, "candidates stay what they were"
+    specs = {cell: runs[0].spec for cell, runs in after.cells("own", "table").items()}
+    found = {cell: (own["training"]["lr"], own["algorithm"].get("mu")) for cell, own in specs.items()}
+    assert found == {
+        ("fedavg", "mnist-iid-clients_5"): (0.3, None),
+        ("fedavg", "mnist-iid-clients_10"): (0.3, None),
+        ("fedprox", "mnist-iid-clients_5"): (0.1, 1.0),
+        ("fedprox", "mnist-iid-clients_10"): (1.0, 0.1),
+    }
+
+
+def test_a_key_is_searched_for_or_in_the_grid_but_not_both() -> None:
+    with pytest.raises(SpecError, match=r"own.yaml: algorithms.fedavg: 'training.lr' is in tune and in grid"):
+        made(STUDY.replace("grid: {", "grid: {training.lr: [0.1], "))
