@@ -72,7 +72,7 @@ def build_outputs(options: ModelOptions, shape: Shape) -> LinearOutputs:
 
 
 PLUGINS = (
-    Plugin("linear", LinearOptions, build, "softmax regression", "convex case of all five papers"),
+    Plugin("linear", LinearOptions, build, "softmax regression", "convex case of five papers"),
     Plugin(
         "logistic",
         LinearOptions,

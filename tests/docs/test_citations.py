@@ -23,7 +23,7 @@ NAMES = {
     "FedOMW": "fedomw",
     "DL-opt": "fedomw",
     "RADFed": "radfed",
-    "McMahan et al.": "fedavg",
+    "McMahan et al.": "mcmahan2017",
     "FedProx": "fedprox",
     "q-FFL": "q-ffl",
     "MOON": "moon",

@@ -18,7 +18,7 @@ from pipeline.fidelity.claims import Claim, Verdict, cells_of, judge, ledger, lo
 from pipeline.papers import catalogue_of, papers, published
 from pipeline.reports.drawings import Drawing
 
-PAPERS = ("rfedavg", "fedavgr", "comfed", "fedomw", "radfed")
+PAPERS = ("rfedavg", "fedavgr", "comfed", "fedomw", "radfed", "mcmahan2017")
 TABLE = {
     "a": {"x": 90.0, "y": 80.0, "z": 70.0},
     "b": {"x": 85.0, "y": 80.0, "z": 69.0},
