@@ -13,6 +13,7 @@ COMMANDS = {
     "Build": {
         "build": "pipeline.cli.build:build",
         "study": "pipeline.cli.study:app",
+        "paper": "pipeline.cli.paper:app",
         "report": "pipeline.cli.reports:report",
         "partial": "pipeline.cli.reports:partial",
         "pdf": "pipeline.cli.reports:pdf",

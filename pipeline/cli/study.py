@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -27,6 +27,23 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+Data = Annotated[
+    str,
+    typer.Option(help="Data sets, with commas between.", autocompletion=completing(partial(plugins, "data"))),
+]
+Methods = Annotated[
+    str,
+    typer.Option(
+        help="Algorithms, with commas between.", autocompletion=completing(partial(plugins, "algorithm"))
+    ),
+]
+Partitions = Annotated[
+    str, typer.Option(help="Partitions with the value of their first key, if it has one: dirichlet:0.1,iid.")
+]
+Seeds = Annotated[int, typer.Option(min=1, help="How many seeds.")]
+Clients = Annotated[int, typer.Option(min=1, help="How many clients.")]
+Rounds = Annotated[int, typer.Option(min=1, help="How many communication rounds.")]
+Edition = Annotated[str, typer.Option(help="Edition of the data sets: demo ships with the code.")]
 Split = tuple[str, dict[str, Any], str]
 MODELS = {"images": "{name: cnn}", "text": "{name: lstm}", "numbers": "{name: mlp, hidden: [64]}"}
 TEXT = """\
@@ -67,26 +84,13 @@ def _studies() -> None:
 @app.command()
 def new(
     name: Annotated[str, typer.Argument(help="The study's name: the file is studies/NAME.yaml.")],
-    data: Annotated[
-        str,
-        typer.Option(
-            help="Data sets, with commas between.", autocompletion=completing(partial(plugins, "data"))
-        ),
-    ],
-    methods: Annotated[
-        str,
-        typer.Option(
-            help="Algorithms, with commas between.", autocompletion=completing(partial(plugins, "algorithm"))
-        ),
-    ] = "fedavg,fedprox,scaffold",
-    partition: Annotated[
-        str,
-        typer.Option(help="Partitions with the value of their first key, if it has one: dirichlet:0.1,iid."),
-    ] = "dirichlet:0.1",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
-    clients: Annotated[int, typer.Option(min=1, help="How many clients.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, help="How many communication rounds.")] = 20,
-    edition: Annotated[str, typer.Option(help="Edition of the data sets: demo ships with the code.")] = "",
+    data: Data,
+    methods: Methods = "fedavg,fedprox,scaffold",
+    partition: Partitions = "dirichlet:0.1",
+    seeds: Seeds = 5,
+    clients: Clients = 10,
+    rounds: Rounds = 20,
+    edition: Edition = "",
 ) -> None:
     """Write studies/NAME.yaml, with comments and the plug-ins' defaults, which `fedcore build NAME` builds.
 
@@ -95,19 +99,16 @@ def new(
     path = Path(STUDIES, f"{name}.yaml")
     if path.exists():
         raise SpecError(f"{path}: is there already, expected a new name")
-    rows, splits = _several(methods), {re.sub(r"\W", "_", own): _split(own) for own in _several(partition)}
+    rows, splits = several(methods), splits_of(partition)
     text = TEXT.format(
         name=name,
         title=f"{', '.join(map(_label, rows))} on {data.replace(',', ', ')}",
-        seeds=_flow([*range(seeds)]),
         clients=clients,
         rounds=rounds,
-        choices="".join(dict.fromkeys(choices for *_, choices in splits.values())),
-        datasets="\n".join(_dataset(own, edition, splits) for own in _several(data)),
-        algorithms="\n".join(f"  {own}: {_flow(_numbers(own))}" for own in rows),
         first=rows[0],
         base=_label("fedavg" if "fedavg" in rows else rows[0]),
         labels=_flow({key: label for key, (label, *_) in splits.items() if label != key}),
+        **sections(several(data), rows, splits, seeds, edition),
     )
     config = {**configuration(PARAMS), "studies": {str(path): core_yaml.parsed(text, str(path))}}
     _ = build_catalogue(config).index
@@ -115,7 +116,25 @@ def new(
     say(f"wrote {path}", f"uv run fedcore build {name}")
 
 
-def _several(names: str) -> list[str]:
+def sections(
+    data: Iterable[str], rows: Iterable[str], splits: Mapping[str, Split], seeds: int, edition: str
+) -> dict[str, str]:
+    """Return the lines of seeds, data sets and algorithms, with plug-ins' defaults, and splits' choices."""
+    return {
+        "seeds": _flow([*range(seeds)]),
+        "choices": "".join(dict.fromkeys(choices for *_, choices in splits.values())),
+        "datasets": "\n".join(_dataset(own, edition, splits) for own in data),
+        "algorithms": "\n".join(f"  {own}: {_flow(_numbers(own))}" for own in rows),
+    }
+
+
+def splits_of(partitions: str) -> dict[str, Split]:
+    """Return partitions that a command line names, by the names that their splits get."""
+    return {re.sub(r"\W", "_", own): _split(own) for own in several(partitions)}
+
+
+def several(names: str) -> list[str]:
+    """Return the names that commas part, each once."""
     return list(dict.fromkeys(filter(None, map(str.strip, names.split(",")))))
 
 

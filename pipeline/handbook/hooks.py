@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -23,7 +24,24 @@ COPIED = {
 }
 STUDY, STUDY_PAGE = "study.ipynb", "study.md"
 SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
+PAPERS_PAGE = "papers/index.md"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Let every paper have its page in the navigation."""
+    config.nav = with_papers(config.nav)
+    return config
+
+
+def with_papers(nav: Any) -> Any:
+    """Return a navigation with the pages of all papers, by name, after that of their list."""
+    if isinstance(nav, dict):
+        return {label: with_papers(inner) for label, inner in nav.items()}
+    if not isinstance(nav, list):
+        return nav
+    own = [{name: f"papers/{name}.md"} for name in known_papers()] if PAPERS_PAGE in nav else []
+    return [*map(with_papers, nav), *own]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -60,7 +78,7 @@ def pages(pictures: Path) -> Mapping[str, str]:
         "reference/commands.md": reference.commands_page(),
         "reference/specification.md": reference.specification_page(),
         "reference/plugins.md": reference.plugins_page(),
-        "papers/index.md": papers.index(pictures),
+        PAPERS_PAGE: papers.index(pictures),
         STUDY_PAGE: notebook.page(HOME / "docs" / STUDY),
         **{address: (HOME / name).read_text(encoding="utf-8") for name, address in COPIED.items()},
         **{f"papers/{name}.md": papers.page(name, pictures) for name in known_papers()},

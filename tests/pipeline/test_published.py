@@ -53,7 +53,8 @@ def cell(paper: str, target: str, row: str, column: str) -> Published:
 
 
 def test_every_paper_with_numbers_is_counted_here() -> None:
-    assert {path.parent.name for path in FOLDER.glob("*/published.csv")} == set(COUNTS)
+    with_numbers = [path for path in FOLDER.glob("*/published.csv") if path.read_text().count("\n") > 1]
+    assert {path.parent.name for path in with_numbers} == set(COUNTS)
 
 
 @pytest.mark.parametrize("paper", COUNTS)

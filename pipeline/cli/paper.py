@@ -1,0 +1,160 @@
+"""`fedcore paper`: another paper, begun as a folder and a section of params.yaml that build as they are."""
+
+from __future__ import annotations
+
+import os
+import re
+from textwrap import indent
+from typing import Annotated
+
+import typer
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError, say
+from fedcore.base.files import write_text
+from pipeline.catalogue.params import RESERVED, load
+from pipeline.catalogue.schema import KEY
+from pipeline.cli import study
+from pipeline.cli.names import PARAMS
+from pipeline.papers import FOLDER
+
+app = typer.Typer(
+    help="Papers: another paper's tables and figures, from a folder and a section of params.yaml. Example: "
+    "fedcore paper new mini --data mnist --edition demo; fedcore build mini",
+    no_args_is_help=True,
+    add_completion=False,
+)
+SCALES = "\nscales:\n"
+VALUES = """\
+  {name}:
+    seeds: {seeds}
+    regimes:
+      all_clients:
+        clients: {clients}
+        training: {{rounds: {rounds}, local_epochs: 1, batch_size: 20, lr: 0.1}}
+    datasets:{choices}
+{datasets}
+    algorithms:
+{algorithms}
+"""
+MODULE = '''\
+"""{title}."""
+
+from __future__ import annotations
+
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, Paper, Query
+from pipeline.reports.drawings import Curves, Panel
+from pipeline.reports.tables import Table
+
+DATASETS = {datasets}
+SPLITS = {splits}
+CELLS = {{f"{{data}}-{{split}}": (data, split) for data in DATASETS for split in SPLITS}}
+
+
+def columns(params: PaperParams) -> tuple[Column, ...]:
+    """Return a column for each split of each data set."""
+    return tuple(Column(key, SPLITS[split], DATASETS[data]) for key, (data, split) in CELLS.items())
+
+
+def asked(row: str, column: str) -> Query:
+    """Return the runs of a cell: regime, data set, split, algorithm."""
+    return Query("all_clients", *CELLS[column], row)
+
+
+PAPER = Paper(
+    title="{title}",
+    citation="N. N.",
+    datasets=DATASETS,
+    targets={{
+        "table1": Table(title="Test accuracy", published="Table ?", columns=columns, query=asked),
+        "fig1": Curves(
+            title="Test accuracy over rounds",
+            published="Figure ?",
+            panels=tuple(Panel(key, key, "all_clients", *cell) for key, cell in CELLS.items()),
+        ),
+    }},
+)
+'''
+README = """\
+# {name}
+
+This page is for readers who want to know what the paper claims, which of its results can be rebuilt, and how
+we read its open points.
+
+*{title}*.
+
+## What it claims
+
+## Targets
+
+| Target | In the paper | Shows |
+| --- | --- | --- |
+| table1 | Table ? | test accuracy after the last round |
+| fig1 | Figure ? | the same over rounds |
+
+## Settings
+
+## What it leaves open
+
+| Point | Reading |
+| --- | --- |
+"""
+NUMBERS = "target,row,column,mean,std,unit,mark,note\n"
+CLAIMS = "# Vocabulary: pipeline/fidelity/checks.py; keys: pipeline/fidelity/claims.py.\n[]\n"
+
+
+@app.callback()
+def _papers() -> None:
+    """Make `new` a command of its own."""
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The paper's name: the folder is pipeline/papers/NAME.")],
+    data: study.Data,
+    title: Annotated[str, typer.Option(help="The paper's title.")] = "A Paper",
+    methods: study.Methods = "fedavg",
+    partition: study.Partitions = "dirichlet:0.1",
+    seeds: study.Seeds = 3,
+    clients: study.Clients = 10,
+    rounds: study.Rounds = 20,
+    edition: study.Edition = "",
+) -> None:
+    """Write a paper's folder and its section of params.yaml, which `fedcore build NAME` builds.
+
+    They have a table and a figure of all methods, data sets and partitions. README.md, published.csv and
+    claims.yaml are there to be filled.
+
+    Example: fedcore paper new mini --data mnist --partition similarity:0.0,iid --methods fedavg,fedprox
+    """
+    folder, text = FOLDER / name, PARAMS.read_text(encoding="utf-8")
+    if re.fullmatch(KEY, name) is None or name in RESERVED:
+        raise SpecError(f"NAME: got '{name}', expected a name of the form {KEY} but {', '.join(RESERVED)}")
+    if folder.exists() or re.search(rf"(?m)^  {name}:", text):
+        raise SpecError(f"NAME: '{name}' is there already, expected a new name")
+    if text.count(SCALES) != 1:
+        raise SpecError(f"{PARAMS}: expected the line 'scales:' once, before which the section goes")
+    sets, splits = study.several(data), study.splits_of(partition)
+    parts = study.sections(sets, study.several(methods), splits, seeds, edition)
+    parts |= {key: indent(parts[key], "    ") for key in ("datasets", "algorithms", "choices")}
+    own = VALUES.format(name=name, clients=clients, rounds=rounds, **parts)
+    whole = text.replace(SCALES, f"\n{own}{SCALES}")
+    load(core_yaml.parsed(whole, str(PARAMS)))
+    labels = {key: label for key, (label, *_) in splits.items()}
+    known = {"datasets": _quoted({key: key for key in sets}), "splits": _quoted(labels)}
+    files = {
+        "__init__.py": MODULE.format(title=title.translate({ord('"'): "'", ord("\\"): "/"}), **known),
+        "README.md": README.format(name=name, title=title),
+        "published.csv": NUMBERS,
+        "claims.yaml": CLAIMS,
+    }
+    for file, content in files.items():
+        write_text(folder / file, content)
+    write_text(PARAMS, whole)
+    say(f"wrote {os.path.relpath(folder)} and its section of {PARAMS}", f"uv run fedcore build {name}")
+
+
+def _quoted(names: dict[str, str]) -> str:
+    """Return names as Python writes them, with the quotes that Ruff's format has."""
+    return str(names).replace("'", '"')

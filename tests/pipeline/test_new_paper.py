@@ -1,0 +1,59 @@
+"""`fedcore paper new`: a folder and a section that build as they are; what is there stays."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parents[2]
+NEW = ("paper", "new", "mini", "--data", "mnist", "--edition", "demo", "--partition", "iid,dirichlet:0.1")
+
+
+def fedcore(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pipeline", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("pipeline", "fedcore"):
+        shutil.copytree(HOME / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(HOME / "params.yaml", tmp_path)
+    return tmp_path
+
+
+def test_a_new_paper_has_reports_and_lets_the_rest_be(checkout: Path) -> None:
+    before = (checkout / "params.yaml").read_text()
+    made = fedcore(checkout, *NEW, "--title", 'Its "Own" Paper')
+    assert made.returncode == 0, made.stderr
+    after = (checkout / "params.yaml").read_text()
+    start = after.index("\n  mini:\n")
+    end = after.index("\nscales:\n", start)
+    assert after[:start] + after[end:] == before
+    files = {path.name for path in (checkout / "pipeline/papers/mini").iterdir()}
+    assert files == {"__init__.py", "README.md", "published.csv", "claims.yaml"}
+    listed = fedcore(checkout, "targets").stdout
+    assert "reports/mini/table1                  4 runs" in listed, "two seeds of demo scale, two splits"
+    assert "reports/mini/fig1 " in listed
+    again = fedcore(checkout, *NEW)
+    assert again.returncode != 0
+    assert "'mini' is there already, expected a new name" in again.stderr
+    assert (checkout / "params.yaml").read_text() == after
+
+
+def test_what_cannot_be_written_leaves_nothing(checkout: Path) -> None:
+    before = (checkout / "params.yaml").read_text()
+    for words, said in (
+        (("paper", "new", "Mini", "--data", "mnist"), "got 'Mini', expected a name of the form"),
+        (("paper", "new", "mini", "--data", "mnits"), "mnits"),
+        (("paper", "new", "radfed", "--data", "mnist"), "'radfed' is there already"),
+    ):
+        done = fedcore(checkout, *words)
+        assert done.returncode != 0
+        assert said in done.stderr
+    assert not (checkout / "pipeline/papers/mini").exists()
+    assert (checkout / "params.yaml").read_text() == before
