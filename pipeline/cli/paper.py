@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from textwrap import indent
 from typing import Annotated
 
@@ -25,83 +26,8 @@ app = typer.Typer(
     add_completion=False,
 )
 SCALES = "\nscales:\n"
-VALUES = """\
-  {name}:
-    seeds: {seeds}
-    regimes:
-      all_clients:
-        clients: {clients}
-        training: {{rounds: {rounds}, local_epochs: 1, batch_size: 20, lr: 0.1}}
-    datasets:{choices}
-{datasets}
-    algorithms:
-{algorithms}
-"""
-MODULE = '''\
-"""{title}."""
-
-from __future__ import annotations
-
-from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Column, Paper, Query
-from pipeline.reports.drawings import Curves, Panel
-from pipeline.reports.tables import Table
-
-DATASETS = {datasets}
-SPLITS = {splits}
-CELLS = {{f"{{data}}-{{split}}": (data, split) for data in DATASETS for split in SPLITS}}
-
-
-def columns(params: PaperParams) -> tuple[Column, ...]:
-    """Return a column for each split of each data set."""
-    return tuple(Column(key, SPLITS[split], DATASETS[data]) for key, (data, split) in CELLS.items())
-
-
-def asked(row: str, column: str) -> Query:
-    """Return the runs of a cell: regime, data set, split, algorithm."""
-    return Query("all_clients", *CELLS[column], row)
-
-
-PAPER = Paper(
-    title="{title}",
-    citation="N. N.",
-    datasets=DATASETS,
-    targets={{
-        "table1": Table(title="Test accuracy", published="Table ?", columns=columns, query=asked),
-        "fig1": Curves(
-            title="Test accuracy over rounds",
-            published="Figure ?",
-            panels=tuple(Panel(key, key, "all_clients", *cell) for key, cell in CELLS.items()),
-        ),
-    }},
-)
-'''
-README = """\
-# {name}
-
-This page is for readers who want to know what the paper claims, which of its results can be rebuilt, and how
-we read its open points.
-
-*{title}*.
-
-## What it claims
-
-## Targets
-
-| Target | In the paper | Shows |
-| --- | --- | --- |
-| table1 | Table ? | test accuracy after the last round |
-| fig1 | Figure ? | the same over rounds |
-
-## Settings
-
-## What it leaves open
-
-| Point | Reading |
-| --- | --- |
-"""
-NUMBERS = "target,row,column,mean,std,unit,mark,note\n"
-CLAIMS = "# Vocabulary: pipeline/fidelity/checks.py; keys: pipeline/fidelity/claims.py.\n[]\n"
+SECTION = "params.yaml"
+TEMPLATES = Path(__file__).with_name("new_paper")
 
 
 @app.callback()
@@ -138,18 +64,14 @@ def new(
     sets, splits = study.several(data), study.splits_of(partition)
     parts = study.sections(sets, study.several(methods), splits, seeds, edition)
     parts |= {key: indent(parts[key], "    ") for key in ("datasets", "algorithms", "choices")}
-    own = VALUES.format(name=name, clients=clients, rounds=rounds, **parts)
-    whole = text.replace(SCALES, f"\n{own}{SCALES}")
-    load(core_yaml.parsed(whole, str(PARAMS)))
     labels = {key: label for key, (label, *_) in splits.items()}
-    known = {"datasets": _quoted({key: key for key in sets}), "splits": _quoted(labels)}
-    files = {
-        "__init__.py": MODULE.format(title=title.translate({ord('"'): "'", ord("\\"): "/"}), **known),
-        "README.md": README.format(name=name, title=title),
-        "published.csv": NUMBERS,
-        "claims.yaml": CLAIMS,
-    }
-    for file, content in files.items():
+    known = {"own_datasets": _quoted({key: key for key in sets}), "own_splits": _quoted(labels)}
+    title = title.translate({ord('"'): "'", ord("\\"): "/"})
+    told = {"name": name, "title": title, "clients": clients, "rounds": rounds, **known, **parts}
+    made = {path.stem: path.read_text(encoding="utf-8").format(**told) for path in TEMPLATES.iterdir()}
+    whole = text.replace(SCALES, f"\n{made.pop(SECTION)}{SCALES}")
+    load(core_yaml.parsed(whole, str(PARAMS)))
+    for file, content in made.items():
         write_text(folder / file, content)
     write_text(PARAMS, whole)
     say(f"wrote {os.path.relpath(folder)} and its section of {PARAMS}", f"uv run fedcore build {name}")

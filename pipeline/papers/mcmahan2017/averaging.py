@@ -14,7 +14,7 @@ ROWS = {
     "parents": "better of the two models",
     "mixture": "mixture theta w + (1 - theta) w'",
 }
-OBSERVED = ("evaluation.observe.between.points", 57)  # every fortieth, so that 0, 1/2 and 1 are among them
+OBSERVED = ("evaluation.observe.between.points", 57)  # 40 a unit, so that 0, 1/2 and 1 are among them
 
 
 def losses(facts: RunFacts) -> pd.Series[float] | None:
@@ -26,7 +26,7 @@ def losses(facts: RunFacts) -> pd.Series[float] | None:
 
 
 @drawing(
-    title="Loss on all training rows of mixtures of two models that were trained on 600 rows each",
+    title="Loss on all training rows of mixtures of two clients' models",
     published="Figure 1",
     queries=lambda params: {
         ("mixture", panel): Query(
