@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -93,7 +94,7 @@ def _accuracy(run: Status) -> str:
 def _more_of_failed(run: Status) -> list[str]:
     """Return the last lines of a failed run's log, and what repeats it."""
     last: list[str] = []
-    if run.log is not None and run.log.is_file():
+    if run.log is not None and os.path.isfile(run.log):  # which takes any name
         with suppress(OSError), run.log.open("rb") as handle:
             handle.seek(max(0, run.log.stat().st_size - LOG_BYTES))
             last = handle.read(LOG_BYTES).decode(errors="replace").splitlines()[-LOG_LINES:]

@@ -514,6 +514,7 @@ STATEMENTS = {
     "comfed": ("c", 39),
     "fedomw": ("w", 40),
     "radfed": ("d", 65),
+    "mcmahan2017": ("m", 10),
 }
 
 

@@ -133,7 +133,7 @@ def set_models(project: Project, width: int) -> None:
     datasets["mnist"]["model"] = {"name": "mlp", "hidden": [width]}
     datasets["sent140"]["model"] = {"name": "lstm", "hidden": 8, "layers": 1}
     for name in ("mnist", "sent140"):  # the scale's own would be laid over them
-        del config["scales"]["demo"]["papers"]["rfedavg"]["datasets"][name]["model"]
+        config["scales"]["demo"]["papers"]["rfedavg"]["datasets"][name].pop("model", None)
     path.write_text(yaml.safe_dump(config, sort_keys=False))
 
 
