@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
-from pipeline.fidelity.claims import Claim, Verdict, cells_of, judge, ledger
+from pipeline.claims.ledger import Claim, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in

@@ -11,9 +11,9 @@ from typing import Any
 
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import Figure, pd
+from pipeline.claims.ledger import ledger
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
-from pipeline.fidelity.claims import ledger
 from pipeline.papers import papers
 from pipeline.reports import figures
 from pipeline.reports.agreement import AGREES, DEVIATIONS, DIFFERS, ON_STAND_IN, PERCENTAGES, POINTS

@@ -8,7 +8,7 @@ import pytest
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import validate
-from pipeline.fidelity.checks import CHECKS, Check, Means
+from pipeline.claims.checks import CHECKS, Check, Means
 
 ERROR, PAST = 5e-10, 5e-9
 

@@ -12,9 +12,9 @@ import pytest
 
 from fedcore.base.errors import SpecError
 from pipeline.catalogue import Catalogue
+from pipeline.claims.checks import CHECKS
+from pipeline.claims.ledger import Claim, Verdict, cells_of, judge, ledger, load, shared_means
 from pipeline.fidelity.board import judged
-from pipeline.fidelity.checks import CHECKS
-from pipeline.fidelity.claims import Claim, Verdict, cells_of, judge, ledger, load, shared_means
 from pipeline.papers import catalogue_of, papers, published
 from pipeline.reports.drawings import Drawing
 
@@ -620,7 +620,7 @@ def test_no_claim_holds_whatever_is_measured(paper: str) -> None:
 
 def test_reading_a_ledger_loads_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom pipeline.fidelity.claims import ledger\n"
+        "import sys\nfrom pipeline.claims.ledger import ledger\n"
         "assert ledger('radfed')\nprint(*sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from fedcore.base.errors import DataError
+from pipeline.claims.checks import Beats
+from pipeline.claims.ledger import Claim
 from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, read
-from pipeline.fidelity.checks import Beats
-from pipeline.fidelity.claims import Claim
 from pipeline.papers import papers, published
 from pipeline.site.board import content, html, markdown, write
 

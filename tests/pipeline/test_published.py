@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedcore.base.registry import plugins
-from pipeline.fidelity.claims import ledger
+from pipeline.claims.ledger import ledger
 from pipeline.papers import FOLDER, catalogue_of, papers, published
 from pipeline.reports.results import Published, published_cells
 

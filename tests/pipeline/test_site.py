@@ -20,7 +20,7 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline import site as building
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.fidelity.claims import ledger
+from pipeline.claims.ledger import ledger
 from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.fidelity.scoreboard import scoreboard
 from pipeline.papers import build_catalogue, published

@@ -1,6 +1,6 @@
 """The claim ledger: what a paper says it found, as checks on tidy results, each with a verdict.
 
-``pipeline/papers/<paper>/claims.yaml`` lists the claims; ``pipeline.fidelity.checks`` is their vocabulary.
+``pipeline/papers/<paper>/claims.yaml`` lists the claims; ``pipeline.claims.checks`` is their vocabulary.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import pd
 from fedcore.base.options import Options, suggestion, validate
-from pipeline.fidelity.checks import CHECKS, Cell, Check
-from pipeline.papers import FOLDER
+from pipeline.claims.checks import CHECKS, Cell, Check
 from pipeline.reports.agreement import CHANGE, ON_STAND_IN, stands_in
 from pipeline.reports.significance import parsed
 
@@ -32,6 +31,7 @@ SUMMARIES: Mapping[str, Callable[[pd.Series[float]], float]] = {
     "swing": lambda curve: curve.diff().std(),
     "peak": lambda curve: math.nan if curve.isna().any() else float(curve.index[int(curve.argmax())]),
 }
+FOLDER = Path(__file__).parents[1] / "papers"
 Lines = Mapping[Cell, Mapping[Any, Any]]
 
 
