@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -18,10 +18,16 @@ from fedcore.spec import parse
 
 ROUNDS = (100, 1)
 Decay = Annotated[float, Field(ge=0, lt=1)]
+Given = TypeVar("Given")
 
 
 class AlgorithmOptions(Options):
     """Hyperparameters of an algorithm; each class names its own with range and default."""
+
+
+def given(own: Given | None, otherwise: Given) -> Given:
+    """Return an option where it is given, else what ``variant`` makes of it."""
+    return otherwise if own is None else own
 
 
 def recipe(**parts: Any) -> Recipe:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Decay, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, given, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
@@ -24,13 +24,15 @@ class ScaffoldOptions(AlgorithmOptions):
     ``averaging``: ``uniform`` takes plain means of models and controls (the SCAFFOLD paper), ``nk``
     weighs both by sample counts (ComFed), ``mixed`` weighs models only. ``divisor``: option 2 divides a
     client's change by eta times its number of ``steps``, or by eta times the ``norm`` ||a_k||_1 that its
-    local momentum gives them.
+    local momentum gives them. ``cancels``: the correction does, as in ``variant: released``, whose default
+    it is.
     """
 
     option: Literal[1, 2] = 1
     server_lr: PositiveFloat = 1.0
     averaging: Averaging = "uniform"
     divisor: Divisor = omit_default("steps")
+    cancels: bool | None = omit_default(None)
 
 
 class FedDcOptions(AlgorithmOptions):
@@ -61,7 +63,7 @@ class MimeOptions(AlgorithmOptions):
 
 def build_scaffold(options: ScaffoldOptions, spec: Spec) -> Recipe:
     """FedAvg with corrected local steps."""
-    if spec.variant == "released":
+    if given(options.cancels, spec.variant == "released"):
         return recipe(aggregate=PlainMean())
     return recipe(server=ServerSgd(options.server_lr), **control_variates(options, spec))
 

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from fedcore.algorithms import AlgorithmOptions, Decay, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, given, recipe
 from fedcore.algorithms.oneshot import require_one_round
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import LearnedMixture
@@ -29,7 +30,9 @@ class MixtureOptions(AlgorithmOptions):
     The ablations are keys: ``steps_p: 0`` leaves p at n_k/n (-w), ``gamma: 0`` drops the norm (-p), both
     together leave neither (-non).
     Other readings: ``regulariser: squared`` takes (gamma/2) ||w||^2, ``reg_bias`` counts biases, ``simplex``
-    projects p after every step, ``mu`` adds a proximal term.
+    projects p after every step, ``mu`` adds a proximal term. ``chained``: clients train one after another,
+    each from the model that the one before it left; ``keep_velocity``: that of p lasts over rounds; both hold
+    in ``variant: released`` unless they are given.
     """
 
     gamma: NonNegativeFloat = 5e-4
@@ -42,6 +45,8 @@ class MixtureOptions(AlgorithmOptions):
     reg_bias: bool = False
     simplex: bool = False
     mu: NonNegativeFloat = 0.0
+    chained: bool | None = omit_default(None)
+    keep_velocity: bool | None = omit_default(None)
 
     @model_validator(mode="after")
     def _one_length(self) -> MixtureOptions:
@@ -80,13 +85,13 @@ def _recipe(options: MixtureOptions, spec: Spec, momentum: float, reset: bool = 
     norm = WeightNorm(options.gamma, options.regulariser == "squared", options.reg_bias)
     prox = Proximal(options.mu, squared=not released)
     return recipe(
-        schedule=Chained() if released else Synchronous(),
+        schedule=Chained() if given(options.chained, released) else Synchronous(),
         objective=(norm, *([prox] if options.mu else [])),
         aggregate=LearnedMixture(
             lr=options.lr_p,
             batch=options.batch_p or (RELEASED_BATCH if released else "full"),
-            momentum=options.momentum_p if options.momentum_p is not None else momentum * released,
-            keep_velocity=released,
+            momentum=given(options.momentum_p, momentum * released),
+            keep_velocity=given(options.keep_velocity, released),
             reset=reset,
             simplex=options.simplex,
             **length,

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import NonNegativeFloat
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, given, recipe
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.objective import Proximal
@@ -18,17 +19,20 @@ class FedProxOptions(AlgorithmOptions):
     """``mu``: weight of the proximal term.
 
     ``norm: plain`` and ``chained`` (clients one after another, each from the model that the one before it
-    left) make it the baseline that DL-opt's and FedOMW's code runs.
+    left) make it the baseline that DL-opt's and FedOMW's code runs. ``half``: the squared distance counts
+    half, as in ``variant: paper``, whose default it is.
     """
 
     mu: NonNegativeFloat = 1.0
     norm: Literal["squared", "plain"] = "squared"
     chained: bool = False
+    half: bool | None = omit_default(None)
 
 
 def build(options: FedProxOptions, spec: Spec) -> Recipe:
     """FedAvg plus (mu/2) ||w - w_t||^2 in the local loss."""
-    prox = Proximal(options.mu, half=spec.variant == "paper", squared=options.norm == "squared")
+    half = given(options.half, spec.variant == "paper")
+    prox = Proximal(options.mu, half=half, squared=options.norm == "squared")
     return recipe(objective=(prox,), schedule=Chained() if options.chained else Synchronous())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, given, recipe
 from fedcore.base.errors import SpecError
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
@@ -22,6 +22,14 @@ class OneShotOptions(AlgorithmOptions):
     same_start: bool = omit_default(True)
 
 
+class DlUOptions(AlgorithmOptions):
+    """``chained``: clients train one after another, each from the model that the one before it left, as in
+    ``variant: released``, whose default it is.
+    """
+
+    chained: bool | None = omit_default(None)
+
+
 def build_oneshot(options: OneShotOptions, spec: Spec) -> Recipe:
     """w = mean of the local models."""
     require_one_round(spec)
@@ -29,10 +37,11 @@ def build_oneshot(options: OneShotOptions, spec: Spec) -> Recipe:
     return recipe(schedule=schedule, aggregate=averaging(options.weights))
 
 
-def build_dl_u(options: AlgorithmOptions, spec: Spec) -> Recipe:
+def build_dl_u(options: DlUOptions, spec: Spec) -> Recipe:
     """w = sum_k (n_k/n) w_k."""
     require_one_round(spec)
-    return recipe(schedule=Chained() if spec.variant == "released" else Synchronous())
+    chained = given(options.chained, spec.variant == "released")
+    return recipe(schedule=Chained() if chained else Synchronous())
 
 
 def require_one_round(spec: Spec) -> None:
@@ -58,7 +67,7 @@ PLUGINS = (
     ),
     Plugin(
         "dl_u",
-        AlgorithmOptions,
+        DlUOptions,
         build_dl_u,
         "local training to convergence, one average with weights n_k/n",
         "DL-opt / FedOMW, Section 5.2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, given, recipe
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts.aggregate import Fair, Weights
@@ -13,18 +13,22 @@ from fedcore.parts.aggregate import Fair, Weights
 class QFedAvgOptions(AlgorithmOptions):
     """``q``: how much a larger loss counts; 0 is the plain mean. ``weights``: plain or n_k-weighted sums.
 
-    ``lipschitz``: L; 1 / learning rate unless given.
+    ``lipschitz``: L; 1 / learning rate unless given. ``scaled``: h_k has the squared norm of the change times
+    F_k^q, as in ``variant: released``, whose default it is.
     """
 
     q: NonNegativeFloat = 1.0
     weights: Weights = "uniform"
     lipschitz: PositiveFloat | None = omit_default(None)
+    scaled: bool | None = omit_default(None)
 
 
 PLUGIN = Plugin(
     "qfedavg",
     QFedAvgOptions,
-    lambda own, spec: recipe(aggregate=Fair(own.q, own.weights, own.lipschitz, spec.variant == "released")),
+    lambda own, spec: recipe(
+        aggregate=Fair(own.q, own.weights, own.lipschitz, given(own.scaled, spec.variant == "released"))
+    ),
     "fair aggregation by powers of the clients' losses",
     "Li et al. (q-FFL), Algorithm 2; rFedAvg, Section VI-A",
     released="in rFedAvg's code h_k has the squared norm of the change scaled by F_k^q, and L is a value of "

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, given, recipe
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import PlainMean
@@ -50,19 +51,22 @@ class RadFedIOptions(RadFedOptions):
     """The keys of RADFed, and ``gamma``: share of the new score in a client's running score.
 
     ``score``: mean squared gradient norm over samples (Algorithm 2) or over mini-batches (Section III-B; the
-    default in ``variant: released``).
+    default in ``variant: released``). ``scored_start``: all clients score the first model, as there.
     """
 
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.9
     score: Literal["sample", "batch"] | None = None
+    scored_start: bool | None = omit_default(None)
 
 
 def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
     """RADFed with clients drawn in proportion to running scores of squared gradient norms."""
     released = spec.variant == "released"
-    score = options.score or ("batch" if released else "sample")
     select = Importance(
-        gamma=options.gamma, redistributions=options.redistributions, score=score, scored_start=released
+        gamma=options.gamma,
+        redistributions=options.redistributions,
+        score=options.score or ("batch" if released else "sample"),
+        scored_start=given(options.scored_start, released),
     )
     return _recipe(options, select)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, given, recipe
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
@@ -23,6 +23,8 @@ class RFedAvgOptions(AlgorithmOptions):
     each delta, L the batch size. ``delta_start``: the first deltas come from the initial ``model`` or are
     ``zero``. ``delta_precision: bf16`` computes the features that a delta is the mean of in bfloat16.
     ``deltas_of``: the others are ``all`` clients with their last deltas, or those of the round's ``cohort``.
+    ``delta_before``: the round's clients compute delta on one batch before they train, and models are
+    averaged plainly, as in ``variant: released``, whose default it is.
     """
 
     lam: Annotated[float, Field(alias="lambda", ge=0)] = 1e-4
@@ -31,6 +33,7 @@ class RFedAvgOptions(AlgorithmOptions):
     delta_start: Literal["model", "zero"] = "model"
     delta_precision: Literal["fp32", "bf16"] = omit_default("fp32")
     deltas_of: Literal["all", "cohort"] = omit_default("all")
+    delta_before: bool | None = omit_default(None)
 
 
 class PairwiseOptions(RFedAvgOptions):
@@ -56,13 +59,17 @@ def build_rfedavg(options: PairwiseOptions, spec: Spec) -> Recipe:
 
 def build_plus(options: PlusOptions, spec: Spec) -> Recipe:
     """FedAvg plus lambda ||delta_k - mean_{j != k} delta_j||^2, delta_j from the new global model."""
-    include = options.include_self or spec.variant == "released"
+    include = options.include_self or _before(options, spec)
     return _recipe("global", options, spec, MmdToOthers(options.lam, pairwise=False, include_self=include))
+
+
+def _before(own: RFedAvgOptions, spec: Spec) -> bool:
+    return given(own.delta_before, spec.variant == "released")
 
 
 def _recipe(when: When, own: RFedAvgOptions, spec: Spec, term: MmdToOthers, at_start: bool = False) -> Recipe:
     made = (when, own.noise_sigma * own.clip, own.delta_precision)
-    if spec.variant == "released":
+    if _before(own, spec):
         return recipe(objective=(term,), exchange=(BatchMeans(*made),), aggregate=PlainMean())
     means = FeatureMeans(
         *made, at_start=at_start, zero=own.delta_start == "zero", cohort_only=own.deltas_of == "cohort"
