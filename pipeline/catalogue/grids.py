@@ -66,7 +66,7 @@ def rows(params: StudyParams) -> dict[str, Row]:
     """
     labels, named = params.report.labels, {}
     known = {
-        name: {**FIXED, "algorithm": _options("algorithm", own.name or name, f"algorithms.{name}")}
+        name: {**FIXED, "algorithm": options_of("algorithm", own.name or name, f"algorithms.{name}")}
         for name, own in params.algorithms.items()
     }
     refuse_unknown(params.grid, params.variants, known.values(), "", ROWS + COLUMNS)
@@ -94,9 +94,9 @@ def settings(params: StudyParams) -> dict[str, Setting]:
             where = f"datasets.{dataset}"
             known = {
                 **FIXED,
-                "data": _options("data", about.data.name, f"{where}.data"),
-                "model": _options("model", about.model.name, f"{where}.model"),
-                "partition": _options("partition", partition.name, f"{where}.splits.{split}"),
+                "data": options_of("data", about.data.name, f"{where}.data"),
+                "model": options_of("model", about.model.name, f"{where}.model"),
+                "partition": options_of("partition", partition.name, f"{where}.splits.{split}"),
             }
             asked.append(known)
             over = (regime, dataset) if len(params.regimes) > 1 else (dataset,)
@@ -139,9 +139,14 @@ def _point(key: str, short: str, value: Any) -> Point:
 
 def _variant(name: str, case: Mapping[str, Any], known: Known) -> Point:
     if "model.name" in case:
-        known = {**known, "model": _options("model", case["model.name"], "model")}
-    changes = tuple((key, _frozen(key, value)) for key, value in case.items() if _has(known, key))
+        known = {**known, "model": options_of("model", case["model.name"], "model")}
+    changes = known_changes(case, known)
     return Point(f"-{name}", f", {name}", changes) if changes else Point()
+
+
+def known_changes(case: Mapping[str, Any], known: Known) -> Changes:
+    """Return those of a variant's keys that are known, with values that a query can hold."""
+    return tuple((key, _frozen(key, value)) for key, value in case.items() if _has(known, key))
 
 
 def refuse_unknown(
@@ -176,13 +181,14 @@ def refuse_unknown(
             )
         options = [own[section] for own in known if section in own]
         if model and section == "model":
-            options = [_options("model", model, "model")]
+            options = [options_of("model", model, "model")]
         every = {one for own in options for one in own}
         if options and not _has({section: every}, key):
             raise SpecError(f"{place}: no such key{suggestion(option, sorted(every - {'name'}))}")
 
 
-def _options(kind: str, name: str, where: str) -> list[str]:
+def options_of(kind: str, name: str, where: str) -> list[str]:
+    """Return the keys of a plug-in's section; ``where`` is its place, for the line that refuses its name."""
     return ["name", *keys_of(find(kind, name, f"{where}.name").options)]
 
 

@@ -1,0 +1,160 @@
+"""The open points of a paper: what its text leaves to the reader, and how that can be read.
+
+``pipeline/papers/<paper>/readings.yaml`` lists them by name. An alternative that can run says what it changes
+in a specification, or which number of a run it takes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError
+from fedcore.base.options import Options, keys_of, validate
+from fedcore.spec import Evaluation
+from pipeline.catalogue.grids import FIXED, Changes, known_changes, options_of
+from pipeline.catalogue.schema import Key, PaperParams
+from pipeline.catalogue.targets import Query
+from pipeline.claims.ledger import FOLDER
+from pipeline.reports.render import md_table
+from pipeline.reports.results import RunFacts
+
+FILE = "readings.yaml"
+TAIL = 5
+Words = Annotated[str, Field(min_length=1)]
+Measure = Literal["last", "best", "mean_of_last_five"]
+
+
+class Alternative(Options):
+    """One way to read an open point.
+
+    Attributes:
+        says: the reading, in our words.
+        changes: keys of a run's specification with their values; those that a run's plug-ins lack are left
+            out. None of a reading that can't run.
+        measure: which of a run's test accuracies counts, in place of the last one.
+    """
+
+    says: Words
+    changes: dict[str, Any] | None = None
+    measure: Measure | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether runs can follow it."""
+        return self.changes is not None or self.measure is not None
+
+
+class Point(Options):
+    """Something that a paper leaves open.
+
+    Attributes:
+        place: where the sentence stands, or should stand.
+        open: what it doesn't say, in our words.
+        paper, released: the alternatives that this project and the authors' released code take; no
+            ``released`` where no code is known or it has nothing of the kind.
+        only: the algorithms or data sets that it concerns; all of them if none are given.
+        alternatives: the readings, by name.
+        fixed: why fewer than two of them can run.
+    """
+
+    place: Words
+    open: Words
+    paper: str
+    released: str | None = None
+    only: tuple[Key, ...] = ()
+    alternatives: Annotated[dict[Key, Alternative], Field(min_length=2)]
+    fixed: Words | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for key in ("paper", "released"):
+            if (name := getattr(self, key)) is not None and name not in self.alternatives:
+                raise ValueError(f"{key}: got '{name}', expected one of {', '.join(self.alternatives)}")
+        if (len(self.tried) < 2 or self.paper not in self.tried) != (self.fixed is not None):
+            can = f"{len(self.tried)} of its alternatives can run"
+            raise ValueError(f"fixed: {can}; expected a reason where fewer than two can, and nowhere else")
+        return self
+
+    @property
+    def tried(self) -> tuple[str, ...]:
+        """The alternatives that can run, this project's first."""
+        first = {self.paper: None, **dict.fromkeys(self.alternatives)}
+        return tuple(name for name in first if self.alternatives[name].runs)
+
+    @property
+    def code(self) -> str:
+        """The alternative of the authors' code; this project's where the code has none that can run."""
+        return self.released if self.released in self.tried else self.paper
+
+
+@cache
+def points(paper: str) -> Mapping[str, Point]:
+    """Return a paper's open points by name; none if it declares none."""
+    path = FOLDER / paper / FILE
+    return load(path) if path.exists() else {}
+
+
+def load(path: Path) -> dict[str, Point]:
+    """Read open points.
+
+    Raises:
+        SpecError: one line that names the file, the point and the key, what was found and what was expected.
+    """
+    written = core_yaml.read(path, "open points")
+    if not isinstance(written, dict):
+        raise SpecError(f"{path}: expected open points by name, got {type(written).__name__}")
+    return {name: validate(Point, values, f"{path}: {name}") for name, values in written.items()}
+
+
+def asked(params: PaperParams, query: Query, point: Point, alternative: str) -> Changes:
+    """Return what an alternative changes in the runs of a query, as far as they have what it changes."""
+    if point.only and {query.algorithm, query.dataset}.isdisjoint(point.only):
+        return ()
+    dataset, algorithm = params.datasets[query.dataset], query.algorithm
+    named = {
+        "algorithm": params.algorithms[algorithm].name or algorithm,
+        "data": dataset.data.name,
+        "model": dataset.model.name,
+        "partition": dataset.splits[query.split].name,
+    }
+    known = {**FIXED, "evaluation": keys_of(Evaluation)}
+    known |= {kind: options_of(kind, name, kind) for kind, name in named.items()}
+    return known_changes(point.alternatives[alternative].changes or {}, known)
+
+
+def taken_of(measure: Measure, facts: RunFacts, column: str) -> float | None:
+    """Return the test accuracy of a run in per cent that a measure takes; None if it diverged."""
+    if facts.final is None:
+        return None
+    series = 100 * facts.series("test_accuracy").dropna()
+    return float({"last": series.iloc[-1], "best": series.max()}.get(measure, series[-TAIL:].mean()))
+
+
+def markdown(papers: Iterable[str]) -> str:
+    """Return the open points of papers as Markdown tables, under a heading for each paper."""
+    heads = ("Point", "Left open", "Readings")
+    parts = (f"### {paper}\n\n{md_table(heads, _lines(points(paper)))}" for paper in papers if points(paper))
+    return "\n".join(parts)
+
+
+def _lines(known: Mapping[str, Point]) -> Iterator[tuple[str, str, str]]:
+    for name, point in known.items():
+        readings = [_reading(point, own) for own in point.alternatives]
+        readings += [f"Not run: {point.fixed}."] if point.fixed else []
+        yield f"`{name}`", f"{point.place}: {point.open}", "<br>".join(readings)
+
+
+def _reading(point: Point, name: str) -> str:
+    own = point.alternatives[name]
+    takers = [word for word, taken in (("ours", point.paper), ("code", point.released)) if taken == name]
+    changes = (f"{key}: {json.dumps(value)}" for key, value in (own.changes or {}).items())
+    parts = [*changes, *([f"measure: {own.measure}"] if own.measure else [])]
+    says = f"**{own.says}**" if name == point.paper else own.says
+    return says + (f" ({', '.join(takers)})" if takers else "") + (f" `{', '.join(parts)}`" if parts else "")
