@@ -191,7 +191,8 @@ class Catalogue:
         about = self.papers[paper]
         code = codehash.of_code(type(self.target(paper, target)).__module__, about.code)
         shown = [about.shown] if about.numbers is None else [sha256_file(about.numbers)]
-        files = [sha256_file(path) for path in sorted(TEMPLATES.iterdir())]
+        basis = self.target(paper, target).basis
+        files = [sha256_file(path) for path in (*sorted(TEMPLATES.iterdir()), *basis)]
         printed = self.params.layout.model_dump()
         return digest([cells, looks, code, [*shown, *files], printed])[:16]
 

@@ -158,6 +158,19 @@ class AlgorithmParams(PerParams):
     """Values to try in a search, by key of a run's specification; see the paper's `tune`."""
 
 
+class ReadingsParams(Section):
+    """Readings of a table: its runs over combinations of what the paper leaves open."""
+
+    points: Annotated[tuple[Key, ...], Field(min_length=1)]
+    """Open points, by their names in the paper's `readings.yaml`, each with all alternatives that can run."""
+    most: PositiveInt = 32
+    """Most combinations; of more, as few are run as hold every pair of alternatives of two points."""
+    seeds: PositiveInt = 1
+    """How many of the paper's seeds each reading runs with, the first ones; all of fewer than three."""
+    again: tuple[str, ...] = ()
+    """Readings that run with all seeds, by the names that the report gives them."""
+
+
 class PaperParams(Section):
     """One paper: every value that defines its runs."""
 
@@ -178,6 +191,9 @@ class PaperParams(Section):
     """How values are searched for."""
     chosen: tuple[ChosenParams, ...] = ()
     """What searches chose; of two entries that hold for a run the later counts."""
+    readings: dict[Key, ReadingsParams] = Field(default={})
+    """Tables that are also measured under other readings of the paper: each is one more report,
+    `<table>_readings`."""
 
     def __hash__(self) -> int:
         return id(self)  # it holds mappings

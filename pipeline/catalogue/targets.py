@@ -169,6 +169,7 @@ class Target(ABC):
         published: its name in the paper.
         needs: what it is made of: finished runs, or partitions only.
         unit: of its numbers, where all have the same.
+        basis: files that decide what it shows, besides the published numbers.
         kind: what it is, in a word.
         files: the endings of its files.
         kept: the forms that a reference keeps; none of a target that holds no measurement.
@@ -178,6 +179,7 @@ class Target(ABC):
     published: str
     needs: Needs = "runs"
     unit: str = ""
+    basis: tuple[Path, ...] = ()
     kind: ClassVar[Kind]
     files: ClassVar[tuple[str, ...]] = TABLE_FILES
     kept: ClassVar[tuple[str, ...]] = ()

@@ -14,6 +14,7 @@ COMMANDS = {
         "build": "pipeline.cli.build:build",
         "study": "pipeline.cli.study:app",
         "paper": "pipeline.cli.paper:app",
+        "readings": "pipeline.cli.readings:readings",
         "report": "pipeline.cli.reports:report",
         "partial": "pipeline.cli.reports:partial",
         "pdf": "pipeline.cli.reports:pdf",

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,12 +21,15 @@ from pipeline.cli.names import PARAMS, Reports, Scale
 from pipeline.papers import catalogue_of
 from pipeline.workflow.reports import path_of
 
+Cores = Annotated[int | None, typer.Option(min=1, help="Jobs at once; one per core by default.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only list what would be done.")]
+
 
 def build(
     targets: Reports,
-    cores: Annotated[int | None, typer.Option(min=1, help="Jobs at once; one per core by default.")] = None,
+    cores: Cores = None,
     scale: Scale = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only list what would be done.")] = False,
+    dry_run: DryRun = False,
     quiet: Quiet = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print the command of each job too.")
@@ -39,12 +43,30 @@ def build(
         raise SpecError("Snakefile: not here; expected the folder of a checkout")
     studies = [path for path in map(Path, targets) if path.suffix == ".yaml" and path.parent != Path(STUDIES)]
     catalogue = catalogue_of(PARAMS, scale, studies=studies)
+    config = [f"studies=[{','.join(map(str, studies))}]"] if studies else []
+    paths = [path_of(catalogue, target) for target in targets]
+    raise typer.Exit(made(paths, cores, scale, config, dry_run=dry_run, quiet=quiet, verbose=verbose))
+
+
+def made(
+    paths: Iterable[str],
+    cores: int | None,
+    scale: str | None,
+    config: Sequence[str] = (),
+    *,
+    dry_run: bool,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> int:
+    """Let Snakemake make files, by the options of ``build`` and more keys of its configuration.
+
+    Returns:
+        Its exit code.
+    """
     options = {"--dry-run": dry_run, "--quiet": quiet, "--printshellcmds": verbose}
     command = ["snakemake", "--cores", str(cores or "all"), *(name for name, on in options.items() if on)]
-    config = [f"scale={scale}"] if scale else []
-    config += [f"studies=[{','.join(map(str, studies))}]"] if studies else []
-    command += [*(["--config", *config] if config else []), "--"]
-    command += [path_of(catalogue, target) for target in targets]
+    config = [*([f"scale={scale}"] if scale else []), *config]
+    command += [*(["--config", *config] if config else []), "--", *paths]
     if not quiet:
         say(shlex.join(command), error=True)
     path = os.environ["PATH"]
@@ -52,4 +74,4 @@ def build(
         path = os.pathsep.join([path, str(Path(sys.executable).parent)])
     process = subprocess.Popen([sys.executable, "-m", *command], env={**os.environ, "PATH": path})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Snakemake gets it too, and ends its jobs
-    raise typer.Exit(process.wait())
+    return process.wait()

@@ -19,11 +19,12 @@ from fedcore.cli.options import Json, completing, show
 from fedcore.execution.machine import commit
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
+from pipeline.claims import points as open_points
 from pipeline.cli.names import PARAMS, Overlay, names
 from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.package import PACKAGE, package
 from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture
-from pipeline.papers import catalogue_of
+from pipeline.papers import catalogue_of, papers
 from pipeline.site import pictures as paper_pictures
 from pipeline.workflow.adopt import apply, inspect
 from pipeline.workflow.dvc import dvc_yaml
@@ -48,24 +49,26 @@ def reference(
     ] = None,
     overlay: Overlay = None,
 ) -> None:
-    """Keep what was measured at paper scale: reports/reference/, and the scoreboard in docs/fidelity.md.
+    """Keep what was measured at paper scale: reports/reference/, and what docs/fidelity.md counts.
 
     Example: fedcore reference fedomw/table3
     """
     catalogue = catalogue_of(PARAMS, "paper", overlay)
     kept = keeping.keep(catalogue, ["/".join(catalogue.named(own)) for own in reports or catalogue.names()])
-    pages = {
-        keeping.REFERENCE / "README.md": ("kept", keeping.contents(keeping.REFERENCE)),
-        Path("docs/fidelity.md"): ("scoreboard", markdown(scoreboard(keeping.REFERENCE))),
+    fidelity = Path("docs/fidelity.md")
+    parts = {
+        "kept": (keeping.REFERENCE / "README.md", keeping.contents(keeping.REFERENCE)),
+        "scoreboard": (fidelity, markdown(scoreboard(keeping.REFERENCE))),
+        "readings": (fidelity, open_points.markdown(papers())),
     }
-    for page, (name, part) in pages.items():
+    for name, (page, part) in parts.items():
         try:
             write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
         except DataError as error:
             raise DataError(f"{page}: {error}") from None
     picture, described = write_picture(keeping.REFERENCE), keeping.REFERENCE / PACKAGE
     write_text(described, json.dumps(package(keeping.REFERENCE), indent=1, ensure_ascii=False) + "\n")
-    for path in (*kept.written, *pages, *picture, described):
+    for path in (*kept.written, *dict(parts.values()), *picture, described):
         say(f"wrote {path}")
     for name, reason in kept.left.items():
         if reports:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.files import atomic, write_text
-from fedcore.base.lazy import Figure, pd
+from fedcore.base.lazy import Figure, pd, seaborn
 from pipeline.claims.ledger import ledger
+from pipeline.claims.readings import CLAIM, ENDING
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
 from pipeline.papers import papers
@@ -42,7 +43,7 @@ ORDER = {
     "held_by_a_test": "Held by a test",
     "untested": "Untested",
 }
-PICTURE = "agreement"
+PICTURE, CLAIMS = "agreement", "claims_by_reading"
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
 SPREAD, GOLDEN = 0.56, 0.618034
 GREEN, ORANGE, GREY = "#009E73", "#D55E00", "#8A8A8A"
@@ -193,13 +194,36 @@ def draw(measured: pd.DataFrame) -> Figure:
 
 
 def write_picture(folder: Path) -> list[Path]:
-    """Write the picture into the folder of kept results, and its numbers beside it."""
-    found = points(folder)
-    numbers, picture = folder / f"{PICTURE}.csv", folder / f"{PICTURE}.svg"
-    write_text(numbers, found.to_csv(index=False))
-    with atomic(picture) as handle, figures.styled(columns=2):
-        figures.save(draw(found), {"svg": handle})
-    return [numbers, picture]
+    """Write the pictures into the folder of kept results, and their numbers beside them."""
+    written = []
+    for name, find, drawn in ((PICTURE, points, draw), (CLAIMS, claims_by_reading, draw_claims)):
+        if len(found := find(folder)) or name == PICTURE:
+            numbers, picture = folder / f"{name}.csv", folder / f"{name}.svg"
+            write_text(numbers, found.to_csv(index=False))
+            with atomic(picture) as handle, figures.styled(columns=2):
+                figures.save(drawn(found), {"svg": handle})
+            written += [numbers, picture]
+    return written
+
+
+def claims_by_reading(folder: Path) -> pd.DataFrame:
+    """Return a line per claim of kept reports of readings: ``paper``, ``claim``, and ``share``, that of the
+    readings in which it holds.
+    """
+    kept = [pd.read_csv(path) for path in sorted(folder.glob(f"*/*{ENDING}.csv"))]
+    frame = pd.concat([pd.DataFrame(columns=["paper", "row", "column", "mean"]), *kept])
+    told = frame[frame["row"] == CLAIM].rename(columns={"column": "claim", "mean": "share"})
+    return told[["paper", "claim", "share"]].reset_index(drop=True)
+
+
+def draw_claims(told: pd.DataFrame) -> Figure:
+    """Draw the claims of all papers by their share of readings, one row per paper."""
+    figure = figures.framed(0.9 + 0.5 * told["paper"].nunique())
+    axes = figure.subplots()
+    seaborn.swarmplot(told, x="share", y="paper", hue="paper", size=4, legend=False, ax=axes)
+    axes.set(xlim=(-0.03, 1.03), xlabel="share of the readings in which a claim holds", ylabel="")
+    axes.set_xticks((0, 0.5, 1), ("none", "half", "all"))
+    return figure
 
 
 def _label(paper: str, target: str) -> str:

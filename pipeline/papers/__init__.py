@@ -11,10 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from fedcore.base.errors import SpecError
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import StudyError, configuration, load, overlay, with_studies
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Paper
+from pipeline.claims import readings
 from pipeline.reports.study import declared
 
 FOLDER = Path(__file__).parent
@@ -46,7 +48,15 @@ def build_catalogue(config: Mapping[str, Any]) -> Catalogue:
     }
     if taken := [name for name in studies if name in papers()]:
         raise StudyError(f"{params.files[taken[0]]}: a paper has this name, expected another")
-    return Catalogue(params, {**papers(), **studies})
+    every = {**papers(), **studies}
+    for name, own in params.papers.items():
+        try:
+            more = readings.declared(name, every[name], own) if name in every else {}
+        except SpecError as error:
+            raise params.refusal(name, error) from None
+        if more:
+            every[name] = replace(every[name], targets={**every[name].targets, **more})
+    return Catalogue(params, every)
 
 
 def catalogue_of(

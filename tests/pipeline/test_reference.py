@@ -14,11 +14,12 @@ from project import HOME
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import sha256_file
 from pipeline.catalogue import Catalogue
+from pipeline.claims.points import markdown as open_points
 from pipeline.cli.lookup import summaries
 from pipeline.fidelity import reference
 from pipeline.fidelity.reference import inserted
 from pipeline.fidelity.scoreboard import PICTURE, markdown, points, scoreboard, write_picture
-from pipeline.papers import catalogue_of, published
+from pipeline.papers import catalogue_of, papers, published
 from pipeline.reports.results import published_cells
 from pipeline.reports.significance import FEWEST, parsed
 
@@ -229,6 +230,7 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
     ("path", "name", "part"),
     [
         ("docs/fidelity.md", "scoreboard", lambda folder: markdown(scoreboard(folder))),
+        ("docs/fidelity.md", "readings", lambda folder: open_points(papers())),
         ("reports/reference/README.md", "kept", reference.contents),
     ],
 )

@@ -1,0 +1,259 @@
+"""A table under the readings of its paper: which comes nearest to the print, and which claims hold in which.
+
+Each reading takes one alternative of each of some open points. The figure is a specification curve: readings
+by their distance from the print, and below it what each takes and which claims hold in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import stdev
+from typing import Any
+
+import numpy as np
+
+from fedcore.base.errors import SpecError
+from fedcore.base.lazy import Axes, Figure, pd
+from fedcore.base.options import suggestion
+from pipeline.catalogue.schema import PaperParams, ReadingsParams
+from pipeline.catalogue.targets import Cell, Paper, Query, Target
+from pipeline.claims.designs import design, shares, verdict
+from pipeline.claims.ledger import FOLDER, LEDGER, cells_of, judge, ledger
+from pipeline.claims.points import FILE, Point, asked, points, taken_of
+from pipeline.reports import figures
+from pipeline.reports.drawings import Drawing, Inputs, Picture
+from pipeline.reports.significance import parsed
+from pipeline.reports.tables import Table, tidy
+
+ENDING = "_readings"
+DISTANCE, SHARE, CLAIM = "distance", "share", "claim"
+FEW = 3  # of fewer seeds all are run, as one process may train them together
+WITHIN, BEYOND, TAKEN = "#009E73", "#D55E00", "#0072B2"
+ROOM = 0.16
+HOLDS = {"reproduced": True, "not reproduced": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readings(Drawing):
+    """The figure of a table's readings."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The readings of a table: combinations of the alternatives of open points.
+
+    Attributes:
+        paper, target, table: the table and its name.
+        about: what the paper's folder declares.
+        points: the open points.
+        asked: how they are combined, and with which seeds.
+    """
+
+    paper: str
+    target: str
+    table: Table
+    about: Paper
+    points: Mapping[str, Point]
+    asked: ReadingsParams
+
+    def readings(self) -> dict[str, dict[str, str]]:
+        """Return by name the alternative that a reading takes of each point; this project's is the first."""
+        tried = [point.tried for point in self.points.values()]
+        code = (own.tried.index(own.code) for own in self.points.values())
+        rows = design(tuple(map(len, tried)), self.asked.most, ((0,) * len(tried), tuple(code)))
+        names = ([own[place] for own, place in zip(tried, row, strict=True)] for row in rows)
+        taken = (dict(zip(self.points, row, strict=True)) for row in names)
+        return {"-".join(map("_".join, own.items())): own for own in taken}
+
+    def cells(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
+        """Return the runs of each of the table's cells in each reading."""
+        found = {}
+        for name, taken in self.readings().items():
+            every = len(params.seeds) < FEW or name in self.asked.again
+            seeds = None if every else params.seeds[: self.asked.seeds]
+            for (row, column), queries in self.table.cells(params).items():
+                found[row, f"{column}@{name}"] = tuple(
+                    replace(own, changes=(*own.changes, *self._changes(params, own, taken)), seeds=seeds)
+                    for own in queries
+                )
+        return found
+
+    def _changes(
+        self, params: PaperParams, query: Query, taken: Mapping[str, str]
+    ) -> Iterator[tuple[str, Any]]:
+        for key, name in taken.items():
+            yield from asked(params, query, self.points[key], name)
+
+    def measured(self, inputs: Inputs, name: str, taken: Mapping[str, str]) -> pd.DataFrame:
+        """Return the table's tidy lines in one reading, with their distance from the print in margins."""
+        table = self.table
+        for key, own in taken.items():
+            if kind := self.points[key].alternatives[own].measure:
+                table = replace(table, measure=partial(taken_of, kind))
+        parts = {cell: cell[1].partition("@") for cell in inputs.cells}
+        cells = {(cell[0], own[0]): inputs.cells[cell] for cell, own in parts.items() if own[2] == name}
+        columns = table.columns(inputs.params)
+        frame = tidy(self.paper, self.target, table, cells, self.about.numbers, columns)
+        return frame.assign(away=frame["difference"].abs() / frame["margin"])
+
+
+def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]:
+    """Return the targets of the readings that a paper's parameters ask for.
+
+    Raises:
+        SpecError: one line that names the key: no such table, no such open point, or one that can't run.
+    """
+    found: dict[str, Target] = {}
+    for name, wanted in params.readings.items():
+        table, known = about.targets.get(name), points(paper)
+        if not isinstance(table, Table) or table.needs != "runs":
+            tables = [key for key, own in about.targets.items() if isinstance(own, Table)]
+            raise SpecError(f"readings.{name}: expected a table of runs{suggestion(name, tables)}")
+        for key in wanted.points:
+            if key not in known:
+                raise SpecError(f"readings.{name}.points: no open point '{key}'{suggestion(key, known)}")
+            if reason := known[key].fixed:
+                raise SpecError(f"readings.{name}.points: '{key}' has one reading that can run: {reason}")
+            if table.measure and any(own.measure for own in known[key].alternatives.values()):
+                raise SpecError(f"readings.{name}.points: '{key}' is a measure, and the table has its own")
+        space = Space(paper, name, table, about, {key: known[key] for key in wanted.points}, wanted)
+        if strange := {*wanted.again}.difference(space.readings()):
+            raise SpecError(f"readings.{name}.again: no reading '{min(strange)}'; the report lists them")
+        found[name + ENDING] = Readings(
+            title=f"{table.title}: readings by their distance from the print",
+            published=table.published,
+            basis=tuple(own for file in (FILE, LEDGER) if (own := FOLDER / paper / file).exists()),
+            queries=space.cells,
+            draw=partial(draw, space),
+            rows=table.row_labels,
+        )
+    return found
+
+
+def draw(space: Space, inputs: Inputs) -> Picture:
+    """Measure each reading, and draw them by their distance from the print."""
+    tables = {name: space.measured(inputs, name, taken) for name, taken in space.readings().items()}
+    lines = pd.DataFrame(_distance(name, tables[name]) | own for name, own in space.readings().items())
+    known = lines[lines["mean"].notna()]
+    parts = shares(known[[*space.points]].to_numpy(), known["mean"].to_numpy()) if len(known) else {}
+    explained = pd.DataFrame(
+        {"row": SHARE, "column": key, "mean": own} for key, own in zip(space.points, parts, strict=False)
+    )
+    scale = next(iter(inputs.cells.values()))[0].run.scale
+    claims = pd.DataFrame(_claims(space, tables, scale))
+    shown = ["row", "column", "mean", "std", "n", "seeds", "published_mean", "margin", "away"]
+    cells = [own[shown].assign(column=own["column"] + f"@{name}") for name, own in tables.items()]
+    numbers = pd.concat([lines, explained, claims, *cells], ignore_index=True)
+    return Picture(numbers, picture(space, numbers), sentences(numbers))
+
+
+def _distance(name: str, frame: pd.DataFrame) -> dict[str, Any]:
+    """Return a reading's line: the mean distance of its printed cells, missing where a run diverged.
+
+    ``std`` is over seeds; ``near`` counts cells within the margin, ``of`` those that are printed.
+    """
+    printed = frame[frame["published_mean"].notna()]
+    runs = [list(parsed(text).values()) for text in printed["values"]]
+    each = ([own[k] for own in runs] for k in range(min(map(len, runs), default=0)))
+    apart = [np.abs(own - printed["published_mean"]) / printed["margin"] for own in each]
+    return {
+        "row": DISTANCE,
+        "column": name,
+        "mean": printed["away"].mean(skipna=False),
+        "std": stdev(own.mean() for own in apart) if len(apart) > 1 else np.nan,
+        "near": int((printed["away"] <= 1).sum()),
+        "of": len(printed),
+    }
+
+
+def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Iterator[dict[str, Any]]:
+    """Yield a line for each claim on the table: the share of ``of`` readings in which it holds, and these."""
+    for claim in ledger(space.paper):
+        here = claim.model_copy(update={"scales": (scale,)})
+        found = {
+            name: HOLDS.get(judge(here, cells_of(frame.assign(data_state="")), scale).status)
+            for name, frame in tables.items()
+            if claim.target == space.target
+        }
+        held = [own for own in found.values() if own is not None]
+        if held:
+            part, names = sum(held) / len(held), " ".join(name for name, own in found.items() if own)
+            said = {"of": len(held), "says": verdict(part), "in": names}
+            yield {"row": CLAIM, "column": claim.id, "mean": part, **said}
+
+
+def sentences(numbers: pd.DataFrame) -> list[str]:
+    """Say which reading is nearest, what the points explain, and in which share of readings claims hold."""
+    lines, parts, claims = (numbers[numbers["row"] == name] for name in (DISTANCE, SHARE, CLAIM))
+    told = [f"{len(lines)} readings."]
+    two = lines.dropna(subset="mean").nsmallest(2, "mean").to_dict("records")
+    pairs = zip(("Nearest to the print", "next"), map(_named, two), strict=False)
+    told += ["; ".join(map(": ".join, pairs)) + "."] if two else []
+    away = numbers[numbers["away"].notna()]
+    column, _, name = (away["column"].str.partition("@")[place] for place in range(3))
+    counts = name[away["away"].groupby([away["row"], column]).idxmin()].value_counts()
+    if len(counts):
+        most = f"in {counts.iloc[0]} of {counts.sum()} cells"
+        told += [f"Cell by cell, {counts.index[0]} is nearest most often, {most}."]
+    if len(parts):
+        listed = ", ".join(f"{own['column']} {own['mean']:.0%}" for own in parts.to_dict("records"))
+        told += [f"Of the variance of the distance points explain {listed}; combinations the rest."]
+    if len(claims):
+        each = (f"{own['column']} in {own['says']} ({own['mean']:.0%})" for own in claims.to_dict("records"))
+        told += [f"Claims hold in a share of the readings: {', '.join(each)}."]
+    return told
+
+
+def _named(line: Mapping[Any, Any]) -> str:
+    spread = "" if pd.isna(line["std"]) else f" ± {line['std']:.2g}"
+    cells = f"{line['near']:.0f} of {line['of']:.0f} cells near"
+    return f"{line['column']}, {line['mean']:.2g}{spread} margins away on average, {cells}"
+
+
+def nearest(numbers: pd.DataFrame, count: int) -> list[str]:
+    """Return the names of the readings that are nearest to the print, from a report's numbers."""
+    return [*numbers[numbers["row"] == DISTANCE].nsmallest(count, "mean")["column"]]
+
+
+def picture(space: Space, numbers: pd.DataFrame) -> Figure:
+    """Draw readings from near to far: the distance, what each takes, and the claims that hold in it."""
+    order = numbers[numbers["row"] == DISTANCE].sort_values("mean", kind="stable").reset_index(drop=True)
+    parts = numbers[numbers["row"] == SHARE].set_index("column")["mean"]
+    claims = numbers[numbers["row"] == CLAIM].to_dict("records")
+    taken = [(key, name) for key, point in space.points.items() for name in point.tried]
+    heights = [10, len(taken) + 0.5, len(claims) + 0.5]
+    figure = figures.framed(ROOM * sum(heights) + 1.8)
+    above, choices, held = figure.subplots(3, 1, sharex=True, height_ratios=heights)
+    above.errorbar(order.index, order["mean"], yerr=order["std"], fmt="none", ecolor="0.6", linewidth=0.8)
+    colours = np.where(order["mean"] <= 1, WITHIN, BEYOND)
+    above.scatter(order.index, order["mean"], c=colours, s=14, zorder=3)
+    above.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
+    above.set(yscale="log", ylabel="margins from the print")
+    for word in ("paper", "code"):
+        names = pd.Series({key: getattr(own, word) for key, own in space.points.items()})
+        for x in order.index[(order[[*names.index]] == names).all(axis=1)]:
+            above.annotate(word, (x, order["mean"][x]), (5, 3), textcoords="offset points", fontsize=7)
+    for y, (key, name) in enumerate(taken):
+        x = order.index[order[key] == name]
+        choices.scatter(x, [y] * len(x), c=TAKEN, s=12)
+    explain = {
+        (key, own.tried[0]): f" ({parts[key]:.0%})" for key, own in space.points.items() if key in parts
+    }
+    _listed(
+        choices, [f"{key}{explain.get((key, name), '')}: {name.replace('_', ' ')}" for key, name in taken]
+    )
+    for y, own in enumerate(claims):
+        there = order["column"].isin(own["in"].split() if isinstance(own["in"], str) else [])
+        held.scatter(order.index[there], [y] * there.sum(), c=WITHIN, s=12)
+        held.scatter(order.index[~there], [y] * (~there).sum(), facecolors="none", edgecolors=BEYOND, s=12)
+    _listed(held, [f"{own['column']}: in {own['says']}" for own in claims])
+    return figure
+
+
+def _listed(axes: Axes, labels: list[str]) -> None:
+    axes.set_yticks(range(len(labels)), labels, fontsize=7)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xticks([])
+    axes.set_visible(bool(labels))

@@ -1,0 +1,58 @@
+"""`fedcore readings`: a table under other readings of its paper, by Snakemake, its cost announced first."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcore.base.errors import SpecError, say
+from fedcore.base.lazy import pd
+from pipeline.catalogue.params import configuration, overlay
+from pipeline.claims.points import points as open_points
+from pipeline.claims.readings import ENDING, nearest, sentences
+from pipeline.cli.build import Cores, DryRun, made
+from pipeline.cli.cost import bill, text
+from pipeline.cli.names import PARAMS, Report, Scale
+from pipeline.papers import build_catalogue, catalogue_of
+
+
+def readings(
+    table: Report,
+    points: Annotated[
+        str, typer.Option(help="Open points, with commas between; those of params.yaml by default.")
+    ] = "",
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds each reading runs with.")] = None,
+    again: Annotated[
+        int, typer.Option(min=0, help="How many of the nearest readings, once built, run with all seeds.")
+    ] = 0,
+    cores: Cores = None,
+    scale: Scale = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Measure a table under combinations of what its paper leaves open: what is nearest, what holds in which.
+
+    Example: fedcore readings fedomw/table2 --points labels,start --dry-run
+    """
+    paper, target = catalogue_of(PARAMS, scale).named(table)
+    config = configuration(PARAMS) | ({"scale": scale} if scale else {})
+    report = Path(f"reports/{paper}/{target}{ENDING}.csv")
+    wanted: dict[str, Any] = {}
+    if points:
+        wanted["points"] = [name.strip() for name in points.split(",")]
+    elif target not in config["papers"].get(paper, {}).get("readings", {}):
+        known = [name for name, point in open_points(paper).items() if not point.fixed]
+        raise SpecError(f"--points: missing, expected some of {', '.join(known)}")
+    wanted |= {"seeds": seeds} if seeds else {}
+    wanted |= {"again": nearest(pd.read_csv(report), again)} if again and report.exists() else {}
+    change = {paper: {"readings": {target: wanted}}}
+    catalogue = build_catalogue(overlay(config, {"papers": change}))
+    say(*text(bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)))
+    name, more = str(report.with_suffix("")), [f"papers={json.dumps(change)}"]
+    code = made([name], cores, scale, more, dry_run=dry_run)
+    if not code and not dry_run:
+        say(*sentences(pd.read_csv(report)))
+    raise typer.Exit(code)

@@ -1,0 +1,366 @@
+"""Readings: what papers leave open, which combinations run, what they tell, and a planted one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import combinations, product
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from fedcore.algorithms import example
+from fedcore.base.errors import SpecError
+from fedcore.base.registry import find, plugins
+from fedcore.execution.batch import execute
+from fedcore.execution.runner import Settings
+from fedcore.parts import Recipe
+from fedcore.parts.aggregate import LearnedMixture
+from fedcore.parts.objective import Proximal
+from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import load
+from pipeline.catalogue.targets import PlannedRun, Query
+from pipeline.claims.designs import design, shares, verdict
+from pipeline.claims.points import Point, asked, points
+from pipeline.claims.points import load as load_points
+from pipeline.claims.readings import declared, nearest, sentences
+from pipeline.fidelity.scoreboard import claims_by_reading, draw_claims
+from pipeline.papers import build_catalogue, catalogue_of, papers
+from pipeline.reports.tables import Table
+
+HOME = Path(__file__).parents[2]
+OTHERS = ("-released", "cifar10-skewed")  # settings that are other readings themselves
+POINTS = [(paper, name) for paper in papers() for name in points(paper)]
+TRIED = [(paper, name) for paper, name in POINTS if not points(paper)[name].fixed]
+# How many open points each paper was found to have; what was found later only adds to them.
+FOUND = {"comfed": 14, "fedavgr": 18, "fedomw": 14, "radfed": 21, "rfedavg": 31}
+SETS = ("dna", "pendigits")
+# Choices that are no readings of a paper: which files, what this project adds, and how numbers are computed.
+NO_READING = {
+    "data.edition": "which copy of the data",
+    "data.pool": "follows from folds",
+    "data.iid": "a setting of the synthetic sets' authors",
+    "data.padding": "of messages; both ends give the same words",
+    "data.task": "the papers name two classes",
+    "data.unseen_writers": "a setting of LEAF",
+    "model.activation": "the paper names it",
+    "model.bias": "the paper's logistic regression has one",
+    "partition.capped": "a convention of other papers",
+    "algorithm.delta_precision": "arithmetic",
+    "algorithm.batch_p": "a hyperparameter of the code",
+}
+
+
+@cache
+def paper_scale() -> Catalogue:
+    return catalogue_of(HOME / "params.yaml", "paper")
+
+
+def queries(paper: str, point: Point) -> dict[Query, None]:
+    """Return all settings and algorithms of a paper's tables that say nothing on a point, each once."""
+    about, params = paper_scale().papers[paper], paper_scale().params.papers[paper]
+    keys = {key for own in point.alternatives.values() for key in own.changes or {}}
+    tables = (own for own in about.targets.values() if isinstance(own, Table) and not own.search)
+    cells = (own for table in tables for cell in table.cells(params).values() for own in cell)
+    plain = (own for own in cells if not own.setting.endswith(OTHERS) and "epochs" not in own.regime)
+    return dict.fromkeys(own for own in plain if keys.isdisjoint(dict(own.changes)) and own.seeds is None)
+
+
+@pytest.mark.parametrize(("paper", "name"), TRIED)
+def test_a_reading_that_can_run_is_a_valid_specification_and_ours_is_what_the_tables_have(
+    paper: str, name: str
+) -> None:
+    catalogue, point, differs = paper_scale(), points(paper)[name], set()
+    for query in queries(paper, point):
+        plain = catalogue.runs(paper, query)[0].spec
+        for own in point.tried:
+            more = asked(catalogue.params.papers[paper], query, point, own)
+            if more and (own == point.paper or own not in differs):
+                spec = catalogue.runs(paper, replace(query, changes=(*query.changes, *more)))[0].spec
+                assert spec == plain or own != point.paper, query
+                differs |= {own} if spec != plain else set()
+    measured = {own for own in point.tried if point.alternatives[own].measure}
+    assert differs | measured | {point.paper} == {*point.tried}
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_a_paper_declares_what_was_found_to_be_open_in_it(paper: str) -> None:
+    assert len(points(paper)) >= FOUND[paper]
+
+
+def chosen(kind: Any) -> bool:
+    """Say whether an option is a choice: true or false, or one of several words."""
+    inner = get_origin(kind)
+    if kind is bool or inner is Literal:
+        return True
+    return inner in {Union, UnionType} and any(map(chosen, get_args(kind)))
+
+
+def choices() -> Iterator[str]:
+    """Yield the options of the papers' plug-ins that are choices, as keys of a specification."""
+    for params in paper_scale().params.papers.values():
+        named = {("algorithm", own.name or name) for name, own in params.algorithms.items()}
+        for own in params.datasets.values():
+            named |= {("data", own.data.name), ("model", own.model.name)}
+            named |= {("partition", split.name) for split in own.splits.values()}
+        for kind, name in sorted(named):
+            fields = find(kind, name).options.model_fields.items()
+            yield from (f"{kind}.{own.alias or key}" for key, own in fields if chosen(own.annotation))
+
+
+def test_every_choice_among_options_belongs_to_an_open_point_or_is_no_reading() -> None:
+    known = {
+        key
+        for paper, name in POINTS
+        for own in points(paper)[name].alternatives.values()
+        for key in own.changes or {}
+    }
+    assert {*choices()} - known == {*NO_READING}
+
+
+def test_the_codes_reading_of_each_point_is_what_the_released_tables_run() -> None:
+    config = yaml.safe_load((HOME / "params.yaml").read_text())
+    open_points = ["labels", "validation_rows", "draw", "start", "fedprox", "p_momentum"]
+    wanted = {f"table{number}": {"points": open_points, "most": 1} for number in (2, 3)}
+    config["papers"]["fedomw"]["readings"], config["scale"] = wanted, "paper"
+    catalogue = build_catalogue(config)
+    code = "-".join(f"{key}_{points('fedomw')[key].released}" for key in open_points)
+    for number in (2, 3):
+        read = catalogue.cells("fedomw", f"table{number}_readings")
+        for (row, column), runs in catalogue.cells("fedomw", f"table{number}_released").items():
+            for own, run in zip(read[row, f"{column}@{code}"], runs, strict=False):
+                assert recipe(own) == recipe(run)
+                kept = [{**spec, "algorithm": 0, "variant": 0} for spec in (own.spec, run.spec)]
+                assert kept[0] == kept[1]
+        first = "-".join(f"{key}_{points('fedomw')[key].paper}" for key in open_points)
+        for (row, column), runs in catalogue.cells("fedomw", f"table{number}").items():
+            assert read[row, f"{column}@{first}"] == runs[:1], "this project's reading shares its runs"
+
+
+CODE: dict[str, dict[str, Any]] = {
+    "dl_u": {"chained": True},
+    "dl_opt": {"chained": True, "keep_velocity": True, "epochs_p": 100, "batch_p": 16},
+    "fedomw": {
+        "chained": True,
+        "keep_velocity": True,
+        "epochs_p": 100,
+        "batch_p": 16,
+        "momentum_p": 0.9,
+    },
+    "fedprox": {"half": False},
+    "qfedavg": {"scaled": True},
+    "radfed_i": {"score": "batch", "scored_start": True},
+    "rfedavg": {"delta_before": True},
+    "rfedavg_plus": {"delta_before": True},
+    "scaffold": {"cancels": True},
+}
+
+
+def test_variant_is_a_name_for_options_of_each_algorithm() -> None:
+    assert set(CODE) == {name for name, plugin in plugins("algorithm").items() if plugin.released}
+    for name, options in CODE.items():
+        own, code = example(name, options), example(name, variant="released")
+        assert parts(own) == parts(code), name
+        assert parts(own) != parts(example(name)), name
+
+
+def parts(own: Recipe) -> list[Any]:
+    return [
+        own.schedule,
+        own.select,
+        own.aggregate,
+        own.server,
+        own.objective,
+        type(own.update),
+        own.exchange,
+    ]
+
+
+def recipe(run: PlannedRun) -> list[Any]:
+    """Return a run's parts; in one round nothing is kept for the next, and no plain norm has a half."""
+    own, aggregate = run.recipe, run.recipe.aggregate
+    if run.spec["training"]["rounds"] == 1 and isinstance(aggregate, LearnedMixture):
+        aggregate = replace(aggregate, keep_velocity=False)
+    terms = [
+        replace(term, half=True) if isinstance(term, Proximal) and not term.squared else term
+        for term in own.objective
+    ]
+    return parts(replace(own, aggregate=aggregate, objective=tuple(terms)))
+
+
+def test_a_design_is_full_or_holds_each_pair_of_levels() -> None:
+    assert design((2, 3), 6, ((0, 0), (1, 2))) == ((0, 0), (1, 2), (0, 1), (0, 2), (1, 0), (1, 1))
+    levels, first = (2, 3, 2, 2, 4), ((0,) * 5, (1,) * 5)
+    rows = design(levels, 30, first)
+    assert rows[:2] == first
+    assert len(rows) < math.prod(levels) / 4
+    for i, j in combinations(range(5), 2):
+        assert {(row[i], row[j]) for row in rows} == {*product(range(levels[i]), range(levels[j]))}
+
+
+def test_shares_of_a_full_design_are_the_main_effects_of_an_analysis_of_variance() -> None:
+    rows = np.array([*product("ab", "xyz")])
+    # 4 and 0 by the first point, 0, 3 and 6 by the second: sums of squares 6 * 4 and 4 * 9, which is all.
+    values = np.array([4.0, 7.0, 10.0, 0.0, 3.0, 6.0])
+    assert shares(rows, values) == pytest.approx((24 / 60, 36 / 60))
+    # 1 where both levels are the second ones: each point explains a third, their combination the last third.
+    pairs = np.array([*product("ab", "xy")])
+    assert shares(pairs, np.array([0.0, 0.0, 0.0, 1.0])) == pytest.approx((1 / 3, 1 / 3))
+    assert shares(pairs, np.ones(4)) == (0.0, 0.0)
+
+
+def test_points_that_always_change_together_share_what_they_explain() -> None:
+    rows = np.array([("a", "x", "p"), ("b", "y", "p"), ("a", "x", "q"), ("b", "y", "q")])
+    assert shares(rows, np.array([0.0, 2.0, 0.0, 2.0])) == pytest.approx((0.5, 0.5, 0.0))
+
+
+def test_a_claim_holds_in_all_most_some_or_no_readings() -> None:
+    assert [verdict(share) for share in (1.0, 0.51, 0.5, 0.01, 0.0)] == [
+        "all",
+        "most",
+        "some",
+        "some",
+        "none",
+    ]
+
+
+POINT = {
+    "place": "Section 1",
+    "open": "whether it is one or two",
+    "paper": "one",
+    "alternatives": {
+        "one": {"says": "one", "changes": {}},
+        "two": {"says": "two", "changes": {"training.lr": 2.0}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"paper": "three"}, "paper: got 'three', expected one of one, two"),
+        ({"released": "four"}, "released: got 'four', expected one of one, two"),
+        (
+            {"fixed": "why"},
+            "fixed: 2 of its alternatives can run; expected a reason where fewer",
+        ),
+        ({"only": "fedavg"}, "only: got 'fedavg', expected a list"),
+        ({"alternatives": {"one": {"says": "one"}}}, "alternatives: got"),
+    ],
+)
+def test_a_wrong_point_is_refused_in_one_line(change: dict[str, Any], line: str, tmp_path: Path) -> None:
+    path = tmp_path / "readings.yaml"
+    path.write_text(yaml.safe_dump({"length": POINT | change}))
+    with pytest.raises(SpecError) as refused:
+        load_points(path)
+    assert str(refused.value).startswith(f"{path}: length")
+    assert line in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "wanted", "line"),
+    [
+        ("fig1", {"points": ["labels"]}, "readings.fig1: expected a table of runs"),
+        ("table2", {"points": ["label"]}, "points: no open point 'label' (did you mean 'labels'?)"),
+        (
+            "table2",
+            {"points": ["theorem2"]},
+            "points: 'theorem2' has one reading that can run",
+        ),
+        ("table2", {"points": ["labels"], "again": ["labels_x"]}, "again: no reading 'labels_x'"),
+    ],
+)
+def test_a_wrong_wish_is_refused_in_one_line(table: str, wanted: dict[str, Any], line: str) -> None:
+    config = yaml.safe_load((HOME / "params.yaml").read_text())
+    config["papers"]["fedomw"]["readings"] = {table: wanted}
+    with pytest.raises(SpecError) as refused:
+        build_catalogue(config)
+    assert str(refused.value).startswith("papers.fedomw.readings.")
+    assert line in str(refused.value)
+
+
+def small(readings: dict[str, Any], seeds: list[int], numbers: Path) -> Catalogue:
+    """Return FedOMW on two small sets for a few epochs, beside these published numbers."""
+    config = yaml.safe_load((HOME / "params.yaml").read_text())
+    own, demo = config["papers"]["fedomw"], config["scales"]["demo"]
+    demo |= {"seeds": seeds, "papers": {"fedomw": demo["papers"]["fedomw"]}}
+    demo["papers"]["fedomw"]["regimes"]["dl"]["training"]["local_epochs"] = 4
+    for section in (own, demo["papers"]["fedomw"]):
+        section["datasets"] = {name: section["datasets"][name] for name in SETS}
+    for about in own["algorithms"].values():
+        about["per"] = {key: case for key, case in about.get("per", {}).items() if key in {*SETS, "released"}}
+    own["readings"] = {"table2": readings}
+    params = load({**config, "papers": {"fedomw": own}, "primary_paper": "fedomw"})
+    about = replace(papers()["fedomw"], numbers=numbers)
+    targets = {**about.targets, **declared("fedomw", about, params.papers["fedomw"])}
+    return Catalogue(params, {"fedomw": replace(about, targets=targets)})
+
+
+@pytest.mark.slow
+def test_a_planted_reading_is_found_from_the_numbers_that_were_made_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    planted = {"labels": "iid", "start": "parallel", "rates_under_skew": "lower"}
+    name = "-".join(map("_".join, planted.items()))
+    numbers = tmp_path / "published.csv"
+    numbers.write_text("target,row,column,mean,std,unit,mark,note\n")
+    ask = {"points": [*planted]}
+    printed = small(ask, [7, 8], numbers)
+    every = printed.cells("fedomw", "table2_readings")
+    cells = {cell: runs for cell, runs in every.items() if cell[1].endswith(f"@{name}")}
+    train(run for runs in cells.values() for run in runs)
+    for (row, column), runs in cells.items():
+        found = [pd.read_csv(f"{run.folder}/history.csv")["test_accuracy"].iloc[-1] for run in runs]
+        with numbers.open("a") as file:
+            file.write(f"table2,{row},{column.partition('@')[0]},{100 * np.mean(found):.2f},,percent,,\n")
+
+    catalogue = small(ask, [0, 1], numbers)
+    train(catalogue.needed("fedomw", "table2_readings"))
+    outputs = catalogue.target("fedomw", "table2_readings").paths(tmp_path, "readings")
+    catalogue.build("fedomw", "table2_readings", outputs)
+    told = pd.read_csv(outputs["csv"])
+    assert nearest(told, 1) == [name]
+    assert f"Nearest to the print: {name}" in sentences(told)[1]
+    assert outputs["svg"].stat().st_size
+    lines = told[told["row"] == "distance"].set_index("column")
+    assert len(lines) == 8
+    assert lines["of"].eq(4).all()
+    # What one reading's line says, from its cells: the mean of the distances in margins of a point or more.
+    own = told[told["column"].str.endswith(f"@{name}")]
+    apart = (own["mean"] - own["published_mean"]).abs() / own["margin"]
+    assert lines.loc[name, "mean"] == pytest.approx(apart.mean(), rel=1e-4)
+    parts = told[told["row"] == "share"].set_index("column")["mean"]
+    assert 0 < parts.sum() <= 1 + 1e-9
+    claims = told[told["row"] == "claim"]
+    held = [len(str(names).split()) for names in claims["in"].fillna("")]
+    assert (claims["mean"] * claims["of"]).tolist() == pytest.approx(held)
+
+
+def train(runs: Iterable[PlannedRun]) -> None:
+    """Execute runs, each once, which make their own partitions."""
+    once = {run.folder: run.order() for run in runs}.values()
+    items = [{key: own for key, own in order.items() if key != "partition"} for order in once]
+    assert execute(items, Settings(), quiet=True) == 0
+
+
+def test_the_claims_of_all_papers_stand_in_one_figure_by_their_share_of_readings(tmp_path: Path) -> None:
+    assert claims_by_reading(tmp_path).empty
+    for paper, shares_held in {"fedomw": (1.0, 0.25), "radfed": (0.0,)}.items():
+        lines = [{"row": "claim", "column": f"c{i}", "mean": own} for i, own in enumerate(shares_held)]
+        lines += [{"row": "distance", "column": "a_b", "mean": 3.0}]
+        (tmp_path / paper).mkdir()
+        pd.DataFrame(lines).assign(paper=paper).to_csv(tmp_path / paper / "table2_readings.csv", index=False)
+    told = claims_by_reading(tmp_path)
+    assert told.to_numpy().tolist() == [["fedomw", "c0", 1.0], ["fedomw", "c1", 0.25], ["radfed", "c0", 0.0]]
+    axes = draw_claims(told).axes[0]
+    drawn = sorted(x for dots in axes.collections for x in np.asarray(dots.get_offsets())[:, 0])
+    assert drawn == [0.0, 0.25, 1.0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["fedomw", "radfed"]
