@@ -224,7 +224,7 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     claims = numbers[numbers["row"] == CLAIM].to_dict("records")
     taken = [(key, name) for key, point in space.points.items() for name in point.tried]
     heights = [10, len(taken) + 0.5, len(claims) + 0.5]
-    figure = figures.framed(ROOM * sum(heights) + 1.8)
+    figure = figures.framed(ROOM * sum(heights) + 0.4)
     above, choices, held = figure.subplots(3, 1, sharex=True, height_ratios=heights)
     above.errorbar(order.index, order["mean"], yerr=order["std"], fmt="none", ecolor="0.6", linewidth=0.8)
     colours = np.where(order["mean"] <= 1, WITHIN, BEYOND)
