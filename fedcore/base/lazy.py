@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     import matplotlib.lines
     import matplotlib.pyplot
     import matplotlib.ticker
+    import mkdocs.commands.build as mkdocs_build
+    import mkdocs.config as mkdocs_config
     import pandas as pd
     import PIL.Image
     import PIL.PngImagePlugin
@@ -87,4 +89,5 @@ else:
     )
     sklearn, requests, pooch = map(Lazy, ("sklearn", "requests", "pooch"))
     seaborn = Lazy("seaborn")
+    mkdocs_build, mkdocs_config = map(Lazy, ("mkdocs.commands.build", "mkdocs.config"))
     filelock, jinja2, PIL, plotly = map(Lazy, ("filelock", "jinja2", "PIL", "plotly"))

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,6 @@ import typer
 from fedcore.base.errors import DataError, FedcoreError, say
 from fedcore.base.files import write_text
 from fedcore.cli.options import Json, completing, show
-from fedcore.execution.machine import commit
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
 from pipeline.claims import points as open_points
@@ -122,26 +120,14 @@ def dvc() -> None:
     say("wrote dvc.yaml")
 
 
-def pictures(
-    reports: Annotated[Path, typer.Option(help="The folder of reports.")] = Path("reports"),
-    scale: Annotated[str, typer.Option(help="Their scale, which the pages name.")] = "demo",
-    front: Annotated[bool, typer.Option("--front", help="Only README's picture of the first table.")] = False,
-) -> None:
-    """Write docs/img/papers/: small pictures of the reports for the papers' pages. Needs pdftoppm.
+def pictures() -> None:
+    """Draw docs/img/table1.png, which README shows, from the primary paper's table1.pdf. Needs pdftoppm.
 
-    With ``--front``: docs/img/table1.png alone, which README shows, from reports/<primary paper>/table1.pdf.
-
-    Example: fedcore pictures --front
+    Example: fedcore pictures
     """
-    if front:
-        target = Path("docs/img/table1.png")
-        paper_pictures.front(reports, configuration(PARAMS)["primary_paper"], target)
-        say(f"wrote {target}")
-        return
-    made = paper_pictures.make(
-        reports, Path("docs/img/papers"), scale, commit()[:10], f"{datetime.now(UTC):%Y-%m-%d}"
-    )
-    say(f"wrote {len(made)} pictures below docs/img/papers")
+    target = Path("docs/img/table1.png")
+    paper_pictures.front(Path("reports"), configuration(PARAMS)["primary_paper"], target)
+    say(f"wrote {target}")
 
 
 def rulegraph() -> None:

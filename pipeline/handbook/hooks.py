@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,14 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from pipeline.catalogue.params import configuration, with_studies
 from pipeline.fidelity.reference import REFERENCE
-from pipeline.handbook import notebook, papers, reference
-from pipeline.papers import papers as known_papers
+from pipeline.handbook import notebook, reference
+from pipeline.papers import papers
+from pipeline.site import write
+from pipeline.site.pages import FRONT, OWN, Results, every
+from pipeline.site.survey import survey
+from pipeline.site.words import ASSETS
 
 HOME = Path(__file__).parents[2]
 COPIED = {
@@ -24,47 +29,81 @@ COPIED = {
 }
 STUDY, STUDY_PAGE = "study.ipynb", "study.md"
 SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
-PAPERS_PAGE = "papers/index.md"
+BOARD = {"All cells and claims": "results/board.md"}  # in the navigation
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Let every paper have its page in the navigation."""
+    """Let every paper have its page in the navigation; look at what there is of results, unless it is known."""
     config.nav = with_papers(config.nav)
+    if "results" not in config.extra:
+        found = survey(with_studies(configuration(HOME / "params.yaml"), HOME), HOME)
+        config.extra["results"] = every(found, HOME)
     return config
 
 
 def with_papers(nav: Any) -> Any:
-    """Return a navigation with the pages of all papers, by name, after that of their list."""
+    """Return a navigation with the pages of all papers, by name, before that of all their cells."""
     if isinstance(nav, dict):
         return {label: with_papers(inner) for label, inner in nav.items()}
     if not isinstance(nav, list):
         return nav
-    own = [{name: f"papers/{name}.md"} for name in known_papers()] if PAPERS_PAGE in nav else []
-    return [*map(with_papers, nav), *own]
+    own = [{name: f"papers/{name}.md"} for name in papers()] if BOARD in nav else []
+    return [*own, *map(with_papers, nav)]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and the figures that were made at the papers' own scale."""
-    for figure, address in figures().items():
-        files.append(File.generated(config, address, abs_src_path=str(HOME / figure)))
-    made: dict[str, str | bytes] = {**pages(HOME / "docs" / "img" / "papers")}
-    for address, content in (made | notebook.pictures(HOME / "docs" / STUDY)).items():
+    results: Results = config.extra["results"]
+    made: dict[str, str | bytes] = {address: page.text for address, page in results.pages.items()}
+    copied = {f"assets/{path.name}": path for path in sorted(ASSETS.iterdir())}
+    if Path(config.docs_dir) == HOME / "docs":
+        made |= {**pages(), **notebook.pictures(HOME / "docs" / STUDY)}
+        copied |= {address: HOME / figure for figure, address in figures().items()}
+    for address, content in made.items():
         files.append(File.generated(config, address, content=content))
+    for address, path in copied.items():
+        files.append(File.generated(config, address, abs_src_path=str(path)))
+    config.nav = [*shown(config.nav or (), {*files.src_uris}, [*results.pages])]
     return files
+
+
+def shown(nav: Any, known: Collection[str], results: Collection[str]) -> Iterator[Any]:
+    """Yield those entries of a navigation that are there; pages of what was built here follow their list."""
+    for entry in nav:
+        (label, inner) = next(iter(entry.items())) if isinstance(entry, dict) else ("", entry)
+        if isinstance(inner, list):
+            if below := [*shown(inner, known, results)]:
+                yield {label: below}
+        elif inner == OWN:
+            own = [address for address in results if address.startswith("own/")]
+            yield {label: own if len(own) > 1 else inner}
+        elif inner in known:
+            yield entry
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links to files outside docs/ lead to their page here; others become plain text."""
     address = page.file.src_uri
-    places = {place: name for name, place in sources().items()}
+    places = {place: name for name, place in sources().items()} | {FRONT: "README.md"}
     written = (HOME / "docs" / address).exists()
-    return relinked(markdown, f"docs/{address}" if written else places.get(address, address), address)
+    source = f"docs/{address}" if written else places.get(address, address)
+    return relinked(markdown, source, address, files.src_uris)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put the tables and curves of a page of results into their places."""
+    results: Results = config.extra["results"]
+    found = results.pages.get(page.file.src_uri)
+    return found.whole(html) if found else html
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Let every page load the search's helper from the site itself, in place of the network."""
+    """Write what pages point at, and let them load the search's helper from the site itself."""
     site = Path(config.site_dir)
+    write(config.extra["results"], site)
+    for path in site.glob("sitemap.xml*"):  # it holds the day, and no address
+        path.unlink()
     for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         if SHIM in text:
@@ -72,35 +111,34 @@ def on_post_build(config: MkDocsConfig) -> None:
             path.write_text(text.replace(SHIM, here), encoding="utf-8")
 
 
-def pages(pictures: Path) -> Mapping[str, str]:
+def pages() -> Mapping[str, str]:
     """Return the generated pages by their address below docs/."""
     return {
         "reference/commands.md": reference.commands_page(),
         "reference/specification.md": reference.specification_page(),
         "reference/plugins.md": reference.plugins_page(),
-        PAPERS_PAGE: papers.index(pictures),
         STUDY_PAGE: notebook.page(HOME / "docs" / STUDY),
         **{address: (HOME / name).read_text(encoding="utf-8") for name, address in COPIED.items()},
-        **{f"papers/{name}.md": papers.page(name, pictures) for name in known_papers()},
     }
 
 
 def sources() -> Mapping[str, str]:
     """Return the page's address of each file outside docs/ that has one."""
-    readmes = {f"pipeline/papers/{name}/README.md": f"papers/{name}.md" for name in known_papers()}
-    return {**COPIED, **readmes, **figures(), "README.md": "index.md", f"docs/{STUDY}": STUDY_PAGE}
+    readmes = {f"pipeline/papers/{name}/README.md": f"papers/{name}.md" for name in papers()}
+    return {**COPIED, **readmes, **figures(), "README.md": "start.md", f"docs/{STUDY}": STUDY_PAGE}
 
 
 def figures() -> Mapping[str, str]:
     """Return the address of each figure that was made at the papers' own scale."""
     found = [figure.relative_to(HOME).as_posix() for figure in sorted((HOME / REFERENCE).rglob("*.svg"))]
-    return {name: f"img/{name.removeprefix('reports/')}" for name in found}
+    return {name: name.replace(REFERENCE.as_posix(), "files/kept") for name in found}
 
 
-def relinked(markdown: str, source: str, address: str) -> str:
+def relinked(markdown: str, source: str, address: str, there: Collection[str]) -> str:
     """Return a page's text with its links as they have to be on the site.
 
-    Links start at its ``source``, a file from the project's root; its page is at ``address``, from docs/.
+    Links start at its ``source``, a file from the project's root; its page is at ``address``, from docs/, and
+    ``there`` are the addresses that the site has.
     """
     known = sources()
     here = posixpath.dirname(address)
@@ -113,7 +151,7 @@ def relinked(markdown: str, source: str, address: str) -> str:
         if re.match(r"\w+:", target) or direct:
             return found[0]
         inside = known.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else None)
-        if inside is None:
+        if inside is None or inside not in there:
             return label if (HOME / file).exists() else found[0]
         return f"{picture}[{label}]({posixpath.relpath(inside, here or '.')}{place})"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fedcore.base.errors import DataError
 from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.fidelity import board as comparing
@@ -39,21 +38,11 @@ CLAIMS = {
 
 
 def page(found: Survey, root: Path) -> dict[str, Any]:
-    """Return what the site shows: the kept results, or those built here at the paper's scale or without any.
-
-    Where reports of several scales lie side by side, it only says that they do.
-    """
-    kept = found.scale != REPRODUCTION and bool(found.kept)
-    scale, folder = (REPRODUCTION, REFERENCE) if kept else (found.scale, Path("reports"))
-    try:
-        whole = comparing.board(scale, root / folder)
-    except DataError as error:
-        return {"problem": str(error)}
+    """Return what the site shows of the kept results."""
+    whole = comparing.board(REPRODUCTION, root / REFERENCE)
     own = (frame[frame["paper"].isin([*found.papers])] for frame in (whole.cells, whole.tables, whole.claims))
-    about = {(shown.paper, shown.name): shown for shown in found.targets if shown.kept == kept}
-    names = {name: shown.labels for name, shown in about.items()}
-    linked = {name: shown.anchor for name, shown in about.items()}
-    return content(Board(whole.scale, *own), names) | {"linked": linked}
+    names = {(shown.paper, shown.name): shown.labels for shown in found.reference}
+    return content(Board(whole.scale, *own), names) | {"linked": [*names]}
 
 
 def write(board: Board, folder: Path = Path("reports"), names: Names = NAMELESS) -> tuple[Path, ...]:
@@ -83,7 +72,7 @@ def markdown(shown: Mapping[str, Any]) -> str:
 def html(shown: Mapping[str, Any]) -> str:
     """Return the whole board as a page that needs no other file."""
     inline = {name: Markup((ASSETS / name).read_text(encoding="utf-8")) for name in ("site.css", "site.js")}
-    return rendered("fidelity.html", {**shown, "inline": inline, "root": "", "pages": (), "footer": ""})
+    return rendered("fidelity.html", {**shown, "inline": inline})
 
 
 def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
@@ -101,8 +90,7 @@ def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
         for paper, own in _each(cells, "paper")
     }
     return {
-        "problem": "",
-        "linked": {},
+        "linked": (),
         "cited": cited,
         "watermark": watermark(board.scale),
         "scale": board.scale,

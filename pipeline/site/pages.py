@@ -1,148 +1,244 @@
-"""All pages and their data, as texts and plain values."""
+"""All pages of results: Markdown with parts in HTML, and the data that their scripts ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedcore.base.lazy import pd
 from fedcore.execution.machine import commit
 from pipeline.fidelity.reference import REFERENCE
-from pipeline.fidelity.scoreboard import scoreboard
+from pipeline.fidelity.scoreboard import claims, scoreboard
+from pipeline.papers import FOLDER
 from pipeline.reports import captions, style
+from pipeline.reports.agreement import RULE
 from pipeline.site import board, paper_page, run_page
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
 from pipeline.site.words import outcome, rendered
+from pipeline.workflow.estimate import NOTHING, Guesses, duration
 
-THUMBS = (("png", ".small.png"), ("svg", ".svg"))
-RUN = ("paper", "scale", "algorithm", "dataset", "setting", "seed")
-Page = tuple[str, str | Mapping[str, Any]]
-Choices = dict[str, tuple[str, list[tuple[str, str]]]]
+FRONT, OWN = "index.md", "own/index.md"
+READINGS = {
+    "paper": "as the text reads",
+    "released": "as the authors' code reads it",
+    "by_client": "with a Dirichlet draw per client",
+    "cohort": "with the deltas of the round's clients alone",
+}
+# From which share of the measured cells on a paper is called so; below the last one's, see ``_verdict``.
+VERDICTS = ((2 / 3, "mostly near"), (1 / 3, "partly near"), (0, "mostly not near"))
+LITTLE, LEAST = "too little measured", 1 / 4
+TOLD = re.compile(r"^\| .*?\(pipeline/papers/(\w+)/README\.md\).*? \| (.*) \| (.*) \|$", re.MULTILINE)
+PART = re.compile(r'<div data-part="(\d+)"></div>')
 
 
-def every(found: Survey, root: Path) -> Iterator[Page]:
-    """Yield (path below the site, page or data) of everything but assets and copies.
+@dataclass(frozen=True)
+class Page:
+    """A page: Markdown, in which an empty element stands for each of the parts, which are HTML."""
+
+    text: str
+    parts: tuple[str, ...]
+
+    def whole(self, html: str) -> str:
+        """Return what Markdown made of the text, with the parts in their places."""
+        return PART.sub(lambda found: self.parts[int(found[1])], html)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is shown of the results.
+
+    Attributes:
+        targets: those whose files the site has.
+        pages: by their address in the documentation's sources.
+        data: scripts and pictures, by their address on the site.
+    """
+
+    targets: tuple[TargetStatus, ...]
+    pages: Mapping[str, Page]
+    data: Mapping[str, str]
+
+
+def every(found: Survey, root: Path) -> Results:
+    """Return everything that is shown.
 
     Raises:
         DataError: a report can't be read, or a run's history or partition is not as it was written.
+        SpecError: a partition's statistics are not as they were written.
     """
-    shared = _shared(found)
-    unmarked = {**shared, "watermark": ""}
-    yield _page("index", "index", shared, answer=_answer(found, root), **_overview(found))
-    for key, paper in found.papers.items():
-        blocks, data = paper_page.page(found, key, root)
-        yield f"data/{key}.js", data
-        own = {"charts": bool(data["charts"]), "data": f"data/{key}.js"}
-        marked = unmarked if paper.is_study else shared
-        yield _page("paper", key, marked, key=key, paper=paper, blocks=blocks, **own)
-    yield _page("fidelity", "fidelity", shared, **board.page(found, root))
-    yield "data/runs.js", {"runs": [_listed(one) for one in found.finished]}
-    yield _page("runs", "runs", shared, data="data/runs.js", choices=_run_choices(found))
+    foot = _foot(found)
+    compared = board.page(found, root)
+    guess = Guesses()  # the time on one core of the machine that the kept runs had
+    papers = dict.fromkeys(shown.paper for shown in found.reference)
+    answers = {key: _answer(key, found, root, guess) for key in papers}
+    pages = {
+        FRONT: _page("front", "", answers=answers, kept=found.kept, rule=RULE, foot=foot),
+        "results/board.md": _page("board", "../", foot=foot, **compared),
+        "results/runs.md": _page("runs", "../", "runs", foot=foot),
+        "results/run.md": _page("run", "../", foot=foot),
+        OWN: _page("own", "../", foot=foot, **_overview(found)),
+    }
+    data = dict(_runs(found, root)) | {"data/runs.js": script("runs", _list(found, compared))}
+    for key, answer in answers.items():
+        blocks, told = paper_page.page(found, [one for one in found.reference if one.paper == key], root)
+        judged = answer["claims"].groupby("target")
+        shown = {
+            **answer,
+            "blocks": blocks,
+            "claims": {target: own.to_dict("records") for target, own in judged},
+            "first": next((one["name"] for one in blocks if one["name"] in judged.groups), ""),
+            "readme": _readme(key),
+        }
+        pages[f"papers/{key}.md"] = _page("paper", "../", f"papers/{key}", **shown, foot=foot)
+        data[f"data/papers/{key}.js"] = script(f"papers/{key}", told)
+    for key in dict.fromkeys(paper for paper, _ in found.own):
+        shown_own = [one for one in found.own.values() if one.paper == key]
+        blocks, told = paper_page.page(found, shown_own, root)
+        about = {"key": key, "paper": found.papers[key], "quiet": _quiet(shown_own)}
+        pages[f"own/{key}.md"] = _page("own_paper", "../", f"own/{key}", **about, blocks=blocks, foot=foot)
+        data[f"data/own/{key}.js"] = script(f"own/{key}", told)
+    return Results((*found.kept, *found.own.values()), pages, data)
+
+
+def script(name: str, data: Mapping[str, Any]) -> str:
+    """Return a script that hands pages data under a name; it can't end a script element or start a tag."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    harmless = text.replace("<", "\\u003c")
+    return f'(window.SITE ??= {{}})["{name}"] = {harmless};\n'
+
+
+def _page(template: str, root: str, data: str = "", /, **values: Any) -> Page:
+    """Return a page; ``root`` leads from it to the site's folder, ``data`` names what its script loads."""
+    parts: list[str] = []
+
+    def part(html: str) -> str:
+        parts.append(f'<div class="results" data-root="{root}" data-page="{data}">\n{html}\n</div>')
+        return f'<div data-part="{len(parts) - 1}"></div>'
+
+    return Page(rendered(f"{template}.md", {**values, "part": part, "root": root}), tuple(parts))
+
+
+def _foot(found: Survey) -> str:
+    said = [f"Repository at commit {at}." if (at := commit()) else ""]
+    said.append(f"Newest run made here finished {found.newest}." if found.newest else "")
+    return " ".join(filter(None, said))
+
+
+def _answer(key: str, found: Survey, root: Path, guess: Guesses) -> dict[str, Any]:
+    """Return how far a paper's numbers hold: a line for each reading, claims, and what is missing."""
+    folder = root / REFERENCE
+    lines = scoreboard(folder, [key]).to_dict("records")
+    best = max(lines, key=lambda line: (_verdict(line) != LITTLE, line["near"] / (line["measured"] or 1)))
+    judged = pd.concat([claims(key, line["reading"], folder) for line in lines])
+    own = [shown for shown in found.reference if shown.paper == key]
+    missing = [shown for shown in own if not shown.kept]
+    runs = {run.folder: run for shown in own for run in shown.runs if shown.kept}
+    known = [found.evidence[folder].facts.get("seconds") for folder in runs]
+    drawn = sorted(own, key=lambda one: one.about.kind != "curves")
+    return {
+        "key": key,
+        "paper": own[0].declared,
+        "best": best,
+        "verdict": _verdict(best),
+        "lines": lines,
+        "said": READINGS,
+        "rule": RULE,
+        "told": summaries().get(key),
+        "claims": judged.drop_duplicates(["target", "id"]),
+        "thumb": next((f"{one.folder}/{one.name}.svg" for one in drawn if "svg" in one.files), ""),
+        "kept": len(own) - len(missing),
+        "missing": [
+            {"heading": shown.heading, "about": shown.about, "name": shown.name, **_cost([shown], guess)}
+            for shown in missing
+        ],
+        "cost": _cost(missing, guess),
+        "took": duration(sum(float(seconds) for seconds in known if seconds)) if runs else "",
+        "runs": len(runs),
+        "built": any(paper == key for paper, _ in found.own),
+    }
+
+
+def _verdict(line: Mapping[Any, Any]) -> str:
+    if line["measured"] < LEAST * line["published"] or not line["measured"]:
+        return LITTLE
+    return next(word for least, word in VERDICTS if line["near"] >= least * line["measured"])
+
+
+def summaries() -> dict[str, tuple[str, str]]:
+    """Return what holds of each paper and what does not, in the words of the project's README."""
+    path = FOLDER.parents[1] / "README.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return {paper: (holds, fails) for paper, holds, fails in TOLD.findall(text)}
+
+
+def _cost(targets: Iterable[TargetStatus], guess: Guesses) -> dict[str, Any]:
+    """Return how many runs targets need, and their time on one core."""
+    runs = {run.folder: run for one in targets if one.about.needs == "runs" for run in one.runs}
+    return {"needed": len(runs), "time": duration(sum(map(guess, runs.values()), NOTHING).seconds)}
+
+
+def _readme(key: str) -> list[tuple[str, str]]:
+    """Return the sections of a paper's README with their headings."""
+    _, *sections = (FOLDER / key / "README.md").read_text(encoding="utf-8").split("\n## ")
+    return [(name, text.strip()) for name, _, text in (section.partition("\n") for section in sections)]
+
+
+def _quiet(targets: Iterable[TargetStatus]) -> str:
+    scales = sorted({one.scale for one in targets if one.files and one.scaled})
+    return " ".join(filter(None, map(captions.watermark, scales)))
+
+
+def _overview(found: Survey) -> dict[str, Any]:
+    papers: dict[str, list[TargetStatus]] = {}
+    for (paper, _), shown in found.own.items():
+        papers.setdefault(paper, []).append(shown)
+    others = [shown for shown in found.targets if not shown.begun]
+    return {"papers": papers, "quiet": _quiet(found.own.values()), "others": others, "meaning": MEANING}
+
+
+def _runs(found: Survey, root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the data of each run that was made here, and the picture of each of their partitions."""
     for one in {one.run.partition: one for one in found.finished}.values():
         if picture := run_page.picture(one.run, root):
             yield run_page.picture_name(one.run), rendered("partition.svg", {"picture": picture})
     for one in found.finished:
-        page = run_page.page(one, root)
-        marked = unmarked if found.papers[one.run.paper].is_study else shared
-        yield f"runs/{one.name}.js", {"charts": {"run": page["charts"]}}
-        yield _page("run", f"runs/{one.name}", marked, root="../", data=f"runs/{one.name}.js", **page)
+        shown = run_page.page(one, root)
+        told = {"html": rendered("run.html", shown), "charts": {"run": shown["charts"]}}
+        yield f"data/runs/{one.name}.js", script(f"runs/{one.name}", told)
 
 
-def _page(template: str, path: str, shared: Mapping[str, Any], **own: Any) -> Page:
-    return f"{path}.html", rendered(f"{template}.html", {**shared, "here": f"{path}.html", **own})
+def _list(found: Survey, compared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all runs that are known, kept or made here, as lines under a heading."""
+    groups = (cells for targets in compared["cells"].values() for _, cells in targets)
+    judged = {cell["keys"]: cell["verdict"] for cells in groups for cell in cells}
+    verdicts: dict[str, dict[str, None]] = {}
+    for shown in found.kept:
+        for (row, column), runs in shown.cells.items():
+            word = judged.get(f"{shown.paper}/{shown.name} {row} {column}")
+            for run in runs if word else ():
+                verdicts.setdefault(run.folder, {})[str(word)] = None
+    known = [one for one in found.evidence.values() if one.kept or one.finished]
+    lines = [_listed(one, ", ".join(verdicts.get(one.run.folder, ()))) for one in known]
+    return {"columns": [*(lines[0] if lines else ())], "lines": [[*line.values()] for line in lines]}
 
 
-def _shared(found: Survey) -> dict[str, Any]:
-    warnings = [] if found.kept else [captions.watermark(scale) for scale in found.scales]
-    pages = [("index.html", "Overview"), *((f"{key}.html", key) for key in found.papers)]
-    said = [f"Repository at commit {at}." if (at := commit()) else ""]
-    said.append(f"Newest run finished {found.newest}." if found.newest else "")
+def _listed(one: Evidence, verdict: str) -> dict[str, Any]:
+    run, told = one.run, outcome(one.facts)
     return {
-        "root": "",
-        "watermark": " ".join(filter(None, warnings)),
-        "pages": [*pages, ("runs.html", "Runs"), ("fidelity.html", "Fidelity")],
-        "footer": " ".join(filter(None, said)),
-    }
-
-
-def _answer(found: Survey, root: Path) -> list[dict[str, Any]]:
-    """Return how far the kept results agree with each paper's, one line per reading of a paper."""
-    kept = [paper for paper in found.papers if any(paper == own for own, _ in found.kept)]
-    return scoreboard(root / REFERENCE, kept).to_dict("records") if kept else []  # type: ignore[return-value]
-
-
-def _overview(found: Survey) -> dict[str, Any]:
-    cards = [_card(shown, found) for shown in found.targets]
-    states = {card["state"] for card in cards}
-    return {
-        "papers": found.papers,
-        "studies": sum(paper.is_study for paper in found.papers.values()),
-        "cards": cards,
-        "kept": len(found.kept),
-        "made": sum(card["state"] == "made" for card in cards),
-        "finished": len(found.finished),
-        "needed": sum(not one.kept for one in found.evidence.values()),
-        "scales": found.scales,
-        "choices": {
-            "paper": ("Paper", [(key, key) for key in found.papers]),
-            "state": ("State", [(state, state) for state in MEANING if state in states]),
-            **_names(found),
-        },
-    }
-
-
-def _card(shown: TargetStatus, found: Survey) -> dict[str, Any]:
-    algorithms = sorted({run.algorithm for run in shown.runs})
-    datasets = sorted({run.dataset for run in shown.runs})
-    labels = [*map(style.label, algorithms), *(shown.declared.datasets.get(name, name) for name in datasets)]
-    about = shown.about
-    words = [shown.paper, shown.name, about.published, about.title, shown.state, shown.scale]
-    return {
-        "paper": shown.paper,
-        "name": shown.name,
-        "anchor": shown.anchor,
-        "heading": found.heading(shown),
-        "title": about.title,
-        "state": shown.state,
-        "meaning": MEANING[shown.state],
-        "numbers": shown.numbers if shown.kept else "",
-        "scale": shown.scale if shown.scaled else "",
-        "reduced": bool(captions.watermark(shown.scale)),
-        "finished": shown.finished,
-        "needed": len(shown.runs),
-        "what": about.needs,
-        "algorithms": algorithms,
-        "datasets": datasets,
-        "thumb": next(
-            (f"{shown.folder}/{shown.name}{end}" for form, end in THUMBS if form in shown.files), ""
-        ),
-        "text": " ".join([*words, *algorithms, *datasets, *labels]).lower(),
-    }
-
-
-def _listed(one: Evidence) -> dict[str, Any]:
-    """Return a run in the words of the list of all runs."""
-    about = {name: getattr(one.run, name) for name in RUN}
-    return {"name": one.name, **about, **outcome(one.facts), "targets": one.used}
-
-
-def _names(found: Survey) -> Choices:
-    """Return the algorithms and data sets of all targets, for choosing."""
-    pairs = [(shown.declared.datasets, run) for shown in found.targets for run in shown.runs]
-    algorithms = {run.algorithm: style.label(run.algorithm) for _, run in pairs}
-    datasets = {run.dataset: printed.get(run.dataset, run.dataset) for printed, run in pairs}
-    return {
-        "algorithm": ("Algorithm", sorted(algorithms.items(), key=lambda one: one[1].lower())),
-        "dataset": ("Data set", sorted(datasets.items(), key=lambda one: one[1].lower())),
-    }
-
-
-def _run_choices(found: Survey) -> Choices:
-    targets = dict.fromkeys(target for one in found.finished for target in one.used)
-    statuses = sorted({str(one.facts["status"]) for one in found.finished})
-    return {
-        "paper": ("Paper", [(key, key) for key in found.papers]),
-        "targets": ("Table or figure", [(name, name) for name in targets]),
-        **_names(found),
-        "status": ("Status", [(name, name) for name in statuses]),
+        "paper": run.paper,
+        "algorithm": style.label(run.algorithm),
+        "dataset": run.dataset,
+        "setting": run.setting,
+        "partition": run.spec["partition"]["name"],
+        "seed": run.seed,
+        "scale": run.scale,
+        "status": told["status"],
+        "accuracy": told["accuracy"],
+        "verdict": verdict,
+        "finished": told["finished"],
+        "targets": one.used,
+        "name": "" if one.kept else one.name,
     }

@@ -2,57 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.catalogue.targets import PlannedRun
-from pipeline.reports import captions, style
+from pipeline.catalogue.targets import Cell, PlannedRun
+from pipeline.reports import style
+from pipeline.reports.agreement import AGREES, DIFFERS
 from pipeline.reports.drawings import Curves, Drawing
 from pipeline.reports.listings import Listing
 from pipeline.reports.render import number
 from pipeline.reports.results import lost
 from pipeline.reports.tables import Table
 from pipeline.site import charts, tables
-from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
+from pipeline.site.survey import EDITIONS, Evidence, Survey, TargetStatus
 from pipeline.site.words import SHORT, outcome, with_std
 
-EXPLAIN = "fedcore explain"
+RUNS = "uv run fedcore runs"
 BODIES = ("view", "grid", "charts", "series", "numbers", "caption", "columns", "matrix")
 
 
-def page(found: Survey, key: str, root: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the blocks of a paper's page and the data for its script."""
-    own = [shown for shown in found.targets if shown.paper == key]
-    blocks = {shown.anchor: _block(shown, found, root) for shown in own}
+def page(
+    found: Survey, targets: Sequence[TargetStatus], root: Path
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the blocks of a page of targets that have files or runs, and the data for its script."""
+    blocks = {shown.name: _block(shown, found, root) for shown in targets if shown.kept or shown.begun}
+    own = [shown for shown in targets if shown.name in blocks]
     runs = {run.folder: run for shown in own for run in shown.runs}
     places = {folder: place for place, folder in enumerate(runs)}
     drawn = {name: block for name, block in blocks.items() if block["charts"]}
     return list(blocks.values()), {
         "runs": [_behind(found.evidence.get(folder), run) for folder, run in runs.items()],
-        "cells": {shown.anchor: _cells(shown, places) for shown in own},
+        "cells": {shown.name: _cells(shown, places) for shown in own},
         "charts": {name: block["charts"] for name, block in drawn.items()},
-        "series": {name: block["series"] for name, block in drawn.items()},
     }
 
 
 def _block(shown: TargetStatus, found: Survey, root: Path) -> dict[str, Any]:
+    again = found.own.get((shown.paper, shown.name)) if shown.kept else None
     return {
         **dict.fromkeys(BODIES),
-        "name": shown.anchor,
-        "heading": found.heading(shown),
+        "name": shown.name,
+        "heading": shown.heading,
         "title": shown.about.title,
         "state": shown.state,
         "standing": _standing(shown),
         "changed": "; ".join(shown.changed),
         "unknown": _unknown(shown),
+        "command": _rebuilt(shown, f"reports/{shown.paper}/{shown.name}.csv"),
         "downloads": [(form, f"{shown.folder}/{path.name}") for form, path in shown.files.items()],
         "picture": f"{shown.folder}/{shown.name}.svg" if "svg" in shown.files else "",
-        **_body(shown, lost(shown.cells, found.diverged), root),
+        "again": again and again.frame is not None and again,
+        **_body(shown, lost(shown.cells, found.diverged), root, again.lines if again else {}),
     }
 
 
-def _body(shown: TargetStatus, gone: Mapping[Any, Any], root: Path) -> dict[str, Any]:
+def _rebuilt(shown: TargetStatus, made: str) -> str:
+    """Return the command that makes a file anew, at the scale and on the data of what is shown."""
+    if shown.reference:
+        return f"uv run snakemake --cores 2 --configfile {EDITIONS} --config scale=paper -- {made}"
+    return f"uv run snakemake --cores 2 {made}"
+
+
+def _body(
+    shown: TargetStatus, gone: Mapping[Any, Any], root: Path, own: Mapping[Cell, tables.Line]
+) -> dict[str, Any]:
     """Return what a block shows of a target besides its state: a table, charts or a picture."""
     frame, sources = shown.frame, shown.sources(root)
     if frame is None:
@@ -60,7 +74,7 @@ def _body(shown: TargetStatus, gone: Mapping[Any, Any], root: Path) -> dict[str,
     match shown.about:
         case Table() as table:
             try:
-                return {"view": tables.view(shown, table, frame)}
+                return {"view": tables.view(shown, table, frame, own)}
             except KeyError:  # it was built of other rows or columns than params.yaml asks for now
                 return {"numbers": tables.plain(frame)}
         case Listing() as listing:
@@ -84,17 +98,19 @@ def _unknown(shown: TargetStatus) -> str:
 
 
 def _standing(shown: TargetStatus) -> str:
+    """Say of how many runs a target is made, and at which scale."""
+    if shown.reference:
+        return ", ".join(filter(None, [_near(shown), shown.numbers]))
     needed = len(shown.runs)
-    if shown.kept:
-        return f"{MEANING['kept'].capitalize()}; {shown.numbers}."
-    told = [MEANING[shown.state] if needed else "built" if shown.files else "not built"]
-    told.append(f"{shown.finished} of {needed} {shown.about.needs} finished" if needed else "it needs no run")
-    told += [f"{shown.scale} scale"] if shown.scaled else []
-    said = f"{'; '.join(told).capitalize()}."
-    if shown.state == "made":
-        return said
-    form = "svg" if shown.about.drawn else "html"
-    return f"{said} To build it: snakemake --cores 2 reports/{shown.paper}/{shown.name}.{form}"
+    told = [f"{shown.finished} of {needed} {shown.about.needs}" if needed else "needs no run"]
+    return "; ".join(told + [f"{shown.scale} scale"] * shown.scaled)
+
+
+def _near(shown: TargetStatus) -> str:
+    """Say how many of a kept target's cells that can be compared are near."""
+    words = [] if shown.frame is None else [*shown.frame.get("verdict", ())]
+    near, far = words.count(AGREES), words.count(DIFFERS)
+    return f"{near} of {near + far} cells near" if near + far else ""
 
 
 def _matrix(shown: TargetStatus) -> dict[str, Any]:
@@ -115,21 +131,21 @@ def _cells(shown: TargetStatus, places: Mapping[str, int]) -> list[dict[str, Any
     """Return the runs of each cell, in the cells' order."""
     rows, columns = shown.labels
     lines = shown.lines if shown.about.kind == "table" else {}
+    over = f" --scale paper --overlay {EDITIONS}" if shown.reference else ""
     return [
         {
             "title": f"{rows[row]}, {columns[column]}",
+            "column": column,
             "facts": [
                 ["table", f"{shown.paper}, {shown.heading}: {shown.about.title}"],
-                *(
-                    [["scale", f"{shown.scale}. {captions.watermark(shown.scale)}".strip()]]
-                    if shown.scaled
-                    else []
-                ),
+                *([["scale", shown.scale]] if shown.scaled else []),
                 *(_measured(lines[row, column], shown.about.unit) if (row, column) in lines else []),
             ],
             "runs": list(dict.fromkeys(places[run.folder] for run in runs)),
             "partitions": shown.about.needs == "partitions",
-            "command": f"{EXPLAIN} reports/{shown.paper}/{shown.name}.csv --row {row} --column {column}",
+            "command": _rebuilt(
+                shown, f"$({RUNS} {shown.paper}/{shown.name}{over} --row {row} --column {column})"
+            ),
         }
         for (row, column), runs in shown.cells.items()
     ]
@@ -156,7 +172,8 @@ def _measured(line: tables.Line, unit: str) -> list[list[str]]:
 
 def _behind(one: Evidence | None, run: PlannedRun) -> dict[str, Any]:
     """Return a run in the words of the list behind a cell."""
-    known = {"run": f"{run.setting} {style.label(run.algorithm)}", "seed": run.seed, "divided": run.partition}
+    label = style.label(run.algorithm)
+    known = {"run": f"{run.setting} {label}", "method": label, "seed": run.seed, "divided": run.partition}
     if one is None:
         return known
     return {

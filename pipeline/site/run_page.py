@@ -75,7 +75,7 @@ def page(one: Evidence, root: Path) -> dict[str, Any]:
             *flat({key: value for key, value in made.items() if key not in summary}),
         ],
         "spec": spec.read_text(encoding="utf-8") if spec.exists() else yaml.safe_dump(dict(run.spec)),
-        "watermark": captions.watermark(run.scale),
+        "quiet": captions.watermark(run.scale),
     }
 
 

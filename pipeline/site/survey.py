@@ -28,7 +28,7 @@ NUMBERS = ["mean", "std", "n", "seeds", "diverged", "published_mean", "published
 FINISHED = frozenset({"completed", "diverged"})
 EDITIONS = Path("data/editions.yaml")  # which data the kept results were measured on
 MEANING = {
-    "kept": "measured at the paper's own scale before, and kept with the code",
+    "kept": "measured at the paper's own scale, and kept with the code",
     "made": "built from all its runs",
     "outdated": "built, but the parameters ask for other runs now",
     "partly": "some of its runs are finished",
@@ -76,7 +76,7 @@ class TargetStatus:
         cells: the runs of each cell, as the parameters ask for them now.
         finished: how many of its runs are finished.
         changed: what was changed in its files after they were written.
-        kept: whether these are the numbers in reports/reference, in place of those that were built here.
+        reference: whether these are the numbers in reports/reference, in place of those that were built here.
     """
 
     paper: str
@@ -88,17 +88,27 @@ class TargetStatus:
     cells: Mapping[Cell, tuple[PlannedRun, ...]]
     finished: int
     changed: tuple[str, ...] = ()
-    kept: bool = False
+    reference: bool = False
 
     @property
-    def anchor(self) -> str:
-        """Where it is on its paper's page."""
-        return f"kept-{self.name}" if self.kept else self.name
+    def kept(self) -> bool:
+        """Whether it was measured at the paper's own scale before."""
+        return self.reference and self.frame is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it was built here."""
+        return not self.reference and bool(self.files or self.finished)
+
+    @property
+    def page(self) -> str:
+        """The page that shows it, from the site's folder, without an ending."""
+        return f"{'papers' if self.reference else 'own'}/{self.paper}"
 
     @property
     def folder(self) -> str:
         """Where the site has its files."""
-        return f"files/{'kept/' if self.kept else ''}{self.paper}"
+        return f"files/{'kept' if self.reference else 'own'}/{self.paper}"
 
     @property
     def scale(self) -> str:
@@ -152,8 +162,8 @@ class TargetStatus:
     @cached_property
     def state(self) -> str:
         """How far it is, in one word; ``MEANING`` explains each."""
-        if self.kept:
-            return "kept"
+        if self.reference:
+            return "kept" if self.kept else "missing"
         begun = "partly" if self.finished else "missing"
         if self.frame is None:
             return begun
@@ -182,43 +192,39 @@ class Survey:
 
     Attributes:
         scale: the parameters' scale.
-        targets: all targets, in the papers' order.
+        targets: all targets in the papers' order, as far as they were built here.
+        reference: the papers' targets in their order, as far as reports/reference keeps them.
         evidence: all runs of these targets by folder, finished or not.
     """
 
     scale: str
     targets: tuple[TargetStatus, ...]
+    reference: tuple[TargetStatus, ...]
     evidence: Mapping[str, Evidence]
 
     @property
     def papers(self) -> Mapping[str, Paper]:
-        """The papers that have targets."""
+        """The papers and studies that have targets."""
         return {shown.paper: shown.declared for shown in self.targets}
 
-    @cached_property
-    def kept(self) -> frozenset[tuple[str, str]]:
-        """The paper and name of each kept target."""
-        return frozenset((shown.paper, shown.name) for shown in self.targets if shown.kept)
+    @property
+    def kept(self) -> list[TargetStatus]:
+        """The targets that reports/reference keeps."""
+        return [shown for shown in self.reference if shown.kept]
 
-    def heading(self, shown: TargetStatus) -> str:
-        """Return a target's name in its paper, and whether it was built here although it is kept."""
-        again = not shown.kept and (shown.paper, shown.name) in self.kept
-        return f"{shown.heading}, built here" if again else shown.heading
+    @cached_property
+    def own(self) -> Mapping[tuple[str, str], TargetStatus]:
+        """The targets of which something was built here, by paper and name."""
+        return {(shown.paper, shown.name): shown for shown in self.targets if shown.begun}
 
     @property
     def finished(self) -> list[Evidence]:
-        """The runs that have a page."""
+        """The runs whose results are here."""
         return [one for one in self.evidence.values() if one.finished]
 
     def diverged(self, run: PlannedRun) -> bool:
         """Whether a run diverged, as far as that is known."""
         return run.folder in self.evidence and self.evidence[run.folder].facts.get("status") == "diverged"
-
-    @property
-    def scales(self) -> list[str]:
-        """The scales of the reports that were built here, or of the parameters where there are none."""
-        built = {shown.scale for shown in self.targets if shown.files and shown.scaled and not shown.kept}
-        return sorted(built) or [self.scale]
 
     @property
     def newest(self) -> str:
@@ -235,7 +241,7 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     own = build_catalogue(config)
     homes: dict[str, Catalogue] = {own.params.scale: own}
     evidence: dict[str, Evidence] = {}
-    kept = {(shown.paper, shown.name): shown for shown in _kept(config, root, evidence)}
+    reference = tuple(_reference(config, root, evidence))
     targets = []
     for name in own.names():
         paper, target = name.split("/")
@@ -254,11 +260,8 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
             finished = sum(made(run, root, partition=True) for run in runs)
         provenance = folder / f"{target}.{PROVENANCE}"
         changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
-        before = kept.get((paper, target))
-        targets += [before] if before else []
-        if files or finished or not before:
-            targets.append(TargetStatus(paper, target, about, home, frame, files, cells, finished, changed))
-    return Survey(own.params.scale, tuple(targets), evidence)
+        targets.append(TargetStatus(paper, target, about, home, frame, files, cells, finished, changed))
+    return Survey(own.params.scale, tuple(targets), reference, evidence)
 
 
 def _built(folder: Path, target: str) -> tuple[pd.DataFrame | None, dict[str, Path]]:
@@ -268,27 +271,29 @@ def _built(folder: Path, target: str) -> tuple[pd.DataFrame | None, dict[str, Pa
     return read_csv(files["csv"]) if "csv" in files else None, files
 
 
-def _kept(config: Mapping[str, Any], root: Path, evidence: dict[str, Evidence]) -> Iterator[TargetStatus]:
-    """Yield the targets in reports/reference, and note what is known of their runs as evidence."""
-    if not (root / REFERENCE).is_dir():
-        return
+def _reference(
+    config: Mapping[str, Any], root: Path, evidence: dict[str, Evidence]
+) -> Iterator[TargetStatus]:
+    """Yield the papers' targets as reports/reference has them, and note what is known of their runs."""
     editions = configuration(root / EDITIONS)["papers"] if (root / EDITIONS).exists() else {}
     papers = {paper: own for paper, own in editions.items() if paper in config["papers"]}
-    home = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION})
+    home = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
     lines = [read_csv(path) for path in sorted((root / REFERENCE).glob(f"*/{RUNS}"))]
     known = {str(line["spec_sha256"]): line for own in lines for line in own.to_dict("records")}
     for name in home.names():
         paper, target = name.split("/")
         frame, files = _built(root / REFERENCE / paper, target)
-        if frame is None:
-            continue
-        cells = {}
-        for cell, runs in home.cells(paper, target).items():
-            cells[cell] = tuple(run for run in runs if digest(run.spec) in known)
-            for run in cells[cell]:
-                if run.folder not in evidence:
-                    evidence[run.folder] = Evidence(run, _remembered(run, known[digest(run.spec)]), [], True)
-        yield TargetStatus(paper, target, home.target(paper, target), home, frame, files, cells, 0, kept=True)
+        cells = home.cells(paper, target)
+        if frame is not None:
+            cells = {
+                cell: tuple(run for run in runs if digest(run.spec) in known) for cell, runs in cells.items()
+            }
+            for run in {run.folder: run for runs in cells.values() for run in runs}.values():
+                found = _remembered(run, known[digest(run.spec)])
+                evidence.setdefault(run.folder, Evidence(run, found, [], True)).used.append(name)
+        yield TargetStatus(
+            paper, target, home.target(paper, target), home, frame, files, cells, 0, reference=True
+        )
 
 
 def _remembered(run: PlannedRun, line: Mapping[Hashable, Any]) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.targets import Cell
 from pipeline.reports.agreement import Agreement
 from pipeline.reports.captions import watermark
 from pipeline.reports.grid import Grid
@@ -43,10 +45,13 @@ class Distance(NamedTuple):
     text: str
 
 
-def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> dict[str, Any]:
+def view(
+    shown: TargetStatus, table: Table, frame: pd.DataFrame, own: Mapping[Cell, Line] = MappingProxyType({})
+) -> dict[str, Any]:
     """Return a table that was built: its grid, its rows of cells, and the legend of their distances.
 
-    At a reduced scale no cell has a distance, which would say nothing about the paper.
+    At a reduced scale no cell has a distance, which would say nothing about the paper. ``own`` has the lines
+    of the same table as it was built here.
 
     Raises:
         KeyError: the csv's cells are not those that the parameters ask for.
@@ -69,6 +74,7 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame) -> dict[str, An
                     if judged
                     else None,
                     "about": _about(lines[name, column.key]),
+                    "own": _own(own.get((name, column.key))),
                     "place": shown.places.get((name, column.key)),
                 }
                 for column, printed in zip(columns, cells, strict=True)
@@ -106,6 +112,10 @@ def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[st
     return list(map(str, frame.columns)), [
         ["" if value != value else str(value) for value in line] for line in shown.itertuples(index=False)
     ]
+
+
+def _own(line: Line | None) -> str:
+    return with_std(line["mean"], line["std"]) if line else "–"
 
 
 def _about(line: Line) -> str:

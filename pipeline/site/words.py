@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from fedcore.base.lazy import jinja2
-from pipeline.reports.render import number
+from pipeline.reports.render import md, number
 
 TEMPLATES, ASSETS = (Path(__file__).parent / name for name in ("templates", "assets"))
 MOST, SHORT = 40, 12
@@ -19,16 +19,19 @@ PREFIXES = "kMGTP"
 
 
 def rendered(name: str, values: Mapping[str, Any], folder: Path = TEMPLATES) -> str:
-    """Return what a template, such as ``index.html``, makes of values; HTML and SVG escape all of them."""
-    return _environment(folder, name.endswith((".html", ".svg"))).get_template(f"{name}.j2").render(values)
+    """Return what a template, such as ``run.html``, makes of values; HTML and SVG escape all of them."""
+    return _environment(folder).get_template(f"{name}.j2").render(values)
 
 
 @cache
-def _environment(folder: Path, escaped: bool) -> jinja2.Environment:
+def _environment(folder: Path) -> jinja2.Environment:
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder), autoescape=escaped, undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=lambda name: name is not None and name.endswith((".html.j2", ".svg.j2")),
+        undefined=jinja2.StrictUndefined,
     )
     made.trim_blocks = made.lstrip_blocks = made.keep_trailing_newline = True
+    made.filters["md"] = md
     made.filters["breakable"] = lambda text: escape(text).replace("/", Markup("/<wbr>"))
     return made
 

@@ -10,18 +10,16 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
 from blocks import ROOT
-from PIL import Image
 
 from fedcore.execution import runner
 from fedcore.spec import Spec, Training, parse
-from pipeline.handbook import hooks, papers, reference
+from pipeline.handbook import hooks, reference
 from pipeline.papers import papers as known
 from pipeline.reports.tables import COLUMNS
-from pipeline.site import pictures
+from pipeline.site import pages
 
 DOCS = ROOT / "docs"
 WRITTEN = [*DOCS.glob("*.md"), *(ROOT / "examples").rglob("*.md"), *ROOT.glob("*.md")]
@@ -100,59 +98,32 @@ def test_every_written_page_is_in_the_navigation() -> None:
         ]
 
     shown = leaves(hooks.with_papers(config["nav"]))
-    generated = set(hooks.pages(DOCS / "img" / "papers"))
+    generated = {*hooks.pages(), *(f"papers/{name}.md" for name in known())}
+    generated |= {pages.FRONT, pages.OWN, "results/board.md", "results/runs.md"}
     assert set(shown) == {path.name for path in DOCS.glob("*.md")} | generated
     assert len(shown) == len(set(shown))
     assert config["theme"]["font"] is False
     assert config["use_directory_urls"] is False
 
 
-def test_a_paper_s_page_shows_its_readme_and_its_pictures(tmp_path: Path) -> None:
-    (tmp_path / "rfedavg").mkdir()
-    (tmp_path / "rfedavg" / "fig2.webp").write_bytes(b"")
-    (tmp_path / pictures.MADE).write_text(
-        json.dumps({"scale": "demo", "date": "2026-01-01", "commit": "abc"})
-    )
-    text = papers.page("rfedavg", tmp_path)
-    assert text.startswith(f"# {known()['rfedavg'].title}\n")
-    assert "## What it claims" in text
-    assert "../img/papers/rfedavg/fig2.webp" in text
-    assert "fig3.webp" not in text
-    assert "scale `demo`" in text
-
-
-def test_a_paper_s_page_shows_what_was_kept_of_it(tmp_path: Path) -> None:
-    assert papers.found("comfed", tmp_path) == papers.NOTHING
-    text = papers.found("fedomw")
-    kept = pd.read_csv(ROOT / "reports" / "reference" / "fedomw" / "table2.csv")
-    for mean in kept["mean"]:
-        assert f"{mean:.2f}" in text
-    assert "of 78 published cells" in text
-    assert "| reproduced | true in 6 of 6: usps 84.8696 against dl_u 39.9103;" in text
-    assert "| theorem2 | reproduced |" in text
-    assert "../img/reference/fedomw/fig1.svg" in text
+def test_every_paper_says_what_holds() -> None:
+    assert {*pages.summaries()} == {*known()}
+    for holds, fails in pages.summaries().values():
+        assert holds
+        assert fails
 
 
 def test_links_lead_to_pages_where_there_are_some_and_are_text_elsewhere() -> None:
     paper = "../pipeline/papers/comfed/README.md#what-it-claims"
+    there = {"reference/changelog.md", "papers/comfed.md", "papers/rfedavg.md"}
     text = f"[a](../CHANGELOG.md) [b]({paper}) [c](../tests/conftest.py) [d](data.md)"
-    assert hooks.relinked(text, "docs/index.md", "index.md") == (
+    assert hooks.relinked(text, "docs/start.md", "start.md", there) == (
         "[a](reference/changelog.md) [b](papers/comfed.md#what-it-claims) c [d](data.md)"
     )
     inner = hooks.relinked(
-        "[x](../rfedavg/README.md)", "pipeline/papers/comfed/README.md", "papers/comfed.md"
+        "[x](../rfedavg/README.md)", "pipeline/papers/comfed/README.md", "papers/comfed.md", there
     )
     assert inner == "[x](rfedavg.md)"
-
-
-def test_pictures_are_small_copies_of_reports(tmp_path: Path) -> None:
-    (tmp_path / "reports" / "comfed").mkdir(parents=True)
-    Image.new("RGB", (2000, 1000), "white").save(tmp_path / "reports" / "comfed" / "fig2.png")
-    (made,) = pictures.make(tmp_path / "reports", tmp_path / "out", "demo", "abc", "2026-01-01")
-    assert made == tmp_path / "out" / "comfed" / "fig2.webp"
-    with Image.open(made) as small:
-        assert small.size == (pictures.WIDTH, pictures.WIDTH // 2)
-    assert json.loads((tmp_path / "out" / pictures.MADE).read_text())["commit"] == "abc"
 
 
 def test_the_specification_s_page_shows_one_that_is_valid_and_all_keys() -> None:

@@ -10,13 +10,21 @@ import pytest
 from blocks import ROOT
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+from mkdocs.structure.pages import Page as Written
 
 from pipeline.fidelity.reference import REFERENCE
 from pipeline.handbook import notebook
+from pipeline.site.pages import Page, Results
+from pipeline.site.words import ASSETS
 
 HOOKS = "pipeline/handbook/hooks.py"
-MADE = {"reference/commands.md": "# Commands\n", "papers/comfed.md": "# ComFed\n"}
+WRITTEN = ("start.md", "data.md")
+MADE = {"reference/commands.md": "# Commands\n", "reference/changelog.md": "# Changes\n"}
+RESULTS = {
+    "index.md": Page('# Front\n\n<div data-part="0"></div>\n', ("<p>*one* & two</p>",)),
+    "papers/comfed.md": Page("# ComFed\n", ()),
+    "papers/fedomw.md": Page("# FedOMW\n", ()),
+}
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +49,10 @@ def hooks(config: MkDocsConfig) -> ModuleType:
 @pytest.fixture
 def files(config: MkDocsConfig, hooks: ModuleType) -> Iterator[Files]:
     """Return the files of a site of one written page, with two generated ones in place of all."""
-    written = Files([File("index.md", config.docs_dir, config.site_dir, False)])
+    written = Files([File(name, config.docs_dir, config.site_dir, False) for name in WRITTEN])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hooks, "pages", lambda pictures: MADE)
+        patch.setattr(hooks, "pages", lambda: MADE)
+        patch.setitem(config.extra, "results", Results((), RESULTS, {}))
         yield config.plugins.on_files(written, config=config)
 
 
@@ -51,9 +60,10 @@ def test_pages_figures_and_pictures_of_the_notebook_join_the_written_pages(files
     found = {file.src_uri: file for file in files}
     kept = sorted((ROOT / REFERENCE).rglob("*.svg"))
     assert len(kept) > 5
-    figures = {f"img/reference/{path.relative_to(ROOT / REFERENCE).as_posix()}": path for path in kept}
+    figures = {f"files/kept/{path.relative_to(ROOT / REFERENCE).as_posix()}": path for path in kept}
     pictures = notebook.pictures(ROOT / "docs" / "study.ipynb")
-    assert set(found) == {"index.md", *MADE, *figures, *pictures}
+    assets = {f"assets/{path.name}" for path in ASSETS.iterdir()}
+    assert set(found) == {*WRITTEN, *RESULTS, *MADE, *figures, *pictures, *assets}
     for address, path in figures.items():
         assert found[address].abs_src_path == str(path)
     for address, text in MADE.items():
@@ -69,11 +79,18 @@ def test_pages_figures_and_pictures_of_the_notebook_join_the_written_pages(files
         (
             "index.md",
             {
+                "[a](docs/data.md#terms)": "[a](data.md#terms)",
+                "[b](pipeline/papers/comfed/README.md)": "[b](papers/comfed.md)",
+            },
+        ),
+        (
+            "start.md",
+            {
                 "[a](../CHANGELOG.md#changelog)": "[a](reference/changelog.md#changelog)",
                 "[b](../pipeline/papers/comfed/README.md)": "[b](papers/comfed.md)",
                 "[c](../tests/conftest.py)": "c",
                 "[d](data.md)": "[d](data.md)",
-                "![e](../reports/reference/fedomw/fig1.svg)": "![e](img/reference/fedomw/fig1.svg)",
+                "![e](../reports/reference/fedomw/fig1.svg)": "![e](files/kept/fedomw/fig1.svg)",
             },
         ),
         (
@@ -82,7 +99,7 @@ def test_pages_figures_and_pictures_of_the_notebook_join_the_written_pages(files
                 "[a](../fedomw/README.md)": "[a](fedomw.md)",
                 "[b](claims.yaml)": "b",
                 "[c](../../../docs/data.md)": "[c](../data.md)",
-                "![d](../../../reports/reference/fedomw/fig1.svg)": "![d](../img/reference/fedomw/fig1.svg)",
+                "![d](../../../reports/reference/fedomw/fig1.svg)": "![d](../files/kept/fedomw/fig1.svg)",
             },
         ),
         (
@@ -99,15 +116,43 @@ def test_links_of_a_page_start_where_its_text_comes_from(
 ) -> None:
     file = files.get_file_from_path(address)
     assert file is not None
-    page = Page(None, file, config)
+    page = Written(None, file, config)
     for written, expected in links.items():
         assert config.plugins.on_page_markdown(written, page=page, config=config, files=files) == expected
 
 
-def test_pages_load_the_search_s_helper_from_the_site_itself(config: MkDocsConfig, hooks: ModuleType) -> None:
+def test_parts_of_results_reach_the_page_as_they_are(config: MkDocsConfig, files: Files) -> None:
+    for address, expected in {
+        "index.md": "<h1>Front</h1>\n<p>*one* & two</p>",
+        "start.md": "<h1>Front</h1>",
+    }.items():
+        page = Written(None, files.src_uris[address], config)
+        html = "<h1>Front</h1>" + ('\n<div data-part="0"></div>' if address == "index.md" else "")
+        assert config.plugins.on_page_content(html, page=page, config=config, files=files) == expected
+
+
+def test_the_navigation_has_the_pages_that_are_there(config: MkDocsConfig, hooks: ModuleType) -> None:
+    nav = [
+        {"Results": [{"Front": "index.md"}, {"Own": "own/index.md"}]},
+        {"Do": ["data.md", "gone.md"]},
+        {"X": ["no.md"]},
+    ]
+    own = ["index.md", "own/index.md", "own/a.md"]
+    assert [*hooks.shown(nav, {*own, "data.md"}, own)] == [
+        {"Results": [{"Front": "index.md"}, {"Own": ["own/index.md", "own/a.md"]}]},
+        {"Do": ["data.md"]},
+    ]
+    assert [*hooks.shown(nav[:1], own[:2], own[:2])] == nav[:1]
+
+
+def test_pages_load_the_search_s_helper_from_the_site_itself(
+    config: MkDocsConfig, hooks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = Path(config.site_dir)
     script = '<p>caf\u00e9</p><script src="{}"></script>'
     depths = {"index.html": "", "papers/comfed.html": "../", "a/b/c.html": "../../"}
+    monkeypatch.setitem(config.extra, "results", Results((), {}, {"data/runs.js": "runs"}))
+    (site / "assets").mkdir()
     for name in depths:
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_text(script.format(hooks.SHIM), encoding="utf-8")
@@ -118,5 +163,6 @@ def test_pages_load_the_search_s_helper_from_the_site_itself(config: MkDocsConfi
         expected = script.format(f"{up}assets/iframe-worker.js")
         assert (site / name).read_text(encoding="utf-8") == expected
     assert (site / "plain.html").read_bytes() == b"<p>no script</p>"
+    assert (site / "data/runs.js").read_text() == "runs"
     assert (site / "search.js").read_text() == hooks.SHIM, "only pages are changed"
-    assert (ROOT / "docs" / hooks.HELPER).is_file()
+    assert (ASSETS / Path(hooks.HELPER).name).is_file()

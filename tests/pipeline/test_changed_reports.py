@@ -58,8 +58,8 @@ def test_a_missing_form_and_a_changed_provenance_are_named(home: Path) -> None:
 
 def test_the_site_says_which_report_was_changed(home: Path) -> None:
     build(CONFIG)
-    assert SAID not in (home / "reports/site/fedomw.html").read_text()
+    assert SAID not in (home / "reports/site/own/fedomw.html").read_text()
     path = home / "reports/fedomw/table2.csv"
     path.write_text(path.read_text().replace(",50,", ",99,"))
     build(CONFIG)
-    assert f"{SAID}: table2.csv is changed" in (home / "reports/site/fedomw.html").read_text()
+    assert f"{SAID}: table2.csv is changed" in (home / "reports/site/own/fedomw.html").read_text()

@@ -90,4 +90,4 @@ def test_the_example_s_file_is_a_row_of_the_table_and_on_the_site(tmp_path: Path
     assert len(rows) == 8
     assert all(row["n"] == row["seeds"] == "2" for row in rows)
     project.run("python", "-m", "pipeline", "site", **plugins)
-    assert "FedMedian" in (tmp_path / "reports/site/rfedavg.html").read_text()
+    assert "FedMedian" in (tmp_path / "reports/site/own/rfedavg.html").read_text()

@@ -187,10 +187,9 @@ TABLE = "row,column,mean,std,n,seeds,published_mean\nfedavg,mnist,97.25,.5,3,3,{
 
 @pytest.fixture
 def reports(home: Path, program: Program) -> Path:
-    """Return a folder of reports with a figure and a table, and a pretended pdftoppm that draws in colour."""
+    """Return a folder of reports with a table, and a pretended pdftoppm that draws in colour."""
     folder = home / "reports" / PAPER
     folder.mkdir(parents=True)
-    Image.new("RGB", (2000, 1000), "white").save(folder / "fig2.png")
     (folder / "table1.pdf").write_bytes(b"%PDF-1.5")
     (folder / "table1.csv").write_text(TABLE.format("97.1"))
     Image.new("RGB", (1100, 300), "navy").save(home / "drawn.png")
@@ -198,29 +197,10 @@ def reports(home: Path, program: Program) -> Path:
     return home / "reports"
 
 
-def test_pictures_of_tables_are_drawn_from_their_pdf(home: Path, reports: Path) -> None:
-    done = call("pictures", "--scale", "paper")
-    assert (done.exit_code, done.stdout) == (0, "wrote 2 pictures below docs/img/papers\n"), done.output
-    folder = home / "docs/img/papers"
-    with (
-        Image.open(folder / PAPER / "table1.webp") as table,
-        Image.open(folder / PAPER / "fig2.webp") as figure,
-    ):
-        assert (table.format, table.width) == ("WEBP", pictures.WIDTH)
-        assert figure.size == (pictures.WIDTH, pictures.WIDTH // 2)
-    assert (
-        f"-scale-to-x {pictures.WIDTH} -scale-to-y -1 reports/{PAPER}/table1.pdf"
-        in (home / "asked").read_text()
-    )
-    made = json.loads((folder / pictures.MADE).read_text())
-    assert made["scale"] == "paper"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", made["date"])
-
-
 def test_the_front_picture_carries_the_hash_of_its_numbers(home: Path, reports: Path) -> None:
-    done = call("pictures", "--front")
+    done = call("pictures")
     assert (done.exit_code, done.stdout) == (0, "wrote docs/img/table1.png\n"), done.output
-    assert f"-scale-to-x {pictures.FRONT_WIDTH} " in (home / "asked").read_text()
+    assert f"-scale-to-x {pictures.WIDTH} " in (home / "asked").read_text()
     with Image.open(home / "docs/img/table1.png") as shown:
         assert (shown.mode, shown.size) == ("P", (1100, 300))
         assert shown.convert("RGB").getpixel((5, 5)) == (0, 0, 128)
@@ -232,17 +212,11 @@ def test_the_front_picture_carries_the_hash_of_its_numbers(home: Path, reports: 
     assert sorted(path.name for path in (home / "docs/img").iterdir()) == ["table1.png"]
 
 
-def test_pictures_without_reports_or_without_the_program_are_refused(home: Path, reports: Path) -> None:
+def test_a_picture_without_its_table_or_without_the_program_is_refused(home: Path, reports: Path) -> None:
     (home / "bin" / "pdftoppm").unlink()
-    missing = "pdftoppm: not found; it draws tables (Debian: poppler-utils)"
-    assert refused("pictures") == missing
-    assert refused("pictures", "--front") == missing
-    assert refused("pictures", "--reports", "elsewhere") == "elsewhere: no figures or tables as png or pdf"
-    table = f"elsewhere/{PAPER}/table1.pdf"
-    assert refused("pictures", "--front", "--reports", "elsewhere") == (
-        f"{table}: missing; build it with snakemake --cores 2 {table}"
-    )
-    assert not (home / "docs/img/papers" / pictures.MADE).exists()
+    assert refused("pictures") == "pdftoppm: not found; it draws tables (Debian: poppler-utils)"
+    (table := reports.relative_to(home) / PAPER / "table1.pdf").unlink()
+    assert refused("pictures") == f"{table}: missing; build it with snakemake --cores 2 {table}"
     assert not (home / "docs/img/table1.png").exists()
 
 

@@ -86,7 +86,7 @@ def test_the_site_shows_the_table_as_one_with_some_runs(made: Path) -> None:
     (shown,) = [one for one in survey(config, made).targets if one.name == TARGET]
     assert shown.state == "partly"
     building.build(config, made)
-    assert "out of memory" in (made / f"reports/site/{PAPER}.html").read_text()
+    assert "out of memory" in (made / f"reports/site/own/{PAPER}.html").read_text()
 
 
 def test_its_files_look_older_than_any_run(made: Path) -> None:

@@ -52,7 +52,7 @@ def test_the_site_shows_rows_that_nobody_asks_for_any_more(
     for target in ("table1", "fig2"):
         made.build("rfedavg", target, made.target("rfedavg", target).paths(folder, target))
     build(changed(**now))
-    page = (tmp_path / "reports/site/rfedavg.html").read_text()
+    page = (tmp_path / "reports/site/own/rfedavg.html").read_text()
     said = f"Not asked for by params.yaml or a plug-in any more: {named}. From which runs"
     assert page.count(said) == 2
     assert f'<th scope="row">{named}</th>' in page
@@ -107,9 +107,9 @@ def test_a_summary_of_wrong_types_is_shown_as_damaged(final: object, tmp_path: P
     path = tmp_path / run.folder / "summary.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"final": final}))
     build(CONFIG, tmp_path)
-    told = (tmp_path / "reports/site/data/rfedavg.js").read_text()
+    told = (tmp_path / "reports/site/data/own/rfedavg.js").read_text()
     assert f"damaged: {path}: final: expected numbers by name, or null" in told
-    assert not (tmp_path / "reports/site/runs").exists()
+    assert not (tmp_path / "reports/site/data/runs").exists()
 
 
 def test_numbers_of_a_run_have_units() -> None:
@@ -132,7 +132,7 @@ def test_few_rounds_have_ticks_at_whole_numbers() -> None:
 
 def test_charts_turn_dark_with_the_page() -> None:
     style_of = (ASSETS / "site.css").read_text()
-    assert "@media (prefers-color-scheme: dark) { .chart, .block figure img" in style_of
+    assert "[data-md-color-scheme=slate] .chart, [data-md-color-scheme=slate] .results figure img" in style_of
 
 
 def test_a_watched_run_keeps_its_whole_name_on_a_narrow_terminal() -> None:

@@ -1,9 +1,11 @@
 "use strict";
-// Data come from a script beside the page (window.SITE), because pages opened from a file can't fetch.
-// Texts reach the page by textContent alone.
+// Data come from scripts (window.SITE), because pages opened from a file can't fetch; each is loaded when it is asked for.
+// Texts of data reach the page by textContent alone; a run's page is HTML that was escaped when it was made.
 (() => {
-  const site = window.SITE || {};
-  const root = document.body.dataset.root;
+  document.querySelector(".md-search")?.setAttribute("aria-label", "Search"); // the theme's dialog has no name
+  const places = document.querySelectorAll(".results");
+  if (!places.length) return;
+  const { root = "", page = "" } = document.querySelector(".results[data-page]:not([data-page=''])")?.dataset ?? places[0].dataset;
 
   function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);
@@ -12,11 +14,36 @@
     return made;
   }
 
-  // What stands behind a cell.
-  const dialog = document.querySelector("dialog");
-  const RUN = ["run", "seed", "status", "accuracy", "spec", "data", "partition", "code", "commit", "finished", "seconds"];
+  const scripts = {};
+  function script(address) {
+    return scripts[address] ??= new Promise((done, failed) => {
+      const made = element("script", { src: root + address });
+      made.onload = done;
+      made.onerror = () => failed(new Error(address));
+      document.head.append(made);
+    });
+  }
+  const load = (name) => script(`data/${name}.js`).then(() => window.SITE[name]);
 
-  function open(cell) {
+  // What stands behind a cell.
+  const RUN = ["run", "seed", "status", "accuracy", "spec", "data", "partition", "code", "commit", "finished", "seconds"];
+  let dialog;
+
+  function panel() {
+    if (dialog) return dialog;
+    const close = element("button", { class: "close", type: "button" }, "Close");
+    close.addEventListener("click", () => dialog.close());
+    dialog = element("dialog", { class: "results md-typeset", "aria-labelledby": "behind" },
+      element("div", { class: "head" }, element("h2", { id: "behind" }), close), element("div", { class: "content" }));
+    dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+    document.body.append(dialog);
+    return dialog;
+  }
+
+  async function open(button) {
+    const site = await load(page);
+    const cells = site.cells[button.dataset.target];
+    const cell = cells[Number(button.dataset.cell)];
     const facts = element("table", { class: "facts" });
     for (const [name, value] of cell.facts)
       facts.append(element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, value)));
@@ -29,28 +56,47 @@
       body.append(element("tr", {}, ...names.map((name) => {
         const text = String((cell.partitions && name === "partition" ? run.divided : run[name]) || (run[name] === 0 ? 0 : "–"));
         const short = element("span", name === "run" || name === "status" ? {} : { class: "soft" }, text);
-        const link = name === "run" && run.page ? element("a", { href: `${root}runs/${run.page}.html` }, text) : short;
+        const link = name === "run" && run.page ? element("a", { href: `${root}results/run.html#${run.page}` }, text) : short;
         return element("td", { class: "tight" }, /^(spec|data|code|commit)$/.test(name) ? element("code", {}, text) : link);
       })));
     }
-    const content = dialog.querySelector(".content");
-    dialog.querySelector("h2").textContent = cell.title;
-    content.replaceChildren(
+    panel().querySelector("h2").textContent = cell.title;
+    dialog.querySelector(".content").replaceChildren(
       facts,
       element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "runs" }, runs),
+      ...against(site, cells, cell),
+      element("p", { class: "soft" }, "To make these runs again: ", element("code", {}, cell.command)),
     );
-    if (cell.command) content.append(element("p", { class: "soft" }, "The same on the command line: ", element("code", {}, cell.command)));
     dialog.showModal();
+  }
+
+  // The curves of a cell's runs beside those of the other methods in its column, where histories are here.
+  function against(site, cells, cell) {
+    const column = cells.filter((one) => one.column === cell.column).flatMap((one) => one.runs).map((at) => site.runs[at]);
+    if (!cell.runs.some((at) => site.runs[at].page)) return [];
+    const place = element("div", { class: "chart", role: "img", "aria-label": "Curves of the column's methods" });
+    const fold = element("details", { class: "curves" }, element("summary", {}, "Curves of all methods in this column"), place);
+    fold.addEventListener("toggle", async () => {
+      if (!fold.open || place.dataset.drawn !== undefined) return;
+      const made = await Promise.all([...new Set(column.filter((run) => run.page))].map(async (run) => {
+        const [first] = (await load(`runs/${run.page}`)).charts.run;
+        return { ...first, traces: first.traces.map((one) => ({ ...one, name: run.method })) };
+      }));
+      const traces = made.flatMap((one) => one.traces);
+      traces.forEach((one, at) => { one.again = traces.findIndex((other) => other.name === one.name) < at; });
+      await draw(place, { ...made[0], traces }, true);
+    });
+    return [fold];
   }
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-cell]");
-    if (button) open(site.cells[button.dataset.target][Number(button.dataset.cell)]);
-    if (event.target === dialog) dialog.close();
+    if (button) open(button);
   });
 
   // n and deviation on hover and focus.
   const tip = element("div", { id: "tip", role: "tooltip", hidden: "" });
+  tip.hidden = true;
   document.body.append(tip);
   function tell(event) {
     const about = event.target.closest?.("[data-about]");
@@ -72,8 +118,10 @@
     const listed = form.hasAttribute("data-runs");
     const table = document.getElementById(form.getAttribute("data-list"));
     const count = form.querySelector("output");
-    const MOST = 200;
+    const MOST = 100;
     let most = MOST;
+    let runs = [];
+    let sorted = ["", 1];
 
     function wanted() {
       const data = new FormData(form);
@@ -97,37 +145,69 @@
       count.textContent = `${items.filter((item) => !item.hidden).length} of ${items.length}`;
     }
 
+    function order(name) {
+      const value = (run) => run[name] ?? "";
+      const both = (one, other) => isNaN(value(one)) || isNaN(value(other))
+        ? String(value(one)).localeCompare(String(value(other))) : value(one) - value(other);
+      sorted = [name, sorted[0] === name ? -sorted[1] : 1];
+      runs.sort((one, other) => sorted[1] * both(one, other));
+      for (const button of document.querySelectorAll("[data-sort]")) {
+        const own = button.dataset.sort === name;
+        button.parentElement[own ? "setAttribute" : "removeAttribute"]("aria-sort", sorted[1] > 0 ? "ascending" : "descending");
+      }
+      apply();
+    }
+
     function list(fits) {
-      const found = site.runs.filter((run) => fits(run.text, (key) => [].concat(run[key])));
-      table.replaceChildren(...found.slice(0, most).map((run) => element("tr", {},
-        element("th", { scope: "row" }, element("a", { href: `runs/${run.name}.html` }, run.algorithm)),
-        ...["seed", "setting", "paper", "scale", "status", "accuracy", "finished"].map((key) => element("td", {}, String(run[key] ?? "–"))),
-      )));
+      const found = runs.filter((run) => fits(run.text, (key) => [].concat(run[key])));
+      table.replaceChildren(...found.slice(0, most).map((run) => {
+        const [paper, target] = (run.targets[0] || "/").split("/");
+        const address = run.name ? `run.html#${run.name}` : `${root}papers/${paper}.html#${target}`;
+        return element("tr", {},
+          element("th", { scope: "row" }, element("a", { href: address }, run.algorithm)),
+          ...["seed", "dataset", "partition", "setting", "paper", "scale", "status", "accuracy", "verdict", "finished"].map((key) => element("td", {}, String(run[key] ?? "–"))));
+      }));
       count.textContent = `${Math.min(most, found.length)} of ${found.length} shown`;
       const more = document.getElementById("more");
       more.hidden = found.length <= most;
       more.onclick = () => { most += 5 * MOST; apply(); };
     }
 
+    function start() {
+      for (const [key, value] of new URLSearchParams(location.hash.slice(1)))
+        if (form.elements[key]) form.elements[key].value = value;
+      apply();
+    }
+
     form.addEventListener("input", () => { most = MOST; apply(); });
     form.addEventListener("submit", (event) => event.preventDefault());
-    for (const [key, value] of new URLSearchParams(location.hash.slice(1)))
-      if (form.elements[key]) form.elements[key].value = value;
-    if (listed) site.runs.forEach((run) => { run.text = Object.values(run).flat().join(" ").toLowerCase(); });
-    apply();
+    if (!listed) start();
+    else load(page).then((told) => {
+      runs = told.lines.map((line) => Object.fromEntries(line.map((value, at) => [told.columns[at], value])));
+      runs.forEach((run) => { run.text = Object.values(run).flat().join(" ").toLowerCase(); });
+      for (const choice of form.querySelectorAll("select"))
+        for (const value of [...new Set(runs.flatMap((run) => run[choice.name]))].filter(Boolean).sort())
+          choice.append(element("option", { value }, value));
+      document.querySelectorAll("[data-sort]").forEach((button) => button.addEventListener("click", () => order(button.dataset.sort)));
+      start();
+    });
   }
 
   // A link to a folded part opens it.
   function unfold() {
-    const part = document.getElementById(location.hash.slice(1));
-    part?.querySelectorAll(":scope > details").forEach((fold) => { fold.open = true; });
+    const id = decodeURIComponent(location.hash.slice(1));
+    const part = id && document.getElementById(id);
+    if (!part) return;
+    const fold = part.querySelector(":scope > details") ?? part.nextElementSibling?.querySelector(":scope > details");
+    if (fold && (part.hasAttribute("data-group") || part.tagName.startsWith("H"))) fold.open = true;
+    part.scrollIntoView();
   }
   window.addEventListener("hashchange", unfold);
   unfold();
 
-  // Curves: drawn when they come into view, on white in the colours of the printed figures; a style turns both dark.
+  // Curves: drawn when their fold is opened, on white in the colours of the printed figures; a style turns both dark.
   const INK = "#1b1f24";
-  function traces(chart) {
+  function traces(chart, merged) {
     const made = [];
     for (const one of chart.traces) {
       const band = one.std?.some((value) => value);
@@ -141,7 +221,7 @@
       }
       const step = Math.max(1, Math.ceil(one.x.length / 10));
       made.push({
-        x: one.x, y: one.mean, name: one.name, mode: "lines+markers", legendgroup: one.name, connectgaps: true,
+        x: one.x, y: one.mean, name: one.name, mode: "lines+markers", legendgroup: one.name, connectgaps: true, showlegend: !(merged && one.again),
         line: { color: one.colour, dash: one.dash, width: 2 },
         marker: { symbol: one.symbol, color: one.colour, size: one.x.map((_, at) => (at % step ? 0.01 : 7)) },
         customdata: one.x.map((_, at) => one.n ? `± ${one.std[at] ?? "–"} (n = ${one.n[at]})` : ""),
@@ -151,40 +231,48 @@
     return made;
   }
 
-  function draw(place) {
-    const chart = site.charts[place.dataset.chart][Number(place.dataset.index)];
+  async function draw(place, chart, legend) {
+    place.dataset.drawn = "";
+    await script("assets/plotly.min.js");
     const axis = { gridcolor: "#e4e8ec", zerolinecolor: "#c8ced4", linecolor: "#8a939d", automargin: true };
-    const notes = place.dataset.watermark
-      ? [{ text: place.dataset.watermark, x: 0.5, y: 0.5, xref: "paper", yref: "paper", showarrow: false, textangle: -14, opacity: 0.16, font: { size: 22, color: "#9a3412" } }]
-      : [];
-    const several = site.series?.[place.dataset.chart] === undefined && chart.traces.length > 1;
-    Plotly.newPlot(place, traces(chart), {
-      title: { text: "", font: { size: 14 } }, annotations: notes,
+    await Plotly.newPlot(place, traces(chart, legend), {
+      title: { text: "", font: { size: 14 } },
       font: { family: "system-ui, sans-serif", size: 13, color: INK }, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
-      margin: { l: 56, r: 12, t: 12, b: 44 }, showlegend: several, legend: { orientation: "h", y: 1.12 },
+      margin: { l: 56, r: 12, t: 12, b: 44 }, showlegend: legend, legend: { orientation: "h", y: 1.12 },
       xaxis: { ...axis, ...(Math.max(...chart.traces.flatMap((one) => one.x)) <= 10 ? { dtick: 1 } : {}), title: { text: chart.x || "communication round" } }, yaxis: { ...axis, title: { text: chart.y } },
       hovermode: "closest",
     }, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] });
-    place.dataset.drawn = "";
-    document.querySelectorAll(`.series button[data-of="${place.dataset.chart}"][aria-pressed=false]`).forEach((button) => show(place, button.dataset.series, false));
-  }
-  function show(place, name, visible) {
-    const own = place.data.map((trace, at) => (trace.legendgroup === name ? at : -1)).filter((at) => at >= 0);
-    if (own.length) Plotly.restyle(place, { visible }, own);
   }
 
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries)
-      if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
-  }, { rootMargin: "400px" });
-  document.querySelectorAll("[data-chart]").forEach((place) => seen.observe(place));
-
-  document.querySelectorAll(".series button").forEach((button) => {
-    button.addEventListener("click", () => {
-      const shown = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", String(shown));
-      for (const place of document.querySelectorAll(`[data-chart="${button.dataset.of}"][data-drawn]`))
-        show(place, button.dataset.series, shown);
+  function curves(fold, name) {
+    const buttons = fold.querySelectorAll(".series button");
+    fold.addEventListener("toggle", async () => {
+      if (!fold.open) return;
+      const charts = (await load(name)).charts[fold.dataset.charts];
+      fold.querySelectorAll(".chart:not([data-drawn])").forEach((place, at) => draw(place, charts[at], !buttons.length && charts[at].traces.length > 1));
     });
-  });
+    for (const button of buttons)
+      button.addEventListener("click", () => {
+        const visible = button.getAttribute("aria-pressed") !== "true";
+        button.setAttribute("aria-pressed", String(visible));
+        for (const place of fold.querySelectorAll("[data-drawn]")) {
+          const own = place.data.map((trace, at) => (trace.legendgroup === button.dataset.series ? at : -1)).filter((at) => at >= 0);
+          if (own.length) Plotly.restyle(place, { visible }, own);
+        }
+      });
+  }
+  document.querySelectorAll("details[data-charts]").forEach((fold) => curves(fold, page));
+
+  // One run, which the address names.
+  const one = document.getElementById("run");
+  async function show() {
+    const name = decodeURIComponent(location.hash.slice(1));
+    if (!name || document.getElementById(name)) return;
+    one.innerHTML = (await load(`runs/${name}`)).html;
+    one.querySelectorAll("details[data-charts]").forEach((fold) => curves(fold, `runs/${name}`));
+  }
+  if (one) {
+    window.addEventListener("hashchange", show);
+    show();
+  }
 })();
