@@ -30,6 +30,7 @@ COPIED = {
 STUDY, STUDY_PAGE = "study.ipynb", "study.md"
 SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 BOARD = {"All cells and claims": "results/board.md"}  # in the navigation
+EMPTY = re.compile(r"<th([^>]*)></th>")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
 
@@ -92,10 +93,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the tables and curves of a page of results into their places."""
+    """Put the tables and curves of a page of results into their places; no heading of a column is empty."""
     results: Results = config.extra["results"]
     found = results.pages.get(page.file.src_uri)
-    return found.whole(html) if found else html
+    return EMPTY.sub(r"<td\1></td>", found.whole(html) if found else html)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -15,7 +15,6 @@ from pipeline.fidelity.reference import REFERENCE
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import FOLDER
 from pipeline.reports import captions, style
-from pipeline.reports.agreement import RULE
 from pipeline.site import board, paper_page, run_page
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
 from pipeline.site.words import outcome, rendered
@@ -69,13 +68,13 @@ def every(found: Survey, root: Path) -> Results:
         DataError: a report can't be read, or a run's history or partition is not as it was written.
         SpecError: a partition's statistics are not as they were written.
     """
-    foot = _foot(found)
+    foot = f"Repository at commit {at}." if (at := commit()) else ""
     compared = board.page(found, root)
     guess = Guesses()  # the time on one core of the machine that the kept runs had
     papers = dict.fromkeys(shown.paper for shown in found.reference)
     answers = {key: _answer(key, found, root, guess) for key in papers}
     pages = {
-        FRONT: _page("front", "", answers=answers, kept=found.kept, rule=RULE, foot=foot),
+        FRONT: _page("front", "", answers=answers, kept=found.kept, foot=foot),
         "results/board.md": _page("board", "../", foot=foot, **compared),
         "results/runs.md": _page("runs", "../", "runs", foot=foot),
         "results/run.md": _page("run", "../", foot=foot),
@@ -121,12 +120,6 @@ def _page(template: str, root: str, data: str = "", /, **values: Any) -> Page:
     return Page(rendered(f"{template}.md", {**values, "part": part, "root": root}), tuple(parts))
 
 
-def _foot(found: Survey) -> str:
-    said = [f"Repository at commit {at}." if (at := commit()) else ""]
-    said.append(f"Newest run made here finished {found.newest}." if found.newest else "")
-    return " ".join(filter(None, said))
-
-
 def _answer(key: str, found: Survey, root: Path, guess: Guesses) -> dict[str, Any]:
     """Return how far a paper's numbers hold: a line for each reading, claims, and what is missing."""
     folder = root / REFERENCE
@@ -145,7 +138,6 @@ def _answer(key: str, found: Survey, root: Path, guess: Guesses) -> dict[str, An
         "verdict": _verdict(best),
         "lines": lines,
         "said": READINGS,
-        "rule": RULE,
         "told": summaries().get(key),
         "claims": judged.drop_duplicates(["target", "id"]),
         "thumb": next((f"{one.folder}/{one.name}.svg" for one in drawn if "svg" in one.files), ""),

@@ -30,11 +30,10 @@ def page(
     own = [shown for shown in targets if shown.name in blocks]
     runs = {run.folder: run for shown in own for run in shown.runs}
     places = {folder: place for place, folder in enumerate(runs)}
-    drawn = {name: block for name, block in blocks.items() if block["charts"]}
     return list(blocks.values()), {
         "runs": [_behind(found.evidence.get(folder), run) for folder, run in runs.items()],
         "cells": {shown.name: _cells(shown, places) for shown in own},
-        "charts": {name: block["charts"] for name, block in drawn.items()},
+        "charts": {name: block["charts"] for name, block in blocks.items() if block["charts"]},
     }
 
 

@@ -14,7 +14,7 @@ from fedcore.base.files import read_or_empty
 from fedcore.base.options import validate
 from fedcore.execution.integrity import PROVENANCE, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.reports import captions, style
+from pipeline.reports import style
 from pipeline.site import charts
 from pipeline.site.survey import Evidence, dotted
 from pipeline.site.words import flat
@@ -75,7 +75,6 @@ def page(one: Evidence, root: Path) -> dict[str, Any]:
             *flat({key: value for key, value in made.items() if key not in summary}),
         ],
         "spec": spec.read_text(encoding="utf-8") if spec.exists() else yaml.safe_dump(dict(run.spec)),
-        "quiet": captions.watermark(run.scale),
     }
 
 

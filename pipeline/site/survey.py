@@ -25,6 +25,7 @@ from pipeline.reports.style import Labels, labels
 
 FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv")
 NUMBERS = ["mean", "std", "n", "seeds", "diverged", "published_mean", "published_std", "difference", "round"]
+DAMAGED = "damaged: "
 FINISHED = frozenset({"completed", "diverged"})
 EDITIONS = Path("data/editions.yaml")  # which data the kept results were measured on
 MEANING = {
@@ -76,6 +77,7 @@ class TargetStatus:
         cells: the runs of each cell, as the parameters ask for them now.
         finished: how many of its runs are finished.
         changed: what was changed in its files after they were written.
+        begun: whether there is anything of it or its runs here, be it damaged.
         reference: whether these are the numbers in reports/reference, in place of those that were built here.
     """
 
@@ -89,21 +91,12 @@ class TargetStatus:
     finished: int
     changed: tuple[str, ...] = ()
     reference: bool = False
+    begun: bool = False
 
     @property
     def kept(self) -> bool:
         """Whether it was measured at the paper's own scale before."""
         return self.reference and self.frame is not None
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything of it was built here."""
-        return not self.reference and bool(self.files or self.finished)
-
-    @property
-    def page(self) -> str:
-        """The page that shows it, from the site's folder, without an ending."""
-        return f"{'papers' if self.reference else 'own'}/{self.paper}"
 
     @property
     def folder(self) -> str:
@@ -226,11 +219,6 @@ class Survey:
         """Whether a run diverged, as far as that is known."""
         return run.folder in self.evidence and self.evidence[run.folder].facts.get("status") == "diverged"
 
-    @property
-    def newest(self) -> str:
-        """When the newest run finished, or nothing."""
-        return max((str(one.facts.get("finished", "")) for one in self.finished), default="")
-
 
 def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     """Look at what exists below ``root``; ``config`` is params.yaml, with what the command line changed.
@@ -256,11 +244,13 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
             for run in runs:
                 _evidence(evidence, run, root).used.append(name)
             finished = sum(evidence[run.folder].finished for run in runs)
+            hurt = any(evidence[run.folder].facts["status"].startswith(DAMAGED) for run in runs)
         else:
-            finished = sum(made(run, root, partition=True) for run in runs)
+            finished, hurt = sum(made(run, root, partition=True) for run in runs), False
         provenance = folder / f"{target}.{PROVENANCE}"
         changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
-        targets.append(TargetStatus(paper, target, about, home, frame, files, cells, finished, changed))
+        told = (frame, files, cells, finished, changed)
+        targets.append(TargetStatus(paper, target, about, home, *told, begun=bool(files or finished or hurt)))
     return Survey(own.params.scale, tuple(targets), reference, evidence)
 
 
@@ -325,7 +315,7 @@ def _evidence(known: dict[str, Evidence], run: PlannedRun, root: Path) -> Eviden
         try:
             found = facts(run, root=root)
         except DataError as error:
-            found = {"seed": run.seed, "status": f"damaged: {error}"}
+            found = {"seed": run.seed, "status": f"{DAMAGED}{error}"}
         if run.folder not in known or found["status"] in FINISHED:
             known[run.folder] = Evidence(run, found, [])
     return known[run.folder]

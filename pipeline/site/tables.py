@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fedcore.base.lazy import pd
@@ -45,9 +44,7 @@ class Distance(NamedTuple):
     text: str
 
 
-def view(
-    shown: TargetStatus, table: Table, frame: pd.DataFrame, own: Mapping[Cell, Line] = MappingProxyType({})
-) -> dict[str, Any]:
+def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, own: Mapping[Cell, Line]) -> dict[str, Any]:
     """Return a table that was built: its grid, its rows of cells, and the legend of their distances.
 
     At a reduced scale no cell has a distance, which would say nothing about the paper. ``own`` has the lines
@@ -74,7 +71,9 @@ def view(
                     if judged
                     else None,
                     "about": _about(lines[name, column.key]),
-                    "own": _own(own.get((name, column.key))),
+                    "own": with_std(made["mean"], made["std"])
+                    if (made := own.get((name, column.key)))
+                    else "–",
                     "place": shown.places.get((name, column.key)),
                 }
                 for column, printed in zip(columns, cells, strict=True)
@@ -112,10 +111,6 @@ def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[st
     return list(map(str, frame.columns)), [
         ["" if value != value else str(value) for value in line] for line in shown.itertuples(index=False)
     ]
-
-
-def _own(line: Line | None) -> str:
-    return with_std(line["mean"], line["std"]) if line else "–"
 
 
 def _about(line: Line) -> str:

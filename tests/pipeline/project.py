@@ -21,8 +21,10 @@ from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.execution.integrity import SEAL, sealed
 
 HOME = Path(__file__).parents[2]
-SOURCES = ("Snakefile", "params.yaml", "mkdocs.yml", "pipeline", "fedcore", "profiles")
-SOURCES += ("snakemake_logger_plugin_fedrepro",)
+SOURCES = (
+    *("Snakefile", "params.yaml", "mkdocs.yml", "pipeline", "fedcore", "profiles"),
+    "snakemake_logger_plugin_fedrepro",
+)
 FAKE = Path(__file__).with_name("fake_fedcore.py")
 QUICK = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 # What a specification has to name for the hash of the code that its run executes.

@@ -315,8 +315,8 @@ def test_results_at_the_paper_s_scale_stand_beside_the_kept_ones(tmp_path: Path)
     shutil.copytree(HOME / REFERENCE / PAPER, tmp_path / REFERENCE / PAPER)
     shutil.copytree(HOME / REFERENCE / PAPER, tmp_path / "reports" / PAPER)
     found = survey({**CONFIG, "scale": "paper"}, tmp_path)
-    shown = [(one.page, one.begun) for one in (*found.reference, *found.targets) if one.name == "table3"]
-    assert shown == [(f"papers/{PAPER}", False), (f"own/{PAPER}", True)]
+    shown = [(one.folder, one.begun) for one in (*found.reference, *found.targets) if one.name == "table3"]
+    assert shown == [(f"files/kept/{PAPER}", False), (f"files/own/{PAPER}", True)]
 
 
 def test_a_kept_cell_names_its_runs(kept: Path) -> None:
@@ -384,8 +384,7 @@ def opened(browser: Browser, path: Path, width: int = 1280, place: str = "") -> 
     return page, complaints
 
 
-# What Material's frame has itself: its search's results are a list without items until something is found.
-RULES = {"resultTypes": ["violations"]}
+RULES = {"resultTypes": ["violations"], "preload": False}
 
 
 def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, site: Path, kept: Path) -> None:

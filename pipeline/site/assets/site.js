@@ -2,7 +2,11 @@
 // Data come from scripts (window.SITE), because pages opened from a file can't fetch; each is loaded when it is asked for.
 // Texts of data reach the page by textContent alone; a run's page is HTML that was escaped when it was made.
 (() => {
-  document.querySelector(".md-search")?.setAttribute("aria-label", "Search"); // the theme's dialog has no name
+  // The theme's dialog and its buttons beside code have no name, and lists within the table of contents may share one.
+  document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
+  window.addEventListener("load", () => document.querySelectorAll(".md-nav--secondary nav, .md-code__nav").forEach((one, at) => {
+    one.setAttribute("aria-label", `${one.getAttribute("aria-label") ?? "Code"} (${at + 1})`);
+  }));
   const places = document.querySelectorAll(".results");
   if (!places.length) return;
   const { root = "", page = "" } = document.querySelector(".results[data-page]:not([data-page=''])")?.dataset ?? places[0].dataset;
@@ -63,7 +67,7 @@
     panel().querySelector("h2").textContent = cell.title;
     dialog.querySelector(".content").replaceChildren(
       facts,
-      element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "runs" }, runs),
+      element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "runs" }, runs),
       ...against(site, cells, cell),
       element("p", { class: "soft" }, "To make these runs again: ", element("code", {}, cell.command)),
     );
@@ -74,7 +78,7 @@
   function against(site, cells, cell) {
     const column = cells.filter((one) => one.column === cell.column).flatMap((one) => one.runs).map((at) => site.runs[at]);
     if (!cell.runs.some((at) => site.runs[at].page)) return [];
-    const place = element("div", { class: "chart", role: "img", "aria-label": "Curves of the column's methods" });
+    const place = element("div", { class: "chart", role: "group", "aria-label": "Curves of the column's methods" });
     const fold = element("details", { class: "curves" }, element("summary", {}, "Curves of all methods in this column"), place);
     fold.addEventListener("toggle", async () => {
       if (!fold.open || place.dataset.drawn !== undefined) return;
