@@ -20,6 +20,7 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity import board as board_module
 from pipeline.fidelity import scoreboard as scoreboard_module
+from pipeline.fidelity.reference import REFERENCE
 from pipeline.papers import papers
 from pipeline.reports.agreement import (
     RULE,
@@ -127,12 +128,13 @@ def test_tables_board_and_site_give_one_verdict(
     )
     seal(tmp_path / run.folder, run.spec)
     frame = tidy("rfedavg", "table3", table, read({("rfedavg", "cnn"): [run]}, tmp_path), printed)
-    (tmp_path / "reports" / "rfedavg").mkdir(parents=True)
-    frame.to_csv(tmp_path / "reports" / "rfedavg" / "table3.csv", index=False)
+    for folder in (tmp_path / "reports", tmp_path / REFERENCE):
+        (folder / "rfedavg").mkdir(parents=True)
+        frame.to_csv(folder / "rfedavg" / "table3.csv", index=False)
     for module in (board_module, scoreboard_module):
         monkeypatch.setattr(module, "papers", lambda: {"rfedavg": papers()["rfedavg"]})
     monkeypatch.setattr(board_module, "published", lambda paper: printed)
-    shown = SimpleNamespace(scale="paper", papers=["rfedavg"], targets=[])
+    shown = SimpleNamespace(papers=["rfedavg"], reference=[])
     [(_, [site_cell])] = site_board.page(shown, tmp_path)["cells"]["rfedavg"]  # type: ignore[arg-type]
     found = board_module.board("paper", tmp_path / "reports")
     scores = scoreboard_module.scoreboard(tmp_path / "reports")
