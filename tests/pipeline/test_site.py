@@ -32,7 +32,7 @@ from pipeline.site.tables import distance
 from pipeline.site.words import with_std
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 PAPER = "fedomw"
 NAN = float("nan")
@@ -414,8 +414,11 @@ def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, site: Path, 
 def test_pages_are_light_and_have_folds(browser: Browser, kept: Path) -> None:
     for path in kinds(kept):
         page, _ = opened(browser, path)
-        told = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
-        loaded = {Path(unquote(urlparse(name).path)) for name in (*told, path.as_uri())}
+        asked: list[Request] = []
+        page.on("request", asked.append)
+        page.reload()
+        loaded = {Path(unquote(urlparse(one.url).path)) for one in asked if one.url.startswith("file:")}
+        assert len(loaded) > 5
         assert not any(file.name == "plotly.min.js" for file in loaded)
         weight = sum(len(gzip.compress(file.read_bytes())) for file in loaded if "search" not in file.parts)
         assert weight < 300_000, f"{path.name}: {weight:,} bytes"
