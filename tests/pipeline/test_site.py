@@ -411,13 +411,22 @@ def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, site: Path, 
         page.context.close()
 
 
+def asked_for(page: Page) -> set[Path]:
+    """Return the files that a page asks for when it is opened again."""
+    urls: list[str] = []
+
+    def listen(request: Request) -> None:
+        urls.append(request.url)
+
+    page.on("request", listen)
+    page.reload()
+    return {Path(unquote(urlparse(url).path)) for url in urls if url.startswith("file:")}
+
+
 def test_pages_are_light_and_have_folds(browser: Browser, kept: Path) -> None:
     for path in kinds(kept):
         page, _ = opened(browser, path)
-        asked: list[Request] = []
-        page.on("request", asked.append)
-        page.reload()
-        loaded = {Path(unquote(urlparse(one.url).path)) for one in asked if one.url.startswith("file:")}
+        loaded = asked_for(page)
         assert len(loaded) > 5
         assert not any(file.name == "plotly.min.js" for file in loaded)
         weight = sum(len(gzip.compress(file.read_bytes())) for file in loaded if "search" not in file.parts)
