@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 PAPER = "fedomw"
 NAN = float("nan")
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
-FORMS = {"table": ("csv", "md", "html", "tex", "standalone"), "figure": ("csv", "svg", "pdf", "png")}
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None
 )
@@ -89,12 +88,8 @@ def project(root: Path) -> Path:
         write(root, run)
     folder = root / "reports" / PAPER
     folder.mkdir(parents=True)
-    outputs = {
-        form: folder / f"table3.{form.replace('standalone', 'standalone.tex')}" for form in FORMS["table"]
-    }
-    catalogue.build(PAPER, "table3", outputs, root)
-    outputs = {form: folder / f"fig1.{form}" for form in FORMS["figure"]}
-    catalogue.build(PAPER, "fig1", outputs, root)
+    for target in ("table3", "fig1"):
+        catalogue.build(PAPER, target, catalogue.target(PAPER, target).paths(folder, target), root)
     return root
 
 
@@ -447,7 +442,7 @@ def test_tables_and_curves_are_there(browser: Browser, site: Path) -> None:
     assert re.search(r"n = 2 of 2; sd [\d.]+; published [\d.]+", page.locator("#tip").inner_text())
     figure = page.locator("#fig1 + .results")
     figure.locator("summary").first.click()
-    assert figure.locator("img").is_visible()
+    figure.locator("img").wait_for()
     assert page.evaluate("window.Plotly") is None, "curves are drawn when somebody asks for them"
     figure.get_by_text("Interactive curves").click()
     page.wait_for_selector("[data-drawn] .main-svg")
