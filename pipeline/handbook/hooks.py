@@ -35,7 +35,7 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Let every paper have its page in the navigation; look at what there is of results, unless it is known."""
+    """Let every paper have its page in the navigation, and look at what there is of results."""
     config.nav = with_papers(config.nav)
     if "results" not in config.extra:
         found = survey(with_studies(configuration(HOME / "params.yaml"), HOME), HOME)
