@@ -74,6 +74,8 @@ def tables(run: PlannedRun, end: float) -> dict[str, dict[str, Sequence[float]]]
             "federated",
         )
         found["risk.csv"] = {"round": ROUNDS, **{key: [0.5, 0.4, end] for key in names}}
+    if "between" in asked.get("observe", {}):
+        found["between.csv"] = {"weight": [0.0, 0.5, 1.0], "train_loss": [0.5, 0.4, end]}
     if run.algorithm == "dl_opt":
         found["mixture.csv"] = {"pass": ROUNDS, "p_0": [0.5, 0.4, end], "p_1": [0.5, 0.6, end]}
     return found

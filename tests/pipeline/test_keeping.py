@@ -247,6 +247,7 @@ def test_a_reference_is_kept_with_its_pages_and_picture(gathered: Path) -> None:
         *(f"reports/reference/fedomw/{name}" for name in ("table3.csv", "table3.md", "runs.csv")),
         *("reports/reference/README.md", "docs/fidelity.md"),
         *(f"reports/reference/agreement.{form}" for form in ("csv", "svg")),
+        "reports/reference/datapackage.json",
     ]
     assert all((gathered / name).is_file() for name in written)
     assert done.stderr == "left out fedomw/fig1: no run of it was made\n"

@@ -171,6 +171,7 @@ def changed(old: str, new: str) -> dict[str, int]:
         pytest.param("dtype: float32", "dtype: float64", {"train": 48, "report": 1}, id="common"),
         pytest.param("variant: paper", "variant: released", {"train": 48, "report": 1}, id="variant"),
         pytest.param("mirror: null", "mirror: /elsewhere", {}, id="mirror"),
+        pytest.param("{columns: 1,", "{columns: 2,", {"report": 1}, id="layout"),
         pytest.param("seeds: [0]\n", "seeds: [7]\n", {}, id="another-scale"),
         pytest.param("rounds: 200", "rounds: 300", {}, id="a-value-that-this-scale-replaces"),
         pytest.param("seeds: [0, 1]", "seeds: [0,  1]", {}, id="whitespace"),
@@ -186,7 +187,15 @@ def test_each_key_reaches_its_own_jobs(old: str, new: str, expected: dict[str, i
 
 def test_every_top_level_key_is_among_the_edits() -> None:
     """Guards the list above: a new key needs an edit that says what it touches."""
-    assert set(yaml.safe_load(PARAMS)) == {"primary_paper", "scale", "data", "common", "papers", "scales"}
+    assert set(yaml.safe_load(PARAMS)) == {
+        "primary_paper",
+        "scale",
+        "layout",
+        "data",
+        "common",
+        "papers",
+        "scales",
+    }
 
 
 def modules(*starts: str) -> set[str]:

@@ -160,6 +160,7 @@ def test_no_rule_writes_outside_its_folders(project: Project) -> None:
         "reports",
         "logs",
         "params.yaml",
+        "mkdocs.yml",
         "Snakefile",
         "snakemake_logger_plugin_fedrepro",
     }
