@@ -24,8 +24,10 @@ from fedcore.execution.machine import commit, processor
 from fedcore.execution.runner import Settings
 from pipeline.catalogue import Catalogue
 from pipeline.cli.names import PARAMS
+from pipeline.fidelity import package
 from pipeline.fidelity.evaluation import TOLERANCE, Check, Evaluation, Unit
 from pipeline.fidelity.evaluation import evaluate as make_again
+from pipeline.fidelity.reference import REFERENCE
 from pipeline.papers import catalogue_of, papers
 from pipeline.reports import REPORTS
 from pipeline.reports.results import REPRODUCTION
@@ -48,6 +50,7 @@ def evaluate(
     minutes: Annotated[float, typer.Option(min=0.1, help="How long it may take.")] = 10.0,
     by: Annotated[str, typer.Option(help="Who evaluates: the report and the badges say so.")] = "",
     seed: Annotated[int, typer.Option(help="Another seed chooses other cells.")] = 0,
+    fill: Annotated[bool, typer.Option(help="Take cells without kept histories, and keep these.")] = False,
     root: Root = Path("data"),
     mirror: Mirror = None,
 ) -> None:
@@ -66,7 +69,9 @@ def evaluate(
         say(what if isinstance(what, str) else _line(catalogue, what), error=True)
 
     settings = Settings(source=Source(root, mirror), device="cpu")
-    found = make_again(catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note)
+    found = make_again(catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note, fill=fill)
+    if fill:
+        say(f"wrote {package.write(REFERENCE)}")
     facts = _facts(catalogue, found, chosen, minutes, by, seed)
     text = rendered("evaluation.md", facts, TEMPLATES)
     write_json(OUT / "evaluation.json", facts)

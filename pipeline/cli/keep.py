@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import shutil
@@ -19,8 +18,8 @@ from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
 from pipeline.claims import points as open_points
 from pipeline.cli.names import PARAMS, Overlay, names
+from pipeline.fidelity import package
 from pipeline.fidelity import reference as keeping
-from pipeline.fidelity.package import PACKAGE, package
 from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers
 from pipeline.site import pictures as paper_pictures
@@ -64,9 +63,8 @@ def reference(
             write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
         except DataError as error:
             raise DataError(f"{page}: {error}") from None
-    picture, described = write_picture(keeping.REFERENCE), keeping.REFERENCE / PACKAGE
-    write_text(described, json.dumps(package(keeping.REFERENCE), indent=1, ensure_ascii=False) + "\n")
-    for path in (*kept.written, *dict(parts.values()), *picture, described):
+    made = (*write_picture(keeping.REFERENCE), package.write(keeping.REFERENCE))
+    for path in (*kept.written, *dict(parts.values()), *made):
         say(f"wrote {path}")
     for name, reason in kept.left.items():
         if reports:

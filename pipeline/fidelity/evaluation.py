@@ -18,6 +18,8 @@ from fedcore.execution.integrity import SUMMARY
 from fedcore.execution.runner import Settings, run
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
+from pipeline.fidelity import histories
+from pipeline.fidelity.histories import HISTORIES
 from pipeline.fidelity.reference import HASHES, REFERENCE, RUNS
 from pipeline.reports import REPORTS
 
@@ -98,6 +100,7 @@ def evaluate(
     seed: int = 0,
     note: Callable[[Check | str], None] = lambda what: None,
     folder: Path = REFERENCE,
+    fill: bool = False,
 ) -> Evaluation:
     """Make kept runs again until the time is over, and rebuild the reports that they belong to.
 
@@ -114,12 +117,14 @@ def evaluate(
         seed: of the choice of cells.
         note: is called with each check, and with why data are not to be had.
         folder: the kept results.
+        fill: make cells and figures whose runs lack a kept history, the quickest first, and keep the
+            histories of runs that agree, at once.
     """
     began, found, slower = time.monotonic(), Evaluation(), 1.0
     kept = {paper: kept_runs(folder / paper / RUNS) for paper in papers}
     spent = {"kept": 0.0, "here": 0.0}
     fitting = [one for one in units(catalogue, kept, folder) if one.seconds <= LARGEST * seconds]
-    for unit in in_turn(fitting, seed):
+    for unit in without_history(fitting, folder) if fill else in_turn(fitting, seed):
         data = str(unit.runs[0].spec["data"]["name"])
         late = time.monotonic() - began + SLOWEST * slower * unit.seconds > (1 - RESERVE) * seconds
         if late or data in found.absent:
@@ -131,6 +136,8 @@ def evaluate(
             note(f"{data}: {error}")
             continue
         found.checks.append(check)
+        if fill:
+            keep_histories(check, root, folder)
         note(check)
         spent = {"kept": spent["kept"] + unit.seconds, "here": spent["here"] + check.seconds}
         slower = spent["here"] / max(spent["kept"], 1e-9)
@@ -181,6 +188,22 @@ def _by_paper(tables: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, st
     for name in tables:
         found.setdefault(name[0], []).append(name)
     return found
+
+
+def without_history(found: Iterable[Unit], folder: Path) -> list[Unit]:
+    """Return the cells and figures that have a run without a kept history, the quickest first."""
+    there = {run for path in folder.glob(f"*/{HISTORIES}") for run in histories.read(path)["run"]}
+    lacking = (unit for unit in found if any(one.folder not in there for one in unit.runs))
+    return sorted(lacking, key=lambda unit: unit.seconds)
+
+
+def keep_histories(check: Check, root: Path, folder: Path) -> None:
+    """Keep the histories of those runs of a check that agree and have none yet."""
+    path = folder / check.unit.paper / HISTORIES
+    there = {*histories.read(path)["run"]}
+    agreeing = (one.folder for one, how in zip(check.unit.runs, check.outcomes, strict=True) if how != OTHER)
+    if new := [histories.of_run(name, root / name) for name in agreeing if name not in there]:
+        histories.add(new, path)
 
 
 def again(unit: Unit, root: Path, settings: Settings) -> Check:

@@ -1,14 +1,18 @@
-"""A description of the kept csv files as a Data Package (specs.frictionlessdata.io), columns included."""
+"""A description of the kept tables as a Data Package (specs.frictionlessdata.io), columns included."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError
-from fedcore.base.files import sha256_file
+from fedcore.base.files import sha256_file, write_text
+from fedcore.base.lazy import pd
+from pipeline.fidelity import histories
+from pipeline.fidelity.histories import HISTORIES
 from pipeline.papers import papers
 
 PACKAGE = "datapackage.json"
@@ -22,6 +26,7 @@ def package(folder: Path) -> dict[str, Any]:
         DataError: a file has a column that columns.yaml does not explain.
     """
     told = core_yaml.read(COLUMNS, "columns")
+    paths = sorted([*folder.rglob("*.csv"), *folder.rglob(HISTORIES)])
     fields = {
         name: {"name": name, "type": kind, "description": text}
         for kind, own in told.items()
@@ -31,24 +36,29 @@ def package(folder: Path) -> dict[str, Any]:
         "name": "fedrepro-reference",
         "title": "Tables and figures of five federated-learning papers, measured at the papers' own scale",
         "licenses": [{"name": "MIT"}],
-        "resources": [_resource(path, folder, fields) for path in sorted(folder.rglob("*.csv"))],
+        "resources": [_resource(path, folder, fields) for path in paths],
     }
+
+
+def write(folder: Path) -> Path:
+    """Write ``datapackage.json`` beside the kept results."""
+    text = json.dumps(package(folder), indent=1, ensure_ascii=False)
+    write_text(folder / PACKAGE, f"{text}\n")
+    return folder / PACKAGE
 
 
 def _resource(path: Path, folder: Path, fields: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     inner = path.relative_to(folder).with_suffix("")
-    with path.open(encoding="utf-8") as lines:
-        columns = next(lines).strip().split(",")
+    columns = [*(histories.read(path) if path.suffix == ".parquet" else pd.read_csv(path, nrows=0))]
     if unknown := [name for name in columns if name not in fields]:
         raise DataError(f"{path}: {', '.join(unknown)}: no such column in {COLUMNS.name}; explain it there")
     target = papers()[path.parent.name].targets.get(path.stem) if path.parent != folder else None
     return {
         "name": "-".join(inner.parts).lower(),
-        "path": f"{inner.as_posix()}.csv",
+        "path": path.relative_to(folder).as_posix(),
         "title": target.title if target else f"{path.stem} of {path.parent.name}",
-        "format": "csv",
-        "encoding": "utf-8",
-        "bytes": path.stat().st_size,
+        "format": path.suffix.removeprefix("."),
+        **({"encoding": "utf-8", "bytes": path.stat().st_size} if path.suffix == ".csv" else {}),
         "hash": f"sha256:{sha256_file(path)}",
         "schema": {"fields": [fields[name] for name in columns]},
     }

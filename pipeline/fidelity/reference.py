@@ -3,6 +3,7 @@
     reports/reference/<paper>/<target>.csv, .md or .svg    a report, as far as its runs were made; a figure's
                                                            caption is in <target>.caption.md
     reports/reference/<paper>/runs.csv                     one line per run: numbers, hashes, machine
+    reports/reference/<paper>/histories.parquet            what each run measured, round by round
 
 A reference is gathered in several sittings and on several machines: a table keeps the numbers of runs that
 are not here, as long as params.yaml still asks for them, and a run that is not here keeps its line.
@@ -23,6 +24,7 @@ from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
+from pipeline.fidelity import histories
 from pipeline.reports.render import md_table
 from pipeline.reports.results import RunFacts, earlier_cells, made, refuse_changed
 
@@ -70,7 +72,11 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
                 written += _report(catalogue, paper, target, root, folder)
         except DataError as error:
             left[name] = str(error)
-    written += [_runs(own.values(), root, folder / paper / RUNS) for paper, own in runs.items() if own]
+    for paper, own in runs.items():
+        if own:
+            written.append(_runs(own.values(), root, folder / paper / RUNS))
+            whole = [histories.of_run(name, root / name) for name in own]
+            written.append(histories.add(whole, folder / paper / histories.HISTORIES))
     return Kept(tuple(written), left)
 
 

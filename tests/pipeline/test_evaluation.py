@@ -20,7 +20,17 @@ from pipeline.__main__ import app
 from pipeline.catalogue import Catalogue
 from pipeline.cli import evaluate as command
 from pipeline.fidelity import reference
-from pipeline.fidelity.evaluation import CLOSE, OTHER, SAME, Evaluation, Unit, evaluate, in_turn
+from pipeline.fidelity.evaluation import (
+    CLOSE,
+    OTHER,
+    SAME,
+    Evaluation,
+    Unit,
+    evaluate,
+    in_turn,
+    without_history,
+)
+from pipeline.fidelity.histories import HISTORIES, add, read
 
 NAME = "fedomw/table2_released"
 CELL = ("dl_u", "dna")
@@ -117,6 +127,43 @@ def test_data_that_cannot_be_had_are_named(made: Catalogue, kept: Path) -> None:
     found = evaluated(made, kept, settings=nowhere)
     assert not found.checks
     assert "demo" in found.absent["dna"]
+
+
+def filled(made: Catalogue, kept: Path, times: str = "once") -> Evaluation:
+    return evaluate(made, ["fedomw"], 600, kept.parent / times, SETTINGS, folder=kept, fill=True)
+
+
+def test_histories_are_made_again_as_they_were_kept(made: Catalogue, kept: Path) -> None:
+    path = kept / "fedomw" / HISTORIES
+    before = path.read_bytes()
+    assert not filled(made, kept, "not at all").checks
+    first = made.cells(*NAME.split("/"))[CELL][0].folder
+    rest = read(path)
+    rest[rest["run"] == first].assign(test_accuracy=0.5).to_parquet(path)
+    (check,) = filled(made, kept).checks
+    assert {*check.outcomes} == {SAME}
+    assert read(path).loc[lambda own: own["run"] == first, "test_accuracy"].eq(0.5).all(), "one was kept"
+    path.unlink()
+    filled(made, kept, "twice")
+    assert path.read_bytes() == before
+
+
+def test_a_history_of_other_numbers_is_not_kept(made: Catalogue, kept: Path) -> None:
+    (kept / "fedomw" / HISTORIES).unlink()
+    change(kept, "runs.csv", test_accuracy=0.5, history_sha256="0" * 64)
+    assert not filled(made, kept).checks[0].agrees
+    assert not (kept / "fedomw" / HISTORIES).exists()
+
+
+def test_cells_without_histories_come_by_their_times(made: Catalogue, tmp_path: Path) -> None:
+    cells = list(made.cells(*NAME.split("/")).items())[:3]
+    found = [
+        Unit("fedomw", "table2_released", *cell, runs, [{"seconds": seconds}])
+        for (cell, runs), seconds in zip(cells, (3.0, 1.0, 2.0), strict=True)
+    ]
+    done = [pd.DataFrame({"run": [one.folder], "processor": "", "round": 1}) for one in found[2].runs]
+    add(done, tmp_path / "fedomw" / HISTORIES)
+    assert without_history(found, tmp_path) == [found[1], found[0]]
 
 
 def test_tables_and_papers_take_turns_after_one_figure() -> None:

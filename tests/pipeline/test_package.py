@@ -22,7 +22,7 @@ def test_frictionless_reads_every_file_by_its_description() -> None:
     """Standard, types of all columns, sizes and hashes."""
     report = frictionless.validate(str(REFERENCE / PACKAGE))
     assert report.valid, report.flatten(["title", "fieldName", "rowNumber", "message"])[:5]
-    assert len(report.tasks) == len([*REFERENCE.rglob("*.csv")])
+    assert len(report.tasks) == len([*REFERENCE.rglob("*.csv"), *REFERENCE.rglob("*.parquet")])
 
 
 def test_a_changed_number_does_not_pass(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from fedcore.base.files import sha256_file
 from pipeline.catalogue import Catalogue
 from pipeline.claims.points import markdown as open_points
 from pipeline.cli.lookup import summaries
-from pipeline.fidelity import reference
+from pipeline.fidelity import histories, reference
+from pipeline.fidelity.evaluation import TOLERANCE
 from pipeline.fidelity.reference import inserted
 from pipeline.fidelity.scoreboard import PICTURE, markdown, points, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers, published
@@ -50,6 +51,7 @@ def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> 
         "table3_released.csv",
         "table3_released.md",
         "runs.csv",
+        "histories.parquet",
     ]
     table = pd.read_csv(folder / "table3_released.csv")
     filled = table[(table["row"] == "fedomw") & (table["column"] == "dna")]
@@ -62,6 +64,55 @@ def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> 
         assert line["summary_sha256"] == sha256_file(place / "summary.json")
         assert line["history_sha256"] == sha256_file(place / "history.csv")
         assert made.index[line["run"]].code == line["code"]
+
+
+def test_a_table_can_be_computed_from_the_kept_histories(made: Catalogue, tmp_path: Path) -> None:
+    """Each run's last accuracy gives the numbers that the table states, to the last digit."""
+    for place, row in enumerate(("fedavg", "fedomw")):
+        for run in made.cells(*NAME.split("/"))[row, "dna"]:
+            finish(run, tmp_path, 1 / (3 + place + run.seed / 7))
+    keep(made, tmp_path)
+    kept = histories.read(tmp_path / "kept/fedomw" / histories.HISTORIES)
+    last = kept.groupby("run")["test_accuracy"].last()
+    table = pd.read_csv(tmp_path / "kept/fedomw/table3_released.csv").set_index(["row", "column"])
+    for row in ("fedavg", "fedomw"):
+        runs = made.cells(*NAME.split("/"))[row, "dna"]
+        scores = [100 * last[run.folder] for run in runs]
+        assert table.loc[(row, "dna"), "mean"] == float(f"{sum(scores) / len(scores):.6g}")
+        stated = parsed(str(table.loc[(row, "dna"), "values"]))
+        assert [*stated.values()] == [float(f"{score:.10g}") for score in scores]
+
+
+def test_histories_are_kept_digit_for_digit_whatever_the_order(made: Catalogue, tmp_path: Path) -> None:
+    first, second = made.cells(*NAME.split("/"))["fedomw", "dna"][:2]
+    measured = [0.1 + 0.2, 1 / 3, 5e-324]
+    finish(first, tmp_path, 0.8, mmd=measured, bytes_up=[0, 2**53, 7])
+    finish(second, tmp_path, 0.7, bytes_up=[0, 1, 2])
+    found = [histories.of_run(run.folder, tmp_path / run.folder) for run in (first, second)]
+    one = histories.add(found, tmp_path / "one.parquet")
+    other = tmp_path / "other.parquet"
+    for history in (found[1], found[0].assign(mmd=0.0), found[0]):
+        histories.add([history], other)
+    assert one.read_bytes() == other.read_bytes()
+    kept = histories.read(one)
+    own = kept[kept["run"] == first.folder]
+    assert own["mmd"].tolist() == measured
+    assert own["bytes_up"].tolist() == [0, 2**53, 7]
+    assert own["round"].tolist() == [0, 1, 2]
+    assert kept.loc[kept["run"] == second.folder, "mmd"].isna().all()
+    assert len(kept) == 6
+
+
+def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None:
+    paths = sorted((HOME / reference.REFERENCE).glob(f"*/{histories.HISTORIES}"))
+    assert paths
+    for path in paths:
+        runs = pd.read_csv(path.with_name(reference.RUNS)).set_index("run")
+        last = histories.read(path).groupby("run").last()
+        stated = runs.loc[last.index]
+        assert (last["round"] == stated["rounds"]).all()
+        for name in {*last} & {*stated} - {"processor"}:
+            pd.testing.assert_series_equal(last[name], stated[name], check_dtype=False, rtol=TOLERANCE)
 
 
 def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: Path) -> None:
@@ -176,7 +227,7 @@ def test_a_report_whose_numbers_are_kept_is_left_as_it_is(made: Catalogue, tmp_p
     finish_cell(made, tmp_path, "fedomw", "dna")
     assert "table3_released.md" in {path.name for path in keep(made, tmp_path).written}
     again = keep(made, tmp_path)
-    assert [path.name for path in again.written] == ["runs.csv"]
+    assert [path.name for path in again.written] == ["runs.csv", "histories.parquet"]
     assert not again.left
 
 
