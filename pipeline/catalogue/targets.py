@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -167,6 +167,8 @@ class Target(ABC):
     Attributes:
         title: what it shows, the caption's first sentence without its full stop.
         published: its name in the paper.
+        rows: label of each row by key, empty for one that is called as everywhere; the paper's algorithms
+            unless given.
         needs: what it is made of: finished runs, or partitions only.
         unit: of its numbers, where all have the same.
         basis: files that decide what it shows, besides the published numbers.
@@ -177,6 +179,7 @@ class Target(ABC):
 
     title: str
     published: str
+    rows: Callable[[PaperParams], Mapping[str, str]] | None = None
     needs: Needs = "runs"
     unit: str = ""
     basis: tuple[Path, ...] = ()
@@ -210,9 +213,14 @@ class Target(ABC):
             DataError: a run can't be used.
         """
 
+    def row_keys(self, params: PaperParams) -> Iterable[str]:
+        """Return the keys of its rows."""
+        return self.rows(params) if self.rows else params.algorithms
+
     def row_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what rows that are no algorithms are called in print."""
-        return {}
+        labels = self.rows(params) if self.rows else {}
+        return {row: label for row, label in labels.items() if label}
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what columns that are no data sets are called in print."""

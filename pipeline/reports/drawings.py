@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -49,7 +49,6 @@ class Drawing(Target):
     Attributes:
         queries: the runs of each (row, column), of one setting or of several, given the paper's parameters.
         draw: returns the tidy numbers and the figure that was drawn from them.
-        rows: label of each row by key, where they are no algorithms.
     """
 
     kind = "drawing"
@@ -57,11 +56,6 @@ class Drawing(Target):
     kept = ("csv", "svg", "caption")
     queries: Callable[[PaperParams], Mapping[Cell, Query | tuple[Query, ...]]]
     draw: Callable[[Inputs], Picture]
-    rows: Callable[[PaperParams], Mapping[str, str]] | None = None
-
-    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
-        """Return what rows that are no algorithms are called in print."""
-        return self.rows(params) if self.rows else {}
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each cell."""
@@ -123,7 +117,6 @@ class Curves(Target):
         factor: what it is multiplied by.
         axis: label of the vertical axis.
         across: panels in a row.
-        rows: the algorithms that have a curve; all of the paper's unless given.
         so_far: show the largest value up to each round.
         queries: several settings whose runs make up one curve, such as folds, given the parameters, panel and
             algorithm; the panel's own setting unless given.
@@ -132,7 +125,6 @@ class Curves(Target):
         horizontal: label of the horizontal axis.
         shared: whether all panels have the same horizontal axis.
         note: a sentence of its own for the caption, or what makes one of the tidy frame.
-        names: what rows that are no algorithms are called in print.
         beside: the table whose published numbers are drawn, its columns being rounds.
     """
 
@@ -144,19 +136,13 @@ class Curves(Target):
     factor: float = 100.0
     axis: str = "test accuracy (%)"
     across: int = 2
-    rows: tuple[str, ...] = ()
     so_far: bool = False
     queries: Callable[[PaperParams, Panel, str], tuple[Query, ...]] | None = None
     series: Callable[[RunFacts], pd.Series[float]] | None = None
     horizontal: str = "communication round"
     shared: bool = True
     note: Note = ""
-    names: Mapping[str, str] = field(default_factory=dict)
     beside: str = ""
-
-    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
-        """Return what rows that are no algorithms are called in print."""
-        return self.names
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what panels are called in print."""
@@ -173,7 +159,7 @@ class Curves(Target):
         return {
             (name, panel.key): asked(panel, name)
             for panel in self.panels
-            for name in panel.rows or self.rows or params.algorithms
+            for name in panel.rows or self.row_keys(params)
         }
 
     def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
@@ -198,9 +184,7 @@ class Curves(Target):
         gone = lost(cells, lambda facts: facts.diverged)
         caption = self.caption(sources, gone, frame, runs, origin_of(done))
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
-            figures.write(
-                sources, self.picture(frame, _published(sources, self.beside)), frame, caption, outputs
-            )
+            figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
 
     def caption(
         self,
@@ -257,13 +241,14 @@ class Curves(Target):
             data_state=[known[key][0].notes[0] for key in cell],
         )
 
-    def picture(self, frame: pd.DataFrame, known: Mapping[Cell, Published] = MappingProxyType({})) -> Figure:
-        """Draw tidy curves, one panel per column, the legend above; ``known``: published numbers by round."""
+    def picture(self, frame: pd.DataFrame, sources: Sources) -> Figure:
+        """Draw tidy curves, one panel per column, the legend above, with published numbers by round."""
         titles = {panel.key: panel.label for panel in self.panels}
         across = figures.fitting(self.across)
         height = 0.75 + 2.1 * -(-len(titles) // across)
-        looks = style.looks(frame["row"], self.names)
+        looks = style.looks(frame["row"], self.row_labels(sources.params))
         last = frame.groupby("row")["round"].max()
+        known = _published(sources, self.beside)
         shown = [(row, int(at), own.mean) for (row, at), own in known.items() if int(at) <= last.get(row, -1)]
         legend = looks | ({"published": figures.PUBLISHED} if shown else {})
         figure, panels = figures.lines(frame, titles, legend, height, across, sharex=self.shared)

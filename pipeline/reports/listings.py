@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
-from fedcore.base.errors import DataError
 from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Column, Query, Sources, Target
 from pipeline.reports import captions
-from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.render import csv, write_grid
 from pipeline.reports.results import published_cells
 
 COLUMNS = ("paper", "target", "row", "column", "value", "published_mean", "scale", "variant")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A line of a listing: ``key`` in files, ``label`` in print, and a text for each column."""
-
-    key: str
-    label: str
-    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +26,7 @@ class Listing(Target):
 
     Attributes:
         columns: the columns, given the paper's parameters.
-        entries: the lines, given the paper's parameters.
+        word: the text of a cell, given the paper's parameters, row and column key.
         heading: what stands over the lines' labels.
         note: a sentence of its own for the caption.
         scaled: whether the words change with the scale, which the caption then says.
@@ -44,7 +34,7 @@ class Listing(Target):
 
     kind = "words"
     columns: Callable[[PaperParams], tuple[Column, ...]]
-    entries: Callable[[PaperParams], tuple[Entry, ...]]
+    word: Callable[[PaperParams, str, str], str]
     heading: str = ""
     note: str = ""
     scaled: bool = True
@@ -59,21 +49,12 @@ class Listing(Target):
         return {}
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
-        """Write the table in all its forms.
-
-        Raises:
-            DataError: a line of it has too few or too many cells.
-        """
-        columns, name = self.columns(sources.params), f"reports/{sources.paper}/{sources.name}"
-        words: dict[Cell, str] = {}
-        for entry in self.entries(sources.params):
-            if len(entry.words) != len(columns):
-                raise DataError(
-                    f"{name}: line '{entry.key}' has {len(entry.words)} cells, expected {len(columns)}"
-                )
-            words |= {(entry.key, c.key): word for c, word in zip(columns, entry.words, strict=True)}
+        """Write the table in all its forms."""
+        params = sources.params
+        places = product(self.row_keys(params), (column.key for column in self.columns(params)))
+        words = {(row, column): self.word(params, row, column) for row, column in places}
         known = {cell: own.mean for cell, own in published_cells(sources.about.numbers, sources.name).items()}
-        place, at = (sources.paper, sources.name), (sources.scale, sources.params.variant)
+        place, at = (sources.paper, sources.name), (sources.scale, params.variant)
         lines = [(*place, *cell, word, known.get(cell), *at) for cell, word in words.items()]
         write_text(outputs["csv"], csv(pd.DataFrame(lines, columns=list(COLUMNS))))
         write_grid(self.grid(sources, words, known), outputs, sources.layout)
@@ -83,6 +64,7 @@ class Listing(Target):
     ) -> Grid:
         """Lay the table out: the word of each cell, and the number that is published for some."""
         columns = self.columns(sources.params)
+        at = (sources.scale, sources.params.variant) if self.scaled else ()
 
         def printed(cell: Cell) -> PrintedCell:
             return PrintedCell(words.get(cell, ""), published=f"{known[cell]:g}" if cell in known else "")
@@ -91,15 +73,10 @@ class Listing(Target):
             name=f"{sources.paper}-{sources.name}",
             columns=columns,
             rows=tuple(
-                (entry.label, tuple(printed((entry.key, column.key)) for column in columns))
-                for entry in self.entries(sources.params)
+                (label, tuple(printed((row, column.key)) for column in columns))
+                for row, label in self.row_labels(sources.params).items()
             ),
-            caption=self.caption(sources),
+            caption=captions.compose((f"{self.title}.", self.note), self.published, sources.about, *at),
             corner=self.heading,
             words=True,
         )
-
-    def caption(self, sources: Sources) -> Caption:
-        """Say what the table shows, and at which scale where that makes a difference."""
-        at = (sources.scale, sources.params.variant) if self.scaled else ("", "")
-        return captions.compose((f"{self.title}.", self.note), self.published, sources.about, *at)

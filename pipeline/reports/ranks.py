@@ -158,7 +158,7 @@ def _draw(table: Table, dataset: Mapping[str, str] | None, inputs: Inputs) -> Pi
     asked = scores_of(frame)
     runs = frame["n"].where(frame["n"] == frame["seeds"]).min()
     ranked = ranking(asked, table.best != "smallest", runs, dataset)
-    labels = table.rows(inputs.params) if table.rows else {}
+    labels = table.row_labels(inputs.params)
     figure = figures.framed(1.7 + 0.2 * math.ceil(len(ranked.means) / 2))
     diagram(figure.subplots(), ranked, labels)
     kind = "data set" if dataset is None else "setting"

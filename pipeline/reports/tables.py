@@ -54,7 +54,6 @@ class Table(Target):
         query: the runs of a cell, given row and column key.
         queries: several settings whose runs make up one cell, such as folds, given the parameters, row
             and column key; takes the place of ``query``.
-        rows: label of each row by key; the paper's algorithms unless given.
         measure: (run's facts, column key) -> the number, in the table's unit, None for a diverged run, or
             ``NEVER`` for one that did not get there; the test accuracy after the last round in per cent
             unless given.
@@ -71,7 +70,6 @@ class Table(Target):
     columns: Callable[[PaperParams], tuple[Column, ...]]
     query: Callable[[str, str], Query] | None = None
     queries: Callable[[PaperParams, str, str], tuple[Query, ...]] | None = None
-    rows: Callable[[PaperParams], Mapping[str, str]] | None = None
     measure: Callable[[RunFacts, str], float | None] | None = None
     relative: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     dataset: Callable[[str, str], str] | None = None
@@ -86,11 +84,6 @@ class Table(Target):
     heading: str = "Method"
     search: bool = False
 
-    def row_labels(self, params: PaperParams) -> Mapping[str, str]:
-        """Return what rows that are no algorithms are called in print."""
-        labels = self.rows(params) if self.rows else {}
-        return {row: label for row, label in labels.items() if label}
-
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what columns are called in print, each after its group."""
         return {c.key: c.heading for c in self.columns(params)}
@@ -98,8 +91,7 @@ class Table(Target):
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""
         columns = self.columns(params)
-        rows = self.rows(params) if self.rows else params.algorithms
-        cells = [(row, c.key) for row in rows for c in columns]
+        cells = [(row, c.key) for row in self.row_keys(params) for c in columns]
         if self.queries is not None:
             return {cell: self.queries(params, *cell) for cell in cells}
         return {cell: (self.query(*cell),) if self.query else () for cell in cells}

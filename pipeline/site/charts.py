@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,9 @@ PAIR = [
 Chart = dict[str, Any]
 
 
-def of_figure(frame: pd.DataFrame, figure: Curves) -> list[Chart]:
-    """Return a chart for each panel of a figure of curves, given its tidy csv."""
-    looks = style.looks(frame["row"], figure.names)
+def of_figure(frame: pd.DataFrame, figure: Curves, labels: Mapping[str, str]) -> list[Chart]:
+    """Return a chart for each panel of a figure of curves, given its tidy csv and what rows are called."""
+    looks = style.looks(frame["row"], labels)
     return [
         {
             "title": panel.label,
@@ -57,9 +57,9 @@ def of_figure(frame: pd.DataFrame, figure: Curves) -> list[Chart]:
     ]
 
 
-def series(frame: pd.DataFrame, figure: Curves) -> list[dict[str, str]]:
+def series(frame: pd.DataFrame, labels: Mapping[str, str]) -> list[dict[str, str]]:
     """Return how each algorithm of a figure looks, for its legend."""
-    return [_look(look) for look in style.looks(frame["row"], figure.names).values()]
+    return [_look(look) for look in style.looks(frame["row"], labels).values()]
 
 
 def of_history(path: Path, algorithm: str) -> list[Chart]:

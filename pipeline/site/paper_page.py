@@ -80,8 +80,12 @@ def _body(
             return {"grid": tables.words(shown, listing, frame)}
         case Curves() as curves:
             caption = curves.caption(sources, gone, frame, shown.runs)
+            names = curves.row_labels(sources.params)
             with style.marking(row for row, _ in gone):
-                drawn = {"charts": charts.of_figure(frame, curves), "series": charts.series(frame, curves)}
+                drawn = {
+                    "charts": charts.of_figure(frame, curves, names),
+                    "series": charts.series(frame, names),
+                }
             return {**_matrix(shown), **drawn, "caption": caption}
         case Drawing() as drawing:
             caption = drawing.caption(sources, gone)

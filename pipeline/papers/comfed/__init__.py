@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
@@ -18,7 +17,7 @@ from pipeline.papers.comfed.taxonomy import table
 from pipeline.reports import significance
 from pipeline.reports.captions import stopped
 from pipeline.reports.drawings import Curves, Panel
-from pipeline.reports.listings import Entry, Listing
+from pipeline.reports.listings import Listing
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import seeds
 from pipeline.reports.tables import Table
@@ -83,53 +82,46 @@ def checkpoints(ending: str, split: str, words: str) -> dict[str, Target]:
     return {f"table4{ending}": table, f"fig2{ending}": figure}
 
 
-@dataclass(frozen=True)
-class Step:
-    """One part of the search.
-
-    Attributes:
-        algorithm: the candidates are compared with its published number.
-        label: its name in print.
-        title: what is searched.
-        candidates: what each row puts in place of the values in use.
+class Step(NamedTuple):
+    """A part of the search: the algorithm whose published number candidates are compared with, its name in
+    print, what is searched, and what each candidate puts in place of the values in use.
     """
 
     algorithm: str
     label: str
-    title: str
+    what: str
     candidates: Mapping[str, Changes]
 
-    def table(self, split: str, words: str) -> Table:
-        """Declare it on one partition: the accuracy, and its distance from the published one.
 
-        Seeds: the first of three. Table IV prints what every candidate is measured against.
-        """
-        accuracy = Column(self.algorithm, self.label, best="none")
-        distance = Column(DISTANCE, "distance from the published", best="smallest", decimals=2)
-        rows = {IN_USE: "values in use", **{name: name for name in self.candidates}}
-        searched = f"Search for the lost hyperparameters, {self.title}{words}"
+def search(step: Step, split: str, words: str) -> Table:
+    """Declare it on one partition: the accuracy, and its distance from the published one.
 
-        def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-            changes = self.candidates.get(row, ())
-            return (Query(CALIBRATION, DATASET, split, self.algorithm, changes, seeds(params)),)
+    Seeds: the first of three. Table IV prints what every candidate is measured against.
+    """
+    algorithm, label, what, candidates = step
+    accuracy = Column(algorithm, label, best="none")
+    distance = Column(DISTANCE, "distance from the published", best="smallest", decimals=2)
 
-        return Table(
-            title=f"{searched}: test accuracy of the best model so far",
-            published=f"The first column (100 rounds) of Table IV, {self.label}",
-            columns=lambda params: (accuracy, distance),
-            rows=lambda params: rows,
-            queries=queries,
-            measure=best_in_all,
-            relative=with_distance,
-            dataset=lambda row, column: DATASETS[DATASET],
-            beside="table4",
-            beside_cell=lambda row, column: (self.algorithm, PRINTED_AFTER),
-            decimals=1,
-            test="none",
-            heading="Candidate",
-            search=True,
-            note="Each row changes what it names and keeps the rest at the values in use.",
-        )
+    def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+        return (Query(CALIBRATION, DATASET, split, algorithm, candidates.get(row, ()), seeds(params)),)
+
+    return Table(
+        title=f"Search for the lost hyperparameters, {what}{words}: test accuracy of the best model so far",
+        published=f"The first column (100 rounds) of Table IV, {label}",
+        columns=lambda params: (accuracy, distance),
+        rows=lambda params: {IN_USE: "values in use", **{name: name for name in candidates}},
+        queries=queries,
+        measure=best_in_all,
+        relative=with_distance,
+        dataset=lambda row, column: DATASETS[DATASET],
+        beside="table4",
+        beside_cell=lambda row, column: (algorithm, PRINTED_AFTER),
+        decimals=1,
+        test="none",
+        heading="Candidate",
+        search=True,
+        note="Each row changes what it names and keeps the rest at the values in use.",
+    )
 
 
 def best_in_all(facts: RunFacts, column: str) -> float | None:
@@ -181,11 +173,18 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
 
 def listing(number: int, published: str, heading: str, title: str, note: str) -> Listing:
     """Declare one of the three tables of the taxonomy."""
+
+    def word(params: PaperParams, row: str, column: str) -> str:
+        made = table(number)
+        line = next(words for words in made.rows if _key(words[0]) == row)
+        return dict(zip(map(_key, made.head), line, strict=True))[column]
+
     return Listing(
         title=title,
         published=published,
         columns=lambda params: tuple(Column(_key(head), head) for head in table(number).head[1:]),
-        entries=lambda params: tuple(Entry(_key(row[0]), row[0], row[1:]) for row in table(number).rows),
+        rows=lambda params: {_key(label): label for label, *_ in table(number).rows},
+        word=word,
         heading=heading,
         note=note,
         scaled=False,
@@ -233,7 +232,7 @@ PAPER = Paper(
             for name, target in checkpoints(ending, split, words).items()
         },
         **{
-            f"{name}{ending}": step.table(split, words)
+            f"{name}{ending}": search(step, split, words)
             for ending, (split, words) in PARTITIONS.items()
             for name, step in STEPS.items()
         },

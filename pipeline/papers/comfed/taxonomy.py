@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
+from fedcore.base.lazy import pd
 from fedcore.cli.options import columns
 from fedcore.parts import Part, Recipe
 from fedcore.parts.server import ServerSgd
@@ -40,6 +40,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
+@cache
 def table(number: int) -> Table:
     """Return one of the three tables.
 
@@ -118,9 +119,8 @@ def text(table: Table) -> str:
 
 def as_csv(table: Table) -> str:
     """Return a table as CSV."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([table.head, *table.rows])
-    return out.getvalue().rstrip("\n")
+    frame = pd.DataFrame(table.rows, columns=list(table.head))
+    return frame.to_csv(index=False, lineterminator="\n").rstrip("\n")
 
 
 def latex(table: Table) -> str:

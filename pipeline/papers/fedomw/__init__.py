@@ -125,7 +125,7 @@ def curves(variant: Variant | None = None) -> Curves:
         published="Fig. 1",
         panels=(Panel("satimage", "satimage", "fl", "satimage", SPLITS[variant or "paper"]),),
         across=1,
-        rows=tuple(FEDERATED),
+        rows=lambda params: FEDERATED,
         queries=lambda params, panel, algorithm: (query(variant, panel.regime, panel.dataset, algorithm),),
     )
 

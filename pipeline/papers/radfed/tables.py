@@ -21,14 +21,13 @@ from pipeline.papers.radfed.settings import (
     PARTITIONS,
     SETTINGS,
     TUNED,
-    Setting,
     folds,
     metric_of,
     present,
     rounds,
 )
 from pipeline.reports.agreement import agreements, stands_in
-from pipeline.reports.listings import Entry, Listing
+from pipeline.reports.listings import Listing
 from pipeline.reports.results import RunFacts, verdict
 from pipeline.reports.search import Choice, Search, on_held_out, searches, seeds
 from pipeline.reports.significance import parsed
@@ -53,19 +52,11 @@ GRIDS = {
 }
 
 
-def hyperparameters(params: PaperParams) -> tuple[Entry, ...]:
-    """Return the lines of Table II, one for each data set that is in the parameters."""
-
-    def value(setting: Setting, column: Column) -> str:
-        method, option = column.key.split("-")
-        return f"{specification(params, setting.query(method))['algorithm'][option]:g}"
-
-    settings = present(params)
-    return tuple(
-        Entry(key, label, tuple(value(settings[name], column) for column in HYPERPARAMETERS))
-        for key, (label, name) in ((key, PARTITIONS[key]) for key in TUNED)
-        if name in settings
-    )
+def hyperparameter(params: PaperParams, row: str, column: str) -> str:
+    """Return a cell of Table II: a value that the runs on a data set use."""
+    method, option = column.split("-")
+    query = SETTINGS[PARTITIONS[row][1]].query(method)
+    return f"{specification(params, query)['algorithm'][option]:g}"
 
 
 def score_columns(params: PaperParams) -> tuple[Column, ...]:
@@ -202,7 +193,8 @@ TABLE2 = Listing(
     title="Hyperparameters that the runs use: redistributions S between two aggregations, score decay gamma",
     published="Table II",
     columns=lambda params: HYPERPARAMETERS,
-    entries=hyperparameters,
+    rows=lambda params: {key: PARTITIONS[key][0] for key in TUNED if PARTITIONS[key][1] in present(params)},
+    word=hyperparameter,
     heading="Data set",
     note="As declared in the parameters at this scale; they are the paper's at paper scale.",
 )

@@ -59,7 +59,7 @@ def released(number: int, name: str, regime: str, dataset: str, printed: int) ->
         published=f"Fig. {number}",
         panels=(Panel("cross_silo-sim0", "cross-silo, similarity 0%", regime, dataset, "sim0"),),
         across=1,
-        rows=("fedavg", *METHODS),
+        rows=lambda params: {"fedavg": "", **METHODS},
         queries=lambda params, panel, algorithm: (Query(regime, dataset, panel.split, algorithm, CODE),),
         note=stopped(printed),
     )
