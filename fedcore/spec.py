@@ -31,6 +31,7 @@ from fedcore.base.registry import Choice, chosen, find
 
 REPLAYED = ("assignments", "events")
 Precision = Literal["fp32", "bf16"]
+TestedOn = Literal["test", "selection"]
 
 
 class LrSchedule(Options):
@@ -150,6 +151,12 @@ class Evaluation(Options, use_attribute_docstrings=True):
     """Further columns: `test_f1` and `test_auc`."""
     validation: bool = False
     """Measure validation rows too, in columns `validation_loss`, `validation_accuracy` and so on."""
+    tested_on: TestedOn = omit_default("test")
+    """Rows that `test_loss`, `test_accuracy` and so on are measured on; `selection`: those of
+    `partition.selection`, so that a run that is there to be chosen never sees a test row."""
+    count_rows: bool = omit_default(False)
+    """Count `rows_gradient` and `rows_forward` in summary.json: the rows that training computed gradients of,
+    and those that it only passed through a model; measuring doesn't count."""
     stop_at: PositiveFloat | None = omit_default(None)
     """Test accuracy at which a run ends before `training.rounds`, once it is measured; never unless set."""
     precision: Precision = omit_default("fp32")

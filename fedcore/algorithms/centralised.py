@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base.errors import SpecError
+from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.parts import Recipe
 from fedcore.parts.schedule import Centralised, PooledTraining
 from fedcore.spec import Spec
 
 
-def build(options: AlgorithmOptions, spec: Spec) -> Recipe:
+class CentralisedOptions(AlgorithmOptions):
+    """``equal_steps``: as many gradient steps as the clients of the round take together, so that the work is
+    that of a federated run; one client's number of steps otherwise.
+    """
+
+    equal_steps: bool = omit_default(False)
+
+
+def build(options: CentralisedOptions, spec: Spec) -> Recipe:
     """Local training of the usual length on the pooled rows of the clients that would take part."""
     if isinstance(spec.training.local_steps, tuple):
         raise SpecError(
             "training.local_steps: got a list, but 'centralised' trains one model; expected a number"
         )
-    return recipe(schedule=Centralised(), aggregate=PooledTraining())
+    return recipe(schedule=Centralised(), aggregate=PooledTraining(options.equal_steps))
 
 
 PLUGIN = Plugin(
     "centralised",
-    AlgorithmOptions,
+    CentralisedOptions,
     build,
     "ordinary training on the pooled data of the clients",
     "RADFed, Section V-B; FedAvgR, Section 3",

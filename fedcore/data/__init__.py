@@ -135,8 +135,9 @@ class Partition:
 
     Attributes:
         clients: one sorted index array a training client, in client-id order; may be empty arrays.
-        validation: rows held out for the server's validation set.
-        test: rows of ``train`` that are test rows (data split by client), or None for ``Dataset.test``.
+        validation: rows held out for the server's validation set, which some algorithms train on.
+        selection: rows held out to choose between runs, which nothing trains on.
+        test: rows of ``train`` that are test rows, or None for ``Dataset.test``.
         dropped: rows that no one holds, by the partition's own definition.
         note: what a reader should know (convention, empty clients, what was dropped).
         held_out: one index array for each client that is held out whole, its rows being validation or
@@ -145,6 +146,7 @@ class Partition:
 
     clients: tuple[NDArray[np.int64], ...]
     validation: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    selection: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     test: NDArray[np.int64] | None = None
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     note: str = ""

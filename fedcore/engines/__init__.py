@@ -87,11 +87,13 @@ class BoundTerm:
         add_gradient: (out [d], w [d]) -> None, adds the term's gradient in parameter space.
         feature_loss: (phi [batch, features], batch) -> scalar, for terms on the model's features.
         feature_gradient: the gradient of ``feature_loss`` with respect to phi, in closed form.
+        passes: forward passes over each batch that these make under other models.
     """
 
     add_gradient: Callable[[Tensor, Tensor], None] | None = None
     feature_loss: Callable[[Tensor, Batch], Tensor] | None = None
     feature_gradient: Callable[[Tensor, Batch], Tensor] | None = None
+    passes: int = 0
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.data import Dataset, Partition, Rows
 from fedcore.models import Model, Split
-from fedcore.spec import Spec
+from fedcore.spec import Spec, TestedOn
 
 LARGEST_BYTES = 1 << 31
 ROWS = 128
@@ -40,7 +40,7 @@ class Problem:
         start: the start vector w_0 [d].
         clients: one block a client, in client-id order; views into ``train``.
         train: all clients' rows, in client-id order.
-        test: the test rows.
+        test: the rows that models are measured on.
         validation: the server's validation rows, or None.
         classes: number of classes.
     """
@@ -72,6 +72,7 @@ def make(
     start: Tensor,
     buffers: dict[str, Tensor],
     device: torch.device,
+    tested_on: TestedOn = "test",
 ) -> Problem:
     """Order a data set by client, without a copy if it is already in that order.
 
@@ -79,6 +80,7 @@ def make(
 
     Raises:
         DataError: no client holds any row, or there are no test rows.
+        SpecError: models are tested on selection rows, and there are none.
     """
     order = np.concatenate([*partition.clients, np.empty(0, np.int64)]).astype(np.int64)
     if not len(order):
@@ -92,7 +94,10 @@ def make(
 
     train = block(dataset.train, order)
     clients = by_client(train, [len(rows) for rows in partition.clients])
-    test = block(dataset.test) if partition.test is None else block(dataset.train, partition.test)
+    if tested_on == "selection" and not len(partition.selection):
+        raise SpecError("evaluation.tested_on: there are no selection rows; give partition.selection")
+    tested = partition.selection if tested_on == "selection" else partition.test
+    test = block(dataset.test) if tested is None else block(dataset.train, tested)
     if not len(test):
         raise DataError(f"data '{dataset.name}': no test rows")
     validation = None

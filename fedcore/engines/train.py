@@ -87,6 +87,15 @@ def steps_per_pass(n: int, size: Size, drop_last: bool) -> int:
     return n // size if drop_last else -(-n // size)
 
 
+def rows_of_steps(n: int, size: Size, drop_last: bool, steps: int) -> int:
+    """Return how many rows the first ``steps`` batches of a client with ``n`` rows have."""
+    if size == "full" or size >= n:
+        return steps * n
+    whole = n - n % size if drop_last else n
+    passes, rest = divmod(steps, steps_per_pass(n, size, drop_last))
+    return passes * whole + min(rest * size, whole)
+
+
 def stepper(training: Training, w: Tensor) -> Callable[[Tensor, float], None]:
     """Return ``step(g, lr)``, which moves ``w`` [..., d] in place along ``g`` (and may overwrite ``g``).
 

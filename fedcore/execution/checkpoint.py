@@ -17,7 +17,7 @@ from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import differences
 from fedcore.parts import State
 
-FORMAT = 3
+FORMAT = 4
 
 
 def save(path: Path, state: State, identity: dict[str, Any]) -> None:
@@ -29,6 +29,7 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
         "values": state.values,
         "holders": state.holders,
         "bytes": [state.bytes_down, state.bytes_up],
+        "rows": [state.rows_gradient, state.rows_forward],
         "history": [{key: repr(value) for key, value in row.items()} for row in state.history],
     }
     arrays = {"models": state.models}
@@ -77,6 +78,8 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
             holders=header["holders"],
             bytes_down=header["bytes"][0],
             bytes_up=header["bytes"][1],
+            rows_gradient=header["rows"][0],
+            rows_forward=header["rows"][1],
             history=[{key: number(text) for key, text in row.items()} for row in header["history"]],
         )
         belongs = header["identity"]

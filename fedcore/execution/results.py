@@ -45,6 +45,7 @@ def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str,
         "parameters": problem.start.numel(),
         "bytes_down": state.bytes_down,
         "bytes_up": state.bytes_up,
+        **(_rows(state) if run.spec.evaluation.count_rows else {}),
         "spec_sha256": run.spec.sha256(),
         "data_sha256": identity["data_sha256"],
         "partition_sha256": identity["partition_sha256"],
@@ -55,6 +56,10 @@ def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str,
         "variant": run.spec.variant,
         **notes,
     }
+
+
+def _rows(state: State) -> dict[str, int]:
+    return {"rows_gradient": state.rows_gradient, "rows_forward": state.rows_forward}
 
 
 def parameters(run: Run, state: State) -> dict[str, NDArray[np.floating]]:

@@ -158,7 +158,8 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
         model, spec.model.options.init, streams.get("model"), getattr(torch, spec.dtype)
     )
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
-    problem = problems.make(dataset, partition, model, start, buffers, device)
+    tested_on = spec.evaluation.tested_on
+    problem = problems.make(dataset, partition, model, start, buffers, device, tested_on)
     problem = problems.precompute_trunk(problem)
     metrics.check(spec, problem)
     divergence = (Divergence(),) if spec.evaluation.divergence else ()
@@ -240,7 +241,10 @@ def _dealt(spec: Spec, settings: Settings) -> tuple[Dataset, str, Partition]:
         file.refuse_other(settings.partition, origin, expected)
         build.check(partition, len(dataset.train), str(settings.partition))
     if partition.test is None and getattr(spec.data.options, "pool", False):
-        raise SpecError("data.pool: true makes test rows training rows; give partition.fold")
+        raise SpecError("data.pool: true makes test rows training rows; give partition.fold or test")
+    if noise := spec.partition.options.noise:
+        x = build.noisy(dataset.train.x, partition.clients, noise, Streams(spec.seed))
+        dataset = replace(dataset, train=replace(dataset.train, x=x))
     if not dataset.standardise_by_client:
         return dataset, data_hash, partition
     if partition.test is None:

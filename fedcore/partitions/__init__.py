@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
-from fedcore.base.options import Options
+from fedcore.base.options import Options, omit_default
 
 Rows = NDArray[np.int64]
 Labels = NDArray[np.integer]
 Random = np.random.Generator | np.random.RandomState
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 Concentration = Annotated[float, Field(ge=1e-6)]
 
 
@@ -45,22 +46,40 @@ class PartitionOptions(Options):
 
     Attributes:
         seed: a seed of its own, so that repetitions share one partition; None takes the run's seed.
-        validation: fraction of the rows that the server holds out for validation.
+        validation: fraction of the rows that the server holds out for validation; DL-opt and FedOMW train
+            on them.
         validation_from: ``clients`` takes the fraction (rounded down) of each client's rows; ``pool``
             takes it of all rows before they are partitioned.
-        fold: split by client, see ``Fold``; excludes ``validation``.
+        selection: fraction of all rows, taken before they are partitioned, that nothing trains on: for
+            choosing between runs, which are measured there under ``evaluation.tested_on: selection``.
+        test: fraction of all rows that are taken likewise, as test rows in place of the data's own.
+        noise: client k of N (from 1) has Gaussian noise of variance ``noise k / N`` on its inputs: the
+            noise-based feature imbalance of NIID-Bench (Li et al., ICDE 2022).
+        fold: split by client, see ``Fold``; excludes ``validation``, ``selection`` and ``test``.
     """
 
     seed: Annotated[int, Field(ge=0)] | None = None
-    validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    validation: Share = 0.0
     validation_from: Literal["clients", "pool"] = "clients"
+    selection: Share = omit_default(0.0)
+    test: Share = omit_default(0.0)
+    noise: Annotated[float, Field(ge=0)] = omit_default(0.0)
     fold: Fold | None = None
 
     @model_validator(mode="after")
     def _one_validation_set(self) -> PartitionOptions:
         if self.fold is not None and self.validation > 0:
             raise ValueError("validation and fold both define the validation rows, expected one of them")
+        if self.fold is not None and (self.selection or self.test):
+            raise ValueError("selection and test take rows, fold takes whole clients; expected one of them")
+        if (taken := sum(self.from_pool().values())) >= 1:
+            raise ValueError(f"got {taken:g} of all rows held out, expected less than 1")
         return self
+
+    def from_pool(self) -> dict[str, float]:
+        """Return the share of each set that is taken of all rows before these are partitioned."""
+        validation = self.validation if self.validation_from == "pool" else 0.0
+        return {"validation": validation, "selection": self.selection, "test": self.test}
 
 
 def rows_of_classes(labels: Labels, rng: np.random.Generator) -> list[Rows]:

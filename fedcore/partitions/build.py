@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,8 @@ from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
 from fedcore.partitions import Fold, PartitionOptions, Rows, cut, even, floor_share
+
+Inputs = NDArray[Any]
 
 
 def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int) -> Partition:
@@ -33,7 +37,7 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
         SpecError: the options don't fit the data, or the plug-in broke the contract.
     """
     streams = Streams(seed if options.seed is None else options.seed)
-    if options.validation_from == "pool" and options.validation > 0:
+    if any(options.from_pool().values()):
         partition = _after_pool(plugin, options, dataset, streams)
     else:
         partition = _built(plugin, options, dataset, streams)
@@ -92,6 +96,21 @@ def _times(parts: list[tuple[str, Rows]], rows: int, where: str) -> NDArray[np.i
     return times
 
 
+def noisy(x: Inputs, clients: Sequence[Rows], variance: float, streams: Streams) -> Inputs:
+    """Return the inputs [n, ...] with Gaussian noise of ``variance`` k / N on the rows of client k of N.
+
+    Raises:
+        SpecError: inputs are no real numbers, such as indices of tokens.
+    """
+    if x.dtype.kind != "f":
+        raise SpecError(f"partition.noise: inputs are {x.dtype}, expected real numbers to add noise to")
+    x = x.copy()
+    for client, rows in enumerate(clients):
+        drawn = streams.get("input noise", client=client).standard_normal((len(rows), *x.shape[1:]))
+        x[rows] += (math.sqrt(variance * (client + 1) / len(clients)) * drawn).astype(x.dtype)
+    return x
+
+
 def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows, Rows, Rows]:
     """Deal client ids into ``fold.of`` sets and return those that train, validate and test, sorted.
 
@@ -114,16 +133,25 @@ def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows,
 
 
 def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:
-    """Take the validation rows out of all rows first, then partition the others."""
+    """Take validation, selection and test rows out of all rows first, then partition the others."""
     total = len(dataset.train)
     order = streams.get("partition/validation").permutation(total)
-    taken, kept = np.split(order, [floor_share(options.validation, total)])
+    shares = options.from_pool()
+    ends = np.cumsum([floor_share(share, total) for share in shares.values()])
+    *taken, kept = np.split(order, ends)
+    validation, selection, test = taken
     kept = np.sort(kept)
     features = {key: column[kept] for key, column in dataset.client_features.items()}
     rest = replace(dataset, train=dataset.train.take(kept), client_features=features)
     inner = _each(_built(plugin, options, rest, streams), lambda rows: kept[rows])
-    note = f"{inner.note}; {options.validation:.0%} of all rows held out for validation"
-    return replace(inner, validation=np.concatenate([taken, inner.validation]), note=note)
+    told = (f"; {share:.0%} of all rows held out for {name}" for name, share in shares.items() if share)
+    return replace(
+        inner,
+        validation=np.concatenate([validation, inner.validation]),
+        selection=selection,
+        test=test if options.test else inner.test,
+        note=inner.note + "".join(told),
+    )
 
 
 def _hold_out(partition: Partition, share: float, streams: Streams) -> Partition:
@@ -170,6 +198,7 @@ def _each(partition: Partition, change: Callable[[Rows], Rows]) -> Partition:
         partition,
         clients=tuple(map(change, partition.clients)),
         validation=change(partition.validation),
+        selection=change(partition.selection),
         test=None if partition.test is None else change(partition.test),
         dropped=change(partition.dropped),
         held_out=tuple(map(change, partition.held_out)),
@@ -178,7 +207,8 @@ def _each(partition: Partition, change: Callable[[Rows], Rows]) -> Partition:
 
 def _others(partition: Partition) -> list[tuple[str, Rows]]:
     test = [] if partition.test is None else [("test", partition.test)]
-    return [("validation", partition.validation), ("dropped", partition.dropped), *test]
+    kinds = ("validation", "selection", "dropped")
+    return [*((kind, getattr(partition, kind)) for kind in kinds), *test]
 
 
 def _joined(arrays: Iterable[Rows]) -> Rows:

@@ -62,6 +62,7 @@ def load(path: Path) -> tuple[Partition, dict[str, Any]]:
     partition = Partition(
         clients=_unpacked(path, arrays, "", "client"),
         validation=_rows(path, arrays, "validation"),
+        selection=_rows(path, arrays, "selection") if "selection" in arrays else np.empty(0, np.int64),
         test=_rows(path, arrays, "test") if "test" in arrays else None,
         dropped=_rows(path, arrays, "dropped"),
         note=note,
@@ -71,7 +72,7 @@ def load(path: Path) -> tuple[Partition, dict[str, Any]]:
 
 
 def _packed(partition: Partition, identity: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file, by name and in order; ``test`` only where the partition has test rows."""
+    """Return the arrays of a file, by name and in order; ``selection`` and ``test`` if they are there."""
     arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT, dtype="<i8")}
     for prefix, clients in (("", partition.clients), ("held_out_", partition.held_out)):
         arrays[f"{prefix}sizes"] = np.array([len(rows) for rows in clients], dtype="<i8")
@@ -80,6 +81,8 @@ def _packed(partition: Partition, identity: dict[str, Any]) -> dict[str, NDArray
     arrays["dropped"] = partition.dropped.astype("<i8")
     arrays["note"] = np.frombuffer(partition.note.encode(), dtype=np.uint8)
     arrays["identity"] = np.frombuffer(canonical_json(identity).encode(), dtype=np.uint8)
+    if len(partition.selection):
+        arrays["selection"] = partition.selection.astype("<i8")
     return arrays if partition.test is None else {**arrays, "test": partition.test.astype("<i8")}
 
 

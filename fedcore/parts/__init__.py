@@ -54,6 +54,8 @@ class State:
         values: small JSON values (cluster of each client).
         holders: the clients that hold the server's current model, which is not sent to them again.
         bytes_down, bytes_up: traffic so far.
+        rows_gradient, rows_forward: rows that gradients were computed of, and rows that were only passed
+            through a model, so far; zero unless the specification asks for them.
         history: one record a measured round.
     """
 
@@ -66,6 +68,8 @@ class State:
     holders: list[int] = field(default_factory=list)
     bytes_down: int = 0
     bytes_up: int = 0
+    rows_gradient: int = 0
+    rows_forward: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
 
     @property
@@ -123,6 +127,9 @@ class Work(NamedTuple):
         vectors: passes over the model's parameters in each local step.
         batch: forward passes over each local step's batch.
         rows: forward passes over a client's rows, each time that it trains.
+        gradients: gradients over a client's rows, each time that it trains.
+        pieces: forward passes over one batch of a client's rows, each time that it trains.
+        first_rows, first_gradients: such passes and gradients over all clients' rows before the first round.
         points: how many points each local step compares with those of its batch, two by two.
         measured: of how many points a client's distances are taken, each time that the model is measured.
         decompositions: singular value decompositions of the output layer in each local step.
@@ -136,6 +143,10 @@ class Work(NamedTuple):
     vectors: int = 0
     batch: int = 0
     rows: int = 0
+    gradients: int = 0
+    pieces: int = 0
+    first_rows: int = 0
+    first_gradients: int = 0
     points: int = 0
     measured: int = 0
     decompositions: int = 0

@@ -87,7 +87,7 @@ class FeatureMeans(Deltas):
 
     def work(self, validation: float) -> Work:
         """Features of each client's rows."""
-        return Work(rows=1)
+        return Work(rows=1, first_rows=0 if self.zero else 1)
 
     def start(self, run: Run, state: State) -> None:
         """Let every client with data send delta from w_0, and count that, unless deltas start at zero."""
@@ -135,8 +135,8 @@ class BatchMeans(Deltas):
     """
 
     def work(self, validation: float) -> Work:
-        """A model that each client keeps, unless the global one serves all."""
-        return Work(held=1 if self.when == "local" else 0)
+        """Features of a batch, and a model that each client keeps, unless the global one serves all."""
+        return Work(pieces=1, held=1 if self.when == "local" else 0)
 
     def start(self, run: Run, state: State) -> None:
         """Start without any vector."""
@@ -188,7 +188,7 @@ class Densities(Exchange):
 
     def work(self, validation: float) -> Work:
         """Features of each client's rows, and with a kernel distances of points."""
-        return Work(rows=1, measured=2 * self.samples if self.mmd == "kernel" else 0)
+        return Work(rows=1, first_rows=1, measured=2 * self.samples if self.mmd == "kernel" else 0)
 
     def start(self, run: Run, state: State) -> None:
         """Let every client with data send its density under w_0, and count that."""

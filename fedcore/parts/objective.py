@@ -19,6 +19,7 @@ from fedcore.parts.exchange import draw_mixture, sharing
 
 RANK_TOLERANCE = 1e-10
 SMALLEST = 1e-8
+ANCHORS = 2  # MOON: the model received, and the client's previous one
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,7 @@ class Contrastive(Term):
 
     def work(self, validation: float) -> Work:
         """Features of each batch under two further models, one of which the client keeps."""
-        return Work(batch=2 if self.mu else 0, held=1)
+        return Work(batch=ANCHORS if self.mu else 0, held=1)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model received and the client's previous model."""
@@ -301,7 +302,7 @@ class Contrastive(Term):
             weight = margin(unit, near, far).sigmoid() * batch.weights * (self.mu / self.temperature)
             return weight[:, None] * across / length  # type: ignore[no-any-return]
 
-        return BoundTerm(feature_loss=loss, feature_gradient=gradient)
+        return BoundTerm(feature_loss=loss, feature_gradient=gradient, passes=ANCHORS)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Keep each client's model for its next round."""

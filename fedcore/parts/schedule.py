@@ -14,7 +14,7 @@ from fedcore.engines import Job, Upload, choose
 from fedcore.engines.problem import Block
 from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule, Work
 from fedcore.parts.select import Assignments, check_clients
-from fedcore.parts.steps import make_task
+from fedcore.parts.steps import count_rows, make_task, number_of_steps
 
 Linkage = Literal["single", "complete", "average", "ward"]
 Metric = Literal["euclidean", "manhattan", "cosine"]
@@ -119,17 +119,32 @@ class PooledTraining(Aggregation):
 
     With full participation that is ordinary training on all data; with part of the clients each round uses
     the rows that a federated run of the same seed uses, as RADFed's divergence DC asks (Section V-B).
+    ``equal_steps`` takes as many steps as the clients of the cohort take together.
     """
 
+    equal_steps: bool = False
     label: str = "training on pooled data"
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Train from ``model`` [d] on the pooled rows and return the change [d]."""
-        return train_pooled(run, state, model, run.recipe.select.cohort(run, state), 0) - model
+        cohort = run.recipe.select.cohort(run, state)
+        steps = sum(number_of_steps(run, client) for client in cohort) if self.equal_steps else None
+        return train_pooled(run, state, model, cohort, 0, steps, counted=True) - model
 
 
-def train_pooled(run: Run, state: State, model: Tensor, cohort: tuple[int, ...], stage: int) -> Tensor:
-    """Return the model [d] after plain local training from ``model`` on the pooled rows of some clients."""
+def train_pooled(
+    run: Run,
+    state: State,
+    model: Tensor,
+    cohort: tuple[int, ...],
+    stage: int,
+    steps: int | None = None,
+    counted: bool = False,
+) -> Tensor:
+    """Return the model [d] after plain local training from ``model`` on the pooled rows of some clients.
+
+    It takes ``steps`` steps, as many as one client unless given; ``counted``: its rows count as training's.
+    """
     pool = run.problem.train
     if sorted(cohort) != run.problem.active:
         blocks = [run.problem.clients[client] for client in cohort]
@@ -137,8 +152,12 @@ def train_pooled(run: Run, state: State, model: Tensor, cohort: tuple[int, ...],
     problem = replace(run.problem, clients=(pool,), train=pool)
     engine = choose.choose(run.spec, problem)
     plain = replace(run.recipe, objective=(), update=UpdateRule(), exchange=())
-    alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=run.steps[:1])
-    (upload,) = engine.train([make_task(alone, state, Job(client=0, slot=0, stage=stage, received=model))])
+    taken: list[int | None] = run.steps[:1] if steps is None else [steps]
+    alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=taken)
+    task = make_task(alone, state, Job(client=0, slot=0, stage=stage, received=model))
+    if counted:
+        count_rows(alone, state, task)
+    (upload,) = engine.train([task])
     return upload.model
 
 

@@ -127,7 +127,7 @@ class Importance(Assignments):
 
     def work(self, validation: float) -> Work:
         """A gradient for each of a client's rows."""
-        return Work(rows=3)
+        return Work(gradients=1, first_gradients=1 if self.scored_start else 0)
 
     def start(self, run: Run, state: State) -> None:
         """Set the first scores; count the traffic of clients that score the first model."""

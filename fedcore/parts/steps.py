@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fedcore.engines import Job, Task
-from fedcore.engines.train import rate, steps_per_pass
+from fedcore.engines.train import rate, rows_of_steps, steps_per_pass
 from fedcore.parts import Run, State
 
 
@@ -75,6 +75,27 @@ def norm(run: Run, state: State, client: int, mu: float = 0.0) -> float:
 @lru_cache(maxsize=4096)
 def _norm(rates: tuple[float, ...], momentum: float, mu: float) -> float:
     return sum(map(abs, coefficients(rates, momentum, mu)))
+
+
+def count_rows(run: Run, state: State, task: Task) -> None:
+    """Count the rows of a task, and of what its client computes besides, if the specification asks for it."""
+    if not run.spec.evaluation.count_rows:
+        return
+    own, work, n = task.training, run.recipe.work(0.0), len(task.block)
+    rows = rows_of_steps(n, own.batch_size, own.drop_last, len(task.rates))
+    piece = rows_of_steps(n, own.batch_size, False, 1)
+    validation = len(run.problem.validation or ())
+    state.rows_gradient += rows * (1 + task.direction.anchored) + n * work.gradients
+    state.rows_forward += rows * sum(term.passes for term in task.terms) + n * work.rows
+    state.rows_forward += piece * work.pieces + validation * work.validation
+
+
+def count_first_rows(run: Run, state: State) -> None:
+    """Count the rows that clients work on before the first round, if the specification asks for it."""
+    if run.spec.evaluation.count_rows:
+        work, n = run.recipe.work(0.0), sum(run.problem.sizes)
+        state.rows_gradient += n * work.first_gradients
+        state.rows_forward += n * work.first_rows
 
 
 def make_task(run: Run, state: State, job: Job) -> Task:

@@ -42,7 +42,7 @@ class ControlVariates(UpdateRule):
 
     def work(self, validation: float) -> Work:
         """An offset in each step, a control a client, and with option 1 a gradient over its rows."""
-        return Work(vectors=1, rows=3 if self.option == 1 else 0, held=1)
+        return Work(vectors=1, gradients=1 if self.option == 1 else 0, held=1)
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset c - c_k."""
@@ -129,7 +129,7 @@ class Mimicry(UpdateRule):
 
     def work(self, validation: float) -> Work:
         """A gradient over each client's rows, and unless lite another one in each step."""
-        return Work(vectors=3, batch=0 if self.lite else 3, rows=3)
+        return Work(vectors=3, batch=0 if self.lite else 3, gradients=1)
 
     def start(self, run: Run, state: State) -> None:
         """Start the momentum at zero."""

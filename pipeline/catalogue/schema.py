@@ -24,6 +24,7 @@ from pydantic import (
 from fedcore.base.options import Options
 from fedcore.spec import Evaluation, Precision, Training
 
+MEASURING = ("every", "train_every", "clients", "stop_at", "precision", "count_rows")
 KEY = r"^[a-z][a-z0-9_]*$"
 Key = Annotated[str, StringConstraints(pattern=KEY)]
 Seeds = Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)]
@@ -57,7 +58,7 @@ class TrainingParams(_optional(Training)):  # type: ignore[misc]
     """How the local rate changes over rounds, as in a run's specification."""
 
 
-class EvaluationParams(_optional(Evaluation, "every", "train_every", "clients", "stop_at", "precision")):  # type: ignore[misc]
+class EvaluationParams(_optional(Evaluation, *MEASURING)):  # type: ignore[misc]
     """When and how the global model is measured; a key that a regime leaves out keeps `common`'s value."""
 
 
@@ -116,9 +117,10 @@ class TuneParams(Section):
     """`grid`: all lists and evenly spaced points of ranges; `random` and `quasirandom` (Halton): draws."""
     trials: PositiveInt | None = None
     """Candidates of each method in each setting, at most; a `grid` of lists needs none."""
-    held_out: Annotated[float, Field(gt=0, lt=1)] | Literal["clients"] = 0.2
+    held_out: Annotated[float, Field(gt=0, lt=1)] | Literal["clients", "selection"] = 0.2
     """Share of each client's rows that candidates are scored on; `clients`: whole ones, where splits have a
-    `fold`."""
+    `fold`; `selection`: the rows that splits hold out for all runs by this key, so that what trains on
+    validation rows has no advantage."""
     over: Tried = Field(default={})
     """Values to try of every method, by key of a run's specification: a list, or a range
     `{low: 0.001, high: 1.0, log: true}`. A method's own are at its entry."""
@@ -234,6 +236,8 @@ class ReportParams(Section):
     target: Annotated[float, Field(gt=0)] | None = None
     """What the cost is counted up to, such as an accuracy of `0.8`; where unset, what FedAvg (or the first
     method of a study without it) has after its last round at the same seed."""
+    diverged: Literal["left_out", "untrained"] = "left_out"
+    """How a diverged run counts in the table: not at all, or as the model was before its first round."""
     test: Literal["t", "wilcoxon", "none"] = "t"
     """Paired test of the methods against the best of a column."""
     show: tuple[Shown, ...] = get_args(Shown)

@@ -77,6 +77,7 @@ def diverged(
     names: tuple[Mapping[str, str], Mapping[str, str]],
     cells: Collection[Cell],
     since: str = "",
+    untrained: bool = False,
 ) -> str:
     """Say which runs diverged, as every table and figure does; empty if none did.
 
@@ -85,6 +86,7 @@ def diverged(
         names: the labels of rows, and of columns.
         cells: all cells of the report.
         since: from when on a diverged run has no numbers, where it has some before.
+        untrained: whether they count as the model was before the first round.
     """
     rows, columns = names
     parts = [
@@ -94,7 +96,8 @@ def diverged(
     if len(lost) > LISTED:
         every, some = (Counter(row for row, _ in own) for own in (cells, lost))
         parts = [f"{rows[row]} (in {number} of {every[row]} cells)" for row, number in some.items()]
-    return f"{style.DIVERGED} Without diverged runs{since}: {'; '.join(parts)}." if parts else ""
+    how = "Diverged runs count as the untrained model" if untrained else f"Without diverged runs{since}"
+    return f"{style.DIVERGED} {how}: {'; '.join(parts)}." if parts else ""
 
 
 def underlined(

@@ -108,6 +108,11 @@ class RunFacts:
         """Whether it ended without finite measurements."""
         return self.summary is not None and self.summary["final"] is None
 
+    @property
+    def untrained(self) -> Summary:
+        """What its history says of the model before the first round."""
+        return dict(self.history.iloc[0])
+
     @cached_property
     def statistics(self) -> Summary | None:
         """The statistics of its partition; None if there are none."""

@@ -22,7 +22,7 @@ from pipeline.catalogue.targets import Query
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table, best
 
-OWN = "algorithm."
+OWN, SELECTION = "algorithm.", "selection"
 ENOUGH = 3
 DIGITS = 4
 Value = float | str
@@ -50,6 +50,8 @@ def seeds(params: PaperParams) -> tuple[int, ...] | None:
 def held_out(params: PaperParams) -> tuple[tuple[str, Any], ...]:
     """Return the changes that hold rows, or clients, out of a run's training, for it to be scored on."""
     share = params.tune.held_out
+    if share == SELECTION:
+        return (("evaluation.tested_on", SELECTION),)
     rows = ("partition.fold.index", 0) if share == "clients" else ("partition.validation", share)
     return (rows, ("evaluation.validation", True))
 
@@ -106,9 +108,12 @@ def _at(values: Range | Sequence[Any], share: float) -> Any:
     return float(f"{exp(value) if values.log else value:.{DIGITS}g}")
 
 
-def on_held_out(metric: Callable[[RunFacts], str], factor: float = 100.0) -> Measure:
+def on_held_out(
+    metric: Callable[[RunFacts], str], factor: float = 100.0, tune: TuneParams | None = None
+) -> Measure:
     """Return the measure of a candidate's run: a metric after its last round, on the rows held out."""
-    return lambda facts, column: factor * facts.final[f"validation_{metric(facts)}"] if facts.final else None
+    rows = "test" if tune and tune.held_out == SELECTION else "validation"
+    return lambda facts, column: factor * facts.final[f"{rows}_{metric(facts)}"] if facts.final else None
 
 
 def searches(

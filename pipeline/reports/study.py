@@ -67,6 +67,8 @@ def _targets(
         return places[column].query(methods[row], *MEASURED.get(report.metric, ()))
 
     def measure(facts: RunFacts, column: str) -> float | None:
+        if facts.diverged and report.diverged == "untrained":
+            return factor * float(facts.untrained[metric])
         return factor * facts.final[metric] if facts.final else None
 
     def candidate(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
@@ -87,6 +89,7 @@ def _targets(
         best=best,
         test=report.test,
         note=_sources(params),
+        untrained=report.diverged == "untrained",
     )
     panels = (Panel(key, headings[key], own.regime, own.dataset, own.split) for key, own in places.items())
     named = {own.name or name: name for name, own in reversed(params.algorithms.items())}
@@ -144,7 +147,7 @@ def _targets(
             tuned(params),
             candidate,
             f"Candidates of {{}}: {printed.removeprefix('test ')} on held-out rows",
-            on_held_out(lambda facts: report.metric, factor),
+            on_held_out(lambda facts: report.metric, factor, params.tune),
             columns=table.columns,
             dataset=table.dataset,
             unit=table.unit,

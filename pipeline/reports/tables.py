@@ -63,6 +63,7 @@ class Table(Target):
         beside: the target whose published numbers are shown with its cells; its own by default.
         beside_cell: (row, column) -> the cell there; the one of the same name unless given.
         search: its rows are candidates, the best of which ``pipeline chosen`` puts into parameters.
+        untrained: ``measure`` gives a diverged run the number of the model before the first round.
     """
 
     kind = "table"
@@ -83,6 +84,7 @@ class Table(Target):
     note: Note = ""
     heading: str = "Method"
     search: bool = False
+    untrained: bool = False
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what columns are called in print, each after its group."""
@@ -176,7 +178,7 @@ def _line(
         statistics.stdev(values) if len(values) > 1 else math.nan,
         len(values),
         len(runs),
-        len(specs) - len(values) - never,
+        sum(own.diverged for own in done) if table.untrained else len(specs) - len(values) - never,
         "; ".join(filter(None, failed)),
         math.nan,
         *known,
@@ -267,7 +269,7 @@ def _caption(
         f"Bold: {' or '.join(kinds)} mean of the column." if kinds else "",
         captions.underlined(tests, compared, headings),
         f"{PARTIAL} fewer runs than asked for." if partial else "",
-        captions.diverged(gone, (names, headings), cells),
+        captions.diverged(gone, (names, headings), cells, untrained=table.untrained),
         captions.failed(filter(None, map(failed_in, lines))),
     )
     dataset = table.dataset or (lambda row, column: labels[column])

@@ -139,8 +139,8 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     observers = (evaluation.get("observe") or {}).values()
     observed = sum(rounds / (options.get("every") or every) for options in observers)
     measured = held_out * on_test + size.rows * (trained * on_training + observed)
-    forward = rows * (3 + extra.batch) + trainings * share * extra.rows + measured
-    forward += rounds * cohort * extra.validation * held_out
+    forward = rows * (3 + extra.batch) + trainings * share * (extra.rows + 3 * extra.gradients) + measured
+    forward += trainings * batch * extra.pieces + rounds * cohort * extra.validation * held_out
     vectors = extra.vectors + PASSES[training["optimizer"]] + (2 if training["weight_decay"] else 0)
     pairs = steps * (batch + extra.points) ** 2 if extra.points else 0.0
     work = {

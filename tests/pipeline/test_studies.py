@@ -464,3 +464,31 @@ def test_a_new_study_trains_and_reports_for_real(tmp_path: Path) -> None:
     holds = pd.read_csv(made.folder / "reports" / "tiny" / "partitions.csv")
     assert holds["client"].nunique() == 10
     assert "Data: usps: " in (made.folder / "reports" / "tiny" / "table.md").read_text()
+
+
+def test_a_diverged_run_counts_as_the_untrained_model_where_that_is_asked(tmp_path: Path) -> None:
+    for counted, mean, n in (("left_out", 80.0, 1), ("untrained", 45.0, 2)):
+        catalogue = made({"report": {"diverged": counted}})
+        root = tmp_path / counted
+        for (row, _), runs in catalogue.cells("own", "table").items():
+            for run in runs:
+                finish(run, root, None if run.seed and row == "fedavg" else 0.8)
+        outputs = catalogue.target("own", "table").paths(tmp_path, counted)
+        catalogue.build("own", "table", outputs, root)
+        frame = pd.read_csv(outputs["csv"]).set_index("row")
+        assert [frame.loc["fedavg", key] for key in ("mean", "n", "diverged")] == [mean, n, 1]
+        assert [frame.loc["fedprox-mu_0.1", key] for key in ("mean", "n", "diverged")] == [80.0, 2, 0]
+        caption = outputs["md"].read_text()
+        assert ("count as the untrained model: FedAvg" in caption) == (counted == "untrained")
+
+
+def test_candidates_may_be_scored_on_selection_rows() -> None:
+    tuned = {"tune": {"held_out": "selection", "over": {"training.lr": [0.1, 1.0]}}}
+    split = {"datasets": {"mnist": {"splits": {"sim": {"selection": 0.1}}}}}
+    catalogue = made({**tuned, **split})
+    for run in catalogue.needed("own", "tune_fedavg"):
+        assert run.spec["evaluation"]["tested_on"] == "selection"
+        assert run.spec["partition"]["validation"] == 0.0
+    for run in catalogue.needed("own", "table"):
+        assert "tested_on" not in run.spec["evaluation"]
+        assert run.spec["partition"]["selection"] == 0.1

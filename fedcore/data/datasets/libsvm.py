@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedcore.base.errors import DataError
-from fedcore.base.options import Options
+from fedcore.base.options import Options, omit_default
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Rows, Source
@@ -29,10 +29,14 @@ FEATURES = {known.name: int(known.shape.strip("[]")) for known in DECLARATIONS}
 
 
 class LibsvmOptions(Options):
-    """``scaling``: ``minmax`` to [0, 1] or ``standard`` (z-score), both by the training rows."""
+    """``scaling``: ``minmax`` to [0, 1] or ``standard`` (z-score), both by the training rows.
+
+    ``pool``: train rows are all rows, for a split into new sets.
+    """
 
     edition: Literal["full", "demo"] = "full"
     scaling: Scaling = "as_shipped"
+    pool: bool = omit_default(False)
 
 
 class RebuiltOptions(LibsvmOptions):
@@ -74,7 +78,7 @@ def load(declaration: Declaration, options: LibsvmOptions, source: Source) -> Da
     train_x, test_x = SCALINGS[options.scaling](train_x.astype(np.float64), test_x.astype(np.float64))
     train = Rows(train_x.astype(np.float32), train_y.astype(np.int64))
     test = Rows(test_x.astype(np.float32), np.searchsorted(labels, test_labels))
-    return declaration.dataset(options.edition, train, test)
+    return declaration.dataset(options.edition, train.joined(test) if options.pool else train, test)
 
 
 def _plugin(declaration: Declaration) -> Plugin:
