@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -175,19 +176,13 @@ def in_turn(found: Iterable[Unit], seed: int) -> Iterator[Unit]:
         figures += [] if unit.row else [unit]
         tables.setdefault((unit.paper, unit.target), []).extend([unit] if unit.row else [])
     yield from sorted(figures, key=lambda unit: unit.seconds)[:1]
+    papers, ordered = Counter[str](), []
     for (paper, target), cells in tables.items():
         random.Random(f"{seed} {paper}/{target}").shuffle(cells)
-    places = {name: at for names in _by_paper(tables).values() for at, name in enumerate(names)}
-    ordered = [tables[name] for name in sorted(tables, key=lambda name: (places[name], name))]
-    for turn in zip_longest(*ordered):
+        ordered.append((papers[paper], paper, target))
+        papers[paper] += 1
+    for turn in zip_longest(*(tables[paper, target] for _, paper, target in sorted(ordered))):
         yield from filter(None, turn)
-
-
-def _by_paper(tables: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
-    for name in tables:
-        found.setdefault(name[0], []).append(name)
-    return found
 
 
 def without_history(found: Iterable[Unit], folder: Path) -> list[Unit]:

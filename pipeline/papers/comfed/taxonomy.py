@@ -119,23 +119,19 @@ def text(table: Table) -> str:
 
 def as_csv(table: Table) -> str:
     """Return a table as CSV."""
-    frame = pd.DataFrame(table.rows, columns=list(table.head))
-    return frame.to_csv(index=False, lineterminator="\n").rstrip("\n")
+    return _frame(table).to_csv(index=False, lineterminator="\n").rstrip("\n")
 
 
 def latex(table: Table) -> str:
     """Return a table as a LaTeX table with booktabs rules."""
-    head, *rows = (
-        " & ".join("--" if cell == SAME else tex(cell) for cell in row) + r" \\"
-        for row in (table.head, *table.rows)
+    frame = _frame(table).map(lambda word: "--" if word == SAME else tex(word))
+    return frame.to_latex(index=False, caption=tex(table.caption), header=[*map(tex, table.head)]).rstrip(
+        "\n"
     )
-    tabular = [
-        rf"\begin{{tabular}}{{{'l' * len(table.head)}}}",
-        *(f"  {line}" for line in (r"\toprule", head, r"\midrule", *rows, r"\bottomrule")),
-        r"\end{tabular}",
-    ]
-    inside = (rf"\caption{{{tex(table.caption)}}}", *tabular)
-    return "\n".join([r"\begin{table}", *(f"  {line}" for line in inside), r"\end{table}"])
+
+
+def _frame(table: Table) -> pd.DataFrame:
+    return pd.DataFrame(table.rows, columns=list(table.head))
 
 
 FORMATS: Mapping[str, Callable[[Table], str]] = {"text": text, "csv": as_csv, "latex": latex}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import pd, sklearn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Paper, Query
 from pipeline.papers.fedavgr.tables import DATASETS, SEARCHES, TABLES
@@ -113,11 +113,8 @@ def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
 
     Each component points where its largest loading is positive, so that equal features give equal pictures.
     """
-    centred = features - features.mean(axis=0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    two = axes[:2]
-    signs = np.sign(two[np.arange(len(two)), np.abs(two).argmax(axis=1)])
-    components: NDArray[np.floating] = centred @ (two * signs[:, None]).T
+    fitted = sklearn.decomposition.PCA(2, svd_solver="full").fit(features)
+    components: NDArray[np.floating] = (features - fitted.mean_) @ fitted.components_.T
     return components
 
 

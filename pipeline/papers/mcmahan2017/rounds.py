@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -21,29 +21,15 @@ SCORE = (
 CHOSEN = (
     "A search, where it has run, chose a cell's rate by the fewest rounds on test rows, as the paper did."
 )
+MNIST = {"iid": "IID", "shards": "non-IID"}
+PLAYS = {"iid": "IID", "roles": "by role"}
 BATCHES = {"full": "B = inf", 10: "B = 10", 50: "B = 50"}
-FRACTIONS = (0.0, 0.1, 0.2, 0.5, 1.0)
-ONE_CLIENT = 0.001
+FRACTIONS = {0.0: 0.001, 0.1: 0.1, 0.2: 0.2, 0.5: 0.5, 1.0: 1.0}
+"""Shares C of the clients in Table 1 and in a specification: 0 means one client."""
 LOCAL = ((1, "full"), (5, "full"), (1, 50), (20, "full"), (1, 10), (5, 50), (20, 50), (5, 10), (20, 10))
 """Epochs E and batch size B of the rows of Table 2, in its order."""
 
-
-@dataclass(frozen=True)
-class Work:
-    """What a cell's clients do: their share C of all, which means one client where it is 0, and E and B.
-
-    Epochs of None are those of the regime.
-    """
-
-    fraction: float
-    epochs: int | None
-    batch: int | str
-
-    def changes(self) -> tuple[tuple[str, Any], ...]:
-        """Return what this changes in a specification."""
-        epochs = (("training.local_epochs", self.epochs),) if self.epochs else ()
-        share = ("participation.fraction", self.fraction or ONE_CLIENT)
-        return (share, *epochs, ("training.batch_size", self.batch))
+Changes = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -53,44 +39,29 @@ class Grid:
     Attributes:
         regime, dataset: keys of the parameters.
         data: the data set in print.
-        splits: the splits with their labels.
-        rows: label of each row by key.
-        batches: batch sizes that are columns; one of None where the rows have them.
-        work: (row, batch size of the column) -> what clients do.
+        rows: each row's label, and what it changes in a specification.
+        columns: each column, its split, and what it changes.
     """
 
     regime: str
     dataset: str
     data: str
-    splits: Mapping[str, str]
-    rows: Mapping[str, str]
-    batches: tuple[int | str | None, ...]
-    work: Callable[[str, int | str | None], Work]
-
-    def columns(self) -> dict[str, tuple[str, int | str | None, Column]]:
-        """Return each column's split and batch size, with how it is shown."""
-        found = {}
-        for split, label in self.splits.items():
-            for batch in self.batches:
-                key = split if batch is None else f"{split}-b{batch}"
-                shown = Column(key, label) if batch is None else Column(key, BATCHES[batch], label)
-                found[key] = (split, batch, shown)
-        return found
+    rows: Mapping[str, tuple[str, Changes]]
+    columns: Mapping[str, tuple[Column, str, Changes]]
 
     def query(self, row: str, column: str) -> Query:
         """Return the runs of a cell; ``chosen`` of the parameters may have its rate."""
-        split, batch, _ = self.columns()[column]
-        place, changes = f"{self.regime}-{row}-{column}", self.work(row, batch).changes()
-        return Query(self.regime, self.dataset, split, "fedavg", changes, place=place)
+        _, split, changes = self.columns[column]
+        place = f"{self.regime}-{row}-{column}"
+        return Query(self.regime, self.dataset, split, "fedavg", (*self.rows[row][1], *changes), place=place)
 
     def table(self, title: str, published: str) -> Table:
         """Declare the table."""
-        shown = tuple(column for *_, column in self.columns().values())
         return Table(
             title=f"Rounds of communication until {title}",
             published=published,
-            columns=lambda params: shown,
-            rows=lambda params: self.rows,
+            columns=lambda params: tuple(shown for shown, *_ in self.columns.values()),
+            rows=lambda params: {key: label for key, (label, _) in self.rows.items()},
             query=self.query,
             measure=rounds_of,
             dataset=lambda row, column: self.data,
@@ -105,13 +76,11 @@ class Grid:
 
     def rates(self, label: str, published: str) -> Table:
         """Declare the search for the local rate of each cell of the table."""
-        cells = product(self.rows, self.columns().items())
-        places = {self.query(row, key).place: (row, key, about[2]) for row, (key, about) in cells}
+        cells = {self.query(*cell).place: cell for cell in product(self.rows, self.columns)}
 
         def asked(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
-            own = self.query(*places[column][:2])
-            changes = (*own.changes, *choice.items())
-            return Query(own.regime, own.dataset, own.split, own.algorithm, changes, seeds(params), own.place)
+            own = self.query(*cells[column])
+            return replace(own, changes=(*own.changes, *choice.items()), seeds=seeds(params))
 
         return searches(
             {"": Search("fedavg", label, published)},
@@ -119,8 +88,8 @@ class Grid:
             "Rounds of communication to the target by local rate, {}",
             rounds_of,
             columns=lambda params: tuple(
-                Column(place, f"{self.rows[row]}, {shown.heading}")
-                for place, (row, _, shown) in places.items()
+                Column(place, f"{self.rows[row][0]}, {self.columns[column][0].heading}")
+                for place, (row, column) in cells.items()
             ),
             dataset=lambda row, column: self.data,
             unit="rounds",
@@ -141,46 +110,47 @@ def rounds_of(facts: RunFacts, column: str) -> float | None:
 
 def by_fraction(regime: str, dataset: str) -> Grid:
     """Return Table 1 of a model: rows are shares C of the clients, columns splits and batch sizes."""
-    return Grid(
-        regime,
-        dataset,
-        "MNIST",
-        {"iid": "IID", "shards": "non-IID"},
-        {f"c{share}": f"C = {share}" for share in FRACTIONS},
-        ("full", 10),
-        lambda row, batch: Work(float(row[1:]), None, batch or "full"),
-    )
+    rows = {f"c{c}": (f"C = {c}", (("participation.fraction", own),)) for c, own in FRACTIONS.items()}
+    columns: dict[str, tuple[Column, str, Changes]] = {}
+    for (split, label), batch in product(MNIST.items(), ("full", 10)):
+        shown = Column(f"{split}-b{batch}", BATCHES[batch], label)
+        columns[shown.key] = shown, split, (("training.batch_size", batch),)
+    return Grid(regime, dataset, "MNIST", rows, columns)
 
 
 def by_work(
-    regime: str, dataset: str, data: str, splits: Mapping[str, str], rows: tuple[tuple[int, int | str], ...]
+    regime: str, dataset: str, data: str, splits: Mapping[str, str], work: tuple[tuple[int, int | str], ...]
 ) -> Grid:
     """Return Table 2 of a model: rows are epochs and batch sizes, E = 1 and B = inf being FedSGD."""
-    work = {f"e{epochs}-b{batch}": Work(0.1, epochs, batch) for epochs, batch in rows}
-    labels = {key: f"E = {own.epochs}, {BATCHES[own.batch]}" for key, own in work.items()}
-    labels["e1-bfull"] = "FedSGD (E = 1, B = inf)"
-    return Grid(regime, dataset, data, splits, labels, (None,), lambda row, batch: work[row])
+    rows: dict[str, tuple[str, Changes]] = {}
+    for epochs, batch in work:
+        label = f"E = {epochs}, {BATCHES[batch]}"
+        changes = (("training.local_epochs", epochs), ("training.batch_size", batch))
+        rows[f"e{epochs}-b{batch}"] = label, (("participation.fraction", 0.1), *changes)
+    rows["e1-bfull"] = "FedSGD (E = 1, B = inf)", rows["e1-bfull"][1]
+    columns = {split: (Column(split, label), split, ()) for split, label in splits.items()}
+    return Grid(regime, dataset, data, rows, columns)
 
 
 TWO_NN = by_fraction("two_nn", "mnist_2nn")
 CNN = by_fraction("cnn", "mnist_cnn")
-WORK = by_work("cnn", "mnist_cnn", "MNIST", {"iid": "IID", "shards": "non-IID"}, LOCAL)
-PLAYS = by_work(
+WORK = by_work("cnn", "mnist_cnn", "MNIST", MNIST, LOCAL)
+LINES = by_work(
     "characters",
     "shakespeare",
     "Shakespeare",
-    {"iid": "IID", "roles": "by role"},
+    PLAYS,
     ((1, "full"), (1, 50), (5, "full"), (1, 10), (5, 50), (5, 10)),
 )
 TABLES = {
     "table1_2nn": TWO_NN.table("the 2NN reaches its target, E = 1", "Table 1, 2NN"),
     "table1_cnn": CNN.table("the CNN reaches its target, E = 5", "Table 1, CNN"),
     "table2_mnist": WORK.table("the CNN reaches its target, C = 0.1", "Table 2, MNIST CNN"),
-    "table2_shakespeare": PLAYS.table("the LSTM reaches its target, C = 0.1", "Table 2, Shakespeare LSTM"),
+    "table2_shakespeare": LINES.table("the LSTM reaches its target, C = 0.1", "Table 2, Shakespeare LSTM"),
 }
 RATES = {
     "rates_2nn": TWO_NN.rates("2NN", "Section 3"),
     "rates_cnn": CNN.rates("CNN", "Section 3"),
     "rates_mnist": WORK.rates("CNN with more or less local work", "Section 3"),
-    "rates_shakespeare": PLAYS.rates("LSTM", "Section 3"),
+    "rates_shakespeare": LINES.rates("LSTM", "Section 3"),
 }
