@@ -12,8 +12,8 @@ COMMANDS = {
     },
     "Build": {
         "build": "pipeline.cli.build:build",
-        "study": "pipeline.cli.study:app",
-        "paper": "pipeline.cli.paper:app",
+        "study": "pipeline.cli.new:study",
+        "paper": "pipeline.cli.new:paper",
         "readings": "pipeline.cli.readings:readings",
         "report": "pipeline.cli.reports:report",
         "partial": "pipeline.cli.reports:partial",

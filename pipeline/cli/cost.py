@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,7 +22,7 @@ from pipeline.cli.lookup import cell
 from pipeline.cli.names import PARAMS, Overlay, Scale, everything
 from pipeline.papers import catalogue_of
 from pipeline.workflow import machine
-from pipeline.workflow.estimate import NOTHING, UNKNOWN, Cost, Guesses, duration, size_of, with_interval
+from pipeline.workflow.estimate import NOTHING, UNKNOWN, Guesses, duration, size_of, with_interval
 from pipeline.workflow.expected import stated
 from pipeline.workflow.messages import job_name
 from pipeline.workflow.reports import path_of, runs_of
@@ -32,59 +32,8 @@ DEAREST = 5
 LEAST_MEMORY, MOST_MEMORY = 0.5, 1.4  # of what was guessed, among runs whose peak was measured
 RUN_BYTES, ROUND_BYTES = 40_000, 120
 HOUR, GB = 3600, 1e9
-
-
-@dataclass(frozen=True)
-class Guess:
-    """A guessed value, and between what it lies in eight of ten cases."""
-
-    guess: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Runs of one setting that differ in their seed, in the words of the paper."""
-
-    name: str
-    runs: int
-    core_hours: Guess
-
-
-@dataclass(frozen=True)
-class Bill:
-    """What a target costs on this machine.
-
-    Attributes:
-        to_make, made: runs; ``made_core_hours`` is what those that are made took.
-        core_hours: of the runs to make, as are all that follow.
-        wall_hours: with ``cores`` runs side by side.
-        gpu_wall_hours: with the ``gpus`` that are seen; None unless runs here tell how long one takes.
-        memory_gb: of the largest run.
-        disk_gb: results, and data that are still to be fetched.
-        speed: how many times as long runs take here as the kept ones took, by a calibration; None without.
-        measured_here: groups of runs whose time is known by results that are here.
-        unknown_data: data sets that do not say how large they are.
-        dearest: the settings that take longest.
-    """
-
-    target: str
-    scale: str
-    to_make: int
-    made: int
-    made_core_hours: float
-    core_hours: Guess
-    cores: int
-    wall_hours: Guess
-    gpus: int
-    gpu_wall_hours: Guess | None
-    memory_gb: Guess
-    disk_gb: Guess
-    speed: float | None
-    measured_here: int
-    unknown_data: tuple[str, ...]
-    dearest: tuple[Setting, ...]
+INTERVAL = attrgetter("seconds", "low", "high")
+Guess = dict[str, float]
 
 
 def cost(
@@ -119,7 +68,7 @@ def cost(
         raise SpecError("cost: expected a report, a paper or 'all'; `fedcore targets` lists them")
     if target is not None:
         found = bill(catalogue_of(PARAMS, scale, overlay), target, cell, cores or os.cpu_count() or 1)
-        show(as_json, asdict(found), text(found))
+        show(as_json, found, text(found))
 
 
 def bill(
@@ -128,8 +77,8 @@ def bill(
     where: tuple[str, str] | None = None,
     cores: int = 1,
     root: Path = Path(),
-) -> Bill:
-    """Return what a target, named as people type it, costs on this machine.
+) -> dict[str, Any]:
+    """Return what a target, named as people type it, costs on this machine; docs/costs.md lists the keys.
 
     ``where`` is the row and column of a cell, by key or label, None for the whole; ``cores`` is how many runs
     go side by side; ``root`` holds results/.
@@ -144,60 +93,62 @@ def bill(
     guess = machine.guesses(catalogue, root)
     gpus, on_gpu = len([*GPUS.glob("*")]), machine.here(catalogue, root, "cuda")
     memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
-    data = (run.spec["data"] for run in left)
-    unknown = {own["name"] for own in data if size_of(canonical_json(own)) is UNKNOWN}
-    return Bill(
-        target=target,
-        scale=catalogue.params.scale,
-        to_make=len(left),
-        made=len(ended),
-        made_core_hours=round(sum(ended.values()) / HOUR, 4),
-        core_hours=_guess(*_times(sum(map(guess, left), NOTHING))),
-        cores=cores,
-        wall_hours=_wall(guess, left, cores),
-        gpus=gpus,
-        gpu_wall_hours=_wall(Guesses(1.0, on_gpu), left, gpus) if gpus and on_gpu else None,
-        memory_gb=_guess(memory, memory * LEAST_MEMORY, memory * MOST_MEMORY),
-        disk_gb=_disk(left, root),
-        speed=machine.speed(),
-        measured_here=len(guess.here or ()),
-        unknown_data=tuple(sorted(unknown)),
-        dearest=tuple(_dearest(catalogue, guess, left)),
-    )
+    unknown = {
+        run.spec["data"]["name"] for run in left if size_of(canonical_json(run.spec["data"])) is UNKNOWN
+    }
+    return {
+        "target": target,
+        "scale": catalogue.params.scale,
+        "to_make": len(left),
+        "made": len(ended),
+        "made_core_hours": round(sum(ended.values()) / HOUR, 4),
+        "core_hours": _wall(guess, left, 1),
+        "cores": cores,
+        "wall_hours": _wall(guess, left, cores),
+        "gpus": gpus,
+        "gpu_wall_hours": _wall(Guesses(1.0, on_gpu), left, gpus) if gpus and on_gpu else None,
+        "memory_gb": _guess(memory, memory * LEAST_MEMORY, memory * MOST_MEMORY),
+        "disk_gb": _disk(left, root),
+        "speed": machine.speed(),
+        "measured_here": len(guess.here or ()),
+        "unknown_data": sorted(unknown),
+        "dearest": [*_dearest(catalogue, guess, left)],
+    }
 
 
-def text(found: Bill) -> list[str]:
+def text(found: Mapping[str, Any]) -> list[str]:
     """Return a bill for a terminal."""
     lines = [
-        f"{found.target} at {found.scale} scale: {found.to_make:,} runs to make, {found.made:,} already made"
-        f" ({duration(found.made_core_hours * HOUR)})"
+        f"{found['target']} at {found['scale']} scale: {found['to_make']:,} runs to make, {found['made']:,}"
+        f" already made ({duration(found['made_core_hours'] * HOUR)})"
     ]
-    if not found.to_make:
+    if not found["to_make"]:
         return lines
-    side = f"{found.cores} core" + ("s" if found.cores > 1 else "")
+    side = f"{found['cores']} core" + ("s" if found["cores"] > 1 else "")
+    gpu_hours = found["gpu_wall_hours"]
     lines += [
-        f"  on one core   {_shown(found.core_hours)}",
-        f"  on {side:10} {_shown(found.wall_hours)}",
-        *([f"  on {found.gpus} GPU      {_shown(found.gpu_wall_hours)}"] if found.gpu_wall_hours else []),
-        f"  memory        {_gigabytes(found.memory_gb)} for the largest run",
-        f"  disk          {_gigabytes(found.disk_gb)}",
+        f"  on one core   {_shown(found['core_hours'])}",
+        f"  on {side:10} {_shown(found['wall_hours'])}",
+        *([f"  on {found['gpus']} GPU      {_shown(gpu_hours)}"] if gpu_hours else []),
+        f"  memory        {_gigabytes(found['memory_gb'])} for the largest run",
+        f"  disk          {_gigabytes(found['disk_gb'])}",
         "the dearest settings:",
-        *(f"  {_shown(own.core_hours):32} {own.name}, {own.runs} runs" for own in found.dearest),
+        *(f"  {_shown(own['core_hours']):32} {own['name']}, {own['runs']} runs" for own in found["dearest"]),
         "In brackets: where eight of ten lie. " + _basis(found),
     ]
-    if found.gpus and not found.gpu_wall_hours:
+    if found["gpus"] and not gpu_hours:
         lines += ["A GPU is seen; the kept runs had none, so what it saves is known once results are here."]
-    if found.unknown_data:
-        names = ", ".join(found.unknown_data)
+    if found["unknown_data"]:
+        names = ", ".join(found["unknown_data"])
         lines.append(f"data {names}: the size is not known, taken as {UNKNOWN.rows:,} rows of 100 numbers")
     return lines
 
 
-def _basis(found: Bill) -> str:
-    if found.measured_here:
-        return f"Times follow results that are here ({found.measured_here} groups of runs)."
-    if found.speed:
-        return f"Runs take {found.speed:.2f} times as long here as the kept ones took."
+def _basis(found: Mapping[str, Any]) -> str:
+    if found["measured_here"]:
+        return f"Times follow results that are here ({found['measured_here']} groups of runs)."
+    if found["speed"]:
+        return f"Runs take {found['speed']:.2f} times as long here as the kept ones took."
     return "This machine counts as as fast as that of the kept runs; measure it: fedcore cost --calibrate"
 
 
@@ -214,16 +165,13 @@ def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
     """Return the time with so many runs side by side, which is that of the longest at least."""
     costs = list(map(guess, runs))
     total, longest = sum(costs, NOTHING), max(costs, key=lambda own: own.seconds, default=NOTHING)
-    pairs = zip(_times(total), _times(longest), strict=True)
-    return _guess(*(max(every / side, one) for every, one in pairs))
-
-
-def _times(own: Cost) -> tuple[float, float, float]:
-    return own.seconds / HOUR, own.low / HOUR, own.high / HOUR
+    pairs = zip(INTERVAL(total), INTERVAL(longest), strict=True)
+    return _guess(*(max(every / side, one) / HOUR for every, one in pairs))
 
 
 def _guess(*values: float) -> Guess:
-    return Guess(*(round(value, 4) for value in values))
+    """Return a guessed value, and between what it lies in eight of ten cases."""
+    return {name: round(value, 4) for name, value in zip(("guess", "low", "high"), values, strict=True)}
 
 
 def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
@@ -242,20 +190,22 @@ def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
     return _guess(*(amount / GB for amount in sums))
 
 
-def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> Iterator[Setting]:
+def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> Iterator[dict[str, Any]]:
+    """Yield the settings that take longest: their runs, which differ in the seed, in the paper's words."""
     groups: dict[str, list[PlannedRun]] = defaultdict(list)
     for run in runs:
         groups[run.group].append(run)
-    costs = {group: sum(map(guess, own), NOTHING) for group, own in groups.items()}
-    for group in sorted(groups, key=lambda group: -costs[group].seconds)[:DEAREST]:
-        first, core_hours = groups[group][0], _guess(*_times(costs[group]))
-        wildcards = {key: getattr(first, key) for key in ("paper", "scale", "setting", "method")}
-        yield Setting(job_name(catalogue, "train", wildcards), len(groups[group]), core_hours)
+    dearest = sorted(groups.values(), key=lambda own: -sum(guess(run).seconds for run in own))
+    for own in dearest[:DEAREST]:
+        wildcards = {key: getattr(own[0], key) for key in ("paper", "scale", "setting", "method")}
+        name = job_name(catalogue, "train", wildcards)
+        yield {"name": name, "runs": len(own), "core_hours": _wall(guess, own, 1)}
 
 
 def _shown(own: Guess) -> str:
-    return with_interval(own.guess * HOUR, own.low * HOUR, own.high * HOUR)
+    return with_interval(*(hours * HOUR for hours in own.values()))
 
 
 def _gigabytes(own: Guess) -> str:
-    return f"{own.guess:.2g} GB ({own.low:.2g} to {own.high:.2g})"
+    guess, low, high = own.values()
+    return f"{guess:.2g} GB ({low:.2g} to {high:.2g})"

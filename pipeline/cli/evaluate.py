@@ -23,21 +23,20 @@ from fedcore.data import Source
 from fedcore.execution.machine import commit, processor
 from fedcore.execution.runner import Settings
 from pipeline.catalogue import Catalogue
-from pipeline.cli.names import PARAMS
+from pipeline.cli.names import PARAMS, TEMPLATES
 from pipeline.fidelity import package
 from pipeline.fidelity.evaluation import TOLERANCE, Check, Evaluation, Unit
 from pipeline.fidelity.evaluation import evaluate as make_again
 from pipeline.fidelity.reference import REFERENCE
 from pipeline.papers import catalogue_of, papers
 from pipeline.reports import REPORTS
+from pipeline.reports.render import rendered
 from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.style import labels
 from pipeline.site.survey import EDITIONS
-from pipeline.site.words import rendered
 from pipeline.workflow.estimate import duration
 
 OUT = REPORTS / "evaluation"
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 def evaluate(

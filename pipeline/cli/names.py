@@ -15,6 +15,7 @@ from pipeline.papers import papers
 from pipeline.workflow.reports import BESIDE
 
 PARAMS = Path("params.yaml")
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def names() -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -15,9 +16,9 @@ from fedcore.base.registry import plugins
 from fedcore.cli.describe import KINDS, allowed, description, written
 from fedcore.cli.main import app
 from fedcore.spec import Evaluation, LrSchedule, Participation, Spec, Training
-from pipeline.handbook import rendered
-from pipeline.reports.render import md_table
+from pipeline.reports.render import md_table, rendered
 
+TEMPLATES = Path(__file__).parent / "templates"
 SECTIONS: dict[str, type[BaseModel]] = {
     "": Spec,
     "training": Training,
@@ -35,7 +36,7 @@ def commands_page() -> str:
         command = group.commands[name]
         said = get_docs_for_click(obj=command, ctx=Context(command), indent=2, name=f"fedcore {name}")
         panels[panel] = f"{panels[panel]}\n{said}" if panel in panels else said
-    return rendered("commands", panels=panels)
+    return rendered("commands.md", {"panels": panels}, TEMPLATES)
 
 
 def specification_page() -> str:
@@ -45,13 +46,13 @@ def specification_page() -> str:
     for where, model in SECTIONS.items():
         title = f"`{where}`" if where else "The top level"
         sections.append((title, inspect.getdoc(model), md_table(headings, _rows(model, where))))
-    return rendered("specification", sections=sections)
+    return rendered("specification.md", {"sections": sections}, TEMPLATES)
 
 
 def plugins_page() -> str:
     """Return the page on plug-ins."""
     kinds = {title.capitalize(): sorted(plugins(kind)) for title, kind in KINDS.items()}
-    return rendered("plugins", kinds=kinds, describe=description)
+    return rendered("plugins.md", {"kinds": kinds, "describe": description}, TEMPLATES)
 
 
 def _rows(model: type[BaseModel], where: str) -> Iterator[tuple[str, ...]]:

@@ -10,8 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import markupsafe
 import numpy as np
 
+from fedcore.base import core_yaml
 from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import jinja2, pd
@@ -61,14 +63,23 @@ TEX_SIGNS = {
 MD = {sign: f"\\{sign}" for sign in "\\`*[]|"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
+def rendered(name: str, values: Mapping[str, Any], folder: Path = TEMPLATES) -> str:
+    """Return what a template, such as ``table.html``, makes of values.
+
+    HTML escapes all of them; in TeX, where blocks are ``<% %>``, the filter ``tex`` does.
+    """
+    signs = TEX_SIGNS if ".tex" in name else {}
+    return _environment(folder, tuple(signs.items())).get_template(f"{name}.j2").render(values)
+
+
 def markdown(grid: Grid) -> str:
     """Return the table as GitHub Markdown, each number over the published one."""
-    return _template("table.md.j2").render(grid=grid)
+    return rendered("table.md", {"grid": grid})
 
 
 def html(grid: Grid) -> str:
     """Return the table as one page that needs no other file, each number over the published one."""
-    return _template("table.html.j2").render(grid=grid)
+    return rendered("table.html", {"grid": grid})
 
 
 def latex(grid: Grid, columns: int = 1) -> str:
@@ -81,25 +92,27 @@ def latex(grid: Grid, columns: int = 1) -> str:
     wide = bool(widths) or _width(grid) > COLUMN[columns] / SHRUNK
     blocks = [grid] if grid.words else [grid.part(*own) for own in _blocks(grid, TEXT[columns] / SHRUNK)]
     lines = max(1, (LINES // len(blocks) - 3) // (2 if grid.has_published else 1))
-    return _template("table.tex.j2").render(
-        grid=grid,
-        table="table*" if wide else "table",
-        floats=[slice(first, first + lines) for first in range(0, len(grid.rows), lines)],
-        blocks=[(block, _shape(block, widths)) for block in blocks],
-        ragged="\\raggedright " if widths else "",
-        end="\\tabularnewline" if widths else "\\\\",
-    )
+    shown = {
+        "grid": grid,
+        "table": "table*" if wide else "table",
+        "floats": [slice(first, first + lines) for first in range(0, len(grid.rows), lines)],
+        "blocks": [(block, _shape(block, widths)) for block in blocks],
+        "ragged": "\\raggedright " if widths else "",
+        "end": "\\tabularnewline" if widths else "\\\\",
+    }
+    return rendered("table.tex", shown)
 
 
 def figure_in_latex(paper: str, name: str, caption: Caption, spans: bool) -> str:
     r"""Return a figure to be ``\input``, of the pdf beside it, which ``spans`` both columns or not."""
     environment = "figure*" if spans else "figure"
-    return _template("figure.tex.j2").render(paper=paper, name=name, caption=caption, figure=environment)
+    shown = {"paper": paper, "name": name, "caption": caption, "figure": environment}
+    return rendered("figure.tex", shown)
 
 
 def standalone(grid: Grid, columns: int = 1) -> str:
     """Return a LaTeX document of the table alone, as wide as the page's text and cropped by preview."""
-    return _template("standalone.tex.j2").render(body=latex(grid, columns), width=TEXT[columns])
+    return rendered("standalone.tex", {"body": latex(grid, columns), "width": TEXT[columns]})
 
 
 def tex(text: str) -> str:
@@ -225,16 +238,21 @@ def compile_document(source: Path, target: Path) -> None:
 
 
 @cache
-def _template(name: str) -> jinja2.Template:
-    signs: Any = TEX_SIGNS if ".tex" in name else {}
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=".html" in name,  # in TeX the filter "tex" escapes
+def _environment(folder: Path, signs: tuple[tuple[str, str], ...]) -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=lambda name: name is not None and ".html" in name,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        **signs,
+        **dict[str, Any](signs),
     )
-    environment.filters |= {"tex": tex, "md": md}
-    return environment.get_template(name)
+    made.filters |= {
+        "tex": tex,
+        "md": md,
+        "number": number,
+        "flow": lambda value: core_yaml.written(value, flow=True).strip(),
+    }
+    made.filters["breakable"] = lambda text: markupsafe.escape(text).replace("/", markupsafe.Markup("/<wbr>"))
+    return made

@@ -17,7 +17,6 @@ from pipeline.papers import papers
 from pipeline.reports import render, style
 from pipeline.reports.agreement import CONFIDENCE, RULE
 from pipeline.reports.captions import watermark
-from pipeline.reports.render import md, md_table, number
 from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.style import Labels
 from pipeline.site.survey import Survey
@@ -26,15 +25,6 @@ from pipeline.site.words import ASSETS, rendered, with_std
 
 Names = Mapping[tuple[str, str], Labels]
 NAMELESS: Names = {}
-TABLES = ("Paper", "Table", "Variant", "Cells:", "Compared:", "Near:", "Interval:", "Order:")
-CLAIMS = {
-    "text": "Claim",
-    "source": "Source",
-    "target": "Target",
-    "verdict": "Verdict",
-    "detail": "What was found",
-    "printed": "In the paper's own numbers",
-}
 
 
 def page(found: Survey, root: Path) -> dict[str, Any]:
@@ -76,22 +66,14 @@ def html(shown: Mapping[str, Any]) -> str:
 
 
 def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
-    """Return what the board shows, as texts; without ``names``, printed labels of rows and columns by paper
-    and table, keys are shown.
+    """Return what the board shows; without ``names``, printed labels of rows and columns by paper and table,
+    keys are shown.
     """
-    cells = board.cells
-    cited = {name: f"{name}: {paper.citation}" for name, paper in papers().items()}
-    tables = [_table(line) for line in board.tables.to_dict("records")]
-    groups = {
-        paper: [
-            (name, [_cell(line, names) for line in one.to_dict("records")])
-            for name, one in _each(own, "target")
-        ]
-        for paper, own in _each(cells, "paper")
-    }
+    cells, tables = board.cells, board.tables.to_dict("records")
+    marks = [(kind, f"{mark} {kind.replace('-', ' ')}") for kind, mark, _ in LEVELS.values()]
     return {
         "linked": (),
-        "cited": cited,
+        "cited": {name: f"{name}: {paper.citation}" for name, paper in papers().items()},
         "watermark": watermark(board.scale),
         "scale": board.scale,
         "published": int((cells["target"] == cells["beside"]).sum()),
@@ -99,61 +81,35 @@ def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
         "lines": len(cells),
         "verdicts": {"Cells": _counted(cells), "Claims": _counted(board.claims)},
         "tables": tables,
-        "tables_md": md_table(TABLES, tables),
         "claims": {paper: own.to_dict("records") for paper, own in _each(board.claims, "paper")},
-        "claims_md": {paper: claims_table(own) for paper, own in _each(board.claims, "paper")},
-        "cells": groups,
+        "cells": {
+            paper: [
+                (name, [_cell(line, names) for line in one.to_dict("records")])
+                for name, one in _each(own, "target")
+            ]
+            for paper, own in _each(cells, "paper")
+        },
         "rule": RULE,
         "confidence": f"{CONFIDENCE:.0%}",
         "choices": {
-            "table": ("Table", _choices("/".join(line[:2]) for line in tables)),
+            "table": ("Table", _choices(f"{line['paper']}/{line['target']}" for line in tables)),
             "verdict": ("Verdict", _choices(sorted({*cells["verdict"], *board.claims["verdict"]}))),
-            "level": (
-                "Difference",
-                [
-                    *((kind, f"{mark} {kind.replace('-', ' ')}") for kind, mark, _ in LEVELS.values()),
-                    ("none", "not measured"),
-                ],
-            ),
+            "level": ("Difference", [*marks, ("none", "not measured")]),
         },
     }
 
 
-def claims_table(claims: pd.DataFrame) -> str:
-    """Return claims with their verdicts as a Markdown table."""
-    return md_table(CLAIMS.values(), (map(md, line) for line in claims[[*CLAIMS]].to_numpy()))
-
-
-def _table(line: Mapping[Hashable, Any]) -> list[str]:
-    """Return the texts of a table's line, as in ``TABLES``."""
-    return [
-        line["paper"],
-        line["target"],
-        line["variant"] or "–",
-        str(line["cells"]),
-        str(line["compared"]),
-        number(line["within_margin"], "{:.0%}"),
-        number(line["within_interval"], "{:.0%}"),
-        number(line["tau"], "{:z.2f}"),
-    ]
-
-
-def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[str, Any]:
-    row, column, inside = line["row"], line["column"], line["within_interval"]
+def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[Hashable, Any]:
+    """Return a line of the board with its labels, and its numbers in print."""
+    row, column = line["row"], line["column"]
     rows, columns = names.get((line["paper"], line["beside"]), ({}, {}))
     return {
+        **line,
         "row": rows.get(row, style.label(row)),
         "column": columns.get(column, column),
         "published": with_std(line["published_mean"], line["published_std"]),
         "ours": with_std(line["mean"], line["std"]),
-        "n": number(line["n"], "{:.0f}"),
-        "difference": number(line["difference"], "{:+.4g}"),
         "distance": distance(line, line["unit"]),
-        "inside": "–" if pd.isna(inside) else "yes" if inside else "no",
-        "tau": number(line["tau"], "{:z.2f}"),
-        "verdict": line["verdict"],
-        "unit": line["unit"],
-        "beside": line["beside"],
         "keys": f"{line['paper']}/{line['target']} {row} {column}",
     }
 

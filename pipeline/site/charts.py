@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +15,10 @@ from pipeline.reports.results import read_history
 from pipeline.site.words import SCORES
 
 POINTS = 250
-DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
-SYMBOLS = {
-    "o": "circle",
-    "s": "square",
-    "D": "diamond",
-    "d": "diamond-tall",
-    "P": "cross",
-    "X": "x",
-    "^": "triangle-up",
-    "v": "triangle-down",
-    "<": "triangle-left",
-    ">": "triangle-right",
-    "*": "star",
-    "h": "hexagon",
-    "p": "pentagon",
-}
 LOSSES = ("train_loss", "test_loss")
 TRAFFIC = ("bytes_down", "bytes_up")
 TOGETHER = {"train_loss": "loss", "bytes_down": "bytes sent"}
-PAIR = [
-    {"colour": "#0072B2", "dash": "solid", "symbol": "square"},
-    {"colour": "#D55E00", "dash": "solid", "symbol": "circle"},
-]
+PAIR = style.Look("", "#0072B2", "s"), style.Look("", "#D55E00", "o")
 Chart = dict[str, Any]
 
 
@@ -57,11 +39,6 @@ def of_figure(frame: pd.DataFrame, figure: Curves, labels: Mapping[str, str]) ->
     ]
 
 
-def series(frame: pd.DataFrame, labels: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return how each algorithm of a figure looks, for its legend."""
-    return [_look(look) for look in style.looks(frame["row"], labels).values()]
-
-
 def of_history(path: Path, algorithm: str) -> list[Chart]:
     """Return the charts of one run: accuracy, losses, then each other column that it measured.
 
@@ -79,40 +56,24 @@ def of_history(path: Path, algorithm: str) -> list[Chart]:
 
 def _history_chart(own: pd.DataFrame, look: style.Look) -> Chart:
     """Return a chart of one measurement in the algorithm's look, or of two that belong together."""
-    first, looks = str(own.columns[0]), [_look(look)] if len(own.columns) == 1 else PAIR
-    percent = first.endswith(SCORES)
+    names = [str(name) for name in own]
+    alone, percent = len(names) == 1, names[0].endswith(SCORES)
     traces = []
-    for name, known_look in zip(own, looks, strict=False):
-        known = [(at, y) for at, y in own[name].items() if math.isfinite(y)]
-        points = _thinned(known)
-        traces.append(
-            {
-                **known_look,
-                "name": _words(str(name)),
-                "x": [at for at, _ in points],
-                "mean": [_short(100 * y if percent else y) for _, y in points],
-            }
-        )
-    title = _words(first) if len(own.columns) == 1 else TOGETHER[first]
+    for name, its in zip(names, [look] if alone else PAIR, strict=True):
+        points = _thinned([(at, y) for at, y in own[name].items() if math.isfinite(y)])
+        told = {"x": [at for at, _ in points], "mean": [_short(100 * y if percent else y) for _, y in points]}
+        traces.append(asdict(its) | {"label": name.replace("_", " ")} | told)
+    title = names[0].replace("_", " ") if alone else TOGETHER[names[0]]
     return {"title": title, "y": f"{title} (%)" if percent else title, "traces": traces}
 
 
 def _trace(look: style.Look, line: pd.DataFrame) -> dict[str, Any]:
     points = _thinned(list(line[["round", "mean", "std", "n"]].itertuples(index=False)))
-    return _look(look) | {
+    return asdict(look) | {
         "x": [int(one.round) for one in points],
         "mean": [_short(one.mean) for one in points],
         "std": [_short(one.std) for one in points],
         "n": [int(one.n) for one in points],
-    }
-
-
-def _look(look: style.Look) -> dict[str, str]:
-    return {
-        "name": look.label,
-        "colour": look.colour,
-        "dash": DASHES[look.line],
-        "symbol": SYMBOLS[look.marker],
     }
 
 
@@ -125,7 +86,3 @@ def _thinned(points: Sequence[Any]) -> list[Any]:
 
 def _short(value: float) -> float | None:
     return float(f"{value:.5g}") if math.isfinite(value) else None
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")

@@ -192,13 +192,11 @@ def _overview(found: Survey) -> dict[str, Any]:
 
 
 def _runs(found: Survey, root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the data of each run that was made here, and the picture of each of their partitions."""
-    for one in {one.run.partition: one for one in found.finished}.values():
-        if picture := run_page.picture(one.run, root):
-            yield run_page.picture_name(one.run), rendered("partition.svg", {"picture": picture})
+    """Yield the data of each run that was made here."""
     for one in found.finished:
         shown = run_page.page(one, root)
-        told = {"html": rendered("run.html", shown), "charts": {"run": shown["charts"]}}
+        counts = shown["statistics"] and shown["statistics"].label_counts
+        told = {"html": rendered("run.html", shown), "charts": {"run": shown["charts"]}, "counts": counts}
         yield f"data/runs/{one.name}.js", script(f"runs/{one.name}", told)
 
 

@@ -19,7 +19,7 @@ from pipeline.site.survey import EDITIONS, Evidence, Survey, TargetStatus
 from pipeline.site.words import SHORT, outcome, with_std
 
 RUNS = "uv run fedcore runs"
-BODIES = ("view", "grid", "charts", "series", "numbers", "caption", "columns", "matrix")
+BODIES = ("view", "grid", "charts", "numbers", "caption", "columns", "matrix")
 
 
 def page(
@@ -82,11 +82,8 @@ def _body(
             caption = curves.caption(sources, gone, frame, shown.runs)
             names = curves.row_labels(sources.params)
             with style.marking(row for row, _ in gone):
-                drawn = {
-                    "charts": charts.of_figure(frame, curves, names),
-                    "series": charts.series(frame, names),
-                }
-            return {**_matrix(shown), **drawn, "caption": caption}
+                drawn = charts.of_figure(frame, curves, names)
+            return {**_matrix(shown), "charts": drawn, "caption": caption}
         case Drawing() as drawing:
             caption = drawing.caption(sources, gone)
             return {**_matrix(shown), "numbers": tables.plain(frame), "caption": caption}

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup, escape
+from rich.filesize import decimal
 
-from fedcore.base.lazy import jinja2
-from pipeline.reports.render import md, number
+from pipeline.reports import render
+from pipeline.reports.render import number
 
 TEMPLATES, ASSETS = (Path(__file__).parent / name for name in ("templates", "assets"))
 MOST, SHORT = 40, 12
 SCORES = ("accuracy", "f1", "auc")
-PREFIXES = "kMGTP"
 
 
-def rendered(name: str, values: Mapping[str, Any], folder: Path = TEMPLATES) -> str:
-    """Return what a template, such as ``run.html``, makes of values; HTML and SVG escape all of them."""
-    return _environment(folder).get_template(f"{name}.j2").render(values)
-
-
-@cache
-def _environment(folder: Path) -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
-        autoescape=lambda name: name is not None and name.endswith((".html.j2", ".svg.j2")),
-        undefined=jinja2.StrictUndefined,
-    )
-    made.trim_blocks = made.lstrip_blocks = made.keep_trailing_newline = True
-    made.filters["md"] = md
-    made.filters["breakable"] = lambda text: escape(text).replace("/", Markup("/<wbr>"))
-    return made
+def rendered(name: str, values: Mapping[str, Any]) -> str:
+    """Return what a template of the site, such as ``run.html``, makes of values."""
+    return render.rendered(name, values, TEMPLATES)
 
 
 def with_std(mean: float, std: float) -> str:
@@ -67,14 +52,6 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     return [(name.replace("_", " "), text) for name, text in lines]
 
 
-def size(number: float) -> str:
-    """Return a number of bytes with a unit of thousands that suits it."""
-    power = 0
-    while number >= 1000 and power < len(PREFIXES):
-        number, power = number / 1000, power + 1
-    return f"{number:.4g} {PREFIXES[power - 1] if power else ''}B"
-
-
 def _told(key: str, value: Any) -> str:
     """Return a value as a reader wants it: scores in per cent, traffic in bytes with a unit."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -82,5 +59,5 @@ def _told(key: str, value: Any) -> str:
     if key.endswith(SCORES):
         return f"{100 * value:.2f} %"
     if key.startswith("bytes_"):
-        return size(value)
+        return decimal(int(value))
     return f"{value:.6g}" if isinstance(value, float) else str(value)

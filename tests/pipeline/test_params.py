@@ -129,7 +129,7 @@ def test_generated_files_follow_the_schema(path: str) -> None:
 
 def test_dvc_file_follows_the_catalogue() -> None:
     found = (HOME / "dvc.yaml").read_text()
-    assert found == dvc.dvc_yaml(HOME / "params.yaml"), f"dvc.yaml is out of date; run `{dvc.COMMAND}`"
+    assert found == dvc.dvc_yaml(HOME / "params.yaml"), "dvc.yaml is out of date; run `uv run fedcore dvc`"
 
 
 def test_every_key_is_described() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+import numpy as np
 import pandas as pd
 import pytest
 from markupsafe import escape
@@ -26,7 +27,7 @@ from pipeline.claims.ledger import ledger
 from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.fidelity.scoreboard import scoreboard
 from pipeline.papers import build_catalogue, published
-from pipeline.site import charts, pages, run_page
+from pipeline.site import charts, pages
 from pipeline.site.survey import EDITIONS, read_csv, survey
 from pipeline.site.tables import distance
 from pipeline.site.words import with_std
@@ -259,13 +260,6 @@ def test_long_histories_are_thinned_to_their_ends(tmp_path: Path) -> None:
     assert trace["mean"][-1] == 100.0
 
 
-def test_a_partition_is_drawn_to_scale() -> None:
-    made = run_page.drawn([[3, 0], [4, 5]])
-    assert [round(share, 3) for *_, share in made["cells"]] == [1.0, 0.444, 0.556]
-    (_, _, _, small), (_, _, _, large) = made["bars"]
-    assert small / large == pytest.approx(3 / 9, rel=0.01)
-
-
 def test_the_board_has_every_published_cell_and_claim(site: Path) -> None:
     text = (site / "results/board.html").read_text()
     with published(PAPER).open(encoding="utf-8", newline="") as handle:
@@ -486,6 +480,10 @@ def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) 
     page.wait_for_url("**/results/run.html#*")
     page.wait_for_selector("#run .facts")
     assert "seed 0" in page.locator("#which").inner_text()
+    page.wait_for_selector(".holds .main-svg")
+    shares, sizes = page.locator(".holds").evaluate("e => [e.data[0].z, e.data[1].y]")
+    assert shares == pytest.approx(np.array([[1, 4 / 9], [0, 5 / 9]])), "classes of clients"
+    assert sizes == [3, 9]
     assert complaints == []
     page.context.close()
 

@@ -21,7 +21,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay, with_studies
-from pipeline.cli.study import new
+from pipeline.cli.new import new_study
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.reports.ranks import DEPENDENT, ranking
 from pipeline.workflow.dvc import dvc_yaml
@@ -395,7 +395,7 @@ def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch
     shutil.copy(HOME / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     data = "mnist,cifar10,femnist,shakespeare,covertype,usps"
-    new(
+    new_study(
         "first", data, "fedavg,moon,scaffold,fedadam", "dirichlet:0.1,iid,shards:2,power_law", 3, 5, 7, "demo"
     )
     catalogue = catalogue_of(Path("params.yaml"))
@@ -424,7 +424,7 @@ def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch
         ),
     ):
         with pytest.raises(SpecError) as error:
-            new(*arguments, 5, 10, 20, "demo")
+            new_study(*arguments, 5, 10, 20, "demo")
         assert str(error.value).startswith(said), str(error.value)
     assert [path.name for path in Path("studies").iterdir()] == ["first.yaml"]
 

@@ -84,10 +84,10 @@
       if (!fold.open || place.dataset.drawn !== undefined) return;
       const made = await Promise.all([...new Set(column.filter((run) => run.page))].map(async (run) => {
         const [first] = (await load(`runs/${run.page}`)).charts.run;
-        return { ...first, traces: first.traces.map((one) => ({ ...one, name: run.method })) };
+        return { ...first, traces: first.traces.map((one) => ({ ...one, label: run.method })) };
       }));
       const traces = made.flatMap((one) => one.traces);
-      traces.forEach((one, at) => { one.again = traces.findIndex((other) => other.name === one.name) < at; });
+      traces.forEach((one, at) => { one.again = traces.findIndex((other) => other.label === one.label) < at; });
       await draw(place, { ...made[0], traces }, true);
     });
     return [fold];
@@ -211,6 +211,11 @@
 
   // Curves: drawn when their fold is opened, on white in the colours of the printed figures; a style turns both dark.
   const INK = "#1b1f24";
+  const DASHES = { "-": "solid", "--": "dash", ":": "dot", "-.": "dashdot" };
+  const SYMBOLS = {
+    o: "circle", s: "square", D: "diamond", d: "diamond-tall", P: "cross", X: "x", "*": "star", h: "hexagon", p: "pentagon",
+    "^": "triangle-up", v: "triangle-down", "<": "triangle-left", ">": "triangle-right",
+  };
   function traces(chart, merged) {
     const made = [];
     for (const one of chart.traces) {
@@ -219,15 +224,15 @@
         const edge = (sign) => one.mean.map((value, at) => value === null ? null : value + sign * (one.std[at] ?? 0));
         made.push({
           x: [...one.x, ...[...one.x].reverse()], y: [...edge(1), ...edge(-1).reverse()],
-          fill: "toself", fillcolor: one.colour + "26", line: { width: 0 }, mode: "lines", hoverinfo: "skip", series: one.name,
-          legendgroup: one.name, showlegend: false,
+          fill: "toself", fillcolor: one.colour + "26", line: { width: 0 }, mode: "lines", hoverinfo: "skip", series: one.label,
+          legendgroup: one.label, showlegend: false,
         });
       }
       const step = Math.max(1, Math.ceil(one.x.length / 10));
       made.push({
-        x: one.x, y: one.mean, name: one.name, mode: "lines+markers", legendgroup: one.name, connectgaps: true, showlegend: !(merged && one.again),
-        line: { color: one.colour, dash: one.dash, width: 2 },
-        marker: { symbol: one.symbol, color: one.colour, size: one.x.map((_, at) => (at % step ? 0.01 : 7)) },
+        x: one.x, y: one.mean, name: one.label, mode: "lines+markers", legendgroup: one.label, connectgaps: true, showlegend: !(merged && one.again),
+        line: { color: one.colour, dash: DASHES[one.line], width: 2 },
+        marker: { symbol: SYMBOLS[one.marker], color: one.colour, size: one.x.map((_, at) => (at % step ? 0.01 : 7)) },
         customdata: one.x.map((_, at) => one.n ? `± ${one.std[at] ?? "–"} (n = ${one.n[at]})` : ""),
         hovertemplate: "round %{x}: %{y} %{customdata}<extra>%{fullData.name}</extra>",
       });
@@ -235,17 +240,35 @@
     return made;
   }
 
-  async function draw(place, chart, legend) {
+  const AXIS = { gridcolor: "#e4e8ec", zerolinecolor: "#c8ced4", linecolor: "#8a939d", automargin: true };
+  async function plot(place, drawn, layout) {
     place.dataset.drawn = "";
     await script("assets/plotly.min.js");
-    const axis = { gridcolor: "#e4e8ec", zerolinecolor: "#c8ced4", linecolor: "#8a939d", automargin: true };
-    await Plotly.newPlot(place, traces(chart, legend), {
-      title: { text: "", font: { size: 14 } },
+    await Plotly.newPlot(place, drawn, {
       font: { family: "system-ui, sans-serif", size: 13, color: INK }, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
-      margin: { l: 56, r: 12, t: 12, b: 44 }, showlegend: legend, legend: { orientation: "h", y: 1.12 },
-      xaxis: { ...axis, ...(Math.max(...chart.traces.flatMap((one) => one.x)) <= 10 ? { dtick: 1 } : {}), title: { text: chart.x || "communication round" } }, yaxis: { ...axis, title: { text: chart.y } },
-      hovermode: "closest",
+      margin: { l: 56, r: 12, t: 12, b: 44 }, hovermode: "closest", ...layout,
     }, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] });
+  }
+
+  const draw = (place, chart, legend) => plot(place, traces(chart, legend), {
+    showlegend: legend, legend: { orientation: "h", y: 1.12 },
+    xaxis: { ...AXIS, ...(Math.max(...chart.traces.flatMap((one) => one.x)) <= 10 ? { dtick: 1 } : {}), title: { text: chart.x || "communication round" } }, yaxis: { ...AXIS, title: { text: chart.y } },
+  });
+
+  // Who holds what: the share of each class in each client's rows, above the clients' numbers of rows.
+  function holds(place, counts) {
+    const sizes = counts.map((own) => own.reduce((sum, rows) => sum + rows, 0));
+    const rows = counts[0].map((_, label) => counts.map((own) => own[label]));
+    const z = rows.map((own) => own.map((count, client) => count / (sizes[client] || 1)));
+    return plot(place, [
+      { type: "heatmap", z, customdata: rows, zmin: 0, zmax: 1, showscale: false, xgap: 1, colorscale: [[0, "#fff"], [1, "#0b4f8a"]],
+        hovertemplate: "client %{x}, class %{y}: %{customdata} rows, %{z:.0%}<extra></extra>" },
+      { type: "bar", y: sizes, yaxis: "y2", marker: { color: "#59636e" }, hovertemplate: "client %{x}: %{y} rows<extra></extra>" },
+    ], {
+      xaxis: { ...AXIS, title: { text: "client" }, anchor: "y2", tickformat: "d" },
+      yaxis: { ...AXIS, title: { text: "class" }, domain: [0.4, 1], tickformat: "d" },
+      yaxis2: { ...AXIS, title: { text: "rows" }, domain: [0, 0.32] },
+    });
   }
 
   function curves(fold, name) {
@@ -272,8 +295,10 @@
   async function show() {
     const name = decodeURIComponent(location.hash.slice(1));
     if (!name || document.getElementById(name)) return;
-    one.innerHTML = (await load(`runs/${name}`)).html;
+    const { html, counts } = await load(`runs/${name}`);
+    one.innerHTML = html;
     one.querySelectorAll("details[data-charts]").forEach((fold) => curves(fold, `runs/${name}`));
+    one.querySelectorAll(".holds").forEach((place) => holds(place, counts));
   }
   if (one) {
     window.addEventListener("hashchange", show);

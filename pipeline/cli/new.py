@@ -1,0 +1,182 @@
+"""`fedcore study new` and `fedcore paper new`: your own question, or another paper, that builds as it is."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError, say
+from fedcore.base.files import write_text
+from fedcore.base.options import keys_of
+from fedcore.base.registry import chosen, find, plugins
+from fedcore.cli.options import completing
+from fedcore.partitions import PartitionOptions
+from pipeline.catalogue.params import RESERVED, STUDIES, configuration, load
+from pipeline.catalogue.schema import KEY
+from pipeline.cli.names import PARAMS, TEMPLATES
+from pipeline.papers import FOLDER, build_catalogue
+from pipeline.reports.render import rendered
+
+study = typer.Typer(
+    help="Studies: tables and figures of your own question, from one file. Example: "
+    "fedcore study new skew --data mnist --edition demo --methods fedavg,fedprox; fedcore build skew",
+    no_args_is_help=True,
+    add_completion=False,
+)
+paper = typer.Typer(
+    help="Papers: another paper's tables and figures, from a folder and a section of params.yaml. Example: "
+    "fedcore paper new mini --data mnist --edition demo; fedcore build mini",
+    no_args_is_help=True,
+    add_completion=False,
+)
+Data = Annotated[
+    str,
+    typer.Option(help="Data sets, with commas between.", autocompletion=completing(partial(plugins, "data"))),
+]
+Methods = Annotated[
+    str,
+    typer.Option(
+        help="Algorithms, with commas between.", autocompletion=completing(partial(plugins, "algorithm"))
+    ),
+]
+Partitions = Annotated[
+    str, typer.Option(help="Partitions with the value of their first key, if it has one: dirichlet:0.1,iid.")
+]
+Seeds = Annotated[int, typer.Option(min=1, help="How many seeds.")]
+Clients = Annotated[int, typer.Option(min=1, help="How many clients.")]
+Rounds = Annotated[int, typer.Option(min=1, help="How many communication rounds.")]
+Edition = Annotated[str, typer.Option(help="Edition of the data sets: demo ships with the code.")]
+MODELS = {"images": "{name: cnn}", "text": "{name: lstm}", "numbers": "{name: mlp, hidden: [64]}"}
+SCALES = "\nscales:\n"
+SECTION = "params.yaml"
+
+
+@study.callback()
+@paper.callback()
+def _groups() -> None:
+    """Make `new` a command of its own."""
+
+
+@study.command("new")
+def new_study(
+    name: Annotated[str, typer.Argument(help="The study's name: the file is studies/NAME.yaml.")],
+    data: Data,
+    methods: Methods = "fedavg,fedprox,scaffold",
+    partition: Partitions = "dirichlet:0.1",
+    seeds: Seeds = 5,
+    clients: Clients = 10,
+    rounds: Rounds = 20,
+    edition: Edition = "",
+) -> None:
+    """Write studies/NAME.yaml, with comments and the plug-ins' defaults, which `fedcore build NAME` builds.
+
+    Example: fedcore study new skew --data mnist --partition dirichlet:0.1,iid --methods fedavg,moon
+    """
+    path = Path(STUDIES, f"{name}.yaml")
+    if path.exists():
+        raise SpecError(f"{path}: is there already, expected a new name")
+    asked = _asked(data, methods, partition, edition, name=name, seeds=seeds, clients=clients, rounds=rounds)
+    text = rendered("new_study.yaml", asked, TEMPLATES)
+    config = {**configuration(PARAMS), "studies": {str(path): core_yaml.parsed(text, str(path))}}
+    _ = build_catalogue(config).index
+    write_text(path, text)
+    say(f"wrote {path}", f"uv run fedcore build {name}")
+
+
+@paper.command("new")
+def new_paper(
+    name: Annotated[str, typer.Argument(help="The paper's name: the folder is pipeline/papers/NAME.")],
+    data: Data,
+    title: Annotated[str, typer.Option(help="The paper's title.")] = "A Paper",
+    methods: Methods = "fedavg",
+    partition: Partitions = "dirichlet:0.1",
+    seeds: Seeds = 3,
+    clients: Clients = 10,
+    rounds: Rounds = 20,
+    edition: Edition = "",
+) -> None:
+    """Write a paper's folder and its section of params.yaml, which `fedcore build NAME` builds.
+
+    They have a table and a figure of all methods, data sets and partitions. README.md, published.csv and
+    claims.yaml are there to be filled.
+
+    Example: fedcore paper new mini --data mnist --partition similarity:0.0,iid --methods fedavg,fedprox
+    """
+    folder, text = FOLDER / name, PARAMS.read_text(encoding="utf-8")
+    if re.fullmatch(KEY, name) is None or name in RESERVED:
+        raise SpecError(f"NAME: got '{name}', expected a name of the form {KEY} but {', '.join(RESERVED)}")
+    if folder.exists() or re.search(rf"(?m)^  {name}:", text):
+        raise SpecError(f"NAME: '{name}' is there already, expected a new name")
+    if text.count(SCALES) != 1:
+        raise SpecError(f"{PARAMS}: expected the line 'scales:' once, before which the section goes")
+    asked = _asked(data, methods, partition, edition, name=name, seeds=seeds, clients=clients, rounds=rounds)
+    asked["title"] = title.translate({ord('"'): "'", ord("\\"): "/"})
+    files = sorted(path.stem for path in (TEMPLATES / "new_paper").iterdir())
+    made = {file: rendered(f"new_paper/{file}", asked, TEMPLATES) for file in files}
+    whole = text.replace(SCALES, f"\n{made.pop(SECTION)}{SCALES}")
+    load(core_yaml.parsed(whole, str(PARAMS)))
+    for file, content in made.items():
+        write_text(folder / file, content)
+    write_text(PARAMS, whole)
+    say(f"wrote {os.path.relpath(folder)} and its section of {PARAMS}", f"uv run fedcore build {name}")
+
+
+def _asked(
+    data: str, methods: str, partitions: str, edition: str, *, seeds: int, **more: Any
+) -> dict[str, Any]:
+    """Return what the templates show: plug-ins that a command line names, with their defaults."""
+    rows = {own: find("algorithm", own, "--methods") for own in _several(methods)}
+    splits = {re.sub(r"\W", "_", own): _split(own) for own in _several(partitions)}
+    return {
+        **more,
+        "seeds": [*range(seeds)],
+        "sets": {own: _dataset(own, edition) for own in _several(data)},
+        "splits": splits,
+        "renamed": {key: own["label"] for key, own in splits.items() if own["label"] != key},
+        "rows": {own: _numbers(plugin.options) for own, plugin in rows.items()},
+        "labels": {own: plugin.label or own for own, plugin in rows.items()},
+    }
+
+
+def _several(names: str) -> list[str]:
+    """Return the names that commas part, each once."""
+    return list(dict.fromkeys(filter(None, map(str.strip, names.split(",")))))
+
+
+def _numbers(options: Any) -> dict[str, Any]:
+    """Return the defaults of an algorithm's numbers, which are what one tries other values of."""
+    values = {field.alias or key: field.default for key, field in options.model_fields.items()}
+    return {key: own for key, own in values.items() if type(own) in (int, float)}
+
+
+def _split(asked: str) -> dict[str, Any]:
+    """Return a partition's name in print, its section, and a comment on the choices that there were."""
+    name, _, value = asked.partition(":")
+    options = find("partition", name, "--partition").options
+    keys = [key for key in keys_of(options) if key not in {"clients", *keys_of(PartitionOptions)}]
+    if value and not keys:
+        raise SpecError(f"--partition: got '{asked}', expected {name} without a value")
+    section = {"name": name, **({keys[0]: core_yaml.parsed(value, "--partition")} if value else {})}
+    choices = ""
+    for key, field in options.model_fields.items():
+        if field.is_required() and get_origin(field.annotation) is Literal:
+            section[key], *others = get_args(field.annotation)
+            choices = f"{name}'s {key} may also be {', '.join(others)}"
+    label = f"{name}, {keys[0]} = {value}" if value else name
+    return {"label": label, "section": section, "choices": choices}
+
+
+def _dataset(name: str, edition: str) -> dict[str, Any]:
+    """Return a data set's section, and the model that suits it."""
+    plugin, section = find("data", name, "--data"), {"name": name}
+    if "edition" in plugin.options.model_fields:
+        section["edition"] = edition or "full"
+    size = plugin.size(chosen("data", section).options) if plugin.size else None
+    kind = "numbers" if size is None or len(size.inputs) < 3 else "images"
+    return {"data": section, "model": MODELS["text" if size and size.vocabulary else kind]}
