@@ -1,7 +1,5 @@
 """FedAvg's parts as the ground that every other recipe changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -9,11 +7,14 @@ from pydantic import Field
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Options
-from fedcore.parts import Recipe
+from fedcore.base.options import omit_default as omit_default
+from fedcore.base.registry import Plugin as Plugin
+from fedcore.parts import Recipe as Recipe
 from fedcore.parts.aggregate import WeightedMean
 from fedcore.parts.schedule import Synchronous
 from fedcore.parts.select import Uniform
 from fedcore.parts.server import ServerSgd
+from fedcore.spec import Spec as Spec
 from fedcore.spec import parse
 
 ROUNDS = (100, 1)

@@ -1,14 +1,8 @@
 """Training on pooled data: the yardstick of divergence curves and bounds."""
 
-from __future__ import annotations
-
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, omit_default, recipe
 from fedcore.base.errors import SpecError
-from fedcore.base.options import omit_default
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.schedule import Centralised, PooledTraining
-from fedcore.spec import Spec
 
 
 class CentralisedOptions(AlgorithmOptions):

@@ -1,23 +1,18 @@
 """ComFed: every client-variance reduction of one list with every server optimizer of another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from pydantic import NonNegativeFloat, create_model
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, omit_default, recipe
 from fedcore.algorithms.corrected_sgd import control_variates
 from fedcore.algorithms.fednova import FedNovaOptions, normalised
 from fedcore.algorithms.fedopt import COLOURS, AdaptiveOptions, adaptive
-from fedcore.base.options import omit_default
-from fedcore.base.registry import Line, Plugin
-from fedcore.parts import Recipe
+from fedcore.base.registry import Line
 from fedcore.parts.objective import Proximal
 from fedcore.parts.server import Kind
 from fedcore.parts.update import Averaging, Divisor
-from fedcore.spec import Spec
 
 
 class ProxOptions(AlgorithmOptions):

@@ -1,21 +1,15 @@
 """SCAFFOLD, FedDC, VRL-SGD and Mime: local steps corrected against client drift."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Decay, given, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.base.errors import SpecError
-from fedcore.base.options import omit_default
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.aggregate import DriftCorrectedMean, PlainMean, Weights, averaging
 from fedcore.parts.objective import DriftPenalty
 from fedcore.parts.server import ServerSgd
 from fedcore.parts.update import Averaging, ControlVariates, Deviations, Divisor, Mimicry
-from fedcore.spec import Spec
 
 
 class ScaffoldOptions(AlgorithmOptions):

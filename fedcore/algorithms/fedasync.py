@@ -1,19 +1,14 @@
 """FedAsync: asynchronous federated optimisation."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, recipe
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Decay, StaleMixing
 from fedcore.parts.objective import Proximal
 from fedcore.parts.schedule import Asynchronous
-from fedcore.spec import Spec
 
 DEFAULT_A = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
 

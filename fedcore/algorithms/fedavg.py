@@ -1,13 +1,8 @@
 """Federated averaging."""
 
-from __future__ import annotations
-
-from fedcore.algorithms import AlgorithmOptions, recipe
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, recipe
 from fedcore.parts.aggregate import Weights, averaging
 from fedcore.parts.schedule import Chained, Synchronous
-from fedcore.spec import Spec
 
 
 class FedAvgOptions(AlgorithmOptions):

@@ -1,16 +1,11 @@
 """FedAvgR: averaging with the three regularisers that lower its excess-risk bound."""
 
-from __future__ import annotations
-
 from pydantic import NonNegativeFloat, PositiveInt
 
-from fedcore.algorithms import AlgorithmOptions, recipe
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, recipe
 from fedcore.parts.discrepancy import Discrepancy
 from fedcore.parts.exchange import Densities, Density
 from fedcore.parts.objective import FeatureNorm, MmdToMixture, TraceNorm
-from fedcore.spec import Spec
 
 
 class FedAvgROptions(AlgorithmOptions):

@@ -1,17 +1,13 @@
 """FedNova: clients' changes are normalised by how much work went into them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import NonNegativeFloat
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Spec, recipe
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import Plugin
 from fedcore.parts.aggregate import Effective, NormalisedMean
 from fedcore.parts.objective import Proximal
-from fedcore.spec import Spec
 
 
 class FedNovaOptions(AlgorithmOptions):

@@ -1,20 +1,14 @@
 """DL-opt and FedOMW: mixture weights learned on the server, in one shot or in rounds."""
 
-from __future__ import annotations
-
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from fedcore.algorithms import AlgorithmOptions, Decay, given, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.algorithms.oneshot import require_one_round
-from fedcore.base.options import omit_default
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.aggregate import LearnedMixture
 from fedcore.parts.objective import Proximal, WeightNorm
 from fedcore.parts.schedule import Chained, Synchronous
-from fedcore.spec import Spec
 
 CENTRAL = 100
 RELEASED_BATCH = 16
@@ -49,7 +43,7 @@ class MixtureOptions(AlgorithmOptions):
     keep_velocity: bool | None = omit_default(None)
 
     @model_validator(mode="after")
-    def _one_length(self) -> MixtureOptions:
+    def _one_length(self) -> Self:
         if self.steps_p is not None and self.epochs_p is not None:
             raise ValueError("steps_p and epochs_p are both given, expected one of them")
         return self

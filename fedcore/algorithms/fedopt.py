@@ -1,19 +1,15 @@
 """FedAdagrad, FedAdam, FedYogi and FedAdapt: FedAvg's clients under an adaptive server optimizer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Decay, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Spec, recipe
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import Plugin
 from fedcore.parts import UpdateRule
 from fedcore.parts.server import Adaptive, Kind
 from fedcore.parts.update import BlendedMomentum
-from fedcore.spec import Spec
 
 COLOURS: Mapping[Kind, str] = {"adam": "#0072B2", "adagrad": "#CC79A7", "yogi": "#D55E00"}
 

@@ -1,18 +1,12 @@
 """FedProx: averaging with a proximal local objective."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import NonNegativeFloat
 
-from fedcore.algorithms import AlgorithmOptions, given, recipe
-from fedcore.base.options import omit_default
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.parts.objective import Proximal
 from fedcore.parts.schedule import Chained, Synchronous
-from fedcore.spec import Spec
 
 
 class FedProxOptions(AlgorithmOptions):

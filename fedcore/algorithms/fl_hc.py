@@ -1,11 +1,10 @@
 """FL+HC: federated averaging within clusters of similar clients."""
 
-from __future__ import annotations
+from typing import Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, model_validator
 
-from fedcore.algorithms import AlgorithmOptions, recipe
-from fedcore.base.registry import Plugin
+from fedcore.algorithms import AlgorithmOptions, Plugin, recipe
 from fedcore.parts.schedule import Clustered, Linkage, Metric
 
 
@@ -20,7 +19,7 @@ class FlHcOptions(AlgorithmOptions):
     cluster_round: NonNegativeInt = 10
 
     @model_validator(mode="after")
-    def _ward_is_euclidean(self) -> FlHcOptions:
+    def _ward_is_euclidean(self) -> Self:
         if self.linkage == "ward" and self.metric != "euclidean":
             raise ValueError(f"metric: linkage 'ward' needs 'euclidean', got '{self.metric}'")
         return self

@@ -1,15 +1,10 @@
 """FedAvgM, SlowMo and FedADC: momentum on the server."""
 
-from __future__ import annotations
-
 from pydantic import PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Decay, recipe
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, recipe
 from fedcore.parts.server import ServerMomentum, SlowMomentum
 from fedcore.parts.update import EmbeddedMomentum
-from fedcore.spec import Spec
 
 
 class MomentumOptions(AlgorithmOptions):

@@ -1,11 +1,8 @@
 """MOON: model-contrastive federated learning."""
 
-from __future__ import annotations
-
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, recipe
-from fedcore.base.registry import Plugin
+from fedcore.algorithms import AlgorithmOptions, Plugin, recipe
 from fedcore.parts.objective import Contrastive
 
 

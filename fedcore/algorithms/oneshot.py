@@ -1,15 +1,9 @@
 """One round only: local training to convergence, then one average."""
 
-from __future__ import annotations
-
-from fedcore.algorithms import AlgorithmOptions, given, recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.base.errors import SpecError
-from fedcore.base.options import omit_default
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.aggregate import Weights, averaging
 from fedcore.parts.schedule import Chained, OwnStarts, Synchronous
-from fedcore.spec import Spec
 
 
 class OneShotOptions(AlgorithmOptions):

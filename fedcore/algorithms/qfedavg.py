@@ -1,12 +1,8 @@
 """q-FedAvg: a fair objective that gives clients with a larger loss more weight."""
 
-from __future__ import annotations
-
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, given, recipe
-from fedcore.base.options import omit_default
-from fedcore.base.registry import Plugin
+from fedcore.algorithms import AlgorithmOptions, Plugin, given, omit_default, recipe
 from fedcore.parts.aggregate import Fair, Weights
 
 

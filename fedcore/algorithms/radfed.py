@@ -1,22 +1,16 @@
 """RADFed and RADFed+: redistribution before aggregation, and its combinations with other methods."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from fedcore.algorithms import AlgorithmOptions, given, recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive
-from fedcore.base.options import omit_default
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
 from fedcore.parts.aggregate import PlainMean
 from fedcore.parts.objective import Proximal
 from fedcore.parts.schedule import Redistribution
 from fedcore.parts.select import Assignments, Importance
 from fedcore.parts.server import Kind, ServerSgd
-from fedcore.spec import Spec
 
 
 class RadFedOptions(AlgorithmOptions):

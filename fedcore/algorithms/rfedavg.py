@@ -1,19 +1,13 @@
 """rFedAvg and rFedAvg+: local objectives regularised towards the other clients' feature distributions."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, given, recipe
-from fedcore.base.options import omit_default
-from fedcore.base.registry import Plugin
-from fedcore.parts import Recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.parts.aggregate import PlainMean
 from fedcore.parts.exchange import BatchMeans, FeatureMeans, When
 from fedcore.parts.objective import MmdToOthers
-from fedcore.spec import Spec
 
 
 class RFedAvgOptions(AlgorithmOptions):

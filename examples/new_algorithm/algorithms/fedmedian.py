@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, recipe
 from fedcore.base.lazy import Tensor, torch
-from fedcore.base.registry import Plugin
 from fedcore.engines import Upload
-from fedcore.parts import Aggregation, Recipe, Run, State
-from fedcore.spec import Spec
+from fedcore.parts import Aggregation, Run, State
 
 
 class FedMedianOptions(AlgorithmOptions):
