@@ -1,7 +1,5 @@
 """Errors that a user can cause and faults of the machine, each one line, and how foreign text is printed."""
 
-from __future__ import annotations
-
 import errno
 import re
 import sys
@@ -91,8 +89,13 @@ class DamagedCheckpoint(CheckpointError):
     """A checkpoint is damaged, or not as it was written."""
 
 
+def said(error: BaseException) -> str | None:
+    """Return a user's error or a fault of the machine as one line; None for any other, which is a defect."""
+    return str(error) if isinstance(error, FedcoreError) else fault_message(error)
+
+
 def fault_message(error: BaseException) -> str | None:
-    """Return a fault of the machine as one line; None for any other error, which is a defect."""
+    """Return a fault of the machine as one line; None for any other error."""
     if out_of_memory(error):
         return f"out of memory ({reason(error)}); give it more, then {AGAIN}"
     if device_lost(error):

@@ -1,7 +1,5 @@
 """``fedcore data``: list, info, fetch and verify data sets."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -11,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fedcore.base.errors import DataError, say
-from fedcore.cli.options import Json, Mirror, Quiet, Root, columns, completing, say_json, show
+from fedcore.cli.options import Json, Mirror, Quiet, Root, columns, completing, show
 from fedcore.data import Source
 from fedcore.data.download import Edition, fetch, inventory
 from fedcore.data.download.transfer import Policy
@@ -49,19 +47,18 @@ def info(name: Name, as_json: Json = False) -> None:
     Example: fedcore data info mnist
     """
     known = inventory.entry(name).declaration
-    if as_json:
-        say_json(asdict(known))
-        return
-    say(f"{known.name}: {known.title}")
-    say(f"  papers: {', '.join(known.papers)}")
-    say(f"  cite: {known.citation}")
-    say(f"  licence: {known.licence}")
-    say(f"  redistributable: {'yes' if known.redistributable else 'no'}")
-    say(f"  upstream: {known.upstream}")
-    say(f"  sample: {known.shape}")
-    say(f"  classes: {known.classes or '-'}")
-    for edition_name, edition in known.editions.items():
-        say(*_described(edition_name, edition))
+    facts = {
+        "papers": ", ".join(known.papers),
+        "cite": known.citation,
+        "licence": known.licence,
+        "redistributable": "yes" if known.redistributable else "no",
+        "upstream": known.upstream,
+        "sample": known.shape,
+        "classes": known.classes or "-",
+    }
+    editions = [line for edition in known.editions.items() for line in _described(*edition)]
+    head = (f"{known.name}: {known.title}", *(f"  {key}: {fact}" for key, fact in facts.items()))
+    show(as_json, asdict(known), (*head, *editions))
 
 
 @app.command("fetch")

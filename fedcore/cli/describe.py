@@ -1,7 +1,5 @@
 """``fedcore list`` and ``fedcore describe``: plug-ins, and one plug-in's parts, keys, messages and source."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections import defaultdict

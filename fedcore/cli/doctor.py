@@ -1,7 +1,5 @@
 """``fedcore doctor``: what this machine and environment have of what is needed, and how to get the rest."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """A command line whose commands are imported when they are called, so that its help appears at once."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
@@ -17,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fedcore.base import __version__, errors
-from fedcore.base.errors import FedcoreError, say
+from fedcore.base.errors import say
 from fedcore.cli.options import extensions, not_installed
 
 PANELS = ("Run", "Look", "Build", "Keep")
@@ -121,19 +119,12 @@ def execute(call: Callable[[], Any]) -> None:
     """Run a command line; an error of the user's or a fault of the machine is one line and exit code 2."""
     try:
         call()
-    except FedcoreError as error:
-        said: str | None = str(error)
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError):
-            said = not_installed(error)
-        else:
-            said = errors.fault_message(error)
+        said = not_installed(error) if isinstance(error, ModuleNotFoundError) else errors.said(error)
         if said is None:
             raise
-    else:
-        return
-    say(f"error: {said}", error=True)
-    sys.exit(2)
+        say(f"error: {said}", error=True)
+        sys.exit(2)
 
 
 @cache

@@ -1,14 +1,12 @@
 """The command line: ``fedcore run``, ``fedcore data``, ``fedcore partition``, ``fedcore list``, ..."""
 
-from __future__ import annotations
-
 from fedcore.cli.groups import execute, lazy_group
 
 COMMANDS = {
     "Run": {
         "run": "fedcore.cli.run:run",
         "run-batch": "fedcore.cli.run:run_batch",
-        "partition": "fedcore.cli.partition:partition",
+        "partition": "fedcore.cli.run:partition",
         "data": "fedcore.cli.data:app",
         "test": "fedcore.cli.test:prove",
     },
@@ -16,7 +14,7 @@ COMMANDS = {
         "list": "fedcore.cli.describe:list_plugins",
         "describe": "fedcore.cli.describe:describe",
         "status": "fedcore.cli.status:status",
-        "verify": "fedcore.cli.verify:verify",
+        "verify": "fedcore.cli.status:verify",
         "doctor": "fedcore.cli.doctor:doctor",
     },
 }

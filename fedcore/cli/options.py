@@ -1,7 +1,5 @@
 """Options that several commands share, and what other packages add to commands."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The warm process: imports what runs need, then forks a child for each command, until its owner ends."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Where the ``fedcore`` command begins: in a warm process if a workflow shares one, else in its own."""
 
-from __future__ import annotations
-
 import sys
 
 from fedcore.execution.forkserver import delegate

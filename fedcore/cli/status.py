@@ -1,6 +1,4 @@
-"""``fedcore status``: what is done, running, failed and left."""
-
-from __future__ import annotations
+"""``fedcore status`` and ``verify``: what is done, running, failed and left, and whether it is whole."""
 
 import os
 import sys
@@ -20,11 +18,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from fedcore.base.errors import plain, say
-from fedcore.cli.options import Json, Results, extensions, say_json
+from fedcore.base.errors import DataError, plain, say
+from fedcore.cli.options import Json, Results, extensions, say_json, show
+from fedcore.execution.integrity import check
 from fedcore.execution.status import FINISHED, Status, counts, seconds_left, survey
 
-PLANS = "fedcore.plan"
+PLANS, CHECKS = "fedcore.plan", "fedcore.verify"
 SHOWN = 12
 LOG_LINES = 5
 LOG_BYTES = 1 << 14
@@ -150,3 +149,34 @@ def _planned(report: str) -> Mapping[str, Mapping[str, str]] | None:
     """Ask whoever knows what should be there; None if nobody does."""
     beside = Path("params.yaml")
     return next(extensions(PLANS, beside, report), None) if beside.is_file() else None
+
+
+def verify(
+    results: Results = Path("results"),
+    params: Annotated[
+        Path | None,
+        typer.Option(help="Compare with this params.yaml too; the one in this folder unless given."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check results: changed or missing files, mixed versions of the code, runs that params.yaml lacks.
+
+    Every problem is one line; the exit code is then 1. Repair: delete the folder that is named, and build
+    again.
+
+    Example: fedcore verify results/rfedavg
+    """
+    if not results.is_dir():
+        raise DataError(f"{results}: no such folder")
+    found = check(results)
+    problems = list(found.problems)
+    beside = params or Path("params.yaml")
+    if params or beside.is_file():
+        for more in extensions(CHECKS, found, beside):
+            problems += more
+    numbers = {name: len(getattr(found, name)) for name in ("runs", "partitions", "unfinished")}
+    show(as_json, {**numbers, "problems": list(map(asdict, problems))}, problems)
+    parts = ", ".join(f"{number} {name}" for name, number in numbers.items())
+    say(f"{parts}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", error=True)
+    if problems:
+        raise typer.Exit(1)

@@ -1,7 +1,5 @@
 """``fedcore test``: whether a contributed plug-in does what all of them must."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Several runs in one process."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import time
@@ -13,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from fedcore.base import errors
-from fedcore.base.errors import CheckpointError, FedcoreError, SpecError, say
+from fedcore.base.errors import CheckpointError, SpecError, say
 from fedcore.base.files import exclusive, read_json, write_text
 from fedcore.base.options import validate
 from fedcore.execution.integrity import CHECKPOINT, finished
@@ -73,13 +71,10 @@ def execute(
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / PEAKS_IN_A_MB
                 lines.append("\t".join((str(out), *spent, f"{peak:.0f}")))
                 write_text(benchmark, "\n".join(lines) + "\n")
-        except FedcoreError as error:
-            failed += 1
-            say(f"error: {out}: {error}", error=True)
         except Exception as error:
             failed += 1
-            message = errors.fault_message(error)
-            trace = [] if message else traceback.format_exc().splitlines()
+            message = errors.said(error)
+            trace = traceback.format_exc().splitlines() if message is None else ()
             say(f"error: {out}: {message or ''}", *trace, error=True)
             if errors.device_lost(error):
                 failed += len(items) - position - 1

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle, StepPatch
 from typer.testing import CliRunner
 
 from fedcore.base.errors import FedcoreError
-from fedcore.cli.partition import partition
+from fedcore.cli.run import partition
 from fedcore.partitions import figure
 from fedcore.partitions.file import identity, load
 from fedcore.partitions.stats import c_score, entropies, pairwise_distances
