@@ -16,46 +16,34 @@ def mmd(kind: Discrepancy, x: Tensor, z: Tensor) -> float:
     With a Gaussian kernel, or the distance of means: rFedAvg, eq. (2).
     """
     weights = x.new_full((len(x),), 1 / len(x))
-    square = mean_discrepancy if kind == "mean" else kernel_discrepancy
-    return float(square(x, z, weights).clamp(min=0).sqrt())
+    return float(squared(kind, x, z, weights)[0].clamp(min=0).sqrt())
 
 
-def mean_discrepancy(x: Tensor, z: Tensor, weights: Tensor) -> Tensor:
-    """Return ||sum_i weights_i x_i - mean z||^2 for points x [n, d] and z [m, d]."""
-    return (weights @ x - z.mean(dim=0)).square().sum()
+def squared(kind: Discrepancy, x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the squared MMD of weighted points x [n, d] and points z [m, d], and its gradient [n, d] in x.
 
-
-def kernel_discrepancy(x: Tensor, z: Tensor, weights: Tensor) -> Tensor:
-    """Return the squared MMD (with the diagonal, so never negative) of weighted points x [n, d] and z [m, d]
-    under exp(-||a - b||^2 / (2 s^2)), s the median distance of different pooled points.
+    ``mean``: ||sum_i weights_i x_i - mean z||^2. ``kernel``: under exp(-||a - b||^2 / (2 s^2)), with the
+    diagonal, so never negative; s is the median distance of different pooled points, taken as a constant.
     """
-    k, _, signed = _kernel(x, z, weights)
-    return signed @ k @ signed
+    return (_mean if kind == "mean" else _kernel)(x, z, weights)
 
 
-def mean_gradient(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``mean_discrepancy`` and its gradient [n, d] in x."""
+def _mean(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     apart = weights @ x - z.mean(dim=0)
     return apart.square().sum(), weights[:, None] * apart * 2
 
 
-def kernel_gradient(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``kernel_discrepancy`` and its gradient [n, d] in x, the bandwidth taken as a constant."""
-    k, variance, signed = _kernel(x, z, weights)
-    pull = k[: len(x)] * signed
-    away = pull @ torch.cat([x, z]) - pull.sum(dim=1, keepdim=True) * x
-    return signed @ k @ signed, away * (2 / variance * weights[:, None])
-
-
-def _kernel(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the kernel matrix of the pooled points, s^2, and each point's signed weight."""
+def _kernel(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     points = torch.cat([x, z])
     signed = torch.cat([weights, z.new_full((len(z),), -1 / len(z))])
     gram = points @ points.T
     norms = gram.diagonal()
     distances = (norms[:, None] + norms - 2 * gram).clamp_(min=0)
     variance = _median(distances.detach(), signed.detach())
-    return torch.exp(distances / (-2 * variance)), variance, signed
+    k = torch.exp(distances / (-2 * variance))
+    pull = k[: len(x)] * signed
+    away = pull @ points - pull.sum(dim=1, keepdim=True) * x
+    return signed @ k @ signed, away * (2 / variance * weights[:, None])
 
 
 def _median(distances: Tensor, weights: Tensor) -> Tensor:

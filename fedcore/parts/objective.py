@@ -1,20 +1,12 @@
 """Terms of the local objective."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.engines import Batch, BoundTerm, Job, Upload
 from fedcore.engines.forward import features
 from fedcore.parts import Plan, Run, State, Term, Work
-from fedcore.parts.discrepancy import (
-    Discrepancy,
-    kernel_discrepancy,
-    kernel_gradient,
-    mean_discrepancy,
-    mean_gradient,
-)
+from fedcore.parts.discrepancy import Discrepancy, squared
 from fedcore.parts.exchange import draw_mixture, sharing
 
 RANK_TOLERANCE = 1e-10
@@ -211,16 +203,14 @@ class MmdToMixture(Term):
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Draw the client's points from the mixture it received."""
         drawn = draw_mixture(state, self.samples, run.streams.get("mixture", state.round, job.client))
-        square = mean_discrepancy if self.mmd == "mean" else kernel_discrepancy
-        slope = mean_gradient if self.mmd == "mean" else kernel_gradient
         tiny = torch.finfo(drawn.dtype).tiny
 
         def loss(phi: Tensor, batch: Batch) -> Tensor:
-            value = square(phi, drawn, batch.weights)
+            value, _ = squared(self.mmd, phi, drawn, batch.weights)
             return (value if self.squared else value.clamp(min=tiny).sqrt()) * self.gamma
 
         def gradient(phi: Tensor, batch: Batch) -> Tensor:
-            value, steepest = slope(phi, drawn, batch.weights)
+            value, steepest = squared(self.mmd, phi, drawn, batch.weights)
             scale = 1.0 if self.squared else 0.5 / value.clamp(min=tiny).sqrt()
             return steepest * (self.gamma * scale)
 
