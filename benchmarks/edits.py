@@ -27,7 +27,7 @@ TABLE = "reports/rfedavg/table1.csv"
 COLUMNS = "{:34} {:44} {:12} {:>7}  {}"
 PROXIMAL = "fedcore/parts/objective.py"
 DEMO = "edition: demo\n            training:\n"
-FUTURE = "from __future__ import annotations\n"
+DATACLASS, NUMPY = "from dataclasses import dataclass\n", "import numpy as np\n"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ EDITS = (
         0,
         BOTH,
     ),
-    Edit("comment in a module", PROXIMAL, FUTURE, f"# a comment\n{FUTURE}\n\n", {}, 0, BOTH),
+    Edit("comment in a module", PROXIMAL, DATACLASS, f"# a comment\n{DATACLASS}\n\n", {}, 0, BOTH),
     Edit("docstring in a module", PROXIMAL, '"""', '"""Said otherwise. ', {}, 0, BOTH),
     Edit(
         "meaning of FedProx's term",
@@ -104,7 +104,7 @@ EDITS = (
         16,
         BOTH,
     ),
-    Edit("a definition that no run uses", PROXIMAL, FUTURE, f"{FUTURE}\nUNUSED = 1\n", {}, 0, BOTH),
+    Edit("a definition that no run uses", PROXIMAL, DATACLASS, f"{DATACLASS}\nUNUSED = 1\n", {}, 0, BOTH),
     Edit(
         "meaning of the round loop",
         "fedcore/execution/simulation.py",
@@ -117,8 +117,8 @@ EDITS = (
     Edit(
         "meaning of a partition",
         "fedcore/partitions/similarity.py",
-        FUTURE,
-        f"{FUTURE}\nCHANGED = 1\n",
+        NUMPY,
+        f"{NUMPY}\nCHANGED = 1\n",
         {"partition": 12, "train": 36, "table": 1},
         72,
         BOTH,

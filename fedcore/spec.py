@@ -4,11 +4,9 @@ A specification says everything that decides a run's numbers and nothing else: n
 no devices, no cores. Two specifications that mean the same have the same hash.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -87,7 +85,7 @@ class Training(Options, use_attribute_docstrings=True):
         return values
 
     @model_validator(mode="after")
-    def _one_length(self) -> Training:
+    def _one_length(self) -> Self:
         if self.local_epochs is not None and self.local_steps is not None:
             raise ValueError("local_epochs and local_steps are both given, expected one of them")
         return self
@@ -107,7 +105,7 @@ class Participation(Options):
     events: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] | None = None
 
     @model_validator(mode="after")
-    def _not_empty(self) -> Participation:
+    def _not_empty(self) -> Self:
         for key in ("cohorts", "assignments", "events"):
             given = getattr(self, key)
             if given is not None and (not given or not all(given)):

@@ -5,8 +5,6 @@ its mapping. Anchors, aliases and merge keys (``<<``) work. Specifications, para
 it, claim ledgers and options on the command line are all read here.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Files that are either there in full or not at all: written under a temporary name, then renamed."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

@@ -62,20 +62,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import PIL.Image
     import PIL.PngImagePlugin
-    import plotly.offline
+    import plotly
     import pooch
     import requests
-    import scipy.cluster.hierarchy
-    import scipy.io
-    import scipy.optimize
-    import scipy.sparse
-    import scipy.spatial.distance
-    import scipy.special
-    import scipy.stats
-    import seaborn.objects
-    import sklearn.manifold
+    import scipy
+    import seaborn
+    import sklearn
     import torch
-    import torchvision.models
+    import torchvision
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from torch import Tensor

@@ -1,7 +1,5 @@
 """Base of all option classes: frozen, strict about unknown keys, with errors that fit on one line."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass

@@ -6,8 +6,6 @@ package and collects them. Adding one is adding a file: to the package, or to ``
 ``FEDCORE_PLUGINS`` names. Nothing here imports torch.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

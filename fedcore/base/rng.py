@@ -4,8 +4,6 @@ The generator is counter-based (Philox) and keyed by a hash of its name, so a dr
 nothing but its name: not on the order of clients, on parallel jobs, or on an interruption.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a check found, in words for whoever wrote the plug-in."""
 
-from __future__ import annotations
-
 import random
 import traceback
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What any algorithm must do: end, repeat itself, resume, be the same in all engines, count its bytes."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from collections import Counter

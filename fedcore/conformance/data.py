@@ -1,7 +1,5 @@
 """What any data set must do: load the same arrays again, match its declaration, keep its clients' names."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What any model must do: be functions of its parameters and rows, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """What any partition must do: hold every row once, draw the same again, leave the data as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any

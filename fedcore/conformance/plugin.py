@@ -1,7 +1,5 @@
 """A file with plug-ins, registered under their names wherever the file is."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from pathlib import Path

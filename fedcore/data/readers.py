@@ -15,7 +15,6 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -162,23 +161,22 @@ def _reconstruct(subtype: type, shape: tuple[int, ...], dtype: bytes) -> NDArray
     return np.ndarray.__new__(np.ndarray, shape, dtype.decode() if isinstance(dtype, bytes) else dtype)
 
 
+ALLOWED: Mapping[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # bytes in old protocols
+}
+
+
 class _ArraysOnly(pickle.Unpickler):
     """Refuses every global but the ones numpy arrays are pickled with."""
 
-    ALLOWED: Mapping[tuple[str, str], Any] = MappingProxyType(
-        {
-            ("numpy", "ndarray"): np.ndarray,
-            ("numpy", "dtype"): np.dtype,
-            ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-            ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
-            ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # bytes in old protocols
-        }
-    )
-
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.ALLOWED:
+        if (module, name) not in ALLOWED:
             raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
-        return self.ALLOWED[module, name]
+        return ALLOWED[module, name]
 
 
 def read_batch(

@@ -1,7 +1,5 @@
 """Standardisation of features: with everyone's statistics or each client with its own (RADFed: -G and -L)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any

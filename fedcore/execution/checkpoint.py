@@ -86,8 +86,7 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
     except Exception as error:
         what = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
         raise DamagedCheckpoint(f"{path}: damaged checkpoint ({what})") from None
-    if first := next(iter(differences(belongs, identity)), None):
-        key, there, here = first
+    for key, there, here in differences(belongs, identity)[:1]:
         raise CheckpointError(
             f"{path}: checkpoint of another run ({key}: checkpoint has {shown(there)}, the run has "
             f"{shown(here)}); delete it, or pass --no-resume to start anew"

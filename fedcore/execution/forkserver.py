@@ -9,8 +9,6 @@ Both sides speak to processes of their own user alone; the socket is in a folder
 The rest of the environment is not sent: the warm process keeps that of the workflow's first command.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -5,8 +5,6 @@ that a cluster's scheduler gave to a job are shared by the processes of that job
 own way; all others by the processes of a machine and user.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

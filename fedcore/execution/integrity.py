@@ -4,8 +4,6 @@
 content, so that a changed byte anywhere in a run's folder is found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measuring the global model."""
 
-from __future__ import annotations
-
 from math import isfinite, nan
 
 from fedcore.base.errors import SpecError

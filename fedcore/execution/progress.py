@@ -1,7 +1,5 @@
 """Progress of a run: a bar in a terminal or notebook, else plain lines, and a file for ``fedcore status``."""
 
-from __future__ import annotations
-
 import html
 import math
 import os

@@ -1,7 +1,5 @@
 """The files of a run: history.csv, summary.json, timing.json [, model.npz]."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

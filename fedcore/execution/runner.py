@@ -1,7 +1,5 @@
 """From a specification to a run's files: history.csv, summary.json, timing.json [, model.npz]."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

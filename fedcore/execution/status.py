@@ -1,7 +1,5 @@
 """The state of every run below a folder: read from its files, and counted."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """What a run measures, also sent to TensorBoard, Weights & Biases or MLflow, which changes nothing in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial

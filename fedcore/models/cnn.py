@@ -1,7 +1,5 @@
 """The convolutional network of McMahan et al. for 28x28 and 32x32 images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

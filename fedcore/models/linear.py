@@ -1,7 +1,5 @@
 """Softmax regression, logistic regression, and softmax regression with trained features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

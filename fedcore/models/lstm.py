@@ -1,7 +1,5 @@
 """Recurrent classifiers of token sequences."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

@@ -1,7 +1,5 @@
 """Multi-layer perceptrons."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod

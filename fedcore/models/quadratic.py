@@ -1,7 +1,5 @@
 """A scalar model on quadratic losses: the smallest federated problem with a known answer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random Fourier features with a linear head: fixed features, or trained ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import pi, prod, sqrt
 from typing import Literal

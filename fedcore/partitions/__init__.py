@@ -1,9 +1,7 @@
 """What all partitions share: their common options and the arithmetic of dealing rows out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +29,7 @@ class Fold(Options):
     rotation: PositiveInt = 1
 
     @model_validator(mode="after")
-    def _in_range(self) -> Fold:
+    def _in_range(self) -> Self:
         if self.index >= self.of:
             raise ValueError(
                 f"index: got {self.index}, expected 0 to {self.of - 1} (there are {self.of} folds)"
@@ -67,7 +65,7 @@ class PartitionOptions(Options):
     fold: Fold | None = None
 
     @model_validator(mode="after")
-    def _one_validation_set(self) -> PartitionOptions:
+    def _one_validation_set(self) -> Self:
         if self.fold is not None and self.validation > 0:
             raise ValueError("validation and fold both define the validation rows, expected one of them")
         if self.fold is not None and (self.selection or self.test):

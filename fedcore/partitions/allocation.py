@@ -6,8 +6,6 @@ dimensions] numbers each configuration's class and features; eq. (1) is the case
 configuration k is class k. ``targets`` holds one matrix [clients, categories] a dimension.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """From a partition's options to the checked partition: built, held out, split by client."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Dirichlet partitions: six conventions that share little but the name."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,7 +222,7 @@ class Options(PartitionOptions):
     retries: PositiveInt = 10_000
 
     @model_validator(mode="after")
-    def _own_keys_only(self) -> Options:
+    def _own_keys_only(self) -> Self:
         for key, conventions in OWN_KEYS.items():
             given = getattr(self, key)
             if given is not None and given is not False and self.convention not in conventions:

@@ -1,7 +1,5 @@
 """A picture of a partition: labels and number of rows of each client."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,13 +1,11 @@
 """A partition as a file: an .npz that says what it was made from, equal bytes for equal input."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile
 from os.path import isfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,8 +119,7 @@ def identity(partition: dict[str, Any], data: dict[str, Any], seed: int, data_sh
 
 def refuse_other(path: Path, origin: dict[str, Any], expected: dict[str, Any]) -> None:
     """Refuse a partition file that was made from something else, by the first part that differs."""
-    if first := next(iter(differences(origin, expected)), None):
-        key, there, here = first
+    for key, there, here in differences(origin, expected)[:1]:
         raise SpecError(
             f"{path}: made for another specification: {key} is {shown(there)}, expected {shown(here)}"
         )
@@ -144,7 +141,7 @@ class Options(PartitionOptions):
     drop_rest: bool = False
 
     @model_validator(mode="after")
-    def _one_source(self) -> Options:
+    def _one_source(self) -> Self:
         if (self.rows is None) == (self.path is None):
             raise ValueError("expected either 'rows' or 'path'")
         if self.rows == ():

@@ -1,8 +1,6 @@
 """Natural clients: the users, writers, roles or hospitals that the data name; all, some or regrouped."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pydantic import PositiveInt, model_validator
@@ -41,7 +39,7 @@ class Options(PartitionOptions):
         return values
 
     @model_validator(mode="after")
-    def _enough_users(self) -> Options:
+    def _enough_users(self) -> Self:
         if self.users is not None and (self.clients is None or self.users < self.clients):
             raise ValueError(f"users: got {self.users}, expected clients, and no fewer users than clients")
         return self

@@ -1,7 +1,5 @@
 """Client sizes that follow a power law, each client with a few labels or with all of them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -1,8 +1,6 @@
 """RADFed's partition: sizes, classes and features skewed independently, met by a quadratic program."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +60,7 @@ class Options(PartitionOptions):
     legacy_seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
 
     @model_validator(mode="after")
-    def _in_order(self) -> Options:
+    def _in_order(self) -> Self:
         if self.stop is not None and self.stop[0] >= self.stop[1]:
             raise ValueError(f"stop: got {list(self.stop)}, expected a lower and a higher multiple")
         if self.xi_reading != "samples" and self.xi > 1:

@@ -1,7 +1,5 @@
 """Label-sorted shards, a few of them to each client."""
 
-from __future__ import annotations
-
 import numpy as np
 from pydantic import PositiveInt
 

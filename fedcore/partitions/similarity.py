@@ -1,7 +1,5 @@
 """Clients of equal size: all of the data dealt out IID, or a share of them and the rest sorted by label."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedcore.base.options import Clients

@@ -3,8 +3,6 @@
 ``counts`` are the rows of each class on each client, [clients, classes].
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

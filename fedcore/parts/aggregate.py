@@ -1,7 +1,5 @@
 """Aggregation: how uploads become one change of the server's model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Divergence of the models in a run: from each other, and from training on pooled data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 from math import nan

@@ -1,7 +1,5 @@
 """Exchange: what travels besides models."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Schedules: who trains which slot, in which order, and when slots are merged."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Literal
 

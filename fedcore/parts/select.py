@@ -1,7 +1,5 @@
 """Selection: which clients take part in a round."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import floor
 from typing import Literal

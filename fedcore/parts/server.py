@@ -1,7 +1,5 @@
 """Server optimizers: how the aggregated change moves the server's model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """A client's local steps: how many, at which rates, how gradients add up, and the task of an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 

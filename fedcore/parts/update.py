@@ -1,7 +1,5 @@
 """Local update rules: the direction that a client's optimizer follows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

@@ -43,8 +43,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ),
         pytest.param(
             "fedcore/parts/objective.py",
-            "from __future__ import annotations",
-            "# a comment\nfrom __future__ import annotations\n\nUNUSED = 1",
+            "from dataclasses import dataclass",
+            "# a comment\nfrom dataclasses import dataclass\n\nUNUSED = 1",
             {},
             id="definition-that-nothing-uses",
         ),

@@ -1,7 +1,5 @@
 """Covertype: forest cover from cartographic variables, as two classes (RADFed) or seven."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

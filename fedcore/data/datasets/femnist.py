@@ -1,7 +1,5 @@
 """FEMNIST: handwritten characters by writer, in LEAF's json."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

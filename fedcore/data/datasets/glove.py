@@ -1,7 +1,5 @@
 """GloVe word vectors: model data for Sent140."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

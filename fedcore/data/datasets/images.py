@@ -3,8 +3,6 @@
 Characters and clothes are 28 x 28 grey, things and house numbers 32 x 32 in colour.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal

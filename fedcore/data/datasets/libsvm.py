@@ -4,8 +4,6 @@ Features are taken as LIBSVM ships them unless another scaling is asked for; lab
 increasing order of what the file says (-1 before +1).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Any, Literal
 

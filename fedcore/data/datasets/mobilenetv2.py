@@ -1,7 +1,5 @@
 """MobileNetV2 weights pre-trained on ImageNet: model data for RADFed's CIFAR-10."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

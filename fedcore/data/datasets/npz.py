@@ -1,7 +1,5 @@
 """A user's own federated data: a folder with ``clients/<id>.npz``, ``test.npz``, maybe ``validation.npz``."""
 
-from __future__ import annotations
-
 import math
 from os.path import isdir
 from pathlib import Path

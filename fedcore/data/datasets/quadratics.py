@@ -1,8 +1,6 @@
 """Scalar quadratics f_k(w) = curvature_k / 2 * (w - centre_k)^2, one per client: the optimum is known."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,7 +17,7 @@ class QuadraticsOptions(Options):
     centres: tuple[float, ...] = (0.0, 1.0)
 
     @model_validator(mode="after")
-    def _same_length(self) -> QuadraticsOptions:
+    def _same_length(self) -> Self:
         if not self.curvatures or len(self.curvatures) != len(self.centres):
             raise ValueError(
                 f"{len(self.curvatures)} curvatures and {len(self.centres)} centres, expected one of each"

@@ -1,7 +1,5 @@
 """Sent140: sentiment of short messages, by user. The demo is a declared generator of word sequences."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shakespeare by speaking role: the next character after 80, over an alphabet of 80 symbols."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal
 

@@ -3,8 +3,6 @@
 u moves the clients' models apart, v their features; sizes follow a power law (a log-normal).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

@@ -5,8 +5,6 @@ Pure facts, read from the YAML file beside the module that loads the data: ``mni
 ``fedcore.data.download.fetch`` acts on them.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 A file whose size or time differs from its marker is hashed again, so a changed file is never believed.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Files appear in the cache by rename only and under a lock, so parallel jobs may ask for the same one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which data are declared, which of them are here, and whether they are intact."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

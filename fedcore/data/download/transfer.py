@@ -1,7 +1,5 @@
 """Downloads over HTTP: resumed, retried, with checksum, under a temporary name until whole."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

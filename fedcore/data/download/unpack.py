@@ -1,7 +1,5 @@
 """Reading stored files: plain, compressed (gz, bz2, xz) or one member of an archive, told by content."""
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import gzip

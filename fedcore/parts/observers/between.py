@@ -1,7 +1,5 @@
 """The loss on the line through two clients' models."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Features of clients' training rows: under their own last models, or under the global one at some rounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The way of the global model through a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The terms of FedAvgR's excess-risk bound, measured on a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
