@@ -129,6 +129,9 @@ def copied(folder: Path) -> Path:
         copy_folder(ROOT / name, folder / name)
     for name in (*PARTS, "LICENSE", "CHANGELOG.md", "SECURITY.md"):
         shutil.copy(ROOT / name, folder / name)
+    for path in ROOT.glob("reports/reference/*/histories.parquet"):
+        (folder / path.relative_to(ROOT)).parent.mkdir(parents=True)
+        shutil.copy(path, folder / path.relative_to(ROOT))
     (folder / "data").mkdir()
     (folder / "data" / "demo").symlink_to(ROOT / "data" / "demo")
     (folder / "bin").mkdir()
