@@ -254,6 +254,6 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
 
 def _listed(axes: Axes, labels: list[str]) -> None:
     axes.set_yticks(range(len(labels)), labels, fontsize=7)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     axes.set_xticks([])
     axes.set_visible(bool(labels))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, product
@@ -15,6 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex
+from pretended import finish
 
 from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
@@ -27,12 +30,16 @@ from fedcore.parts.objective import Proximal
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import load
 from pipeline.catalogue.targets import PlannedRun, Query
+from pipeline.claims.checks import Beats
 from pipeline.claims.designs import design, shares, verdict
+from pipeline.claims.ledger import ledger
 from pipeline.claims.points import Point, asked, points
 from pipeline.claims.points import load as load_points
-from pipeline.claims.readings import declared, nearest, sentences
+from pipeline.claims.readings import BEYOND, WITHIN, Readings, declared, nearest, sentences
 from pipeline.fidelity.scoreboard import claims_by_reading, draw_claims
 from pipeline.papers import build_catalogue, catalogue_of, papers
+from pipeline.reports.drawings import Inputs, Picture
+from pipeline.reports.results import read
 from pipeline.reports.tables import Table
 
 HOME = Path(__file__).parents[2]
@@ -343,6 +350,129 @@ def test_a_planted_reading_is_found_from_the_numbers_that_were_made_with_it(
     claims = told[told["row"] == "claim"]
     held = [len(str(names).split()) for names in claims["in"].fillna("")]
     assert (claims["mean"] * claims["of"]).tolist() == pytest.approx(held)
+
+
+def printed(path: Path, *cells: tuple[str, str, float]) -> Path:
+    """Write published numbers of Table 2."""
+    lines = [f"table2,{row},{column},{mean},,percent,," for row, column, mean in cells]
+    path.write_text("\n".join(["target,row,column,mean,std,unit,mark,note", *lines]) + "\n")
+    return path
+
+
+def claimed(monkeypatch: pytest.MonkeyPatch, target: str = "table2") -> None:
+    """Let the ledger hold one claim: on dna DL-opt leads by ten points."""
+    first = next(own for own in ledger("fedomw") if isinstance(own.check, Beats))
+    assert first.check
+    check = first.check.model_copy(update={"columns": ("dna",), "by_at_least": 10.0})
+    one = first.model_copy(update={"id": "ten-points", "target": target, "check": check})
+    monkeypatch.setattr("pipeline.claims.readings.ledger", lambda paper: (one,))
+
+
+OURS, CODES = "labels_skewed", "labels_iid"
+SCORES = {  # by reading, the scores in per cent at each seed
+    OURS: {("dl_u", "dna"): (82,), ("dl_u", "pendigits"): (80,), ("dl_opt", "dna"): (93,)},
+    CODES: {
+        ("dl_u", "dna"): (80, 81, 82),
+        ("dl_u", "pendigits"): (80, 80, 80),
+        ("dl_opt", "dna"): (90, 90, 90),
+    },
+}
+
+
+@pytest.fixture
+def picture_of(tmp_path: Path) -> Callable[[Mapping[tuple[str, str], float]], Picture]:
+    """Return what draws Table 2's readings from the scores above; what is given is set in place of one."""
+    cells = (("dl_u", "dna", 80.0), ("dl_u", "pendigits", 80.0), ("dl_opt", "dna", 90.0))
+    catalogue = small(
+        {"points": ["labels"], "again": [CODES]}, [0, 1, 2], printed(tmp_path / "n.csv", *cells)
+    )
+    target = catalogue.target("fedomw", "table2_readings")
+    assert isinstance(target, Readings)
+
+    def draw(diverged: Mapping[tuple[str, str], float]) -> Picture:
+        every = catalogue.cells("fedomw", "table2_readings")
+        for (row, column), runs in every.items():
+            own, _, reading = column.partition("@")
+            scores = SCORES[reading].get((row, own), (99,) * len(runs))
+            assert len(scores) == len(runs), "all seeds where it is asked for, else one"
+            for run, score in zip(runs, scores, strict=True):
+                finish(run, tmp_path, None if (reading, own) in diverged else score / 100)
+        inputs = Inputs(catalogue.params.papers["fedomw"], read(every, tmp_path))
+        return target.draw(inputs)
+
+    return draw
+
+
+def test_readings_are_measured_in_margins_and_judged_by_the_claims(
+    picture_of: Callable[[Mapping[tuple[str, str], float]], Picture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A margin is a point. Ours is 2, 0 and 3 off; the code's by seed 0, 1 and 2 in one of three cells."""
+    claimed(monkeypatch)
+    told = picture_of({})
+    lines = told.numbers[told.numbers["row"] == "distance"].set_index("column")
+    assert lines["mean"].to_dict() == pytest.approx({OURS: 5 / 3, CODES: 1 / 3})
+    assert lines["std"].to_dict() == pytest.approx({OURS: math.nan, CODES: 1 / 3}, nan_ok=True)
+    assert lines[["near", "of", "labels"]].to_numpy().tolist() == [[1, 3, "skewed"], [3, 3, "iid"]]
+    share = told.numbers[told.numbers["row"] == "share"]
+    assert share[["column", "mean"]].to_numpy().tolist() == [["labels", pytest.approx(1.0)]]
+    (claim,) = told.numbers[told.numbers["row"] == "claim"].to_dict("records")
+    said = (claim["column"], claim["mean"], claim["of"], claim["says"], claim["in"])
+    assert said == ("ten-points", 0.5, 2, "some", OURS)
+    cells = told.numbers.set_index(["row", "column"])
+    assert cells.loc[("dl_opt", f"dna@{OURS}"), "away"] == pytest.approx(3)
+    assert cells.loc[("dl_u", f"dna@{CODES}"), "n"] == 3
+    assert told.sentences == [
+        "2 readings.",
+        f"Nearest to the print: {CODES}, 0.33 ± 0.33 margins away on average, 3 of 3 cells near; "
+        f"next: {OURS}, 1.7 margins away on average, 1 of 3 cells near.",
+        f"Cell by cell, {CODES} is nearest most often, in 2 of 3 cells.",
+        "Of the variance of the distance points explain labels 100%; combinations the rest.",
+        "Claims hold in a share of the readings: ten-points in some (50%).",
+    ]
+    assert nearest(told.numbers, 1) == [CODES]
+    assert nearest(told.numbers, 2) == [CODES, OURS]
+
+
+def test_the_figure_of_readings_shows_near_ones_first_what_they_take_and_which_claims_hold(
+    picture_of: Callable[[Mapping[tuple[str, str], float]], Picture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(monkeypatch)
+    above, choices, held = picture_of({}).figure.axes
+    (dots,) = (own for own in above.collections if isinstance(own, PathCollection))
+    assert np.asarray(dots.get_offsets()) == pytest.approx(np.array([[0, 1 / 3], [1, 5 / 3]]))
+    near, beyond = (to_hex(colour) for colour in dots.get_facecolors())  # type: ignore[attr-defined]
+    assert (near.upper(), beyond.upper()) == (WITHIN, BEYOND)
+    assert {text.get_text(): text.xy[0] for text in above.texts} == {"code": 0, "paper": 1}
+    assert above.get_yscale() == "log"
+    assert [label.get_text() for label in choices.get_yticklabels()] == [
+        "labels (100%): skewed",
+        "labels: iid",
+    ]
+    assert [np.asarray(own.get_offsets()).tolist() for own in choices.collections] == [[[1, 0]], [[0, 1]]]
+    assert choices.get_ylim() == (1.5, -0.5)
+    assert [label.get_text() for label in held.get_yticklabels()] == ["ten-points: in some"]
+    full, empty = held.collections
+    assert np.asarray(full.get_offsets()).tolist() == [[1, 0]]
+    assert np.asarray(empty.get_offsets()).tolist() == [[0, 0]]
+    assert len(full.get_facecolors()) == 1  # type: ignore[attr-defined]
+    assert len(empty.get_facecolors()) == 0  # type: ignore[attr-defined]
+
+
+def test_a_reading_with_a_diverged_run_has_no_distance_and_no_claim_is_no_line(
+    picture_of: Callable[[Mapping[tuple[str, str], float]], Picture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(monkeypatch, target="table3")
+    told = picture_of({(OURS, "pendigits"): 0.0})
+    lines = told.numbers[told.numbers["row"] == "distance"].set_index("column")
+    assert lines["mean"].to_dict() == pytest.approx({OURS: math.nan, CODES: 1 / 3}, nan_ok=True)
+    assert lines.loc[OURS, ["near", "of"]].tolist() == [0, 3]
+    assert "claim" not in set(told.numbers["row"])
+    assert told.sentences[:2] == [
+        "2 readings.",
+        f"Nearest to the print: {CODES}, 0.33 ± 0.33 margins away on average, 3 of 3 cells near.",
+    ]
+    assert not any("Claims" in sentence for sentence in told.sentences)
+    assert not told.figure.axes[2].get_visible()
 
 
 def train(runs: Iterable[PlannedRun]) -> None:

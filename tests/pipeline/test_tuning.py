@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from math import floor, log10
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
@@ -16,7 +19,8 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema import Range, Tried, TuneParams
 from pipeline.papers import build_catalogue
-from pipeline.reports.search import candidates, chosen, with_chosen
+from pipeline.reports.results import RunFacts
+from pipeline.reports.search import candidates, chosen, held_out, on_held_out, seeds, with_chosen
 from pipeline.reports.tables import Table
 
 HOME = Path(__file__).parents[2]
@@ -59,6 +63,72 @@ def test_the_budget_of_a_grid_is_shared_by_its_axes() -> None:
     found = candidates(TuneParams(trials=11), {"a.mu": (1, 2), "a.lr": RATES, "a.q": RATES})
     assert len(found) == 2 * 2 * 2, "two points of each range: three would make eighteen"
     assert {own["a.lr"] for own in found} == {0.001, 1.0}
+
+
+@pytest.mark.parametrize(("trials", "points"), [(8, 8), (26, 8), (64, 64), (124, 64), (125, 125)])
+def test_a_grid_has_as_many_points_of_each_range_as_the_budget_allows(trials: int, points: int) -> None:
+    assert len(candidates(TuneParams(trials=trials), dict.fromkeys(("a.x", "a.y", "a.z"), RATES))) == points
+
+
+def test_values_of_a_range_have_four_digits() -> None:
+    found = candidates(TuneParams(trials=4), {"a.x": Range(low=1, high=2)})
+    assert [own["a.x"] for own in found] == [1.0, 1.333, 1.667, 2.0]
+
+
+def test_methods_with_as_many_keys_share_the_draw_and_lists_are_drawn_evenly() -> None:
+    for how in ("random", "quasirandom"):
+        tune = TuneParams.model_validate({"how": how, "trials": 90})
+        one, other = (candidates(tune, {key: ("x", "y", "z")}) for key in ("a.lr", "b.mu"))
+        assert [own["a.lr"] for own in one] == [own["b.mu"] for own in other]
+        counts = [[own["a.lr"] for own in one].count(value) for value in "xyz"]
+        assert all(15 <= count <= 45 for count in counts), "30 each, within three deviations and more"
+
+
+def test_candidates_are_the_points_of_numpy_and_scipy_at_seed_0() -> None:
+    points = np.random.default_rng(0).random((3, 2))
+    tune = TuneParams(how="random", trials=3)
+    line = Range(low=0, high=1)
+    assert [[*own.values()] for own in candidates(tune, {"a.x": line, "a.y": line})] == [
+        [float(f"{share:.4g}") for share in point] for point in points
+    ]
+    (drawn,) = candidates(TuneParams(how="quasirandom", trials=1), {"a.x": line})
+    halton = scipy.stats.qmc.Halton(1, rng=np.random.default_rng(0)).random(1)
+    assert drawn["a.x"] == float(f"{halton[0, 0]:.4g}")
+
+
+@pytest.mark.parametrize(("given", "taken"), [((7,), None), ((7, 8), None), ((7, 8, 9), (7,))])
+def test_a_search_runs_with_one_of_three_seeds_or_with_all_of_fewer(
+    given: tuple[int, ...], taken: tuple[int, ...] | None
+) -> None:
+    params = made(STUDY).params.papers["own"].model_copy(update={"seeds": given})
+    assert seeds(params) == taken
+
+
+def test_clients_or_rows_are_held_out() -> None:
+    params = made(STUDY).params.papers["own"]
+    for share, change in ((0.3, ("partition.validation", 0.3)), ("clients", ("partition.fold.index", 0))):
+        tune = params.tune.model_copy(update={"held_out": share})
+        told = held_out(params.model_copy(update={"tune": tune}))
+        assert told == (change, ("evaluation.validation", True))
+
+
+@pytest.mark.parametrize(
+    ("final", "score"), [({"validation_f1": 0.5, "validation_accuracy": 0.9}, 50.0), (None, None)]
+)
+def test_a_candidate_is_scored_by_the_metric_on_rows_held_out(
+    final: dict[str, float] | None, score: float | None
+) -> None:
+    facts = cast(RunFacts, SimpleNamespace(final=final))
+    assert on_held_out(lambda own: "f1")(facts, "any") == score
+    assert on_held_out(lambda own: "f1", 1.0)(facts, "any") == (score and score / 100)
+
+
+def test_rows_of_a_search_are_named_by_their_values() -> None:
+    table = made(STUDY).target("own", "tune_fedprox")
+    assert isinstance(table, Table)
+    rows = table.row_labels(made(STUDY).params.papers["own"])
+    assert rows["lr_0.01-mu_0.1"] == "lr = 0.01, mu = 0.1"
+    assert (table.heading, table.search, table.test) == ("Candidate", True, "none")
 
 
 @pytest.mark.parametrize("how", ["random", "quasirandom"])
