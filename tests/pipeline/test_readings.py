@@ -9,7 +9,7 @@ from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ import pytest
 import yaml
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
+from matplotlib.text import Annotation
 from pretended import finish
 
 from fedcore.algorithms import example
@@ -369,7 +370,9 @@ def claimed(monkeypatch: pytest.MonkeyPatch, target: str = "table2") -> None:
 
 
 OURS, CODES = "labels_skewed", "labels_iid"
-SCORES = {  # by reading, the scores in per cent at each seed
+SCORES: dict[
+    str, dict[tuple[str, str], tuple[int, ...]]
+] = {  # by reading, the scores in per cent at each seed
     OURS: {("dl_u", "dna"): (82,), ("dl_u", "pendigits"): (80,), ("dl_opt", "dna"): (93,)},
     CODES: {
         ("dl_u", "dna"): (80, 81, 82),
@@ -442,7 +445,7 @@ def test_the_figure_of_readings_shows_near_ones_first_what_they_take_and_which_c
     assert np.asarray(dots.get_offsets()) == pytest.approx(np.array([[0, 1 / 3], [1, 5 / 3]]))
     near, beyond = (to_hex(colour) for colour in dots.get_facecolors())  # type: ignore[attr-defined]
     assert (near.upper(), beyond.upper()) == (WITHIN, BEYOND)
-    assert {text.get_text(): text.xy[0] for text in above.texts} == {"code": 0, "paper": 1}
+    assert {text.get_text(): cast(Annotation, text).xy[0] for text in above.texts} == {"code": 0, "paper": 1}
     assert above.get_yscale() == "log"
     assert [label.get_text() for label in choices.get_yticklabels()] == [
         "labels (100%): skewed",
@@ -465,7 +468,7 @@ def test_a_reading_with_a_diverged_run_has_no_distance_and_no_claim_is_no_line(
     told = picture_of({(OURS, "pendigits"): 0.0})
     lines = told.numbers[told.numbers["row"] == "distance"].set_index("column")
     assert lines["mean"].to_dict() == pytest.approx({OURS: math.nan, CODES: 1 / 3}, nan_ok=True)
-    assert lines.loc[OURS, ["near", "of"]].tolist() == [0, 3]
+    assert (lines["near"][OURS], lines["of"][OURS]) == (0, 3)
     assert "claim" not in set(told.numbers["row"])
     assert told.sentences[:2] == [
         "2 readings.",
