@@ -51,12 +51,7 @@ if TYPE_CHECKING:
     import cvxpy
     import filelock
     import jinja2
-    import matplotlib.axes
-    import matplotlib.axis
-    import matplotlib.figure
-    import matplotlib.lines
     import matplotlib.pyplot
-    import matplotlib.ticker
     import mkdocs.commands.build as mkdocs_build
     import mkdocs.config as mkdocs_config
     import pandas as pd

@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.options import Options as Options
+from fedcore.base.registry import Plugin as Plugin
 from fedcore.base.rng import Streams
 
 State = Literal["real", "subset", "rebuilt", "synthetic"]

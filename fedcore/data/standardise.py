@@ -1,7 +1,6 @@
 """Standardisation of features: with everyone's statistics or each client with its own (RADFed: -G and -L)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,11 +46,9 @@ def _apply(x: NDArray[Any], shift: NDArray[np.float64], scale: NDArray[np.float6
     return ((x - shift) / scale).astype(x.dtype)
 
 
-def _as_shipped(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    return (train, *others)
-
-
-SCALINGS: Mapping[str, Callable[..., tuple[NDArray[Any], ...]]] = MappingProxyType(
-    {"as_shipped": _as_shipped, "by_client": _as_shipped, "minmax": minmax, "standard": standardise}
-)
+SCALINGS: Mapping[str, Callable[..., tuple[NDArray[Any], ...]]] = {
+    **dict.fromkeys(("as_shipped", "by_client"), lambda *arrays: arrays),
+    "minmax": minmax,
+    "standard": standardise,
+}
 """How arrays are scaled by the first, the training rows; ``by_client`` waits for who knows the clients."""

@@ -5,7 +5,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from fedcore.base.errors import SpecError, reason, say, shown
@@ -84,4 +83,4 @@ def _mlflow(package: Any, place: str, stack: ExitStack, name: str, values: dict[
     return lambda row: package.log_metrics(dict(row), step=int(row["round"]))
 
 
-TARGETS = MappingProxyType({"tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow})
+TARGETS: Mapping[str, Callable[..., Send]] = {"tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow}

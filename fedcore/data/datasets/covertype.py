@@ -6,10 +6,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.options import Options
-from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.download import Entry, cache, declared, fetch
 from fedcore.data.readers import read_npz, read_numbers
 from fedcore.data.standardise import SCALINGS

@@ -17,10 +17,8 @@ from pydantic import Field, PositiveInt
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
-from fedcore.base.options import Options
-from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.download import Entry, cache, declared, fetch
 from fedcore.data.readers import read_npz, read_table, whole
 from fedcore.data.standardise import SCALINGS

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
-from fedcore.base.options import Options
-from fedcore.base.registry import Plugin
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.datasets.images import Scaling, scale_pixels
 from fedcore.data.download import Entry, cache, declared, fetch
 from fedcore.data.readers import read_leaf, read_npz

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
-from fedcore.base.options import Options
-from fedcore.base.registry import Plugin
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Source
 from fedcore.data.download import Declaration, Entry, declared, fetch
 from fedcore.data.readers import USES, read_batch, read_house_numbers, read_idx, read_npz
 

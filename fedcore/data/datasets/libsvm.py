@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedcore.base.errors import DataError
-from fedcore.base.options import Options, omit_default
-from fedcore.base.registry import Plugin
+from fedcore.base.options import omit_default
 from fedcore.base.rng import Streams
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Source
 from fedcore.data.download import Declaration, Entry, declared, fetch
 from fedcore.data.readers import USES, read_libsvm, read_npz
 from fedcore.data.standardise import SCALINGS

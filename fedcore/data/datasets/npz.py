@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fedcore.base.errors import DataError, shown
-from fedcore.base.options import Options
-from fedcore.base.registry import Plugin
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.readers import coded, read_npz, whole
 
 MOST = 1_000_000

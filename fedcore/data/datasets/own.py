@@ -15,9 +15,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fedcore.base.errors import DataError, reason
 from fedcore.base.lazy import optional, pd
-from fedcore.base.options import Options
-from fedcore.base.registry import Plugin
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
 from fedcore.data.datasets.npz import checked
 from fedcore.data.readers import coded, columns, numbers, read_picture, read_table, refuse

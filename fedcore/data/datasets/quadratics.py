@@ -5,9 +5,7 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedcore.base.options import Options
-from fedcore.base.registry import Plugin
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 
 
 class QuadraticsOptions(Options):

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from fedcore.base.errors import DataError
-from fedcore.base.options import Options
-from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.datasets import glove
 from fedcore.data.download import Entry, cache, declared, fetch
 from fedcore.data.readers import read_leaf, read_table

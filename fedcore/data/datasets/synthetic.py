@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from fedcore.base.options import Clients, Options
-from fedcore.base.registry import Plugin
+from fedcore.base.options import Clients
 from fedcore.base.rng import Streams
-from fedcore.data import Dataset, Rows, Size, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 
 
 class SyntheticOptions(Options):
