@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 
 from fedcore.base.files import canonical_json
@@ -84,10 +84,8 @@ def _led_to(module: str, name: str) -> frozenset[Definition]:
     found: set[Definition] = set()
     home = _module(module)
     for node in home.definitions[name]:
-        local = home.inner_imports(node)
         for first, *rest in _paths(node):
-            path = tuple(rest)
-            found |= _target(local[first], path) if first in local else _resolved(module, first, path)
+            found |= _resolved(module, first, tuple(rest))
     return frozenset(found)
 
 
@@ -121,20 +119,12 @@ class _Module:
     """A module: the statements that define each name, or none, and what its imports bring, by name.
 
     An import brings a ``module`` or ``module:name``. Few modules have imports inside of definitions, or call
-    ``declared``, so the definitions of few are walked.
+    ``declared``, so few are walked.
     """
 
     source: str
     definitions: Mapping[str, list[ast.stmt]]
     imports: Mapping[str, str]
-
-    @cached_property
-    def _imports_inside(self) -> bool:
-        return INNER_IMPORT.search(self.source) is not None
-
-    def inner_imports(self, node: ast.stmt) -> Mapping[str, str]:
-        """Return what a definition itself imports."""
-        return dict(_imported(ast.walk(node))) if self._imports_inside else {}
 
 
 @cache
@@ -145,11 +135,14 @@ def _module(name: str) -> _Module:
     source = path.read_text(encoding="utf-8")
     body = ast.parse(source).body
     definitions: dict[str, list[ast.stmt]] = {}
-    for node in body:
-        if not (_unseen(node) or _for_types(node)):
+    executed = [node for node in body if not _for_types(node)]
+    for node in executed:
+        if not _unseen(node):
             for defined in _defined(node):
                 definitions.setdefault(defined, []).append(node)
-    return _Module(source, definitions, dict(_imported(body)))
+    inside = INNER_IMPORT.search(source) is not None
+    nodes = (inner for node in executed for inner in ast.walk(node)) if inside else executed
+    return _Module(source, definitions, dict(_imported(nodes)))
 
 
 @cache
@@ -157,7 +150,7 @@ def _digest(module: str, name: str) -> bytes:
     """Return the hash of a definition's syntax, and of the facts that it reads."""
     home = _module(module)
     nodes = home.definitions[name]
-    text = "\n".join(_text(node, {**home.imports, **home.inner_imports(node)}) for node in nodes)
+    text = "\n".join(_text(node, home.imports) for node in nodes)
     inside = (inner for node in nodes for inner in ast.walk(node))
     if "declared" in home.source and any(_calls(inner, "declared") for inner in inside):
         text += _facts(module)

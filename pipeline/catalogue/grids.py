@@ -11,7 +11,7 @@ from fedcore.base.errors import SpecError, shown
 from fedcore.base.options import keys_of, suggestion
 from fedcore.base.registry import find
 from fedcore.spec import Participation, Training
-from pipeline.catalogue.schema import StudyParams
+from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Query
 
 ROWS = ("algorithm", "training")
@@ -90,14 +90,8 @@ def settings(params: StudyParams) -> dict[str, Setting]:
     grid = _of(COLUMNS, params.grid)
     variants = {key: case for key, case in params.variants.items() if _side(case) == COLUMNS}
     for regime, (dataset, about) in product(params.regimes, params.datasets.items()):
-        for split, partition in about.splits.items():
-            where = f"datasets.{dataset}"
-            known = {
-                **FIXED,
-                "data": options_of("data", about.data.name, f"{where}.data"),
-                "model": options_of("model", about.model.name, f"{where}.model"),
-                "partition": options_of("partition", partition.name, f"{where}.splits.{split}"),
-            }
+        for split in about.splits:
+            known = known_there(params, dataset, split)
             asked.append(known)
             over = (regime, dataset) if len(params.regimes) > 1 else (dataset,)
             group = ", ".join(labels.get(name, name) for name in reversed(over))
@@ -107,6 +101,17 @@ def settings(params: StudyParams) -> dict[str, Setting]:
                 found[key] = Setting(key, regime, dataset, split, group, label, point.changes)
     refuse_unknown(grid, variants, asked, "", COLUMNS)
     return found
+
+
+def known_there(params: PaperParams, dataset: str, split: str) -> dict[str, Collection[str]]:
+    """Return the keys of a specification of runs on a data set's split, by section, but the method's."""
+    about, where = params.datasets[dataset], f"datasets.{dataset}"
+    return {
+        **FIXED,
+        "data": options_of("data", about.data.name, f"{where}.data"),
+        "model": options_of("model", about.model.name, f"{where}.model"),
+        "partition": options_of("partition", about.splits[split].name, f"{where}.splits.{split}"),
+    }
 
 
 def points(

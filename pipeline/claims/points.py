@@ -18,7 +18,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Options, keys_of, validate
 from fedcore.spec import Evaluation
-from pipeline.catalogue.grids import FIXED, Changes, known_changes, options_of
+from pipeline.catalogue.grids import Changes, known_changes, known_there, options_of
 from pipeline.catalogue.schema import Key, PaperParams
 from pipeline.catalogue.targets import Query
 from pipeline.claims.ledger import FOLDER
@@ -117,15 +117,9 @@ def asked(params: PaperParams, query: Query, point: Point, alternative: str) -> 
     """Return what an alternative changes in the runs of a query, as far as they have what it changes."""
     if point.only and {query.algorithm, query.dataset}.isdisjoint(point.only):
         return ()
-    dataset, algorithm = params.datasets[query.dataset], query.algorithm
-    named = {
-        "algorithm": params.algorithms[algorithm].name or algorithm,
-        "data": dataset.data.name,
-        "model": dataset.model.name,
-        "partition": dataset.splits[query.split].name,
-    }
-    known = {**FIXED, "evaluation": keys_of(Evaluation)}
-    known |= {kind: options_of(kind, name, kind) for kind, name in named.items()}
+    name = params.algorithms[query.algorithm].name or query.algorithm
+    known = known_there(params, query.dataset, query.split) | {"evaluation": keys_of(Evaluation)}
+    known["algorithm"] = options_of("algorithm", name, "algorithm")
     return known_changes(point.alternatives[alternative].changes or {}, known)
 
 

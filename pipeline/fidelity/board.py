@@ -6,7 +6,6 @@ own table, and so is such a row: both are compared with the same published cells
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,29 +171,22 @@ def split_reading(name: str) -> tuple[str, str]:
 
 
 def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
-    own = frame if "round" not in frame else frame.iloc[:0]
+    known = ["row", "column", *MEASURED, "variant", "verdict", "data_state", "published_unit"]
+    own = (frame if "round" not in frame else frame.iloc[:0]).reindex(columns=known)
     plain, whole = split_reading(target)
     rows = [split_reading(row) for row in own["row"]]
     reading = pd.Series([whole or part for _, part in rows], own.index, object)
-    states, units = (own.get(name, [""] * len(own)) for name in ("data_state", "published_unit"))
-    partial = pd.Series(list(map(stands_in, states, units)), own.index, bool)
-    judges = own["verdict"].notna() if "verdict" in own else pd.Series(True, own.index)
-    return pd.DataFrame(
-        {
-            "paper": paper,
-            "target": (plain + "_" + reading).where(reading != "", plain),
-            "row": pd.Series([row for row, _ in rows], own.index, object),
-            "column": own["column"],
-            "mean": own["mean"].astype(float),
-            "std": own["std"].astype(float) if "std" in own else math.nan,
-            "n": own["n"],
-            "seeds": own.get("seeds", own["n"]),
-            "variant": own.get("variant", pd.Series("paper", own.index))
-            .astype(object)
-            .mask(reading != "", reading),
-            "comparable": judges & ~partial,
-            "on_stand_in": judges & partial,
-        }
+    states = zip(own["data_state"], own["published_unit"], strict=True)
+    partial = pd.Series([stands_in(*state) for state in states], own.index, bool)
+    judges = own["verdict"].notna() | ("verdict" not in frame)
+    return own.astype({"mean": float, "std": float, "variant": object}).assign(
+        paper=paper,
+        target=(plain + "_" + reading).where(reading != "", plain),
+        row=[row for row, _ in rows],
+        seeds=own["seeds"].fillna(own["n"]),
+        variant=lambda frame: frame["variant"].fillna("paper").mask(reading != "", reading),
+        comparable=judges & ~partial,
+        on_stand_in=judges & partial,
     )
 
 

@@ -109,7 +109,7 @@ def _runs(runs: Iterable[PlannedRun], root: Path, path: Path) -> Path:
 def kept_specs(paper: str, target: str, folder: Path = REFERENCE) -> frozenset[str]:
     """Return the first digits of the specifications whose runs a kept table holds; none of a figure's."""
     cells = earlier_cells(folder / paper / f"{target}.csv").values()
-    return frozenset(spec for cell in cells for spec in cell.specs)
+    return frozenset(spec for cell in cells for spec in cell["specs"].split())
 
 
 def line(run: PlannedRun, root: Path) -> dict[str, Any]:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, reason, shown
-from fedcore.base.files import digest, read_object
+from fedcore.base.files import digest, read_object, stamps
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.status import cause
 from pipeline.catalogue.targets import Cell, PlannedRun
-from pipeline.reports import agreement, significance
+from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN
 
 REPRODUCTION = "paper"
@@ -57,17 +56,13 @@ def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
 
 def _wrong(folder: Path) -> str:
     """Describe problems of a run's or a partition's files; empty without problems or files."""
-    try:
-        files = sorted((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in folder.iterdir())
-    except FileNotFoundError:
-        return ""
-    return _wrong_with(folder, tuple(files))
+    return _wrong_with(folder, stamps(folder))
 
 
 @cache
-def _wrong_with(folder: Path, files: tuple[tuple[str, int, int], ...]) -> str:
-    """Hash a folder's files once as long as names, times and sizes stay as they are."""
-    return changed(folder) if MADE & {name for name, *_ in files} else ""
+def _wrong_with(folder: Path, files: tuple[tuple[int, ...], ...]) -> str:
+    """Hash a folder's files once as long as their times and sizes stay as they are."""
+    return changed(folder) if any((folder / name).exists() for name in MADE) else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,32 +252,14 @@ def require_one_scale(runs: Sequence[PlannedRun]) -> None:
             raise DataError(f"one table can't mix {what}: {', '.join(sorted(several))}")
 
 
-class Earlier(NamedTuple):
-    """What an earlier sitting measured of a cell, as its tidy line has it.
-
-    Attributes:
-        samples: runs' numbers by pair.
-        specs: the specifications of its runs, diverged ones too.
-        notes: the state of its data, and the note for captions.
-    """
-
-    samples: Mapping[str, float] = MappingProxyType({})
-    specs: tuple[str, ...] = ()
-    notes: tuple[str, str] = ("", "")
-
-
-def earlier_cells(path: Path) -> dict[tuple[str, str], Earlier]:
-    """Read a tidy table's cells; none if there is no such file, or it doesn't hold runs' own numbers."""
+def earlier_cells(path: Path) -> dict[Cell, Mapping[Hashable, Any]]:
+    """Return a tidy table's lines by cell; none without a file, or if it doesn't hold runs' own numbers."""
     if not path.exists():
         return {}
     frame = pd.read_csv(path, dtype={"row": str, "column": str}, keep_default_na=False)
     if not {"row", "specs", "values"} <= {*frame}:
         return {}
-    names = ["row", "column", "values", "specs", "data_state", "data"]
-    return {
-        (row, column): Earlier(significance.parsed(values), tuple(specs.split()), (state, note))
-        for row, column, values, specs, state, note in frame[names].itertuples(index=False)
-    }
+    return {(line["row"], line["column"]): line for line in frame.to_dict("records")}
 
 
 def together(before: Mapping[str, float], now: Mapping[str, float], pairs: Sequence[str]) -> dict[str, float]:

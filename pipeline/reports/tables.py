@@ -17,9 +17,9 @@ from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources
 from pipeline.reports import captions, results, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
 from pipeline.reports.captions import Caption, Note, origin_of
-from pipeline.reports.grid import MISSED, PARTIAL, Grid, failed_in, missed, printed_column
+from pipeline.reports.grid import MISSED, PARTIAL, Grid, Line, failed_in, missed, printed_column
 from pipeline.reports.render import csv, write_grid
-from pipeline.reports.results import Earlier, Published, RunFacts, Summary, pair_key, short_hash
+from pipeline.reports.results import Published, RunFacts, Summary, pair_key, short_hash
 from pipeline.reports.significance import Comparison
 
 COLUMNS = (
@@ -142,7 +142,7 @@ def tidy(
     lines = []
     for cell, runs in cells.items():
         beside = cell if table.beside_cell is None else table.beside_cell(*cell)
-        values = _line(table, cell[1], runs, known.get(beside, Published()), before.get(cell, Earlier()))
+        values = _line(table, cell[1], runs, known.get(beside, Published()), before.get(cell, {}))
         lines.append((paper, target, *cell, *values))
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
     frame = significance.with_p(frame, significance.columns(frame, table.best, table.test, columns))
@@ -150,7 +150,7 @@ def tidy(
 
 
 def _line(
-    table: Table, column: str, runs: Sequence[RunFacts], known: Published, before: Earlier
+    table: Table, column: str, runs: Sequence[RunFacts], known: Published, before: Line
 ) -> tuple[object, ...]:
     """Return what a line says of a cell's runs: the columns from ``mean`` on."""
     done = [
@@ -162,11 +162,13 @@ def _line(
     samples = _samples(zip([pair_key(own.run) for own in done], numbers, strict=True))
     specs = [short_hash(own.run) for own in done]
     notes = [own.notes for own in done]
-    asked = [short_hash(own.run) for own in runs] if before.specs else []
-    if before.specs and {*before.specs} <= {*asked}:
-        samples = results.together(before.samples, samples, [pair_key(own.run) for own in runs])
-        specs = [spec for spec in dict.fromkeys(asked) if spec in {*specs, *before.specs}]
-        notes = [before.notes, *(note for note in notes if note != before.notes)]
+    made = {*str(before.get("specs", "")).split()}
+    asked = [short_hash(own.run) for own in runs] if made else []
+    if made and made <= {*asked}:
+        pairs = [pair_key(own.run) for own in runs]
+        samples = results.together(significance.parsed(before["values"]), samples, pairs)
+        specs = [spec for spec in dict.fromkeys(asked) if spec in {*specs, *made}]
+        notes = [(before["data_state"], before["data"]), *notes]
     values = list(samples.values())
     mean = statistics.fmean(values) if values else math.nan
     states = _joined(word for state, _ in notes for word in state.split())
