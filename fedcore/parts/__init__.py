@@ -161,11 +161,14 @@ class Part:
     """Hooks that any part may fill; each does nothing unless it is filled.
 
     ``label`` names the part; ``family`` is the wider sort that a taxonomy files it under, where that
-    differs from the label.
+    differs from the label. ``sends`` and ``costs`` are what ``messages`` and ``work`` return, of a part for
+    which that is always the same.
     """
 
     label: str = ""
     family: ClassVar[str] = ""
+    sends: ClassVar[tuple[Message, ...]] = ()
+    costs: ClassVar[Work] = Work()
 
     def start(self, run: Run, state: State) -> None:
         """Before the first round: put the part's own memory into the state."""
@@ -181,12 +184,12 @@ class Part:
 
     def messages(self) -> tuple[Message, ...]:
         """Return what travels in each round for this part, which is counted as traffic."""
-        return ()
+        return self.sends
 
     def work(self, validation: float) -> Work:
         """Return what this part adds to the work of a run with about so many validation rows."""
         del validation
-        return Work()
+        return self.costs
 
     def parts(self) -> Iterator[Part]:
         """Yield the parts inside this one, then itself, in the order in which their hooks run."""

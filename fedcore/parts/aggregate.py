@@ -90,10 +90,7 @@ class Fair(Aggregation):
     lipschitz: float | None = None
     scaled: bool = False
     label: str = "exponentially averaging"
-
-    def work(self, validation: float) -> Work:
-        """The mean loss on each client's rows."""
-        return Work(rows=1)
+    costs = Work(rows=1)  # the mean loss on each client's rows
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Return the fair change [d]."""

@@ -227,10 +227,7 @@ class DriftPenalty(Term):
 
     alpha: float
     label: str = "drift penalty"
-
-    def work(self, validation: float) -> Work:
-        """A pull in each step, and a drift a client."""
-        return Work(vectors=2, held=1)
+    costs = Work(vectors=2, held=1)  # a pull in each step, and a drift a client
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model received, less the client's drift."""

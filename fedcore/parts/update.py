@@ -13,7 +13,7 @@ from fedcore.parts.steps import learning_rate, norm, number_of_steps
 
 Averaging = Literal["uniform", "mixed", "nk"]
 Divisor = Literal["steps", "norm"]
-MOMENTUM = Message("down", "server momentum m")
+MOMENTUM = (Message("down", "server momentum m"),)
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class ControlVariates(UpdateRule):
     averaging: Averaging = "uniform"
     divisor: Divisor = "steps"
     label: str = "corrected SGD"
+    sends = (Message("down", "control variate c"), Message("up", "change of the control variate c_k"))
 
     def start(self, run: Run, state: State) -> None:
         """Start the server's control at zero, as the clients' are until they train."""
@@ -68,10 +69,6 @@ class ControlVariates(UpdateRule):
         for upload in uploads:
             state.clients["control"][upload.client] = upload.extras["control"]
 
-    def messages(self) -> tuple[Message, ...]:
-        """The server's control down, the change of the client's up."""
-        return Message("down", "control variate c"), Message("up", "change of the control variate c_k")
-
 
 def _control(state: State, client: int) -> Tensor:
     stored = state.clients["control"].get(client)
@@ -88,10 +85,8 @@ class Deviations(UpdateRule):
     """
 
     label: str = "corrected SGD"
-
-    def work(self, validation: float) -> Work:
-        """An offset in each step, and a deviation a client."""
-        return Work(vectors=1, held=1)
+    sends = (Message("down", "the new model, at the end of the round", is_model=True),)
+    costs = Work(vectors=1, held=1)  # an offset in each step, and a deviation a client
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset -Delta_k."""
@@ -104,10 +99,6 @@ class Deviations(UpdateRule):
         for upload in uploads:
             moved = (state.model - upload.model) / (upload.steps * upload.lr)
             store[upload.client] = moved + store[upload.client] if upload.client in store else moved
-
-    def messages(self) -> tuple[Message, ...]:
-        """The new model, down."""
-        return (Message("down", "the new model, at the end of the round", is_model=True),)
 
 
 @dataclass(frozen=True)
@@ -168,20 +159,14 @@ class EmbeddedMomentum(UpdateRule):
 
     beta_local: float
     label: str = "SGDm"
-
-    def work(self, validation: float) -> Work:
-        """An offset in each step."""
-        return Work(vectors=1)
+    sends = MOMENTUM
+    costs = Work(vectors=1)  # an offset in each step
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset beta_local m / tau_k."""
         m = first_moment(state)
         steps = number_of_steps(run, job.client)
         return Direction(offset=None if m is None else m * (self.beta_local / steps))
-
-    def messages(self) -> tuple[Message, ...]:
-        """The momentum, down."""
-        return (MOMENTUM,)
 
 
 @dataclass(frozen=True)
@@ -198,10 +183,8 @@ class BlendedMomentum(UpdateRule):
     rule: UpdateRule
     weight: float
     label: str = "blended with server momentum"
-
-    def work(self, validation: float) -> Work:
-        """An offset in each step."""
-        return Work(vectors=1)
+    sends = MOMENTUM
+    costs = Work(vectors=1)  # an offset in each step
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the blended direction."""
@@ -218,10 +201,6 @@ class BlendedMomentum(UpdateRule):
     def parts(self) -> Iterator[Part]:
         """Yield the other rule, which keeps its own memory and sends its own messages, then this one."""
         yield from (*self.rule.parts(), self)
-
-    def messages(self) -> tuple[Message, ...]:
-        """The momentum, down."""
-        return (MOMENTUM,)
 
 
 def first_moment(state: State) -> Tensor | None:
