@@ -17,7 +17,6 @@ from fedcore.parts.server import ServerSgd
 from fedcore.spec import Spec as Spec
 from fedcore.spec import parse
 
-ROUNDS = (100, 1)
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Given = TypeVar("Given")
 
@@ -27,7 +26,7 @@ class AlgorithmOptions(Options):
 
 
 def given(own: Given | None, otherwise: Given) -> Given:
-    """Return an option where it is given, else what ``variant`` makes of it."""
+    """Return an option where it is given, else its default, such as what ``variant`` makes of it."""
     return otherwise if own is None else own
 
 
@@ -48,20 +47,16 @@ def example(name: str, given: Mapping[str, Any] | None = None, variant: str = "p
     Raises:
         SpecError: the algorithm has no such keys, or can't be built with them.
     """
-    refused: SpecError | None = None
-    for rounds in ROUNDS:
-        spec = {
-            "data": {"name": "npz", "path": "."},
-            "partition": {"name": "given", "validation": 0.2},
-            "model": {"name": "rff_linear", "learnable": True},
-            "algorithm": {**(given or {}), "name": name},
-            "training": {"rounds": rounds, "batch_size": 32, "lr": 0.1},
-            "variant": variant,
-        }
-        try:
-            recipe: Recipe = parse(spec).recipe
-        except SpecError as error:
-            refused = error
-        else:
-            return recipe
-    raise refused or SpecError(f"algorithm '{name}' can't be built")
+    spec = {
+        "data": {"name": "npz", "path": "."},
+        "partition": {"name": "given", "validation": 0.2},
+        "model": {"name": "rff_linear", "learnable": True},
+        "algorithm": {**(given or {}), "name": name},
+        "variant": variant,
+    }
+    training = {"rounds": 100, "batch_size": 32, "lr": 0.1}
+    try:
+        recipe: Recipe = parse({**spec, "training": training}).recipe
+    except SpecError:
+        recipe = parse({**spec, "training": {**training, "rounds": 1}}).recipe
+    return recipe

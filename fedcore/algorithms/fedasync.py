@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, recipe
+from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, recipe
 from fedcore.base.errors import SpecError
 from fedcore.parts.aggregate import Decay, StaleMixing
 from fedcore.parts.objective import Proximal
@@ -36,7 +36,7 @@ def build(options: FedAsyncOptions, spec: Spec) -> Recipe:
         raise SpecError(
             "participation: 'fedasync' has no cohorts, expected events ([client, staleness], ...)"
         )
-    a = DEFAULT_A[options.staleness] if options.a is None else options.a
+    a = given(options.a, DEFAULT_A[options.staleness])
     return recipe(
         schedule=Asynchronous(options.max_staleness),
         aggregate=StaleMixing(options.alpha, options.staleness, a, options.b, options.fresh),

@@ -2,7 +2,7 @@
 
 from pydantic import PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, recipe
 from fedcore.parts.server import ServerMomentum, SlowMomentum
 from fedcore.parts.update import EmbeddedMomentum
 
@@ -28,7 +28,7 @@ class FedAdcOptions(MomentumOptions):
 
 def build_fedadc(options: FedAdcOptions, spec: Spec) -> Recipe:
     """Local steps along g + beta_local m / tau_k, m <- -D / gamma + (beta - beta_local) m."""
-    local = options.beta if options.beta_local is None else options.beta_local
+    local = given(options.beta_local, options.beta)
     server = SlowMomentum(options.server_lr, options.beta, local, label="server momentum")
     return recipe(update=EmbeddedMomentum(local), server=server)
 
