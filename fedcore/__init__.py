@@ -4,8 +4,6 @@ The library layer. It knows no paper, no Snakemake and no DVC; it reads a run's
 specification and writes its history, summary and timing.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

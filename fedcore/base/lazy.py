@@ -5,8 +5,6 @@ name used while a module is imported (in a decorator, a default or a constant) w
 ``Tensor``, ``Figure`` and ``Axes`` are for annotations alone: ``isinstance`` needs ``torch.Tensor``.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,23 +18,15 @@ class Lazy(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__version__":
             raise AttributeError(f"{self.__name__} is not loaded for {name}")
-        package = import_module(self.__name__)
+        package, path = import_module(self.__name__), f"{self.__name__}.{name}"
         try:
-            value = getattr(package, name)
-        except AttributeError:
-            value = _submodule(self.__name__, name)
+            value = getattr(package, name) if hasattr(package, name) else import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name != path:
+                raise
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
         setattr(self, name, value)
         return value
-
-
-def _submodule(package: str, name: str) -> ModuleType:
-    path = f"{package}.{name}"
-    try:
-        return import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name != path:
-            raise
-        raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
 
 
 def optional(package: str, what: str, advice: str) -> Any:

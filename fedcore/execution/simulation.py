@@ -1,7 +1,5 @@
 """One federated run, round by round."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 
