@@ -183,7 +183,7 @@ class Spec(Options):
     evaluation: Evaluation = Evaluation()
     seed: NonNegativeInt = 0
     dtype: Literal["float32", "float64"] = "float32"
-    engine: Literal["auto", "autograd", "analytic", "stacked"] = "auto"
+    engine: Literal["auto", "autograd", "analytic", "stacked", "fused"] = "auto"
     precision: Precision = "fp32"
     variant: Literal["paper", "released"] = "paper"
 

@@ -85,12 +85,14 @@ class BoundTerm:
 
     Attributes:
         add_gradient: (out [d], w [d]) -> None, adds the term's gradient in parameter space.
+        pull: the weight of a term that is (pull/2) ||w - received||^2 alone, else 0.
         feature_loss: (phi [batch, features], batch) -> scalar, for terms on the model's features.
         feature_gradient: the gradient of ``feature_loss`` with respect to phi, in closed form.
         passes: forward passes over each batch that these make under other models.
     """
 
     add_gradient: Callable[[Tensor, Tensor], None] | None = None
+    pull: float = 0.0
     feature_loss: Callable[[Tensor, Batch], Tensor] | None = None
     feature_gradient: Callable[[Tensor, Batch], Tensor] | None = None
     passes: int = 0

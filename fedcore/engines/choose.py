@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedcore.base.errors import SpecError
-from fedcore.engines import Engine, analytic, stacked
+from fedcore.engines import Engine, analytic, fused, stacked
 from fedcore.engines.analytic import Analytic
 from fedcore.engines.autograd import Autograd
+from fedcore.engines.fused import Fused
 from fedcore.engines.problem import Problem
 from fedcore.engines.stacked import Stacked
 from fedcore.spec import Spec
@@ -16,13 +17,15 @@ UNSUPPORTED: dict[str, Callable[[Spec, Problem], str | None]] = {
     "autograd": lambda spec, problem: None,
     "analytic": analytic.unsupported,
     "stacked": stacked.unsupported,
+    "fused": fused.unsupported,
 }
 
 
 def choose(spec: Spec, problem: Problem) -> Engine:
     """Return the engine that the specification names, which must support the run.
 
-    ``auto`` is ``stacked`` on a GPU and ``analytic`` on a CPU where they support the run, else ``autograd``.
+    ``auto`` is ``stacked`` on a GPU and ``analytic`` on a CPU where they support the run, else ``autograd``;
+    never ``fused``, whose rounding differs, so that a specification keeps its bytes.
     """
     fast = ("stacked", "analytic") if problem.start.device.type == "cuda" else ("analytic",)
     wanted: tuple[str, ...] = (*fast, "autograd") if spec.engine == "auto" else (spec.engine,)
@@ -31,6 +34,11 @@ def choose(spec: Spec, problem: Problem) -> Engine:
         able = [other for other, reason in UNSUPPORTED.items() if reason(spec, problem) is None]
         reason = UNSUPPORTED[spec.engine](spec, problem)
         raise SpecError(f"engine: '{spec.engine}' does not support {reason}; {', '.join(able)} can")
-    if name == "analytic":
-        return Analytic(problem)
-    return Stacked(problem) if name == "stacked" else Autograd(problem, spec.precision)
+    if name == "autograd":
+        return Autograd(problem, spec.precision)
+    others: dict[str, Callable[[Problem], Engine]] = {
+        "analytic": Analytic,
+        "stacked": Stacked,
+        "fused": Fused,
+    }
+    return others[name](problem)

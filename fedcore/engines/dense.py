@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 from fedcore.base.lazy import Tensor, torch
@@ -71,43 +71,94 @@ class Backward:
         self.layers = layers
         self.terms = terms
         self.scratch = scratch
+        self.passes: dict[int, Passes] = {}
 
-    def __call__(self, x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
+    def __call__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        keep: float = 0.0,
+        scale: float = 1.0,
+        given: Tensor | None = None,
+        own: Tensor | None = None,
+    ) -> None:
         """Gradient of the mean loss of rows ``x`` [batch, ...] with labels ``y`` [batch]: out <- keep out +
         scale gradient. All of the backward pass comes before the first change of ``out``.
+
+        With ``given`` and ``own`` [batch, outputs] the first layer's sums are given + x @ matrix, and ``own``
+        are the rows of its matrix of the batch: after out <- keep out, each moves by its delta.
         """
         size = y.shape[0]
-        buffers = self.scratch.get(size)
-        if buffers is None:
-            buffers = self.scratch[size] = Buffers(self.layers, size)
-        inputs = [x.flatten(1), *buffers.outputs]
-        for layer, rows, z, h in zip(self.layers, inputs, buffers.sums, buffers.outputs, strict=False):
-            if layer.bias is None:
-                torch.mm(rows, layer.matrix, out=z)
+        passes = self.passes.get(size)
+        if passes is None:
+            passes = self.passes[size] = Passes(self.layers, size, self.scratch)
+        inputs = rows = x.flatten(1)
+        bias: Tensor | None
+        for first, bias, matrix, z, h, activate in passes.forward:
+            bias = given if first and given is not None else bias
+            if bias is None:
+                torch.mm(rows, matrix, out=z)
             else:
-                torch.addmm(layer.bias, rows, layer.matrix, out=z)
-            _activate(layer, z, h)
+                torch.addmm(bias, rows, matrix, out=z)
+            activate()
+            rows = h
 
+        buffers = passes.buffers
         delta = buffers.deltas[-1]
-        torch.softmax(inputs[-1], 1, out=delta)
+        torch.softmax(rows, 1, out=delta)
         delta.scatter_add_(1, y.unsqueeze(1), buffers.minus_one)
-        for i in range(len(self.layers) - 1, buffers.lowest, -1):
-            below = buffers.deltas[i - 1]
-            torch.mm(delta, self.layers[i].matrix.T, out=below)
-            if i == len(self.layers) - 1:
-                for gradient in self.terms:
-                    below.add_(gradient(inputs[i], Batch(x, buffers.weights)), alpha=size)
-            _chain(self.layers[i - 1], buffers.sums[i - 1], inputs[i], below)
+        terms = self.terms
+        for phi, matrix, below, chain in passes.backward:
+            torch.mm(delta, matrix, out=below)
+            for gradient in terms:
+                below.add_(gradient(phi, Batch(x, buffers.weights)), alpha=size)
+            terms = ()
+            chain()
             delta = below
 
-        alpha = scale / size
-        for layer, rows, delta, turned in zip(
-            self.layers, inputs, buffers.deltas, buffers.turned, strict=False
-        ):
-            if layer.into is not None:
-                layer.into.addmm_(rows.T, delta, beta=keep, alpha=alpha)
-            if layer.bias_into is not None:
-                layer.bias_into.addmv_(turned, buffers.ones, beta=keep, alpha=alpha)
+        self._update(passes, inputs, keep, scale / size, own)
+
+    def _update(self, passes: Passes, inputs: Tensor, keep: float, alpha: float, own: Tensor | None) -> None:
+        for turned_rows, delta, turned, into, bias_into in passes.update:
+            if turned_rows is not None:
+                into.addmm_(turned_rows, delta, beta=keep, alpha=alpha)
+            elif own is None:
+                into.addmm_(inputs.T, delta, beta=keep, alpha=alpha)
+            else:
+                if keep != 1:
+                    into.mul_(keep)
+                own.add_(delta, alpha=alpha)
+            if bias_into is not None:
+                bias_into.addmv_(turned, passes.buffers.ones, beta=keep, alpha=alpha)
+
+
+class Passes:
+    """Tensors and calls of one batch size, layer by layer: on the way up, down, and to the parameters."""
+
+    def __init__(self, layers: Sequence[Layer], size: int, scratch: Scratch) -> None:
+        buffers = scratch.get(size)
+        if buffers is None:
+            buffers = scratch[size] = Buffers(layers, size)
+        sums, outputs, deltas = buffers.sums, buffers.outputs, buffers.deltas
+        self.buffers = buffers
+        self.forward = [
+            (i == 0, layer.bias, layer.matrix, z, h, _activation(layer, z, h))
+            for i, (layer, z, h) in enumerate(zip(layers, sums, outputs, strict=True))
+        ]
+        self.backward = [
+            (
+                outputs[i - 1],
+                layers[i].matrix.T,
+                deltas[i - 1],
+                _chain(layers[i - 1], sums[i - 1], outputs[i - 1], deltas[i - 1]),
+            )
+            for i in range(len(layers) - 1, buffers.lowest, -1)
+        ]
+        self.update = [
+            (outputs[i - 1].T if i else None, deltas[i], buffers.turned[i], layer.into, layer.bias_into)
+            for i, layer in enumerate(layers)
+            if layer.into is not None
+        ]
 
 
 class Buffers:
@@ -137,27 +188,29 @@ class Buffers:
         self.minus_one = torch.full((size, 1), -1.0, dtype=like.dtype, device=like.device)
 
 
-Scratch = dict[int, Buffers]
+Scratch = dict[int, Any]
 
 
-def _activate(layer: Layer, z: Tensor, h: Tensor) -> None:
-    """Apply a layer's activation: in place, or from ``z`` to ``h`` where the derivative needs ``z``."""
+def _activation(layer: Layer, z: Tensor, h: Tensor) -> Callable[[], Any]:
+    """Return a layer's activation: in place, or from ``z`` to ``h`` where the derivative needs ``z``."""
     if layer.activation == "relu":
-        z.relu_()
-    elif layer.activation == "tanh":
-        z.tanh_()
-    elif layer.activation == "cos":
-        h.copy_(z).cos_().mul_(layer.scale)
+        return z.relu_
+    if layer.activation == "tanh":
+        return z.tanh_
+    if layer.activation == "cos":
+        return lambda: h.copy_(z).cos_().mul_(layer.scale)
+    return lambda: None
 
 
-def _chain(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> None:
-    """Multiply ``delta`` by the activation's derivative."""
+def _chain(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> Callable[[], Any]:
+    """Return what multiplies ``delta`` by the activation's derivative."""
     if layer.activation == "relu":
-        _backward("threshold_backward")(delta, h, 0, grad_input=delta)
-    elif layer.activation == "tanh":
-        _backward("tanh_backward")(delta, h, grad_input=delta)
-    elif layer.activation == "cos":
-        delta.mul_(z.sin_()).mul_(-layer.scale)
+        return partial(_backward("threshold_backward"), delta, h, 0, grad_input=delta)
+    if layer.activation == "tanh":
+        return partial(_backward("tanh_backward"), delta, h, grad_input=delta)
+    if layer.activation == "cos":
+        return lambda: delta.mul_(z.sin_()).mul_(-layer.scale)
+    return lambda: None
 
 
 @cache

@@ -1,6 +1,7 @@
 """The convolutional network of McMahan et al. for 28x28 and 32x32 images."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from pydantic import PositiveInt
@@ -31,7 +32,7 @@ class Cnn(Classifier):
     hidden: int = 512
     head: str = "fc2.weight"
 
-    @property
+    @cached_property
     def trainable(self) -> Layout:
         """``conv1``, ``conv2``, ``fc1``, ``fc2``, each weight and bias."""
         depth, height, width = self.inputs

@@ -1,6 +1,7 @@
 """Softmax regression, logistic regression, and softmax regression with trained features."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from fedcore.base.lazy import Tensor, functional
@@ -23,7 +24,7 @@ class Linear(Classifier):
     bias: bool = True
     head: str = "weight"
 
-    @property
+    @cached_property
     def trainable(self) -> Layout:
         """W [classes, inputs] and b [classes]."""
         shapes: dict[str, tuple[int, ...]] = {"weight": (self.classes, self.inputs)}
@@ -45,7 +46,7 @@ class LinearOutputs(Classifier):
     classes: int
     head: str = "phi.weight"
 
-    @property
+    @cached_property
     def trainable(self) -> Layout:
         """W [classes, inputs] and b [classes]."""
         return Layout(layers({"phi": (self.classes, self.inputs)}))

@@ -1,6 +1,7 @@
 """Recurrent classifiers of token sequences."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -47,7 +48,7 @@ class Lstm(Classifier):
     dense: int | None = None
     head: str = "fc.weight"
 
-    @property
+    @cached_property
     def trainable(self) -> Layout:
         """``embedding.weight`` if trained, ``lstm.*_l0``, ``lstm.*_l1``, ..., ``fc.weight``, ``fc.bias``."""
         embedding = {"embedding.weight": (self.vocabulary, self.width)} if self.vectors is None else {}

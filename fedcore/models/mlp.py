@@ -1,6 +1,7 @@
 """Multi-layer perceptrons."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from typing import Literal
@@ -31,7 +32,7 @@ class Mlp(Classifier):
         """The last layer's weight."""
         return f"layers.{len(self.sizes) - 2}.weight"
 
-    @property
+    @cached_property
     def trainable(self) -> Layout:
         """``layers.i.weight`` [out, in] and ``layers.i.bias`` [out] of each layer."""
         pairs = enumerate(pairwise(self.sizes))

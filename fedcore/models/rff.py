@@ -1,6 +1,7 @@
 """Random Fourier features with a linear head: fixed features, or trained ones."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import pi, prod, sqrt
 from typing import Literal
 
@@ -39,7 +40,7 @@ class RffLinear(Classifier):
     learnable: bool
     head: str = "weight"
 
-    @property
+    @cached_property
     def trainable(self) -> Layout:
         """W [classes, D]; with learnable features omega [inputs, D] and phase [D] too."""
         shapes: dict[str, tuple[int, ...]] = {"weight": (self.classes, self.width)}

@@ -34,7 +34,7 @@ class Proximal(Term):
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model that the client received."""
         if self.squared or not self.mu:
-            return _pull(job.received, self.mu if self.half else 2 * self.mu)
+            return _pull(job, job.received, self.mu if self.half else 2 * self.mu)
 
         def add_direction(out: Tensor, w: Tensor) -> None:
             away = w - job.received
@@ -45,13 +45,14 @@ class Proximal(Term):
         return BoundTerm(add_gradient=add_direction)
 
 
-def _pull(target: Tensor, weight: float) -> BoundTerm:
+def _pull(job: Job, target: Tensor, weight: float) -> BoundTerm:
     """Return (weight/2) ||w - target||^2."""
 
     def add_gradient(out: Tensor, w: Tensor) -> None:
         out.add_(w, alpha=weight).sub_(target, alpha=weight)
 
-    return BoundTerm(add_gradient=add_gradient if weight else None)
+    pull = weight if target is job.received else 0.0
+    return BoundTerm(add_gradient=add_gradient if weight else None, pull=pull)
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class DriftPenalty(Term):
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model received, less the client's drift."""
         drift = state.clients["drift"].get(job.client)
-        return _pull(job.received if drift is None else job.received - drift, self.alpha)
+        return _pull(job, job.received if drift is None else job.received - drift, self.alpha)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Add the round's change to the drift."""

@@ -84,7 +84,7 @@ SEQUENCES = {
 }
 
 
-@pytest.mark.parametrize("engine", ["analytic", "stacked"])
+@pytest.mark.parametrize("engine", ["analytic", "stacked", "fused"])
 def test_an_engine_that_cannot_says_who_can(engine: str) -> None:
     expected = f"engine: '{engine}' does not support the model 'lstm'; autograd can"
     with pytest.raises(SpecError, match=expected) as caught:
@@ -109,7 +109,9 @@ def test_reduced_precision_is_for_the_reference(
 
 def test_rates_by_step_are_not_stacked(images: Path) -> None:
     training = {"rounds": 1, "batch_size": 7, "lr": 0.1, "lr_schedule": {"name": "inverse_time"}}
-    with pytest.raises(SpecError, match="a learning rate that decays by steps; autograd, analytic can"):
+    with pytest.raises(
+        SpecError, match="a learning rate that decays by steps; autograd, analytic, fused can"
+    ):
         made(images, "tanh", engine="stacked", training=training)
 
 

@@ -15,7 +15,7 @@ from fedcore.execution.notebook import Result
 from fedcore.execution.runner import run
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
-ENGINES = ("analytic", "stacked")
+ENGINES = ("analytic", "stacked", "fused")
 
 
 @cache

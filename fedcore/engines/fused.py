@@ -1,0 +1,159 @@
+"""The fastest engine on a CPU: fewer and larger products than ``analytic`` has, hence a rounding of its own.
+
+Gradients of a client's first layer are combinations of its rows X. So steps on few rows leave that layer's W
+alone and move coefficients A [rows, outputs] of W + X^T A. The layer's sums are X W + (X X^T) A, and X X^T is
+computed once a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from fedcore.base.lazy import Tensor, torch
+from fedcore.engines import BoundTerm, Gradient, Task, Upload, dense
+from fedcore.engines.analytic import Analytic, unsupported
+from fedcore.engines.problem import Problem
+from fedcore.engines.train import batches, steps_per_pass, train_client
+from fedcore.models.linear import Linear
+from fedcore.models.mlp import Mlp
+
+__all__ = ["Fused", "unsupported"]
+
+STACKS: dict[type, Any] = {Linear: dense.linear, Mlp: dense.perceptron}
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Hand-derived gradients, with a proximal pull, straight into plain steps.
+
+    ``grams`` holds X X^T, plus 1 for the bias, of clients whose first layer moves by coefficients.
+    """
+
+    problem: Problem
+    name: str = "fused"
+    in_place: bool = True
+    scratch: dense.Scratch = field(default_factory=dict, repr=False, compare=False)
+    grams: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
+
+    def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
+        """Return the analytic engine's gradient."""
+        return Analytic(self.problem, scratch=self.scratch).bind(w, out, terms)
+
+    def train(self, tasks: Iterable[Task]) -> list[Upload]:
+        """Train the clients one after another."""
+        return [self._train(task) for task in tasks]
+
+    def _train(self, task: Task) -> Upload:
+        others = any(term.add_gradient and not 0 < term.pull * max(task.rates) < 1 for term in task.terms)
+        if task.loop or others or task.direction.anchored or task.training.optimizer != "sgd":
+            return train_client(self, task)
+        with torch.no_grad():
+            w = task.job.received.clone()
+            (self._by_coefficients if self._spans(task) else self._in_place)(task, w)
+        return task.upload(w)
+
+    def _spans(self, task: Task) -> bool:
+        """Whether there are few rows beside inputs, each taken at least once, and no term on features."""
+        training, rows = task.training, len(task.block)
+        few = type(self.problem.model) in STACKS and 2 * rows <= task.block.x[0].numel()
+        seen = len(task.rates) >= steps_per_pass(rows, training.batch_size, training.drop_last)
+        return few and seen and not any(term.feature_loss for term in task.terms)
+
+    def _in_place(self, task: Task, w: Tensor) -> None:
+        """Take steps that each add a gradient to ``w`` [d]."""
+        training, drift = task.training, _Drift(task, w, 0)
+        step = self.bind(w, w, task.terms)
+        drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
+        for lr, (x, y) in zip(task.rates, drawn, strict=False):
+            step(x, y, *drift.factors(lr))
+            drift.add(lr)
+
+    def _by_coefficients(self, task: Task, w: Tensor) -> None:
+        """Take steps that move the first layer's coefficients and the other layers of ``w`` [d].
+
+        At each step the first layer is kept W + shift O + X^T A, with O the update rule's offset.
+        """
+        block, training, offset = task.block, task.training, task.direction.offset
+        x, n = block.x.flatten(1), len(block)
+        first, *others = self._layers(w)
+        own = first.matrix.numel() + (0 if first.bias is None else first.bias.numel())
+        sums = _sums(first, x)
+        offsets = None if offset is None else _sums(self._layers(offset)[0], x)
+        gram = self.grams.get(task.job.client)
+        if gram is None:
+            gram = self.grams[task.job.client] = (x @ x.T).add_(0.0 if first.bias is None else 1.0)
+
+        whole = training.batch_size == "full" or training.batch_size >= n
+        size = n if whole else int(training.batch_size)
+        drift = _Drift(task, w, own)
+        rates, a, moved = iter(task.rates), torch.zeros_like(sums), torch.empty_like(sums)
+        coefficients = dense.Layer(moved, None, moved, None, first.activation)
+        step = dense.Backward([coefficients, *others], (), self.scratch)
+        while chunk := list(islice(rates, steps_per_pass(n, size, training.drop_last))):
+            order = torch.arange(n) if whole else torch.from_numpy(task.rng.permutation(n))
+            torch.index_select(a, 0, order, out=moved)
+            of, near, y = (part.index_select(0, order) for part in (sums, gram, block.y))
+            near = near.index_select(1, order)
+            shifts = of if offsets is None else offsets.index_select(0, order)
+            parts = (part.split(size) for part in (near, y, of, moved, shifts))
+            for lr, rows, labels, given, places, shift in zip(chunk, *parts, strict=False):
+                if drift.kept != 1:
+                    given.mul_(drift.kept)
+                if offsets is not None:
+                    given.add_(shift, alpha=drift.shift)
+                step(rows, labels, *drift.factors(lr), given, places)
+                if drift.pull:
+                    moved.mul_(1 - lr * drift.pull)
+                drift.add(lr)
+            a.index_copy_(0, order, moved)
+
+        first.matrix.T.addmm_(a.T, x, beta=drift.kept)
+        if first.bias is not None:
+            first.bias.mul_(drift.kept).add_(a.sum(0))
+        if offset is not None:
+            w[:own].add_(offset[:own], alpha=drift.shift)
+
+    def _layers(self, w: Tensor) -> Sequence[dense.Layer]:
+        """Return the model's layers at ``w`` [d], whose gradients go into ``w``."""
+        model = self.problem.model
+        views = model.trainable.views(w)
+        layers: Sequence[dense.Layer] = STACKS[type(model)](model, views, views, (), self.scratch).layers
+        return layers
+
+
+class _Drift:
+    """What steps do to parameters besides their gradients: decay, the pull to the start, the rule's offset.
+
+    Without gradients, parameters that started at W would be kept W + shift offset. ``add`` completes a step
+    for those of ``w`` [d] from ``own`` on.
+    """
+
+    def __init__(self, task: Task, w: Tensor, own: int) -> None:
+        self.decay, self.scale = task.training.weight_decay, task.direction.scale
+        self.pull = sum(term.pull for term in task.terms)
+        self.w, self.start = w[own:], task.job.received[own:]
+        self.offset = None if task.direction.offset is None else task.direction.offset[own:]
+        self.kept, self.shift = 1.0, 0.0
+
+    def factors(self, lr: float) -> tuple[float, float]:
+        """Return what a step keeps of parameters, and takes of gradients, before the pull to the start."""
+        rest = 1 - lr * self.pull
+        return (rest - lr * self.decay) / rest, -lr * self.scale / rest
+
+    def add(self, lr: float) -> None:
+        """Pull to the start, and add the offset."""
+        if self.pull:
+            self.w.lerp_(self.start, lr * self.pull)
+        if self.offset is not None:
+            self.w.add_(self.offset, alpha=-lr)
+        self.shift -= lr * (1 + (self.decay + self.pull) * self.shift)
+        self.kept += lr * (self.pull * (1 - self.kept) - self.decay * self.kept)
+
+
+def _sums(layer: dense.Layer, x: Tensor) -> Tensor:
+    """Return a layer's sums [rows, outputs] of rows ``x`` [rows, inputs]."""
+    sums = (layer.matrix.T @ x.T).T if layer.matrix.shape[1] < 16 else x @ layer.matrix
+    return sums if layer.bias is None else sums.add_(layer.bias)

@@ -1,0 +1,127 @@
+"""The fused engine: first layers by coefficients, pulls and offsets, its place in a run's identity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from engine_cases import specification
+
+from fedcore.base.errors import SpecError
+from fedcore.engines.fused import Fused
+from fedcore.execution import checkpoint
+from fedcore.execution.notebook import Result
+from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.simulation import simulate
+from fedcore.parts import Run, State
+from fedcore.spec import parse
+
+
+def asked(folder: Path, algorithm: dict[str, Any] | None = None, **training: Any) -> dict[str, Any]:
+    values = specification(folder, "fedavg", "relu", engine="fused")
+    steps = {"training": values["training"] | {"rounds": 4} | training}
+    return values | steps | {"algorithm": algorithm or values["algorithm"]}
+
+
+def trained(values: dict[str, Any]) -> tuple[Run, State]:
+    made, _, _ = prepare(parse(values), Settings(device="cpu"))
+    state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
+    for _ in simulate(made, state):
+        pass
+    return made, state
+
+
+def by_coefficients(made: Run) -> bool:
+    assert isinstance(made.engine, Fused)
+    return bool(made.engine.grams)
+
+
+WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "plain": ({"name": "fedavg"}, {}),
+    "two passes": ({"name": "fedavg"}, {"local_epochs": 2}),
+    "a pass and a bit": ({"name": "fedavg"}, {"local_epochs": None, "local_steps": 9}),
+    "whole batches only": ({"name": "fedavg"}, {"drop_last": True, "local_epochs": 3}),
+    "all rows at once": ({"name": "fedavg"}, {"batch_size": "full", "local_epochs": 3}),
+    "weight decay": ({"name": "fedavg"}, {"weight_decay": 0.1}),
+    "a pull": ({"name": "fedprox", "mu": 1.0}, {"local_epochs": 2}),
+    "a pull and decay": ({"name": "fedprox", "mu": 3.0}, {"weight_decay": 0.1}),
+    "offsets": ({"name": "scaffold"}, {"local_epochs": 2}),
+    "offsets and decay": ({"name": "scaffold"}, {"weight_decay": 0.1, "local_epochs": 2}),
+    "rates by step": ({"name": "fedprox"}, {"lr_schedule": {"name": "inverse_time", "offset": 5.0}}),
+}
+
+
+@pytest.mark.parametrize("model", ["relu", "linear"])
+@pytest.mark.parametrize("way", WAYS)
+def test_coefficients_of_the_rows_are_the_first_layers_steps(images: Path, way: str, model: str) -> None:
+    algorithm, training = WAYS[way]
+    values = asked(images, algorithm, **training)
+    values["model"] = specification(images, "fedavg", model)["model"]
+    made, found = trained(values)
+    assert by_coefficients(made)
+    _, expected = trained(values | {"engine": "autograd"})
+    torch.testing.assert_close(found.models, expected.models, rtol=1e-10, atol=1e-12)
+    assert not torch.allclose(found.models, made.problem.start)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [{"momentum": 0.9}, {"optimizer": "rmsprop"}, {"local_epochs": None, "local_steps": 1}],
+    ids=["momentum", "rmsprop", "few steps"],
+)
+def test_other_steps_have_the_bytes_of_hand_derived_gradients(images: Path, training: dict[str, Any]) -> None:
+    values = asked(images, **training) | {"participation": {"cohorts": [[0, 1, 2]]}}
+    made, found = trained(values)
+    assert not by_coefficients(made)
+    _, expected = trained(values | {"engine": "analytic"})
+    assert found.models.numpy().tobytes() == expected.models.numpy().tobytes()
+
+
+def test_a_pull_that_overshoots_is_left_to_general_steps(images: Path) -> None:
+    values = asked(images, {"name": "fedprox", "mu": 30.0}, rounds=1)
+    made, found = trained(values)
+    assert not by_coefficients(made)
+    _, expected = trained(values | {"engine": "autograd"})
+    torch.testing.assert_close(found.models, expected.models)
+
+
+def test_terms_on_features_and_drifts_keep_their_gradients(images: Path) -> None:
+    for algorithm in ({"name": "rfedavg_plus"}, {"name": "feddc"}):
+        values = asked(images, algorithm)
+        _, found = trained(values)
+        _, expected = trained(values | {"engine": "autograd"})
+        torch.testing.assert_close(found.models, expected.models, rtol=1e-9, atol=1e-12)
+
+
+def test_only_a_specification_that_names_it_gets_it(images: Path) -> None:
+    fused = asked(images)
+    plain = {key: value for key, value in fused.items() if key != "engine"}
+    assert trained(plain)[0].engine.name == "analytic"
+    assert parse(plain).resolved()["engine"] == "auto"
+    assert parse(fused).sha256() != parse(plain).sha256()
+    assert parse(plain).sha256() == parse(plain | {"engine": "auto"}).sha256()
+    with pytest.raises(SpecError, match="'fused' does not support precision bf16; autograd can"):
+        trained(asked(images) | {"precision": "bf16"})
+
+
+def test_a_run_that_was_interrupted_has_the_same_bytes(images: Path, tmp_path: Path) -> None:
+    values = asked(images, {"name": "fedprox"}, local_epochs=2) | {"dtype": "float32"}
+    whole: Result = run(values, progress=False)
+    again: Result = run(values, progress=False)
+    made, identity, _ = prepare(parse(values), Settings(device="cpu"))
+    state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
+    rounds = simulate(made, state)
+    for _ in range(3):
+        next(rounds)
+    checkpoint.save(tmp_path / "state.npz", state, identity)
+    fresh, identity, _ = prepare(parse(values), Settings(device="cpu"))
+    resumed = checkpoint.load(tmp_path / "state.npz", identity, torch.device("cpu"))
+    assert 0 < resumed.round < 4
+    for _ in simulate(fresh, resumed):
+        pass
+    parts = [array.reshape(-1) for array in whole.parameters.values()]
+    assert np.concatenate(parts).tobytes() == resumed.models.numpy().tobytes()
+    assert all(np.array_equal(array, again.parameters[name]) for name, array in whole.parameters.items())
