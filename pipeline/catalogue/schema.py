@@ -77,19 +77,6 @@ class RegimeParams(Section):
     """What of `common.evaluation` this regime does otherwise."""
 
 
-class DatasetParams(Section):
-    """One data set of a paper: its data, model and local training, and the ways it is split."""
-
-    data: PluginSection
-    """Data plug-in, such as `{name: mnist, edition: full}`."""
-    model: PluginSection
-    """Model plug-in, such as `{name: cnn}`."""
-    training: TrainingParams = TrainingParams()
-    """Local training on this data set."""
-    splits: dict[Key, PluginSection] = Field(min_length=1)
-    """Partition plug-ins by a name of your choice, such as `sim0`."""
-
-
 class Range(Section):
     """Values between two ends, which are among them."""
 
@@ -110,11 +97,32 @@ class Range(Section):
 Tried = Mapping[str, Range | Annotated[tuple[Any, ...], Field(min_length=1)]]
 
 
+class DatasetParams(Section):
+    """One data set of a paper: its data, model and local training, and the ways it is split."""
+
+    data: PluginSection
+    """Data plug-in, such as `{name: mnist, edition: full}`."""
+    model: PluginSection
+    """Model plug-in, such as `{name: cnn}`."""
+    training: TrainingParams = TrainingParams()
+    """Local training on this data set."""
+    splits: dict[Key, PluginSection] = Field(min_length=1)
+    """Partition plug-ins by a name of your choice, such as `sim0`."""
+    fraction: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Fraction of the clients that take part in a round here, in place of the regime's."""
+    tune: Tried = Field(default={})
+    """Values to try here, in place of those of `tune.over`."""
+
+
 class TuneParams(Section):
     """How values are searched for: on held-out rows, never on test rows, with one budget for all methods."""
 
-    how: Literal["grid", "random", "quasirandom"] = "grid"
-    """`grid`: all lists and evenly spaced points of ranges; `random` and `quasirandom` (Halton): draws."""
+    how: Literal["grid", "random", "quasirandom", "sobol"] = "grid"
+    """`grid`: all lists and evenly spaced points of ranges; `random` and `quasirandom` (Halton): draws;
+    `sobol` (for a `benchmark`): a scrambled sequence for each data set, which all methods share."""
+    columns: tuple[str, ...] = ()
+    """Keys with a column of the `sobol` sequence of their own: methods that have such a key try the same
+    shares of its range in the same trials. A method's other keys take the columns that it leaves free."""
     trials: PositiveInt | None = None
     """Candidates of each method in each setting, at most; a `grid` of lists needs none."""
     held_out: Annotated[float, Field(gt=0, lt=1)] | Literal["clients", "selection"] = 0.2
@@ -158,6 +166,8 @@ class AlgorithmParams(PerParams):
     """Changes by data set, split or regime name, applied in the order written."""
     tune: Tried = Field(default={})
     """Values to try in a search, by key of a run's specification; see the paper's `tune`."""
+    once: bool = False
+    """One round of all clients, in which each trains as long as on average in all rounds of other methods."""
 
 
 class ReadingsParams(Section):
@@ -183,6 +193,8 @@ class PaperParams(Section):
     equal_trainings: bool = False
     """Clients train equally often under all algorithms: `rounds` counts synchronous rounds, and an algorithm
     in whose round clients train more or less often gets fewer or more rounds."""
+    measurements: PositiveInt | None = None
+    """How often each run is measured, at equal distances, in place of `evaluation.every`."""
     regimes: dict[Key, RegimeParams] = Field(min_length=1)
     """Regimes by name."""
     datasets: dict[Key, DatasetParams] = Field(min_length=1)
@@ -246,6 +258,33 @@ class ReportParams(Section):
     """Names in print of methods, data sets, splits and regimes; their keys unless given."""
 
 
+class BenchmarkParams(Section):
+    """A benchmark: all methods are tuned with one budget on each data set, and compared over data sets.
+
+    A score is the mean over the measurements of a run's last rounds. It ranks the trials of `tune` at one
+    seed; the best run again at further seeds, and the one with the best mean at the study's own seeds.
+    """
+
+    base: Key
+    """The method that others are compared with."""
+    seed: NonNegativeInt = 100
+    """Seed of all trials."""
+    seeds: Seeds = (101, 102)
+    """Further seeds of the best ones."""
+    best: PositiveInt = 4
+    """How many trials run again at these."""
+    late: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """Share of the rounds, the last ones, whose measurements make the score."""
+    margin: Annotated[float, Field(gt=0)] = 0.5
+    """Points that matter: an effect's interval beyond them is better or worse, within them equivalent."""
+    families: dict[Key, tuple[Key, ...]] = Field(min_length=1)
+    """Methods whose tests are corrected together (Holm), by a name of the family; others are shown aside."""
+    omit: dict[Key, tuple[Key, ...]] = Field(default={})
+    """Methods that can't differ from another one there, by data set of the study."""
+    kinds: dict[Key, tuple[Key, ...]] = Field(default={})
+    """Data sets of the study by a kind of skew, for effects within each."""
+
+
 class StudyParams(PaperParams):
     """A study: what a paper's section has, what is tried, and what is reported."""
 
@@ -262,6 +301,8 @@ class StudyParams(PaperParams):
     """Named settings of such keys, all of rows or all of columns, combined with the grid."""
     report: ReportParams = ReportParams()
     """What is reported."""
+    benchmark: BenchmarkParams | None = None
+    """Makes a benchmark of the study, with reports of its own."""
 
     __hash__ = PaperParams.__hash__
 

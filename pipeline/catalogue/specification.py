@@ -42,7 +42,7 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         "model": dataset.model.model_dump(),
         "algorithm": {"name": name, **options},
         "training": _training(layers),
-        "participation": {"fraction": regime.fraction},
+        "participation": {"fraction": dataset.fraction or regime.fraction},
         "evaluation": regime.evaluation.model_dump(exclude_none=True),
         **({"precision": regime.precision} if regime.precision else {}),
     }
@@ -53,9 +53,23 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
             values["training"] = {own: was for own, was in values["training"].items() if own not in LENGTHS}
         change = reduce(lambda inner, key: {key: inner}, reversed(path.split(".")), value)
         values = overlay(values, change)
-    if params.equal_trainings and "training.rounds" not in dict(changes):
+    if algorithm.once:
+        values = _at_once(values)
+    elif params.equal_trainings and "training.rounds" not in dict(changes):
         values["training"]["rounds"] = equal_rounds(values)
+    if params.measurements:
+        values["evaluation"]["every"] = max(1, values["training"]["rounds"] // params.measurements)
     return values
+
+
+def _at_once(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Let all clients train in one round as long as each does on average in all rounds."""
+    training = dict(values["training"])
+    times = training["rounds"] * values["participation"]["fraction"]
+    lengths = [key for key in LENGTHS if key in training] or ["local_epochs"]
+    longer = {key: max(1, round(training.get(key, 1) * times)) for key in lengths}
+    once = {"participation": {"fraction": 1.0}, "training": {**training, **longer, "rounds": 1}}
+    return {**values, **once}
 
 
 def _chosen(params: PaperParams, query: Query) -> list[tuple[str, Any]]:

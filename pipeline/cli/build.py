@@ -16,8 +16,7 @@ import typer
 
 from fedcore.base.errors import SpecError, say
 from fedcore.cli.options import Quiet
-from pipeline.catalogue.params import STUDIES
-from pipeline.cli.names import PARAMS, Reports, Scale
+from pipeline.cli.names import PARAMS, Reports, Scale, elsewhere
 from pipeline.papers import catalogue_of
 from pipeline.workflow.reports import path_of
 
@@ -41,7 +40,7 @@ def build(
     """
     if not Path("Snakefile").exists():
         raise SpecError("Snakefile: not here; expected the folder of a checkout")
-    studies = [path for path in map(Path, targets) if path.suffix == ".yaml" and path.parent != Path(STUDIES)]
+    studies = elsewhere(targets)
     catalogue = catalogue_of(PARAMS, scale, studies=studies)
     config = [f"studies=[{','.join(map(str, studies))}]"] if studies else []
     paths = [path_of(catalogue, target) for target in targets]

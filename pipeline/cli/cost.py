@@ -19,7 +19,7 @@ from fedcore.execution.status import FINISHED, survey
 from pipeline.catalogue import Catalogue, weights
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.cli.lookup import cell
-from pipeline.cli.names import PARAMS, Overlay, Scale, everything
+from pipeline.cli.names import PARAMS, Overlay, Scale, elsewhere, everything
 from pipeline.papers import catalogue_of
 from pipeline.workflow import machine
 from pipeline.workflow.estimate import NOTHING, UNKNOWN, Guesses, duration, size_of, with_interval
@@ -40,7 +40,7 @@ def cost(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A report (rfedavg/table2), a paper (rfedavg), or all.",
+            help="A report (rfedavg/table2), a paper (rfedavg), a study's file, or all.",
             autocompletion=completing(everything),
         ),
     ] = None,
@@ -67,7 +67,8 @@ def cost(
     elif target is None:
         raise SpecError("cost: expected a report, a paper or 'all'; `fedcore targets` lists them")
     if target is not None:
-        found = bill(catalogue_of(PARAMS, scale, overlay), target, cell, cores or os.cpu_count() or 1)
+        catalogue = catalogue_of(PARAMS, scale, overlay, studies=elsewhere([target]))
+        found = bill(catalogue, target, cell, cores or os.cpu_count() or 1)
         show(as_json, found, text(found))
 
 

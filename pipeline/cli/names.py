@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -41,6 +41,12 @@ def studies() -> list[str]:
     return sorted(path.stem for path in Path(STUDIES).glob("*.yaml"))
 
 
+def elsewhere(targets: Iterable[str]) -> list[Path]:
+    """Return the studies' files among targets that are not in the folder of studies."""
+    return [path for path in map(Path, targets) if path.suffix == ".yaml" and path.parent != Path(STUDIES)]
+
+
+StudyFiles = Annotated[list[Path] | None, typer.Option("--study", help="A study's file outside of studies/.")]
 Report = Annotated[
     str,
     typer.Argument(

@@ -10,7 +10,7 @@ import typer
 from fedcore.base.errors import say
 from fedcore.base.files import write_text
 from pipeline.catalogue.params import configuration, with_studies
-from pipeline.cli.names import PARAMS, Params, Report, Scale
+from pipeline.cli.names import PARAMS, Params, Report, Scale, StudyFiles
 from pipeline.fidelity.board import board
 from pipeline.papers import catalogue_of
 from pipeline.reports import build_report, write_partial
@@ -31,12 +31,12 @@ def report(report: Report, params: Params = PARAMS) -> None:
         say(f"wrote {path}")
 
 
-def partial(report: Report) -> None:
+def partial(report: Report, study: StudyFiles = None) -> None:
     """Write a table of the runs that are finished; a cell without any says of what its runs failed.
 
     Example: fedcore partial rfedavg/table1
     """
-    catalogue = catalogue_of(PARAMS)
+    catalogue = catalogue_of(PARAMS, studies=study or ())
     for path in write_partial(catalogue, *catalogue.named(report)):
         say(f"wrote {path}")
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, SpecError
+from fedcore.base.files import sha256_text
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import STUDY
@@ -24,7 +25,7 @@ from pipeline.reports.tables import Table, best
 
 OWN, SELECTION = "algorithm.", "selection"
 ENOUGH = 3
-DIGITS = 4
+DIGITS, DIMENSIONS = 4, 8
 Value = float | str
 Choice = Mapping[str, Value]
 Measure = Callable[[RunFacts, str], float | None]
@@ -61,17 +62,19 @@ def shown(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def tried(params: PaperParams, method: str) -> Tried:
-    """Return the values to try of a method, by key: those of all methods, and its own."""
-    return {**params.tune.over, **params.algorithms[method].tune}
+def tried(params: PaperParams, method: str, dataset: str = "") -> Tried:
+    """Return the values to try of a method, by key: those of all methods, of a data set, and its own."""
+    here = params.datasets[dataset].tune if dataset else {}
+    return {**params.tune.over, **here, **params.algorithms[method].tune}
 
 
-def candidates(tune: TuneParams, values: Tried) -> list[Choice]:
+def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]:
     """Return the candidates out of declared values, as many as the budget at most.
 
     A grid takes every listed value and as many points of each range as the budget allows, its ends among
     them. Random and quasi-random candidates (a scrambled Halton sequence) fill the budget; their draw is the
-    same for every method with as many keys.
+    same for every method with as many keys. A Sobol' sequence is scrambled, and put into an order, by the
+    name of the ``place``, and is the same for all methods.
 
     Raises:
         SpecError: the budget is missing, or is too small for the grid.
@@ -83,6 +86,8 @@ def candidates(tune: TuneParams, values: Tried) -> list[Choice]:
         raise SpecError(
             f"tune.trials: got {tune.trials}, expected as many as '{tune.how}' of {', '.join(values)} needs"
         )
+    if tune.how == "sobol":
+        return _sobol(tune, values, place, budget)
     if tune.how != "grid":
         rng, keys = np.random.default_rng(0), len(values)
         halton = scipy.stats.qmc.Halton(keys, rng=rng) if tune.how == "quasirandom" else None
@@ -97,6 +102,19 @@ def candidates(tune: TuneParams, values: Tried) -> list[Choice]:
         for own in values.values()
     )
     return [dict(zip(values, point, strict=True)) for point in product(*axes)]
+
+
+def _sobol(tune: TuneParams, values: Tried, place: str, budget: int) -> list[Choice]:
+    if budget & (budget - 1) or len(values) > DIMENSIONS:
+        raise SpecError(
+            f"tune: got {budget} trials of {len(values)} keys, expected a power of 2, of {DIMENSIONS} at most"
+        )
+    rng = np.random.default_rng(int(sha256_text(place)[:8], 16))
+    points = rng.permutation(scipy.stats.qmc.Sobol(DIMENSIONS, rng=rng).random(budget))
+    own = {key: tune.columns.index(key) for key in values if key in tune.columns}
+    free = (column for column in range(DIMENSIONS) if column not in own.values())
+    columns = {key: own[key] if key in own else next(free) for key in values}
+    return [{key: _at(values[key], float(point[at])) for key, at in columns.items()} for point in points]
 
 
 def _at(values: Range | Sequence[Any], share: float) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from pipeline.catalogue.grids import Row, Setting, rows, settings
 from pipeline.catalogue.params import StudyError
 from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
-from pipeline.reports import cost, figures, ranks, style
+from pipeline.reports import benchmark, cost, figures, ranks, style
 from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, by_label
 from pipeline.reports.results import RunFacts
@@ -36,14 +37,19 @@ def declared(file: str, params: StudyParams) -> Paper:
         StudyError: the grid or a variant is wrong; the line names file and key.
     """
     try:
-        targets = _targets(params, rows(params), settings(params))
+        places = settings(params)
+        targets = _targets(params, rows(params), places)
+        if params.benchmark:
+            kept = {PARTITION + "s": targets[PARTITION + "s"]}
+            targets = kept | benchmark.declared(Path(file).stem, params, places)
     except SpecError as error:
         raise StudyError(f"{file}: {error}") from None
+    shown = (*params.report.show, *tuned(params))
     return Paper(
         title=params.title,
         citation=file,
         datasets={name: params.report.labels.get(name, name) for name in params.datasets},
-        targets={name: own for name, own in targets.items() if name in (*params.report.show, *tuned(params))},
+        targets={name: own for name, own in targets.items() if params.benchmark or name in shown},
         numbers=None,
         code=__name__,
         shown=digest(params.model_dump(mode="json")),

@@ -17,7 +17,7 @@ from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources
 from pipeline.reports import captions, results, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
 from pipeline.reports.captions import Caption, Note, origin_of
-from pipeline.reports.grid import MISSED, PARTIAL, Grid, Line, failed_in, missed, printed_column
+from pipeline.reports.grid import MISSED, PARTIAL, Grid, Line, PrintedCell, failed_in, missed, printed_column
 from pipeline.reports.render import csv, write_grid
 from pipeline.reports.results import Published, RunFacts, Summary, pair_key, short_hash
 from pipeline.reports.significance import Comparison
@@ -233,7 +233,10 @@ def arrange(
     return Grid(
         name=f"{frame['paper'].iloc[0]}-{frame['target'].iloc[0]}",
         columns=tuple(columns),
-        rows=tuple((label, tuple(cells[c.key][name] for c in columns)) for name, label in names.items()),
+        rows=tuple(
+            (label, tuple(cells[c.key].get(name, PrintedCell("")) for c in columns))
+            for name, label in names.items()
+        ),
         caption=_caption(frame, table, columns, paper, names, compared, partial, origin),
         corner=table.heading,
     )

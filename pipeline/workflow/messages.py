@@ -51,10 +51,15 @@ def job_name(catalogue: Catalogue, rule: str, wildcards: Mapping[str, str]) -> s
 @cache
 def _methods(catalogue: Catalogue, study: str) -> Mapping[str, str]:
     """Return the row and the column of each group of runs of a study."""
-    target = next(iter(catalogue.papers[study].targets))
-    rows, columns = style.labels(catalogue.sources(study, target))
-    cells = catalogue.cells(study, target).items()
-    return {run.group: f"{rows[row]} on {columns[column]}" for (row, column), runs in cells for run in runs}
+    found: dict[str, str] = {}
+    for name, target in catalogue.papers[study].targets.items():
+        if target.needs != "runs":
+            continue
+        rows, columns = style.labels(catalogue.sources(study, name))
+        for (row, column), runs in catalogue.cells(study, name).items():
+            for run in runs:
+                found.setdefault(run.group, f"{rows[row]} on {columns[column]}")
+    return found
 
 
 def _data(catalogue: Catalogue, wildcards: Mapping[str, str], dataset: str) -> str:

@@ -1,0 +1,143 @@
+"""Effects of methods over data sets: intervals, exact tests, verdicts, ranks, and what tuning is worth.
+
+The unit of inference is the data set: its workloads and seeds are not independent of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import comb
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcore.base.lazy import pd
+from pipeline.reports.significance import holm
+
+DRAWS, CONFIDENCE, MOST_EXACT, TIE = 10_000, 0.95, 20, 1
+Values = NDArray[np.float64]
+Verdict = Literal["better", "equivalent", "worse", "undecided"]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How far a method is ahead of another one, in points: the mean over data sets.
+
+    Attributes:
+        mean: of the data sets' means over their workloads.
+        low, high: the 95% interval of a hierarchical bootstrap.
+        p: of the exact sign-flip test over data sets.
+        sets: how many data sets.
+        wins: how likely the method is ahead on a workload, with one seed for both; ties count half.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    sets: int
+    wins: float
+
+    def verdict(self, margin: float) -> Verdict:
+        """Return what the interval says of a difference of ``margin`` points."""
+        if self.low > margin:
+            return "better"
+        if self.high < -margin:
+            return "worse"
+        return "equivalent" if -margin <= self.low and self.high <= margin else "undecided"
+
+
+def effect(scores: pd.DataFrame, method: str, base: str) -> Effect | None:
+    """Return a method's effect against another one, paired by workload and seed.
+
+    ``scores`` has a line for each run: ``method``, ``dataset``, ``workload``, ``seed`` and ``score``. None
+    where the two have no workload in common.
+    """
+    keys = ["dataset", "workload", "seed"]
+    ours, theirs = (scores[scores["method"] == name].set_index(keys)["score"] for name in (method, base))
+    apart = (ours - theirs).dropna()
+    if apart.empty:
+        return None
+    nested = [[run.to_numpy() for _, run in own.groupby("workload")] for _, own in apart.groupby("dataset")]
+    means = np.array([np.mean([runs.mean() for runs in own]) for own in nested])
+    drawn = bootstrap(nested)
+    edge = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(drawn, [edge, 100 - edge])
+    ahead = [np.mean((runs > 0) + 0.5 * (runs == 0)) for own in nested for runs in own]
+    return Effect(
+        float(means.mean()), float(low), float(high), sign_flip(means), len(means), float(np.mean(ahead))
+    )
+
+
+def bootstrap(nested: Sequence[Sequence[Values]], draws: int = DRAWS, seed: int = 0) -> Values:
+    """Return means [draws] of data sets drawn with replacement, then workloads in each, then runs in each.
+
+    ``nested`` holds a list for each data set, of an array of runs' differences for each of its workloads.
+    """
+    rng, sets = np.random.default_rng(seed), len(nested)
+    picked = rng.integers(sets, size=(draws, sets))
+    means = np.empty((draws, sets))
+    for number, workloads in enumerate(nested):
+        at = np.nonzero(picked == number)
+        which = rng.integers(len(workloads), size=(len(at[0]), len(workloads)))
+        drawn = np.empty(which.shape)
+        for place, runs in enumerate(workloads):
+            here = which == place
+            drawn[here] = runs[rng.integers(len(runs), size=(int(here.sum()), len(runs)))].mean(axis=1)
+        means[at] = drawn.mean(axis=1)
+    return means.mean(axis=1)  # type: ignore[no-any-return]
+
+
+def sign_flip(differences: Values, seed: int = 0) -> float:
+    """Return the two-sided p-value of differences [n] that are symmetric about zero if nothing differs.
+
+    It is the share of all 2^n changes of signs whose sum is as large as the observed one; of more than 20
+    differences, of 100,000 random changes.
+    """
+    n = len(differences)
+    if n > MOST_EXACT:
+        signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(10**5, n))
+    else:
+        signs = np.array(list(product([1.0, -1.0], repeat=n)))
+    observed = abs(differences.sum())
+    return float(np.mean(np.abs(signs @ differences) >= observed * (1 - 1e-9)))
+
+
+def corrected(effects: Mapping[str, Effect], families: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return Holm's p-values of the methods of each family, corrected for that family alone."""
+    found: dict[str, float] = {}
+    for names in families.values():
+        found |= holm({name: effects[name].p for name in names if name in effects})
+    return found
+
+
+def mean_ranks(scores: pd.DataFrame) -> pd.Series[float]:
+    """Return each method's mean rank over the workloads on which all of these have a score, 1 the best.
+
+    Scores that agree in their first decimal tie.
+    """
+    wide = scores.pivot_table(index="method", columns="workload", values="score").dropna(axis=1)
+    return wide.round(TIE).rank(ascending=False).mean(axis=1)
+
+
+def expected_best(values: Sequence[float], trials: int) -> float:
+    """Return E(n), the expected best of so many of the values, drawn without replacement.
+
+    It is the U-statistic sum_i C(i - 1, n - 1) / C(N, n) v_(i) over the values in increasing order; the
+    formula of Dodge et al. (EMNLP 2019) is its biased form.
+    """
+    ordered, ways = sorted(values), comb(len(values), trials)
+    return sum(comb(place, trials - 1) / ways * value for place, value in enumerate(ordered))
+
+
+def profiles(scores: pd.DataFrame, ratios: Sequence[float]) -> pd.DataFrame:
+    """Return, by method, the share of workloads on which its error is within each ratio of the least one.
+
+    ``scores`` are per cent; a workload without a score counts against the method. Dolan and More, 2002.
+    """
+    error = 100 - scores.pivot_table(index="method", columns="workload", values="score")
+    relative = error / error.min().clip(lower=1e-9)
+    return pd.DataFrame({ratio: (relative <= ratio).mean(axis=1) for ratio in ratios})
