@@ -3,8 +3,6 @@
 Engines differ in how they compute, never in what: they agree within floating-point tolerance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol

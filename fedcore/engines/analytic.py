@@ -4,8 +4,6 @@ A gradient goes straight to where it is needed: into a buffer, or, with a plain 
 themselves, so that the step costs no pass over them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

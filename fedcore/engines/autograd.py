@@ -1,7 +1,5 @@
 """The reference engine: reverse-mode differentiation, for every model and every term."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Choosing the engine of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from fedcore.base.errors import SpecError

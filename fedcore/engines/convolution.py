@@ -1,7 +1,5 @@
 """Hand-derived gradient of the CNN, laid out channels last."""
 
-from __future__ import annotations
-
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batch, Gradient
 from fedcore.engines.dense import Scratch, Terms

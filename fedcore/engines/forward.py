@@ -1,7 +1,5 @@
 """Forward passes, and gradients over all rows, in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

@@ -5,8 +5,6 @@ alone and move coefficients A [rows, outputs] of W + X^T A. The layer's sums are
 computed once a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice

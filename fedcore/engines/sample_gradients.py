@@ -1,7 +1,5 @@
 """Squared norms of per-sample (and per-batch) loss gradients, without keeping the gradients."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

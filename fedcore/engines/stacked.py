@@ -5,8 +5,6 @@ once. Smaller batches are filled up with rows of weight zero; a client that has 
 aside while the others go on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
