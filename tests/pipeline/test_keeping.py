@@ -245,6 +245,7 @@ def test_a_reference_is_kept_with_its_pages_and_picture(gathered: Path) -> None:
     written = [line.removeprefix("wrote ") for line in done.stdout.splitlines()]
     assert written == [
         *(f"reports/reference/fedomw/{name}" for name in ("table3.csv", "table3.md", "runs.csv")),
+        "reports/reference/fedomw/histories.parquet",
         *("reports/reference/README.md", "docs/fidelity.md"),
         *(f"reports/reference/agreement.{form}" for form in ("csv", "svg")),
         "reports/reference/datapackage.json",
@@ -253,7 +254,7 @@ def test_a_reference_is_kept_with_its_pages_and_picture(gathered: Path) -> None:
     assert done.stderr == "left out fedomw/fig1: no run of it was made\n"
     kept = pd.read_csv(gathered / "reports/reference/fedomw/table3.csv").set_index(["row", "column"])
     assert kept.loc[("fedomw", "dna"), "mean"] == pytest.approx(95)
-    contents, board = ((gathered / page).read_text() for page in written[3:5])
+    contents, board = ((gathered / page).read_text() for page in written[4:6])
     assert "[fedomw/table3](fedomw/table3.md)" in contents
     assert "| fedomw | paper |" in board
     for page in (contents, board):
