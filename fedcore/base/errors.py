@@ -3,7 +3,7 @@
 import errno
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 SHOWN, DIGITS = 200, 300
@@ -38,6 +38,13 @@ def say(*lines: object, error: bool = False) -> None:
     """Print lines, made ``plain``, on standard output or on standard error."""
     for line in lines:
         print(plain(line), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as text in aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+    return "\n".join("  ".join(row).rstrip() for row in padded)
 
 
 def shown(value: Any) -> str:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcore.base.errors import DataError, say
-from fedcore.cli.options import Json, Mirror, Quiet, Root, columns, completing, show
+from fedcore.base.errors import DataError, columns, say
+from fedcore.cli.options import Json, Mirror, Quiet, Root, completing, show
 from fedcore.data import Source
 from fedcore.data.download import Edition, fetch, inventory
 from fedcore.data.download.transfer import Policy

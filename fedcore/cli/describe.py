@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from fedcore.algorithms import example
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, columns
 from fedcore.base.options import Options, nearest
 from fedcore.base.registry import PACKAGES, Plugin, plugins
-from fedcore.cli.options import Json, columns, completing, show
+from fedcore.cli.options import Json, completing, show
 from fedcore.parts import Part, Recipe, roles
 
 KINDS = {

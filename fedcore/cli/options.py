@@ -1,7 +1,7 @@
 """Options that several commands share, and what other packages add to commands."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -44,13 +44,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(inner) for inner in value]
     return None if isinstance(value, float) and not abs(value) < float("inf") else value
-
-
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as text in aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
-    return "\n".join("  ".join(row).rstrip() for row in padded)
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:

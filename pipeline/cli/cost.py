@@ -7,22 +7,35 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import typer
 
 from fedcore.base.errors import SpecError, say
-from fedcore.base.files import canonical_json
+from fedcore.base.files import canonical_json, write_json
 from fedcore.cli.options import Json, completing, show
 from fedcore.data.download import inventory
+from fedcore.execution import runner
+from fedcore.execution.machine import processor
 from fedcore.execution.status import FINISHED, survey
+from fedcore.spec import parse
 from pipeline.catalogue import Catalogue, weights
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.cli.lookup import cell
 from pipeline.cli.names import PARAMS, Overlay, Scale, elsewhere, everything
 from pipeline.papers import catalogue_of
 from pipeline.workflow import machine
-from pipeline.workflow.estimate import NOTHING, UNKNOWN, Guesses, duration, size_of, with_interval
+from pipeline.workflow.estimate import (
+    NOTHING,
+    UNKNOWN,
+    Guesses,
+    demand,
+    duration,
+    estimate,
+    size_of,
+    with_interval,
+)
 from pipeline.workflow.expected import stated
 from pipeline.workflow.messages import job_name
 from pipeline.workflow.reports import path_of, runs_of
@@ -31,6 +44,7 @@ GPUS = Path("/proc/driver/nvidia/gpus")
 DEAREST = 5
 LEAST_MEMORY, MOST_MEMORY = 0.5, 1.4  # of what was guessed, among runs whose peak was measured
 RUN_BYTES, ROUND_BYTES = 40_000, 120
+SAMPLE = {"rff_linear": 20, "mlp": 20, "cnn": 2}  # rounds of each model: a second or two
 HOUR, GB = 3600, 1e9
 INTERVAL = attrgetter("seconds", "low", "high")
 Guess = dict[str, float]
@@ -63,7 +77,7 @@ def cost(
     Example: fedcore cost rfedavg/table2 --scale paper --cores 8
     """
     if calibrate:
-        say(f"runs take {machine.calibrate():.2f} times as long here as the kept ones took", error=True)
+        say(f"runs take {calibrated():.2f} times as long here as the kept ones took", error=True)
     elif target is None:
         raise SpecError("cost: expected a report, a paper or 'all'; `fedcore targets` lists them")
     if target is not None:
@@ -201,6 +215,29 @@ def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -
         wildcards = {key: getattr(own[0], key) for key in ("paper", "scale", "setting", "method")}
         name = job_name(catalogue, "train", wildcards)
         yield {"name": name, "runs": len(own), "core_hours": _wall(guess, own, 1)}
+
+
+def calibrated() -> float:
+    """Train three models for some seconds, and keep how many times as long as guessed that took."""
+    ratios = []
+    for name in ("mlp", *SAMPLE):  # the first one also loads PyTorch
+        rounds = SAMPLE[name]
+        spec = parse(
+            {
+                "data": {"name": "mnist", "edition": "demo"},
+                "partition": {"name": "iid", "clients": 10},
+                "model": {"name": name},
+                "algorithm": {"name": "fedavg"},
+                "training": {"rounds": rounds, "local_steps": 5, "batch_size": 32, "lr": 0.01},
+                "evaluation": {"every": rounds},
+            }
+        )
+        seconds = runner.run(spec, settings=runner.Settings(device="cpu")).timing["seconds"]
+        ratios.append(seconds / estimate(demand(spec.resolved(), spec.recipe)).seconds)
+    found: float = median(ratios[1:])
+    machine.calibration().parent.mkdir(parents=True, exist_ok=True)
+    write_json(machine.calibration(), {"processor": processor(), "speed": round(found, 3)})
+    return found
 
 
 def _shown(own: Guess) -> str:

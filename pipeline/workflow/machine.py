@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from statistics import median
 
-from fedcore.base.files import read_or_empty, write_json
+from fedcore.base.files import read_or_empty
 from fedcore.execution.integrity import TIMING
 from fedcore.execution.machine import processor
-from fedcore.execution.runner import Settings, run
-from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import RESULTS
-from pipeline.workflow.estimate import Factors, Guesses, demand, estimate, factors
-
-SAMPLE = {"rff_linear": 20, "mlp": 20, "cnn": 2}  # rounds of each model: a second or two
+from pipeline.workflow.estimate import Factors, Guesses, demand, factors
 
 
 def guesses(catalogue: Catalogue, root: Path = Path()) -> Guesses:
@@ -53,26 +48,3 @@ def speed() -> float | None:
     if isinstance(value, int | float) and value > 0 and found.get("processor") == processor():
         return float(value)
     return None
-
-
-def calibrate() -> float:
-    """Train three models for some seconds, and keep how many times as long as guessed that took."""
-    ratios = []
-    for name in ("mlp", *SAMPLE):  # the first one also loads PyTorch
-        rounds = SAMPLE[name]
-        spec = parse(
-            {
-                "data": {"name": "mnist", "edition": "demo"},
-                "partition": {"name": "iid", "clients": 10},
-                "model": {"name": name},
-                "algorithm": {"name": "fedavg"},
-                "training": {"rounds": rounds, "local_steps": 5, "batch_size": 32, "lr": 0.01},
-                "evaluation": {"every": rounds},
-            }
-        )
-        seconds = run(spec, settings=Settings(device="cpu")).timing["seconds"]
-        ratios.append(seconds / estimate(demand(spec.resolved(), spec.recipe)).seconds)
-    found: float = median(ratios[1:])
-    calibration().parent.mkdir(parents=True, exist_ok=True)
-    write_json(calibration(), {"processor": processor(), "speed": round(found, 3)})
-    return found

@@ -19,7 +19,7 @@ from fedcore.execution.integrity import sealed
 from fedcore.execution.machine import processor
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.cli.cost import bill, text
+from pipeline.cli.cost import bill, calibrated, text
 from pipeline.papers import catalogue_of
 from pipeline.workflow import machine
 from pipeline.workflow.estimate import Guesses
@@ -147,7 +147,7 @@ def test_a_calibration_counts_if_it_is_whole_and_of_this_processor(
 def test_a_calibration_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "SAMPLE", {"mlp": 1})
     monkeypatch.chdir(HOME)
-    found = machine.calibrate()
+    found = calibrated()
     assert machine.speed() == pytest.approx(found, abs=1e-3)
     assert json.loads(cache.read_text())["processor"] == processor()
 

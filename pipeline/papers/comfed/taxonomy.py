@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from fedcore.algorithms import example
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, columns
 from fedcore.base.lazy import pd
-from fedcore.cli.options import columns
 from fedcore.parts import Part, Recipe
 from fedcore.parts.server import ServerSgd
 from pipeline.reports.render import tex
