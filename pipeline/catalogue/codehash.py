@@ -200,19 +200,20 @@ def _paths(node: ast.AST) -> Iterator[tuple[str, ...]]:
 
 def _text(node: object, imports: Mapping[str, str]) -> str:
     """Return a node's syntax in a form that neither a version of Python nor a module's name changes."""
+    if isinstance(node, str):
+        return "module" if "." in node and _names_module(node) else repr(node)
+    if isinstance(node, list):
+        return f"[{','.join([_text(item, imports) for item in node])}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
     if isinstance(node, ast.Attribute) and _our_module(node.value, imports):
         node = ast.Name(node.attr)
-    if isinstance(node, ast.AST):
-        fields = ",".join(f"{field}={_text(value, imports)}" for field, value in _seen(node))
-        return f"{type(node).__name__}({fields})"
-    if isinstance(node, list):
-        return f"[{','.join(_text(item, imports) for item in node)}]"
-    return "module" if isinstance(node, str) and _names_module(node) else repr(node)
+    fields = ",".join([f"{field}={_text(value, imports)}" for field, value in _seen(node)])
+    return f"{type(node).__name__}({fields})"
 
 
 def _names_module(text: str) -> bool:
-    parts = text.split(".")
-    return len(parts) > 1 and all(map(str.isidentifier, parts)) and _path(text) is not None
+    return all(map(str.isidentifier, text.split("."))) and _path(text) is not None
 
 
 def _our_module(node: ast.expr, imports: Mapping[str, str]) -> str | None:
@@ -227,17 +228,21 @@ def _our_module(node: ast.expr, imports: Mapping[str, str]) -> str | None:
 
 def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:
     """Yield the fields of a node that decide what it does."""
-    for field in node._fields:
+    for field in _fields(type(node)):
         value = getattr(node, field, None)
-        if value is None or value == [] or field in UNSEEN:
-            continue
-        if field == "annotation" and isinstance(node, ast.arg):
+        if value is None or value == []:
             continue
         if field in BLOCKS and isinstance(value, list):
             value = [item for item in value if not _unseen(item)]
         elif isinstance(value, list) and _calls(node, "Plugin"):  # its later arguments describe a plug-in
             value = value[:BUILT] if field == "args" else [one for one in value if one.arg not in WORDS]
         yield field, value
+
+
+@cache
+def _fields(kind: type[ast.AST]) -> list[str]:
+    """Return the fields of a sort of node that decide what it does."""
+    return [name for name in kind._fields if name not in UNSEEN and (kind, name) != (ast.arg, "annotation")]
 
 
 def _unseen(item: object) -> bool:

@@ -77,7 +77,7 @@ def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, An
         return dict(config)
     paths = [*sorted((root / STUDIES).glob("*.yaml")), *([given] if isinstance(given, str) else given)]
     files = dict.fromkeys(os.path.relpath(path) for path in paths)
-    return {**config, "studies": {file: core_yaml.read(Path(file), "study") for file in files}}
+    return {**config, "studies": {file: core_yaml.read(Path(file), "study", quick=True) for file in files}}
 
 
 def configuration(params: Path) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def load(path: Path) -> dict[str, Point]:
     Raises:
         SpecError: one line that names the file, the point and the key, what was found and what was expected.
     """
-    written = core_yaml.read(path, "open points")
+    written = core_yaml.read(path, "open points", quick=True)
     if not isinstance(written, dict):
         raise SpecError(f"{path}: expected open points by name, got {type(written).__name__}")
     return {name: validate(Point, values, f"{path}: {name}") for name, values in written.items()}
