@@ -56,7 +56,7 @@ class Options(BaseModel):
         made = handler(values)
         written = values if isinstance(values, dict) else {}
         for name, field in cls.model_fields.items():
-            if (held := getattr(made, name)) is None or isinstance(held, str):
+            if (held := getattr(made, name)) is None or isinstance(held, str | bool | BaseModel):
                 continue
             key = name if name in written else field.alias or name
             for kind, place, found in _wrong(written.get(key), held, (key,)):

@@ -48,17 +48,17 @@ def _optional(model: type[BaseModel], *keys: str) -> Any:
     fields: dict[str, Any] = {
         key: (kinds[key] | None, Field(default=None, description=texts[key])) for key in texts
     }
-    return create_model(model.__name__, __base__=Section, **fields)
+    return create_model(model.__name__, __base__=Options, **fields)  # a Section would look for its source
 
 
-class TrainingParams(_optional(Training)):  # type: ignore[misc]
+class TrainingParams(_optional(Training), Section):  # type: ignore[misc]
     """Local training. A key set in a later layer wins: regime, data set, algorithm, then its `per`."""
 
     lr_schedule: dict[str, Any] | None = None
     """How the local rate changes over rounds, as in a run's specification."""
 
 
-class EvaluationParams(_optional(Evaluation, *MEASURING)):  # type: ignore[misc]
+class EvaluationParams(_optional(Evaluation, *MEASURING), Section):  # type: ignore[misc]
     """When and how the global model is measured; a key that a regime leaves out keeps `common`'s value."""
 
 

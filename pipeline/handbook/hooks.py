@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,16 @@ STUDY, STUDY_PAGE = "study.ipynb", "study.md"
 SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 BOARD = {"All cells and claims": "results/board.md"}  # in the navigation
 EMPTY = re.compile(r"<th([^>]*)></th>")
+LOOKED_UP = (
+    *("api.md", "architecture.md", "fidelity.md", "params.md", "reliability.md"),
+    *("reference/changelog.md", "reference/commands.md", "reference/plugins.md"),
+)
+GUIDES = ("add-an-algorithm.md", "own-data.md", "peers.md", "results.md")
+# Pages of more than six screens, with how many of their sections stay open.
+FOLDED = {**dict.fromkeys(LOOKED_UP, 0), **dict.fromkeys(GUIDES, 1)}
+LONG = 2500  # of a section's HTML
+SECTION = re.compile(r"(<h2[ >].*?</h2>\s*(?:<p>.*?</p>)?)(.*?)(?=<h2[ >]|\Z)", re.DOTALL)
+PLAIN = re.compile(r"<a class=.headerlink.*?</a>|<[^>]*>")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
 
@@ -95,8 +106,24 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Put the tables and curves of a page of results into their places; no heading of a column is empty."""
     results: Results = config.extra["results"]
-    found = results.pages.get(page.file.src_uri)
-    return EMPTY.sub(r"<td\1></td>", found.whole(html) if found else html)
+    address = page.file.src_uri
+    found = results.pages.get(address)
+    whole = found.whole(html) if found else folded(html, FOLDED[address]) if address in FOLDED else html
+    return EMPTY.sub(r"<td\1></td>", whole)
+
+
+def folded(html: str, open_ones: int) -> str:
+    """Put what follows the first paragraph of each long section into a fold, but for the first sections."""
+    sections = count()
+
+    def fold(found: re.Match[str]) -> str:
+        start, rest = found.groups()
+        if next(sections) < open_ones or len(rest) < LONG:
+            return found[0]
+        heading = PLAIN.sub("", start.partition("</h2>")[0])
+        return f'{start}<details class="more"><summary>More on {heading}</summary>\n{rest}</details>\n'
+
+    return SECTION.sub(fold, html)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -166,3 +166,23 @@ def test_pages_load_the_search_s_helper_from_the_site_itself(
     assert (site / "data/runs.js").read_text() == "runs"
     assert (site / "search.js").read_text() == hooks.SHIM, "only pages are changed"
     assert (ASSETS / Path(hooks.HELPER).name).is_file()
+
+
+def test_long_sections_are_folded_after_their_first_paragraph_but_for_the_first(hooks: ModuleType) -> None:
+    long = f"<pre>{'x' * hooks.LONG}</pre>"
+    link = '<a class="headerlink" href="#b">¶</a>'
+    sections = [
+        f"<h2>A</h2><p>a</p>{long}",
+        f'<h2 id="b">B <code>b</code>{link}</h2>\n<p>b</p>{long}<h3>C</h3>',
+        f"<h2>D</h2>{long}",
+        "<h2>E</h2><p>short</p>",
+    ]
+    told = hooks.folded("<h1>Title</h1>" + "".join(sections), 1)
+    head, second, third, last = told.partition("<h2 id")[0], *told.split("<h2")[2:]
+    assert head == f"<h1>Title</h1>{sections[0]}"
+    assert second.startswith(f' id="b">B <code>b</code>{link}</h2>\n<p>b</p><details class="more">')
+    assert "<summary>More on B b</summary>" in second
+    assert second.rstrip().endswith("<h3>C</h3></details>")
+    assert third.startswith('>D</h2><details class="more"><summary>More on D</summary>')
+    assert last == ">E</h2><p>short</p>"
+    assert {*hooks.FOLDED} <= {*(path.name for path in (ROOT / "docs").glob("*.md")), *hooks.pages()}

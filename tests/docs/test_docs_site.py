@@ -83,3 +83,25 @@ def test_the_search_finds_a_word_without_a_network(browser: Browser, site: Path)
     found = page.locator(".md-search-result__item a")
     found.first.wait_for(timeout=20_000)
     assert any("determinism.html" in (link.get_attribute("href") or "") for link in found.all())
+
+
+def test_every_page_has_at_most_six_screens(browser: Browser, site: Path) -> None:
+    page = browser.new_context(offline=True, viewport={"width": 1280, "height": 800}).new_page()
+    heights = {}
+    for path in sorted(set(site.rglob("*.html")) - {site / "404.html", *site.rglob("files/**/*.html")}):
+        page.goto(path.as_uri())
+        heights[path.name] = page.evaluate("document.documentElement.scrollHeight") / 800
+    assert {name: height for name, height in heights.items() if height > 6} == {}
+
+
+def test_a_link_into_a_fold_opens_it(browser: Browser, site: Path) -> None:
+    page = browser.new_context(offline=True, viewport={"width": 1280, "height": 800}).new_page()
+    page.goto((site / "reference/commands.html").as_uri())
+    heading = page.locator("#fedcore-build")
+    assert heading.is_hidden()
+    assert page.locator("details[open]").count() == 0
+    page.goto((site / "reference/commands.html").as_uri() + "#build")
+    assert page.get_by_text("Print the command of each job too").is_visible()
+    page.locator(".md-nav--secondary").get_by_text("fedcore run", exact=True).first.click()
+    page.locator("#fedcore-run").wait_for()
+    assert page.locator("details[open]").count() == 2

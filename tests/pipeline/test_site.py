@@ -425,6 +425,27 @@ def test_pages_are_light_and_have_folds(browser: Browser, kept: Path) -> None:
         page.context.close()
 
 
+@pytest.mark.parametrize("name", ["index", f"papers/{PAPER}", f"own/{PAPER}", "results/board"])
+def test_a_printed_page_is_whole(browser: Browser, kept: Path, name: str, tmp_path: Path) -> None:
+    """On A4: no navigation, folds open, no table wider than the paper, dark text whatever the scheme."""
+    page, complaints = opened(browser, kept / f"{name}.html", 703)
+    page.evaluate("document.body.setAttribute('data-md-color-scheme', 'slate')")
+    page.emulate_media(media="print")
+    for gone in (".md-header", ".md-tabs", ".md-sidebar", ".md-footer", ".filters", ".contents"):
+        assert not any(one.is_visible() for one in page.locator(gone).all()), gone
+    folded = page.locator("article details :is(td, p:not(.downloads))")
+    assert folded.evaluate_all("all => all.filter(e => !e.checkVisibility()).map(e => e.textContent)") == []
+    wide = "[...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
+    assert max(page.evaluate(wide), default=0) <= 1
+    colour = page.locator("article p").first.evaluate("e => getComputedStyle(e).color")
+    assert max(map(int, re.findall(r"\d+", colour)[:3])) < 120
+    pdf = tmp_path / "page.pdf"
+    page.pdf(path=pdf, format="A4")
+    assert pdf.stat().st_size > 10_000
+    assert complaints == []
+    page.context.close()
+
+
 def test_tables_and_curves_are_there(browser: Browser, site: Path) -> None:
     page, _ = opened(browser, site / f"own/{PAPER}.html")
     table = page.locator("#table3 + .results")

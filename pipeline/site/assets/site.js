@@ -7,6 +7,21 @@
   window.addEventListener("load", () => document.querySelectorAll(".md-nav--secondary nav, .md-code__nav").forEach((one, at) => {
     one.setAttribute("aria-label", `${one.getAttribute("aria-label") ?? "Code"} (${at + 1})`);
   }));
+  // A link to a folded part, or to a heading above one, opens it.
+  function unfold() {
+    const id = decodeURIComponent(location.hash.slice(1));
+    const part = id && document.getElementById(id);
+    if (!part) return;
+    const heading = part.tagName.startsWith("H");
+    const after = heading ? [part.nextElementSibling, part.nextElementSibling?.nextElementSibling] : [];
+    const own = after[0]?.querySelector(":scope > details") ?? after.find((one) => one?.matches("details.more"))
+      ?? (part.hasAttribute("data-group") ? part.querySelector(":scope > details") : null);
+    if (own) own.open = true;
+    for (let fold = part.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    part.scrollIntoView();
+  }
+  window.addEventListener("hashchange", unfold);
+  document.addEventListener("DOMContentLoaded", unfold);
   const places = document.querySelectorAll(".results");
   if (!places.length) return;
   const { root = "", page = "" } = document.querySelector(".results[data-page]:not([data-page=''])")?.dataset ?? places[0].dataset;
@@ -197,16 +212,6 @@
     });
   }
 
-  // A link to a folded part opens it.
-  function unfold() {
-    const id = decodeURIComponent(location.hash.slice(1));
-    const part = id && document.getElementById(id);
-    if (!part) return;
-    const fold = part.querySelector(":scope > details") ?? part.nextElementSibling?.querySelector(":scope > details");
-    if (fold && (part.hasAttribute("data-group") || part.tagName.startsWith("H"))) fold.open = true;
-    part.scrollIntoView();
-  }
-  window.addEventListener("hashchange", unfold);
   unfold();
 
   // Curves: drawn when their fold is opened, on white in the colours of the printed figures; a style turns both dark.
