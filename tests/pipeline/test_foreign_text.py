@@ -24,6 +24,31 @@ NASTY = (
 )
 TEX = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on PATH")
 CONFERENCE = r"\documentclass[twocolumn]{article}\usepackage[textwidth=506pt,columnsep=24pt]{geometry}"
+IEEE = (
+    shutil.which("kpsewhich") is not None
+    and subprocess.run(["kpsewhich", "IEEEtran.cls"], capture_output=True, check=False).returncode == 0
+)
+# Computer Modern, which is wider, stands in for Times, whose metrics not every TeX has.
+SHAPES = [
+    (encoding, series, shape, f"{'m' if series == 'm' else 'bx'}/{shape}")
+    for encoding in ("OT1", "TS1")
+    for series in ("m", "b", "bx")
+    for shape in ("n", "it", "sl", "sc")
+]
+TIMES = "".join(rf"\DeclareFontFamily{{{encoding}}}{{ptm}}{{}}" for encoding in ("OT1", "TS1")) + "".join(
+    rf"\DeclareFontShape{{{encoding}}}{{ptm}}{{{series}}}{{{shape}}}{{<->ssub*cmr/{other}}}{{}}"
+    for encoding, series, shape, other in SHAPES
+)
+LETTERS = [
+    (r"\documentclass{article}", 1),
+    (CONFERENCE, 2),
+    pytest.param(
+        TIMES + r"\documentclass[conference]{IEEEtran}",
+        2,
+        id="IEEEtran",
+        marks=pytest.mark.skipif(not IEEE, reason="TeX has no IEEEtran (Debian: texlive-publishers)"),
+    ),
+]
 CLASSES = [(r"\documentclass{article}", 1), (CONFERENCE, 2), (r"\documentclass[twocolumn]{article}", 2)]
 
 
@@ -114,7 +139,7 @@ def kept() -> Iterator[tuple[str, Grid]]:
 
 @TEX
 @pytest.mark.parametrize("published", [True, False])
-@pytest.mark.parametrize(("head", "page"), CLASSES[:2])
+@pytest.mark.parametrize(("head", "page"), LETTERS)
 def test_every_kept_table_fits_its_page_in_letters_of_seven_points(
     tmp_path: Path, head: str, page: int, published: bool
 ) -> None:
