@@ -228,7 +228,7 @@ def _our_module(node: ast.expr, imports: Mapping[str, str]) -> str | None:
 
 def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:
     """Yield the fields of a node that decide what it does."""
-    for field in _fields(type(node)):
+    for field in _fields(node._fields, isinstance(node, ast.arg)):
         value = getattr(node, field, None)
         if value is None or value == []:
             continue
@@ -240,9 +240,9 @@ def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:
 
 
 @cache
-def _fields(kind: type[ast.AST]) -> list[str]:
-    """Return the fields of a sort of node that decide what it does."""
-    return [name for name in kind._fields if name not in UNSEEN and (kind, name) != (ast.arg, "annotation")]
+def _fields(names: tuple[str, ...], argument: bool) -> list[str]:
+    """Return the fields of a sort of node, a function's ``argument`` or another, that decide what it does."""
+    return [name for name in names if name not in UNSEEN and not (argument and name == "annotation")]
 
 
 def _unseen(item: object) -> bool:

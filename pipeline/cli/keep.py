@@ -119,13 +119,14 @@ def dvc() -> None:
 
 
 def pictures() -> None:
-    """Draw docs/img/table1.png, which README shows, from the primary paper's table1.pdf. Needs pdftoppm.
+    """Draw README's pictures: the primary paper's table1.pdf, and the kept scores' agreement. Needs pdftoppm.
 
     Example: fedcore pictures
     """
     target = Path("docs/img/table1.png")
     paper_pictures.front(Path("reports"), configuration(PARAMS)["primary_paper"], target)
-    say(f"wrote {target}")
+    for path in (target, *write_picture(keeping.REFERENCE)):
+        say(f"wrote {path}")
 
 
 def rulegraph() -> None:
