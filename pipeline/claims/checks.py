@@ -49,13 +49,13 @@ class Finding:
 class Check(Options):
     """Base of all checks: ``columns`` are looked at; the statement must hold in ``in_share`` of the parts.
 
-    ``methods``: the fields that name rows. ``of``: the number of a cell that is looked at, its mean or the
-    standard deviation over runs.
+    ``methods``: the fields that name rows. ``of``: the number of a cell that is looked at, its mean, the
+    standard deviation over runs, or in which share of the draws an inequality holds.
     """
 
     methods: ClassVar[tuple[str, ...]]
     columns: Names
-    of: Literal["mean", "std"] = "mean"
+    of: Literal["mean", "std", "holds"] = "mean"
     in_share: Share = 1.0
 
     def named(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from fedcore.base.lazy import pd, sklearn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Paper, Query
 from pipeline.papers.fedavgr.tables import DATASETS, SEARCHES, TABLES
+from pipeline.papers.fedavgr.theory import bounds
 from pipeline.reports import figures, ranks, style
 from pipeline.reports.drawings import Inputs, Picture, by_round, drawing, each
 from pipeline.reports.results import RunFacts
@@ -175,6 +176,7 @@ PAPER = Paper(
         "table2_ranks": ranks.summary(TABLES["table2"]),
         "fig_mmd": mmd,
         "excess_risk": excess_risk,
+        "bounds": bounds,
         **SEARCHES,
     },
 )

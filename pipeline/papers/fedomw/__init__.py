@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.targets import Column, Paper, Query
+from pipeline.papers.fedomw.theory import theorem1
 from pipeline.reports import figures, ranks
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, drawing
 from pipeline.reports.style import Look
@@ -214,6 +215,7 @@ PAPER = Paper(
         "fig1_released": curves("released"),
         "fig2": mixture(),
         "fig2_released": mixture("released"),
+        "theorem1": theorem1,
         "theorem2": example,
     },
 )

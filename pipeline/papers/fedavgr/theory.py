@@ -1,0 +1,125 @@
+"""The excess-risk bounds as measurements: A1, A2 and A3, the steps of the sketch, the corollaries.
+
+Clients, models and learners are those of ``pipeline.reports.populations``. Skewed clients have sizes of a
+power law, true weights 1/K, and estimated weights in proportion to sqrt(n_k), so that neither chi-squared nor
+disc(rho~, rho) is 0. Other clients are alike and have the true weights.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from fedcore.base.lazy import pd
+from pipeline.reports import inequalities, populations
+from pipeline.reports.drawings import Inputs, Picture, drawing
+from pipeline.reports.populations import (
+    CLASSES,
+    CLIENTS,
+    DELTA,
+    DRAWS,
+    RADIUS,
+    ROWS,
+    SIZES,
+    over,
+    signs,
+    spread,
+)
+
+SCALED = 100
+ORDER, UNEVEN, EVEN = "risk, G1 + G2 + G3", "risk, (κB√C + 1) Σ p_k/√n_k", "risk, κB√(KC/n)"
+LAWS = (ORDER, UNEVEN, EVEN)
+
+
+def sides(own: populations.Population, n: int, even: bool = False, guess: bool = False) -> inequalities.Sides:
+    """Return both sides of each inequality for samples of n rows.
+
+    ``even``: all clients have n/K of them, else in proportion to 1/k. ``guess``: the estimated weights are in
+    proportion to sqrt(n_k), else the true ones, 1/K.
+    """
+    shares = np.ones(own.clients) if even else 1 / np.arange(1, own.clients + 1)
+    sizes = np.round(n * shares / shares.sum()).astype(np.int64)
+    p = np.full(own.clients, 1 / own.clients)
+    estimated = np.sqrt(sizes) / np.sqrt(sizes).sum() if guess else p
+    rng, every, n = np.random.default_rng([own.seed, *sizes]), np.arange(DRAWS), int(sizes.sum())
+    counts, most, known = own.sample(sizes, rng), own.largest, own.risks
+    risks, tilde = known @ p, known @ estimated
+    share, true_share = (spread(weights / sizes)[:, None] for weights in (estimated, p))
+    local, empirical, pooled = (own.losses @ (counts * each) for each in (share, true_share, 1 / n))
+    agnostic, learner, central = (each.argmin(axis=0) for each in (local, empirical, pooled))
+    a1, a2, a3 = (
+        risks[agnostic] - risks[learner],
+        risks[learner] - risks[central],
+        risks[central] - risks.min(),
+    )
+    excess, apart = risks[agnostic] - risks.min(), risks - tilde
+    disc, discs = np.abs(apart).max(), np.abs(known - risks[:, None]).max(axis=0)
+    a24 = known[central] - risks[central, None]
+    worst = (a24 - discs).argmax(axis=1)
+
+    squares = np.square(own.features).sum(axis=1)[:, None] * counts
+    norms = np.sqrt(squares.reshape(len(sizes), ROWS, DRAWS).sum(axis=1))
+    unit = RADIUS * np.sqrt(CLASSES)  # B sqrt(C)
+    guessed, given = unit * (estimated / sizes) @ norms, unit * (p / sizes) @ norms
+    whole = unit * np.sqrt(squares.sum(axis=0)) / n
+    skewness, steep = n * (np.square(estimated) / sizes).sum(), np.sqrt(2) * own.steepness
+    factor, chance = 4 * np.sqrt(2) * steep, np.log(2 / DELTA) / 2
+
+    client, put = rng.integers(len(sizes), size=DRAWS), rng.integers(ROWS, size=DRAWS)
+    taken = counts.reshape(len(sizes), ROWS, DRAWS)[client, :, every].argmax(axis=1)
+    moved = own.losses[:, ROWS * client + put] - own.losses[:, ROWS * client + taken]
+    gaps, step = tilde[:, None] - local, (estimated / sizes)[client]
+    gap = gaps.max(axis=0)
+
+    first, second = signs(counts, rng) * share, signs(counts, rng) * share
+    of_losses = (own.losses @ first).max(axis=0).mean()
+    of_models = (own.models @ (own.features.T @ (first - second))).max(axis=0).mean() / np.sqrt(2)
+    g3 = p @ (discs + 1 / np.sqrt(sizes)) + given
+    corollary = (own.kappa * unit + 1) * p @ (1 / np.sqrt(sizes))
+    if even:
+        corollary = own.kappa * unit * np.sqrt(own.clients / n)
+    return {
+        "risk = A1 + A2 + A3": (np.abs(excess - a1 - a2 - a3), 1e-12),
+        "A1": (a1, 2 * disc + factor * guessed + 6 * most * np.sqrt(skewness * chance / n)),
+        "A2": (a2, p @ (discs + 6 * most * np.sqrt(chance / sizes)) + factor * given),
+        "A3": (a3, factor * whole + 3 * most * np.sqrt(chance / n)),
+        "A12 ≤ 0": (local[agnostic, every], local[learner, every]),
+        "A1 - A1' ≤ 2 disc": (apart[agnostic] - apart[learner], 2 * disc),
+        "Σ p_k A22 ≤ 0": (empirical[learner, every], empirical[central, every]),
+        "A24 ≤ disc": (a24[every, worst], discs[worst]),
+        "one row moves Φ": (np.abs((gaps - step * moved).max(axis=0) - gap), step * most),
+        "Φ": (gap, 2 * of_losses + 3 * most * np.sqrt(skewness * chance / n)),
+        "R(L) ≤ √2λ R(H)": (of_losses, np.sqrt(2) * steep * of_models),
+        "R(L) ≤ √(2λ) R(H)": (of_losses, np.sqrt(2 * steep) * of_models),
+        f"the same, {SCALED} times the loss": (SCALED * of_losses, np.sqrt(2 * SCALED * steep) * of_models),
+        "R(H)": (of_models, guessed.mean()),
+        "disc(ρ~, ρ) ≤ Σ p_k disc(ρ_k, ρ)": (disc, estimated @ discs),
+        ORDER: (excess, disc + guessed + np.sqrt(skewness / n) + whole + np.sqrt(1 / n) + g3),
+        **({} if guess else {EVEN if even else UNEVEN: (excess, corollary)}),
+    }
+
+
+@drawing(
+    title="Both sides of the inequalities behind the excess-risk bound",
+    published="The excess-risk bound (Section 3)",
+    queries=lambda params: {},
+)
+def bounds(inputs: Inputs) -> Picture:
+    """Measure and draw both sides over n and over K, with clients that are skewed and that are alike."""
+    guess, even = partial(sides, guess=True), partial(sides, even=True)
+    settings = (
+        over(guess, "skewed-n", sizes=SIZES, laws=LAWS),
+        over(guess, "skewed-K", clients=CLIENTS, laws=LAWS),
+        over(sides, "uneven-n", 0, sizes=SIZES, laws=LAWS),
+        over(even, "even-n", 0, sizes=SIZES, laws=LAWS),
+        over(even, "even-K", 0, clients=CLIENTS, laws=LAWS),
+        over(even, "one-n", 0, (1,), SIZES, LAWS),
+    )
+    return inequalities.picture(
+        pd.DataFrame([line for own in settings for line in own]),
+        "Over n or K: skewed clients have n_k in proportion to 1/k, true weights 1/K, and estimated ones in "
+        "proportion to √n_k; others are alike and have the true ones, with n_k uneven or even; one: K = 1. "
+        f"{populations.ABOUT}",
+        f"{SCALED} times the loss has {SCALED} times its λ, which tells √(2λ) from √2λ.",
+    )

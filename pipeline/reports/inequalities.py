@@ -1,0 +1,133 @@
+"""Inequalities of theorems as measurements: both sides, their ratio, and how often they hold.
+
+The tidy lines of an inequality (``row``) in a setting (``column``): one for each place ``round`` along what
+varies (rounds, rows, clients), and one for all places, whose ``mean`` is the largest ratio. ``holds`` is the
+share of the draws in which the left side is at most the right one. A law in O() has no constant: its ratio is
+the smallest constant that does there, and ``<column>_slope`` says how both sides grow on log-log axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcore.base.lazy import Figure, pd, scipy
+from pipeline.reports import figures
+from pipeline.reports.drawings import Picture
+
+Sides = Mapping[
+    str, tuple[ArrayLike, ArrayLike]
+]  # left and right by inequality: a number, or one for each draw
+SLOPE = "_slope"
+GROUPS = 10  # of draws, or populations: a slope's interval is over them
+NEAR = 1e-9, 1e-12  # rounding: a share of the right side, and at all
+VACUOUS = 1e-3
+HOLDS, FAILS, OPEN = "#009E73", "#D55E00", "0.6"
+
+
+def lines(
+    column: str, along: Sequence[float], places: Sequence[Sequence[Sides]], laws: Collection[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the tidy lines of a setting.
+
+    Args:
+        column: the setting.
+        along: what varies.
+        places: what groups of draws found at each place.
+        laws: the inequalities in O(), which are about means over draws.
+    """
+    for row in places[0][0]:
+        both = [[np.broadcast_arrays(*map(np.atleast_1d, own[row])) for own in place] for place in places]
+        left, right = (
+            np.array([np.concatenate([own[k] for own in place]) for place in both], float) for k in (0, 1)
+        )
+        about: dict[str, Any] = {"row": row, "column": column, "n": left.shape[1], "seeds": left.shape[1]}
+        if row in laws:
+            yield about | _slopes(column, along, left, right)
+            left, right = left.mean(axis=1, keepdims=True), right.mean(axis=1, keepdims=True)
+        true = left <= right + NEAR[0] * np.abs(right) + NEAR[1]
+        ratio = np.where(true, 0.0, np.inf)
+        np.divide(left, right, out=ratio, where=np.abs(right) > NEAR[1])
+        held = np.where(row in laws, np.nan, true.mean(axis=1))
+        ends = {"low": ratio.min(), "high": ratio.max(), "holds": held.mean()}
+        yield about | {"mean": ratio.max()} | ends
+        for k, at in enumerate(along):
+            ends = {"low": ratio[k].min(), "high": ratio[k].max(), "holds": held[k]}
+            sides = {"left": left[k].mean(), "right": right[k].mean()}
+            yield about | {"round": at, "mean": ratio[k].mean()} | sides | ends
+
+
+def _slopes(
+    column: str, along: Sequence[float], left: NDArray[np.float64], right: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Return the left side's slope with its 95% interval; a law holds unless that lies above its slope."""
+    groups = np.array_split(left, min(GROUPS, left.shape[1]), axis=1)
+    found = [slope(along, group.mean(axis=1)) for group in groups]
+    mean, law = float(np.mean(found)), slope(along, right.mean(axis=1))
+    wide = np.nan
+    if len(found) > 1:
+        wide = float(scipy.stats.t.ppf(0.975, len(found) - 1) * scipy.stats.sem(found))
+    holds = np.nan if np.isnan(wide) else float(mean - wide <= law + NEAR[0])
+    ends = {"left": mean, "right": law, "low": mean - wide, "high": mean + wide, "holds": holds}
+    return {"column": column + SLOPE, "mean": mean, **ends}
+
+
+def slope(along: Sequence[float], values: NDArray[np.float64]) -> float:
+    """Return the least-squares slope of log values over log places; nan where a value is not positive."""
+    return float(np.polyfit(np.log(along), np.log(values), 1)[0]) if (values > 0).all() else np.nan
+
+
+def picture(frame: pd.DataFrame, *about: str) -> Picture:
+    """Draw the ratios, and say what fails, what is too loose to say anything, and how laws grow.
+
+    Args:
+        frame: tidy lines.
+        about: the first sentences of the caption.
+    """
+    lawful = frame["column"].str.endswith(SLOPE)
+    laws, judged = frame[lawful], frame[~lawful & frame["round"].isna() & frame["holds"].notna()]
+    failing = [
+        "{row}, {column} ({holds:.0%})".format_map(own)
+        for own in judged[judged["holds"] < 1].to_dict("records")
+    ]
+    largest = judged.groupby("row", sort=False)["mean"].max()
+    loose = [f"{row} (at most {most:.1g})" for row, most in largest.items() if 0 < most < VACUOUS]
+    slopes = [
+        "{row}, {column} {mean:.2f} ({low:.2f} to {high:.2f}; {right:.2f})".format_map(own)
+        for own in laws.assign(column=laws["column"].str.removesuffix(SLOPE)).to_dict("records")
+    ]
+    sentences = (
+        *about,
+        "Dots: left side over right side, one for each place from top to bottom; whiskers: the smallest and "
+        "largest draw. Green: holds in all draws; orange: not in all; grey: a law without a constant.",
+        f"{len(judged) - len(failing)} of {len(judged)} hold in all draws"
+        + (f"; not so: {'; '.join(failing)}." if failing else "."),
+        f"Vacuous, the right side being over 1,000 times the left: {'; '.join(loose)}." if loose else "",
+        f"Slopes on log-log axes (95% interval; the law's): {'; '.join(slopes)}." if slopes else "",
+    )
+    return Picture(frame, draw(frame), sentences)
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Draw the ratios, a panel for each setting and a band for each inequality, with a line at 1."""
+    drawn = frame[frame["round"].notna()]
+    rows, columns = (dict.fromkeys(drawn[name]) for name in ("row", "column"))
+    height = min(figures.HIGHEST, 0.5 + (0.35 + 0.14 * len(rows)) * -(-len(columns) // 2))
+    figure, panels = figures.panels({name: name for name in columns}, height, 2, sharex=True, sharey=True)
+    for column, axes in panels.items():
+        axes.axvline(1, color="0.4", linewidth=0.8)
+        for y, row in enumerate(rows):
+            own = drawn[(drawn["row"] == row) & (drawn["column"] == column) & (drawn["mean"] > 0)]
+            heights = y + np.linspace(-0.3, 0.3, len(own))
+            colours = [OPEN if held != held else HOLDS if held == 1 else FAILS for held in own["holds"]]
+            axes.hlines(
+                heights, own["low"].where(own["low"] > 0, own["mean"]), own["high"], colours, linewidth=0.6
+            )
+            axes.scatter(own["mean"], heights, c=colours, s=5)
+        axes.set(xscale="log", xlabel="left side / right side", ylim=(len(rows) - 0.5, -0.5))
+        axes.set_yticks(range(len(rows)), [*rows], fontsize=figures.SMALL)
+        axes.label_outer()
+    return figure
