@@ -53,6 +53,12 @@ def test_what_concerns_all_algorithms_goes_to_the_data_set(tmp_path: Path) -> No
     )
 
 
+def test_values_are_printed_by_the_names_that_the_paper_gives_them() -> None:
+    made = catalogue("radfed", "paper")
+    rows = made.target("radfed", "grid_radfed").row_labels(made.params.papers["radfed"])
+    assert rows["redistributions_50"] == "S = 50"
+
+
 def test_what_concerns_one_algorithm_goes_to_it_and_makes_its_runs(tmp_path: Path) -> None:
     made = catalogue("fedavgr")
     path = report(made, "fedavgr", "search_fedprox", {("mu_0.1", "dna"): 60.0}, tmp_path / "s.csv")
@@ -101,6 +107,10 @@ def test_a_report_that_is_not_there_or_no_search_is_refused(tmp_path: Path) -> N
     with pytest.raises(DataError, match="fedavgr/table2 is no search"):
         chosen(made, report(made, "fedavgr", "table2", {}, tmp_path / "t.csv"))
     path = report(made, "fedavgr", "search_fedavg", {}, tmp_path / "s.csv")
+    figure = pd.read_csv(path).assign(target="fig_mmd")
+    figure.to_csv(tmp_path / "f.csv", index=False)
+    with pytest.raises(DataError, match="fedavgr/fig_mmd is no search"):
+        chosen(made, tmp_path / "f.csv")
     with pytest.raises(DataError, match="made at demo scale, expected paper"):
         chosen(catalogue("fedavgr", "paper"), path)
     pd.read_csv(path).assign(paper="mini").to_csv(path, index=False)

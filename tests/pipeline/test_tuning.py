@@ -129,6 +129,16 @@ def test_rows_of_a_search_are_named_by_their_values() -> None:
     rows = table.row_labels(made(STUDY).params.papers["own"])
     assert rows["lr_0.01-mu_0.1"] == "lr = 0.01, mu = 0.1"
     assert (table.heading, table.search, table.test) == ("Candidate", True, "none")
+    final = {"validation_accuracy": 0.5, "test_accuracy": 0.9}
+    assert table.measure
+    assert table.measure(cast(RunFacts, SimpleNamespace(final=final)), "any") == 50.0
+
+
+def test_choices_for_one_method_and_for_all_stand_side_by_side() -> None:
+    entries = [{"at": "mnist", "values": {"training.lr": 0.3}, "source": "x"}]
+    entries.append({"of": "fedprox", "at": "mnist", "values": {"algorithm.mu": 0.3}, "source": "y"})
+    text = with_chosen(with_chosen(STUDY, entries), [entries[1] | {"source": "z"}])
+    assert [own["source"] for own in core_yaml.parsed(text, "")["chosen"]] == ["x", "z"]
 
 
 @pytest.mark.parametrize("how", ["random", "quasirandom"])
