@@ -372,7 +372,7 @@ def board(plan: Plan, found: pd.DataFrame, trials: Path) -> pd.DataFrame:
         if own := effect.get(name):
             interval = f"{own.low:+.2f} to {own.high:+.2f}"
             line |= {"effect": own.mean, "interval": interval, "low": own.low, "high": own.high}
-            line |= {"verdict": own.verdict(about.margin), "p": p.get(name), "sets": own.sets}
+            line |= {"verdict": own.verdict(about.margin), "p": p.get(name), "sets": str(own.sets)}
             line |= {"wins": own.wins}
         if own or name == about.base:
             line |= {key: float((each[key][name] / each[key][about.base]).mean()) for key in COSTLY}
