@@ -80,24 +80,26 @@ def slope(along: Sequence[float], values: NDArray[np.float64]) -> float:
     return float(np.polyfit(np.log(along), np.log(values), 1)[0]) if (values > 0).all() else np.nan
 
 
-def picture(frame: pd.DataFrame, *about: str) -> Picture:
+def picture(frame: pd.DataFrame, titles: Mapping[str, str], *about: str) -> Picture:
     """Draw the ratios, and say what fails, what is too loose to say anything, and how laws grow.
 
     Args:
         frame: tidy lines.
+        titles: the settings in words, by column.
         about: the first sentences of the caption.
     """
     lawful = frame["column"].str.endswith(SLOPE)
-    laws, judged = frame[lawful], frame[~lawful & frame["round"].isna() & frame["holds"].notna()]
+    named = frame.assign(column=frame["column"].str.removesuffix(SLOPE).map(titles))
+    laws, judged = named[lawful], named[~lawful & frame["round"].isna() & frame["holds"].notna()]
     failing = [
-        "{row}, {column} ({holds:.0%})".format_map(own)
+        "{row}: {column} ({holds:.0%})".format_map(own)
         for own in judged[judged["holds"] < 1].to_dict("records")
     ]
     largest = judged.groupby("row", sort=False)["mean"].max()
     loose = [f"{row} (at most {most:.1g})" for row, most in largest.items() if 0 < most < VACUOUS]
     slopes = [
-        "{row}, {column} {mean:.2f} ({low:.2f} to {high:.2f}; {right:.2f})".format_map(own)
-        for own in laws.assign(column=laws["column"].str.removesuffix(SLOPE)).to_dict("records")
+        "{row}: {column} {mean:.2f} ({low:.2f} to {high:.2f}; {right:.2f})".format_map(own)
+        for own in laws.to_dict("records")
     ]
     sentences = (
         *about,
@@ -108,15 +110,15 @@ def picture(frame: pd.DataFrame, *about: str) -> Picture:
         f"Vacuous, the right side being over 1,000 times the left: {'; '.join(loose)}." if loose else "",
         f"Slopes on log-log axes (95% interval; the law's): {'; '.join(slopes)}." if slopes else "",
     )
-    return Picture(frame, draw(frame), sentences)
+    return Picture(frame, draw(frame, titles), sentences)
 
 
-def draw(frame: pd.DataFrame) -> Figure:
+def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
     """Draw the ratios, a panel for each setting and a band for each inequality, with a line at 1."""
     drawn = frame[frame["round"].notna()]
-    rows, columns = (dict.fromkeys(drawn[name]) for name in ("row", "column"))
-    height = min(figures.HIGHEST, 0.5 + (0.35 + 0.14 * len(rows)) * -(-len(columns) // 2))
-    figure, panels = figures.panels({name: name for name in columns}, height, 2, sharex=True, sharey=True)
+    rows = dict.fromkeys(drawn["row"])
+    height = min(figures.HIGHEST, 0.5 + (0.35 + 0.14 * len(rows)) * -(-len(titles) // 2))
+    figure, panels = figures.panels(titles, height, 2, sharex=True, sharey=True)
     for column, axes in panels.items():
         axes.axvline(1, color="0.4", linewidth=0.8)
         for y, row in enumerate(rows):

@@ -51,10 +51,12 @@ def test_draws_of_groups_stand_side_by_side_and_a_number_counts_once() -> None:
 
 def test_a_planted_violation_is_found_and_told() -> None:
     found = frame({"good": ([1.0], 1e5), "bad": ([1.0, 1.0, 1.1, 1.0], 1.0)})
-    told = " ".join(picture(found, "About.").sentences)
-    assert "1 of 2 hold in all draws; not so: bad, c (75%)." in told
+    told = " ".join(picture(found, {"c": "a setting"}, "About.").sentences)
+    assert "1 of 2 hold in all draws; not so: bad: a setting (75%)." in told
     assert "Vacuous, the right side being over 1,000 times the left: good (at most 1e-05)." in told
-    assert "hold in all draws." in " ".join(picture(found[found["row"] == "good"]).sentences)
+    good = picture(found[found["row"] == "good"], {"c": "a setting"})
+    assert "hold in all draws." in " ".join(good.sentences)
+    assert [axes.get_title() for axes in good.figure.axes] == ["a setting"]
 
 
 def test_nothing_is_at_most_nothing_and_something_is_not() -> None:

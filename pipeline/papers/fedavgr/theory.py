@@ -30,6 +30,14 @@ from pipeline.reports.populations import (
 SCALED = 100
 ORDER, UNEVEN, EVEN = "risk, G1 + G2 + G3", "risk, (κB√C + 1) Σ p_k/√n_k", "risk, κB√(KC/n)"
 LAWS = (ORDER, UNEVEN, EVEN)
+SETTINGS = {
+    "skewed-n": "skewed clients, over n",
+    "skewed-K": "skewed clients, over K",
+    "uneven-n": "alike, of uneven size, over n",
+    "even-n": "alike, of even size, over n",
+    "even-K": "alike, of even size, over K",
+    "one-n": "K = 1, over n",
+}
 
 
 def sides(own: populations.Population, n: int, even: bool = False, guess: bool = False) -> inequalities.Sides:
@@ -118,8 +126,9 @@ def bounds(inputs: Inputs) -> Picture:
     )
     return inequalities.picture(
         pd.DataFrame([line for own in settings for line in own]),
-        "Over n or K: skewed clients have n_k in proportion to 1/k, true weights 1/K, and estimated ones in "
-        "proportion to √n_k; others are alike and have the true ones, with n_k uneven or even; one: K = 1. "
+        SETTINGS,
+        "Skewed clients have n_k in proportion to 1/k, true weights 1/K, and estimated ones in proportion to "
+        "√n_k; clients that are alike have the true weights. "
         f"{populations.ABOUT}",
         f"{SCALED} times the loss has {SCALED} times its λ, which tells √(2λ) from √2λ.",
     )

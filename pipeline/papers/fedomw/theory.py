@@ -19,6 +19,13 @@ from pipeline.reports.populations import CLIENTS, DELTA, DRAWS, RADIUS, ROWS, SI
 SAMPLES, SIGNS = 4, 50  # of each population, samples whose complexity is estimated, and by how many signs
 DIMENSION = 2  # the VC dimension of h(x) = w^T phi(x) with two features
 LAW = ("risk, √K/n",)
+SETTINGS = {
+    "given-n": "p = n_k/n, over n",
+    "given-K": "p = n_k/n, over K",
+    "free-n": "free p, over n",
+    "free-K": "free p, over K",
+    "one-n": "K = 1, over n",
+}
 
 
 def bernstein(risks: Floats, squares: Floats) -> float:
@@ -73,7 +80,8 @@ def theorem1(inputs: Inputs) -> Picture:
     )
     return inequalities.picture(
         pd.DataFrame([line for own in settings for line in own]),
-        "Over n or K: weights n_k/n are given, or free as in eq. (1) on the simplex, where one client gets "
-        f"all; one: K = 1. {populations.ABOUT}",
+        SETTINGS,
+        "A free p is learned as in eq. (1), on the simplex, where one client gets all of the weight. "
+        + populations.ABOUT,
         "B is the smallest that Assumption 2 allows, d = 2, τ the largest weight, r* eq. (3)'s right side.",
     )

@@ -213,6 +213,7 @@ def theory(inputs: Inputs) -> Picture:
             [line for found, _, _ in every.values() for line in found]
             + [*lines(CONSTANTS, [1], [[constants(sizes)]])]
         ),
+        {method: style.label(method) for method in METHODS} | {CONSTANTS: CONSTANTS},
         "Softmax regression whose features are its outputs, with an L2 penalty "
         f"(μ = {training['weight_decay']:g}), λ = {sizes.weight:g}, {sizes.m} clients, E = {sizes.steps}, "
         f"batches of {training['batch_size']}, η = 2/(μ(γ + t)), γ = {training['lr_schedule']['offset']:g} "
