@@ -5,8 +5,6 @@ file; ``--verbose`` and ``--printshellcmds`` print them. The module imports noth
 imports it before the Snakefile says where the project is. ``pipeline.workflow.answers`` gives it the words.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

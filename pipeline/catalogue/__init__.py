@@ -7,8 +7,6 @@ is validated once for all its seeds.
     results/<paper>/<scale>/partitions/<dataset>-<split>-<hash>/seed<k>/
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping
 from functools import cached_property

@@ -1,7 +1,5 @@
 """A study's rows and columns: its methods and its settings, each with the values of grids and variants."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product

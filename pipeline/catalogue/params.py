@@ -4,8 +4,6 @@ A plug-in file of an algorithm may say, beside its ``PLUGIN``, whose tables it j
 of ``papers.<paper>.algorithms.<name>``, as in ``PAPERS = {"rfedavg": {}}``. So such an algorithm is one file.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -5,11 +5,9 @@ three together. Plug-in sections (data, model, splits, algorithms) are checked f
 knows each plug-in's own keys.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -88,7 +86,7 @@ class Range(Section):
     """Whether values are spread evenly over orders of magnitude, not over the range."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Range:
+    def _ordered(self) -> Self:
         if not (0 if self.log else -math.inf) < self.low < self.high:
             raise ValueError(f"low: got {self.low:g}, expected less than high{' and more than 0' * self.log}")
         return self

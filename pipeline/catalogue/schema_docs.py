@@ -1,7 +1,5 @@
 """What is generated from the schema: params.schema.json and study.schema.json for editors, docs/params.md."""
 
-from __future__ import annotations
-
 import json
 import types
 import typing

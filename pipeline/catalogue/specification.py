@@ -1,7 +1,5 @@
 """The specification that the parameters describe for a query, and where in them a key of it stands."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any

@@ -1,7 +1,5 @@
 """How often clients train in a run, derived from its specification before any data are read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 from math import floor

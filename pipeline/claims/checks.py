@@ -6,8 +6,6 @@ whatever they turn out to be: one data set of nine is enough to refute a claim a
 ``beats`` and ``falls`` and ``rises`` need a strict difference, ``best`` lets equal means share a place.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

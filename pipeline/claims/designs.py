@@ -1,7 +1,5 @@
 """Designs of readings and what they tell: which combinations to run, and what each point explains."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import combinations, product
 from math import comb, prod

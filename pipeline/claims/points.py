@@ -4,8 +4,6 @@
 in a specification, or which number of a run it takes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache

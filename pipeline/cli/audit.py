@@ -1,7 +1,5 @@
 """`fedcore audit`: the pins against the public lists of known weaknesses, which pip-audit asks."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

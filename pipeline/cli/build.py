@@ -1,7 +1,5 @@
 """`fedcore build`: reports, as users type their names, by Snakemake."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """``fedcore cost``: what a report costs before it is built."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What the papers' pipeline adds to ``fedcore doctor``: its packages, the tested versions, and tools."""
 
-from __future__ import annotations
-
 import shutil
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`fedcore evaluate`: kept results made again on this machine, with a report that a referee can file."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Commands that keep results and the repository's generated files: references, records, schema, pictures."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Commands that look into the catalogue: what can be asked for, and what a cell was made of."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What users type: options that several commands share, and the names that complete them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, get_args

@@ -1,7 +1,5 @@
 """`fedcore study new` and `fedcore paper new`: your own question, or another paper, that builds as it is."""
 
-from __future__ import annotations
-
 import os
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """`fedcore readings`: a table under other readings of its paper, by Snakemake, its cost announced first."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands that make reports, pages and numbers of finished runs; Snakemake's jobs call them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Kept results made again: cells of several reports, as many as fit into a time, and what of them agrees."""
 
-from __future__ import annotations
-
 import math
 import random
 import time

@@ -1,7 +1,5 @@
 """A description of the kept tables as a Data Package (specs.frictionlessdata.io), columns included."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

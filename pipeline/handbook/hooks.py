@@ -1,7 +1,5 @@
 """What `mkdocs build` calls: pages made of the code and of files outside docs/, and links to these."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping

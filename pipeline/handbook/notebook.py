@@ -1,7 +1,5 @@
 """An executed notebook as a page: its text, its code and what its cells gave."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The reference: command lines, a run's specification and plug-ins, from what they say about themselves."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from pathlib import Path

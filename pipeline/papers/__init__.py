@@ -1,7 +1,5 @@
 """The papers, each a folder that declares its targets in ``PAPER`` and brings its published numbers."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """From finished runs to the files of tables and figures: built, sealed, and found sound or not."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of words: parameters or recipes in, csv, Markdown, HTML and LaTeX out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product

@@ -6,8 +6,6 @@ radius B, so ||W||_* = ||w|| <= B, and the scores of the two classes differ by h
 loss is cross-entropy, log(1 + exp(-y h)).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The targets of a study, from its file: what a paper's folder declares, without a line of Python."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

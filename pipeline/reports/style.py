@@ -3,8 +3,6 @@
 Colours are those of Okabe and Ito, which colour-blind readers can tell apart; markers differ as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar

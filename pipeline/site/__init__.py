@@ -1,7 +1,5 @@
 """The site: results and documentation, built by MkDocs beside the old one and then put in its place."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

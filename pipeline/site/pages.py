@@ -1,7 +1,5 @@
 """All pages of results: Markdown with parts in HTML, and the data that their scripts ask for."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

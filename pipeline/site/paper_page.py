@@ -1,7 +1,5 @@
 """A paper's page: its tables and figures, and the runs of each cell."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The picture of a table that README shows."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

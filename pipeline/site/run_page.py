@@ -1,7 +1,5 @@
 """A run's page: curves, results, who held what, and where it all comes from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

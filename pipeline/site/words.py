@@ -1,7 +1,5 @@
 """Values as texts, the same on all pages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

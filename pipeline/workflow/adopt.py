@@ -6,8 +6,6 @@ specification, the code and the inputs that params.yaml and the code describe no
 ``apply`` is called when work begins: believed files get the time of now, the others are moved out of the way.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

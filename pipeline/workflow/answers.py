@@ -1,7 +1,5 @@
 """What the Snakefile asks: functions of wildcards over one catalogue. Rules hold no logic."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import shlex

@@ -4,8 +4,6 @@ Each is a call of Snakemake. Tables are metrics, curves are plots, other figures
 are one small JSON file, which DVC shows and compares: {table: {row: {column: mean}}}.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What results/ should hold by params.yaml: for `fedcore status`, to check what is there and to prune it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """How fast the machine at hand is: what its results took, or a calibration of some seconds."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a workflow tells a person: what each job does, and where the reports are in the end."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache

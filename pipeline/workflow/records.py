@@ -1,7 +1,5 @@
 """What Snakemake keeps in .snakemake: its records of jobs, and locks that a killed one leaves behind."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The files below reports/ that a rule can make, the names that stand for several, and names as typed."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping

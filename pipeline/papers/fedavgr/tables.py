@@ -3,8 +3,6 @@
 Grid searches find what the paper does not say, by scores on rows that no test and no training sees.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

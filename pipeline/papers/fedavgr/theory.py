@@ -5,8 +5,6 @@ power law, true weights 1/K, and estimated weights in proportion to sqrt(n_k), s
 disc(rho~, rho) is 0. Other clients are alike and have the true weights.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -4,8 +4,6 @@ Tables 2 to 5: test accuracy on six data sets, and ablations, some also in the a
 Figs. 1 and 2: training. The two clients of Theorem 2's proof are solved as optimisation problems.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

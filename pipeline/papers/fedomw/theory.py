@@ -4,8 +4,6 @@ Mixture weights are n_k/n, or free on the simplex as in eq. (1). The loss is lin
 the learner takes the one client, and the model, of the smallest empirical loss.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

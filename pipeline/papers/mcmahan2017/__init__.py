@@ -3,8 +3,6 @@
 Tables 1 and 2: rounds until the test accuracy reaches a target. Figure 1: the loss between two models.
 """
 
-from __future__ import annotations
-
 from pipeline.catalogue.targets import Paper
 from pipeline.papers.mcmahan2017.averaging import averaging
 from pipeline.papers.mcmahan2017.rounds import RATES, TABLES

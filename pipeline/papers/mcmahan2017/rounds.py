@@ -1,7 +1,5 @@
 """Tables 1 and 2: rounds until the test accuracy reaches a target, and the searches for each cell's rate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Aggregation Delayed Federated Learning: RADFed and RADFed+."""
 
-from __future__ import annotations
-
 from pipeline.catalogue.targets import Paper
 from pipeline.papers.radfed.curves import CURVES, centralised, local
 from pipeline.papers.radfed.partitions import example

@@ -1,7 +1,5 @@
 """Table I: partition statistics. Algorithm 3: a partition before and after random moves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The data sets of the paper's tables by the names they have there, what is measured on them, their folds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache

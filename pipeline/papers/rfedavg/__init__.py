@@ -1,7 +1,5 @@
 """Distribution-Regularized Federated Learning on Non-IID Data: rFedAvg and rFedAvg+."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pipeline.catalogue.targets import Paper, Query

@@ -14,8 +14,6 @@ of a batch of features varies around the mean of all rows, which adds its varian
 S the mean over clients of the covariance of a batch's mean row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

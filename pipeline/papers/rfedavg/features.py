@@ -1,7 +1,5 @@
 """Fig. 1: last-layer features of three clients of FedAvg, with IID and non-IID data."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

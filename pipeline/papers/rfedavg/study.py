@@ -1,7 +1,5 @@
 """Fig. 9: what lambda, N, E and the sample ratio do, CIFAR-10. Fig. 12: noise on mean features, MNIST."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables I and II: test accuracy on three data sets. Table III: bytes of mean features (delta) per client."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pipeline.catalogue.schema import PaperParams

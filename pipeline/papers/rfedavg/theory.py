@@ -6,8 +6,6 @@ batches: within a round from one model, as the proof has it, and along a trainin
 m, which the paper does not define, is N; H is the largest norm of a row, as phi = W x + b.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
