@@ -150,7 +150,8 @@ def evaluate(
 
 def kept_runs(path: Path) -> dict[str, Kept]:
     """Return the kept runs of a paper by folder; none if it has none."""
-    return pd.read_csv(path).set_index("run").to_dict("index") if path.exists() else {}  # type: ignore[return-value]
+    texts = dict.fromkeys((*HASHES, "code"), str)  # some hashes look like numbers
+    return pd.read_csv(path, dtype=texts).set_index("run").to_dict("index") if path.exists() else {}  # type: ignore[return-value]
 
 
 def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Kept]], folder: Path) -> Iterator[Unit]:

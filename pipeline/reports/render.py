@@ -241,7 +241,7 @@ def compile_document(source: Path, target: Path) -> None:
 def _environment(folder: Path, signs: tuple[tuple[str, str], ...]) -> jinja2.Environment:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
-        autoescape=lambda name: name is not None and ".html" in name,
+        autoescape=lambda name: name is not None and (".html" in name or ".svg" in name),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -145,7 +145,7 @@ def test_a_calibration_counts_if_it_is_whole_and_of_this_processor(
 
 
 def test_a_calibration_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "SAMPLE", {"mlp": 1})
+    monkeypatch.setattr("pipeline.cli.cost.SAMPLE", {"mlp": 1})
     monkeypatch.chdir(HOME)
     found = calibrated()
     assert machine.speed() == pytest.approx(found, abs=1e-3)

@@ -199,7 +199,9 @@ def reports(home: Path, program: Program) -> Path:
 
 def test_the_front_picture_carries_the_hash_of_its_numbers(home: Path, reports: Path) -> None:
     done = call("pictures")
-    assert (done.exit_code, done.stdout) == (0, "wrote docs/img/table1.png\n"), done.output
+    agreement = [f"wrote reports/reference/agreement.{ending}" for ending in ("csv", "svg")]
+    said = ["wrote docs/img/table1.png", *agreement]
+    assert (done.exit_code, done.stdout.splitlines()) == (0, said), done.output
     assert f"-scale-to-x {pictures.WIDTH} " in (home / "asked").read_text()
     with Image.open(home / "docs/img/table1.png") as shown:
         assert (shown.mode, shown.size) == ("P", (1100, 300))
