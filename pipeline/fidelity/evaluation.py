@@ -19,7 +19,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity import histories
 from pipeline.fidelity.histories import HISTORIES
-from pipeline.fidelity.reference import HASHES, REFERENCE, RUNS
+from pipeline.fidelity.reference import HASHES, REFERENCE, RUNS, TEXTS
 from pipeline.reports import REPORTS
 
 TOLERANCE = 1e-4  # relative: what processors of two kinds make of sums in single precision
@@ -150,8 +150,7 @@ def evaluate(
 
 def kept_runs(path: Path) -> dict[str, Kept]:
     """Return the kept runs of a paper by folder; none if it has none."""
-    texts = dict.fromkeys((*HASHES, "code"), str)  # some hashes look like numbers
-    return pd.read_csv(path, dtype=texts).set_index("run").to_dict("index") if path.exists() else {}  # type: ignore[return-value]
+    return pd.read_csv(path, dtype=TEXTS).set_index("run").to_dict("index") if path.exists() else {}  # type: ignore[return-value]
 
 
 def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Kept]], folder: Path) -> Iterator[Unit]:

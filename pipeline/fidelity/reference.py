@@ -29,6 +29,7 @@ from pipeline.reports.results import RunFacts, earlier_cells, made, refuse_chang
 REFERENCE = Path("reports/reference")
 RUNS = "runs.csv"
 HASHES = ("spec_sha256", "data_sha256", "partition_sha256")
+TEXTS = dict.fromkeys((*HASHES, "code", "summary_sha256", "history_sha256"), str)  # some look like numbers
 MACHINE = ("commit", "machine", "processor", "device", "torch", "numpy", "seconds", "finished")
 
 
@@ -97,7 +98,7 @@ def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: P
 def _runs(runs: Iterable[PlannedRun], root: Path, path: Path) -> Path:
     found = pd.DataFrame([line(run, root) for run in runs])
     if path.exists():
-        before = pd.read_csv(path)
+        before = pd.read_csv(path, dtype=TEXTS)
         found = pd.concat([before[~before["run"].isin(found["run"])], found])
     found = found.sort_values("run", kind="stable")
     write_text(path, found.to_csv(index=False, lineterminator="\n", float_format="%.10g"))

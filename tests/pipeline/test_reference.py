@@ -57,7 +57,7 @@ def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> 
     filled = table[(table["row"] == "fedomw") & (table["column"] == "dna")]
     assert filled["mean"].tolist() == pytest.approx([PRINTED["fedomw", "dna"].mean])
     assert table["n"].sum() == 3
-    runs = pd.read_csv(folder / "runs.csv", dtype={"code": str})  # some hashes look like numbers
+    runs = pd.read_csv(folder / "runs.csv", dtype=reference.TEXTS)
     assert len(runs) == 3
     for line in runs.to_dict("records"):
         place = tmp_path / line["run"]
