@@ -92,7 +92,9 @@ def test_errors_end_at_the_loss_above_the_least_one(tmp_path: Path) -> None:
     for run in runs:
         run.spec["evaluation"]["train_every"] = 1
     results = [train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu")) for run in runs]
-    found, sizes, _ = of_method("fedavg", read({("fedavg", "convex"): runs}, tmp_path)["fedavg", "convex"])
+    measured = of_method("fedavg", read({("fedavg", "convex"): runs}, tmp_path)["fedavg", "convex"])
+    assert measured
+    found, sizes, _ = measured
     every = pd.DataFrame(found)
     errors = every[(every["row"] == "error, own objective") & every["round"].notna()]
     time = time_of(runs[0], np.array([10, 20, 30, 40]))
