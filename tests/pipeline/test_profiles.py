@@ -60,8 +60,10 @@ def test_jobs_of_seconds_go_to_a_cluster_together(project: Project) -> None:
 def test_long_runs_go_alone_with_time_and_memory_of_their_own(project: Project) -> None:
     text = project.make("--dry-run", "-p", "--profile", "profiles/slurm", SHORT, "--config", "scale=paper")
     assert text.count("Group job ") == 2
-    assert len({*asked(text, "runtime")}) >= 3
-    assert min(asked(text, "runtime")) > 15
+    minutes = asked(text, "runtime")
+    assert len({*minutes}) >= 3
+    assert min(minutes) >= 15
+    assert max(minutes) > 60
     assert min(asked(text, "mem_mb")) >= 1500
     assert {*asked(text, "runtime", "partition")} == {15}
 
