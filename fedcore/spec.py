@@ -27,7 +27,6 @@ from fedcore.base.files import digest
 from fedcore.base.options import Options, omit_default, validate
 from fedcore.base.registry import Choice, chosen, find
 
-REPLAYED = ("assignments", "events")
 Precision = Literal["fp32", "bf16"]
 TestedOn = Literal["test", "selection"]
 
@@ -209,7 +208,7 @@ def parse(values: Any) -> Spec:
     """
     if not isinstance(values, dict):
         raise SpecError(f"specification: expected keys and values, got {type(values).__name__}")
-    spec = validate(Spec, {"partition": {"name": "given"}} | _replayed(values), "")
+    spec = validate(Spec, {"partition": {"name": "given"}} | values, "")
     spec.recipe  # noqa: B018 - an algorithm refuses what it can't do
     return spec
 
@@ -225,16 +224,3 @@ def load(path: Path) -> Spec:
         return parse(values)
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
-
-
-def _replayed(values: dict[str, Any]) -> dict[str, Any]:
-    """Move a replayed trace written beside the algorithm's keys to ``participation``."""
-    algorithm = values.get("algorithm")
-    if not isinstance(algorithm, dict) or algorithm.keys().isdisjoint(REPLAYED):
-        return values
-    traces = {key: own for key, own in algorithm.items() if key in REPLAYED}
-    kept = {key: own for key, own in algorithm.items() if key not in REPLAYED}
-    participation = values.get("participation") or {}
-    if isinstance(participation, dict):
-        participation = participation | traces
-    return values | {"algorithm": kept, "participation": participation}

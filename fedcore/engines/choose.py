@@ -1,21 +1,20 @@
 """Choosing the engine of a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fedcore.base.errors import SpecError
-from fedcore.engines import Engine, analytic, fused, stacked
-from fedcore.engines.analytic import Analytic
+from fedcore.engines import Engine, analytic, stacked
 from fedcore.engines.autograd import Autograd
 from fedcore.engines.fused import Fused
 from fedcore.engines.problem import Problem
-from fedcore.engines.stacked import Stacked
 from fedcore.spec import Spec
 
-UNSUPPORTED: dict[str, Callable[[Spec, Problem], str | None]] = {
-    "autograd": lambda spec, problem: None,
-    "analytic": analytic.unsupported,
-    "stacked": stacked.unsupported,
-    "fused": fused.unsupported,
+Unsupported = Callable[[Spec, Problem], str | None]
+ENGINES: Mapping[str, tuple[Unsupported, Callable[[Problem], Engine]]] = {
+    "autograd": (lambda spec, problem: None, Autograd),
+    "analytic": (analytic.unsupported, analytic.Analytic),
+    "stacked": (stacked.unsupported, stacked.Stacked),
+    "fused": (analytic.unsupported, Fused),
 }
 
 
@@ -27,16 +26,9 @@ def choose(spec: Spec, problem: Problem) -> Engine:
     """
     fast = ("stacked", "analytic") if problem.start.device.type == "cuda" else ("analytic",)
     wanted: tuple[str, ...] = (*fast, "autograd") if spec.engine == "auto" else (spec.engine,)
-    name = next((name for name in wanted if UNSUPPORTED[name](spec, problem) is None), None)
-    if name is None:
-        able = [other for other, reason in UNSUPPORTED.items() if reason(spec, problem) is None]
-        reason = UNSUPPORTED[spec.engine](spec, problem)
-        raise SpecError(f"engine: '{spec.engine}' does not support {reason}; {', '.join(able)} can")
-    if name == "autograd":
-        return Autograd(problem, spec.precision)
-    others: dict[str, Callable[[Problem], Engine]] = {
-        "analytic": Analytic,
-        "stacked": Stacked,
-        "fused": Fused,
-    }
-    return others[name](problem)
+    for name in wanted:
+        unsupported, make = ENGINES[name]
+        if (reason := unsupported(spec, problem)) is None:
+            return Autograd(problem, spec.precision) if name == "autograd" else make(problem)
+    able = [other for other, (unsupported, _) in ENGINES.items() if unsupported(spec, problem) is None]
+    raise SpecError(f"engine: '{spec.engine}' does not support {reason}; {', '.join(able)} can")

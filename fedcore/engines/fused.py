@@ -8,19 +8,12 @@ computed once a run.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines import BoundTerm, Gradient, Task, Upload, dense
-from fedcore.engines.analytic import Analytic, unsupported
+from fedcore.engines import BoundTerm, Gradient, Task, Upload, analytic
 from fedcore.engines.problem import Problem
 from fedcore.engines.train import batches, steps_per_pass, train_client
-from fedcore.models.linear import Linear
-from fedcore.models.mlp import Mlp
-
-__all__ = ["Fused", "unsupported"]
-
-STACKS: dict[type, Any] = {Linear: dense.linear, Mlp: dense.perceptron}
+from fedcore.models.dense import Dense
 
 
 @dataclass(frozen=True)
@@ -33,12 +26,12 @@ class Fused:
     problem: Problem
     name: str = "fused"
     in_place: bool = True
-    scratch: dense.Scratch = field(default_factory=dict, repr=False, compare=False)
+    scratch: analytic.Scratch = field(default_factory=dict, repr=False, compare=False)
     grams: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
         """Return the analytic engine's gradient."""
-        return Analytic(self.problem, scratch=self.scratch).bind(w, out, terms)
+        return analytic.Analytic(self.problem, scratch=self.scratch).bind(w, out, terms)
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients one after another."""
@@ -56,7 +49,7 @@ class Fused:
     def _spans(self, task: Task) -> bool:
         """Whether there are few rows beside inputs, each taken at least once, and no term on features."""
         training, rows = task.training, len(task.block)
-        few = type(self.problem.model) in STACKS and 2 * rows <= task.block.x[0].numel()
+        few = type(self.problem.model) is Dense and 2 * rows <= task.block.x[0].numel()
         seen = len(task.rates) >= steps_per_pass(rows, training.batch_size, training.drop_last)
         return few and seen and not any(term.feature_loss for term in task.terms)
 
@@ -88,8 +81,8 @@ class Fused:
         size = n if whole else int(training.batch_size)
         drift = _Drift(task, w, own)
         rates, a, moved = iter(task.rates), torch.zeros_like(sums), torch.empty_like(sums)
-        coefficients = dense.Layer(moved, None, moved, None, first.activation)
-        step = dense.Backward([coefficients, *others], (), self.scratch)
+        coefficients = analytic.Layer(moved, None, moved, None, first.activation)
+        step = analytic.Backward([coefficients, *others], (), self.scratch)
         while chunk := list(islice(rates, steps_per_pass(n, size, training.drop_last))):
             order = torch.arange(n) if whole else torch.from_numpy(task.rng.permutation(n))
             torch.index_select(a, 0, order, out=moved)
@@ -114,12 +107,11 @@ class Fused:
         if offset is not None:
             w[:own].add_(offset[:own], alpha=drift.shift)
 
-    def _layers(self, w: Tensor) -> Sequence[dense.Layer]:
+    def _layers(self, w: Tensor) -> Sequence[analytic.Layer]:
         """Return the model's layers at ``w`` [d], whose gradients go into ``w``."""
-        model = self.problem.model
-        views = model.trainable.views(w)
-        layers: Sequence[dense.Layer] = STACKS[type(model)](model, views, views, (), self.scratch).layers
-        return layers
+        model, views = self.problem.model, self.problem.model.trainable.views(w)
+        assert isinstance(model, Dense)
+        return analytic.dense(model, views, views, (), self.scratch).layers
 
 
 class _Drift:
@@ -151,7 +143,7 @@ class _Drift:
         self.kept += lr * (self.pull * (1 - self.kept) - self.decay * self.kept)
 
 
-def _sums(layer: dense.Layer, x: Tensor) -> Tensor:
+def _sums(layer: analytic.Layer, x: Tensor) -> Tensor:
     """Return a layer's sums [rows, outputs] of rows ``x`` [rows, inputs]."""
     sums = (layer.matrix.T @ x.T).T if layer.matrix.shape[1] < 16 else x @ layer.matrix
     return sums if layer.bias is None else sums.add_(layer.bias)

@@ -1,5 +1,6 @@
 """Squared norms of per-sample (and per-batch) loss gradients, without keeping the gradients."""
 
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -10,8 +11,8 @@ from fedcore.engines.forward import CHUNK
 from fedcore.engines.problem import Block, Problem
 from fedcore.engines.train import Size, batches, steps_per_pass
 from fedcore.models import Classifier, Parameters
+from fedcore.models.dense import Dense
 from fedcore.models.lstm import Lstm
-from fedcore.models.mlp import Mlp
 
 LARGEST = 1 << 24
 SEQUENCES = 128
@@ -27,7 +28,7 @@ def squared_norms(problem: Problem, w: Tensor, block: Block) -> Tensor:
     p = {**model.trainable.views(w), **problem.buffers}
     if isinstance(model, Classifier) and set(model.trainable.shapes) <= {model.head, "bias"}:
         of, size = _head, CHUNK
-    elif isinstance(model, Mlp):
+    elif type(model) is Dense:
         of, size = _dense, CHUNK
     elif isinstance(model, Lstm):
         of, size = _recurrent, SEQUENCES
@@ -58,19 +59,32 @@ def _head(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _dense(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-    """A stack of dense layers, each with a bias."""
+    """A stack of dense layers."""
     model = problem.model
-    assert isinstance(model, Mlp)
-    inputs, outputs = [x.reshape(len(x), -1)], []
+    assert isinstance(model, Dense)
     with torch.enable_grad():
-        for i in range(len(model.sizes) - 1):
-            z = functional.linear(inputs[-1], p[f"layers.{i}.weight"], p[f"layers.{i}.bias"])
-            outputs.append(z if z.requires_grad else z.requires_grad_())
-            inputs.append(torch.relu(z) if model.activation == "relu" else torch.tanh(z))
+        activate = torch.relu if model.activation == "relu" else torch.tanh
+        inputs, outputs = _through(p, model.names, x.reshape(len(x), -1), activate)
         deltas = torch.autograd.grad(model.losses(outputs[-1], y).sum(), outputs)
-    layers = zip(deltas, inputs[:-1], strict=True)
-    norms = [delta.square().sum(dim=1) * (a.detach().square().sum(dim=1) + 1) for delta, a in layers]
-    return torch.stack(norms).sum(dim=0)
+    return torch.stack(_layer_norms(deltas, inputs)).sum(dim=0)
+
+
+def _through(
+    p: Parameters, names: Sequence[str], x: Tensor, activate: Callable[[Tensor], Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the inputs and the sums of dense layers with biases, by which the loss can be differentiated."""
+    inputs, outputs = [x], []
+    for name in names:
+        z = functional.linear(inputs[-1], p[f"{name}weight"], p[f"{name}bias"])
+        outputs.append(z if z.requires_grad else z.requires_grad_())
+        inputs.append(activate(z))
+    return inputs[:-1], outputs
+
+
+def _layer_norms(deltas: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Return ||delta||^2 (||a||^2 + 1) [batch] of each layer."""
+    pairs = zip(deltas, inputs, strict=True)
+    return [delta.square().sum(dim=1) * (a.detach().square().sum(dim=1) + 1) for delta, a in pairs]
 
 
 def _recurrent(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
@@ -89,11 +103,12 @@ def _recurrent(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
             gates, before, after = _layer(p, depth, inputs)
             layers.append((gates, inputs.detach(), before.detach()))
             inputs = after
-        scores = model.scores(p, inputs[-1])
-        wanted = [*(gates for gates, _, _ in layers), scores, steps]
-        *deltas, head, embedded = torch.autograd.grad(model.losses(scores, y).sum(), wanted)
-    total = head.square().sum(dim=1) * (inputs[-1].detach().square().sum(dim=1) + 1)
-    for delta, (_, below, before) in zip(deltas, layers, strict=True):
+        names = ("dense.", "fc.") if model.dense else ("fc.",)
+        features, sums = _through(p, names, inputs[-1], torch.relu)
+        wanted = [steps, *(gates for gates, _, _ in layers), *sums]
+        embedded, *deltas = torch.autograd.grad(model.losses(sums[-1], y).sum(), wanted)
+    total = torch.stack(_layer_norms(deltas[len(layers) :], features)).sum(dim=0)
+    for delta, (_, below, before) in zip(deltas, layers, strict=False):
         both_biases = 2
         total = total + (_pairs(delta) * (_pairs(below) + _pairs(before) + both_biases)).sum(dim=(1, 2))
     if "embedding.weight" in model.trainable.shapes:

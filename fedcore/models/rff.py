@@ -11,7 +11,7 @@ from pydantic import PositiveFloat, PositiveInt
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
 from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape, Split
-from fedcore.models.linear import Linear
+from fedcore.models.dense import linear
 
 
 class RffOptions(ModelOptions):
@@ -58,7 +58,7 @@ class RffLinear(Classifier):
 
     def split(self) -> Split | None:
         """With fixed features the rest is a linear model on them."""
-        return None if self.learnable else Split(self.features, Linear(self.width, self.classes, bias=False))
+        return None if self.learnable else Split(self.features, linear(self.width, self.classes, bias=False))
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return scale cos(x omega + phase) [batch, D]."""

@@ -16,9 +16,8 @@ from fedcore.engines.problem import Block, Problem
 from fedcore.execution.runner import run
 from fedcore.execution.simulation import simulate
 from fedcore.models.cnn import Cnn
-from fedcore.models.linear import Linear
+from fedcore.models.dense import linear, perceptron
 from fedcore.models.lstm import Lstm
-from fedcore.models.mlp import Mlp
 from fedcore.models.quadratic import ScalarQuadratic
 from fedcore.models.rff import RffLinear
 from fedcore.parts import Run, State, Term
@@ -171,14 +170,15 @@ def test_draws_follow_the_mixture() -> None:
 
 
 MODELS = {
-    "linear": Linear(9, 4),
-    "linear without bias": Linear(9, 4, bias=False),
+    "linear": linear(9, 4),
+    "linear without bias": linear(9, 4, bias=False),
     "fixed random features": RffLinear(9, 4, 6, 1.4, 0.5, False),
     "trained random features": RffLinear(9, 4, 6, 1.4, 0.5, True),
-    "perceptron": Mlp((9, 6, 5, 4), "relu"),
-    "tanh perceptron": Mlp((9, 6, 4), "tanh"),
+    "perceptron": perceptron((9, 6, 5, 4), "relu"),
+    "tanh perceptron": perceptron((9, 6, 4), "tanh"),
     "convolutions": Cnn((1, 8, 8), 4, (2, 3), 5),
     "lstm": Lstm(11, 4, 3, 5, 2),
+    "lstm with a dense layer": Lstm(11, 4, 3, 5, 2, dense=6),
     "lstm on given vectors": Lstm(11, 4, 3, 5, 1, np.ones((11, 3), np.float32)),
     "quadratic": ScalarQuadratic(),
 }

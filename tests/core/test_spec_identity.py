@@ -144,23 +144,6 @@ def test_momentum_is_that_of_the_optimizer_unless_given() -> None:
     assert parse(SMALL).training.momentum == 0
 
 
-def test_a_trace_beside_the_algorithms_keys_is_participation() -> None:
-    for key, own in (
-        ("assignments", {"name": "radfed", "redistributions": 2}),
-        ("events", {"name": "fedasync"}),
-    ):
-        trace = [[0, 1], [1, 0]]
-        beside = {**SMALL, "algorithm": {**own, key: trace}}
-        before = copy.deepcopy(beside)
-        spec = parse(beside)
-        assert beside == before, "what is parsed stays as it was"
-        apart = parse({**SMALL, "algorithm": own, "participation": {key: trace}})
-        assert spec.sha256() == apart.sha256()
-        assert getattr(spec.participation, key) == ((0, 1), (1, 0))
-        some = parse({**beside, "participation": {"fraction": 0.5}})
-        assert some.participation.fraction == 0.5
-
-
 def test_observers_are_named_with_their_options_filled_in() -> None:
     bare = parse(written(("evaluation.observe", {"path": None})))
     assert bare.sha256() == hashed(("evaluation.observe", {"path": {}}))
