@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from project import HOME, Project
+from snakemake_executor_plugin_slurm.partitions import read_partition_file
 
 SHORT = "reports/rfedavg/table1.csv"
 
@@ -74,5 +75,18 @@ def test_the_cluster_page_names_what_the_profiles_ask_to_edit() -> None:
         text = (HOME / "profiles" / name / "config.yaml").read_text()
         assert "Edit" in text
         assert f"--profile profiles/{name}" in page
-    for key in ("slurm_partition", "slurm_account", "gpu_percent", "slurm-status-command"):
+    for key in (
+        "slurm_partition",
+        "slurm_account",
+        "gpu_percent",
+        "slurm-status-command",
+        "slurm-partition-config",
+    ):
         assert key in page
+
+
+def test_the_executor_reads_the_example_of_partitions() -> None:
+    """It refuses keys that it does not know."""
+    found = read_partition_file(HOME / "profiles" / "slurm" / "partitions.yaml")
+    assert [one.name for one in found] == ["short", "long", "gpu"]
+    assert max(one.limits.max_runtime for one in found) >= 24 * 60, "a run asks for a day at most"

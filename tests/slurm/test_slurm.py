@@ -1,4 +1,4 @@
-"""A table through a real Slurm whose node dies in the middle: the same bytes as on one machine.
+"""A table through a real Slurm whose node dies, or whose allocation ends: the same bytes as on one machine.
 
     uv run pytest -m slurm -n 0
 
@@ -33,6 +33,16 @@ TABLE = "reports/fedomw/table3.csv"
 DATASETS = ("satimage", "letter", "dna")
 RUNS = len(DATASETS) * 3 * 2  # algorithms, seeds
 PATIENCE = 900.0
+WATCH = """
+import os, sys
+
+def note(event, arguments):
+    if event == "os.putenv" and arguments[0] == b"CUDA_VISIBLE_DEVICES":
+        with open(os.path.join(os.path.dirname(__file__), "seen"), "a") as seen:
+            seen.write(f"{os.getpid()} {arguments[1].decode()}\\n")
+
+sys.addaudithook(note)
+"""
 
 
 def copy(folder: Path) -> Path:
@@ -83,11 +93,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def wait_for_runs(folder: Path, number: int, process: subprocess.Popen[bytes]) -> None:
+def finished(folder: Path) -> set[Path]:
+    return set(folder.glob("results/fedomw/demo/fl-*/*/*/provenance.json"))
+
+
+def wait_for_runs(folder: Path, number: int, process: subprocess.Popen[bytes] | None = None) -> None:
     """Wait until so many runs are finished."""
     end = time.monotonic() + PATIENCE
-    while len(list(folder.glob("results/fedomw/demo/fl-*/*/*/provenance.json"))) < number:
-        assert process.poll() is None, said(folder)[-4000:]
+    while len(finished(folder)) < number:
+        assert process is None or process.poll() is None, said(folder)[-4000:]
         assert time.monotonic() < end, said(folder)[-4000:]
         time.sleep(0.2)
 
@@ -106,7 +120,7 @@ def test_a_table_survives_the_death_of_its_node(toy: Cluster, tmp_path: Path) ->
     try:
         wait_for_runs(there, 3, remote)
         toy.fail_node()
-        done = set(there.glob("results/fedomw/demo/fl-*/*/*/provenance.json"))
+        done = finished(there)
         times = {path: path.with_name("timing.json").read_bytes() for path in done}
         toy.wait_for_node("down")
         toy.start_node()
@@ -121,3 +135,73 @@ def test_a_table_survives_the_death_of_its_node(toy: Cluster, tmp_path: Path) ->
     assert local.wait(PATIENCE) == 0, said(here)[-4000:]
     assert contents(there) == contents(here)
     assert len([path for path in contents(here) if path.endswith("summary.json")]) == RUNS
+
+
+@pytest.mark.timeout(2000)
+def test_a_pilot_uses_its_allocation_and_goes_on_in_the_next(toy: Cluster, tmp_path: Path) -> None:
+    """Runs of a whole GPU each use all four, and no GPU serves two at once; the first time ends early."""
+    here, there = copy(tmp_path / "here"), copy(tmp_path / "there")
+    (there / "watch").mkdir()
+    (there / "watch" / "sitecustomize.py").write_text(WATCH)
+
+    first = submit_pilot(there)
+    wait_for_runs(there, 3)
+    toy.ask("scancel", "--signal=INT", "--batch", first)
+    wait_for_job(toy, first, there)
+    seen = gpus_used(there / "watch" / "seen")
+    done = finished(there)
+    assert 3 <= len(done) < RUNS
+    times = {path: path.with_name("timing.json").read_bytes() for path in done}
+    wait_for_job(toy, submit_pilot(there), there)
+    assert len(finished(there)) == RUNS, said(there)[-4000:]
+    assert {path: path.with_name("timing.json").read_bytes() for path in done} == times, "done once"
+    assert seen | gpus_used(there / "watch" / "seen") == {"0", "1", "2", "3"}
+
+    local = call(here)
+    assert local.wait(PATIENCE) == 0, said(here)[-4000:]
+    assert contents(there) == contents(here)
+
+
+def submit_pilot(folder: Path) -> str:
+    """Submit a pilot that takes the whole node, and return its job; processes note which GPUs they see."""
+    kept = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
+    modules = os.pathsep.join([str(folder), str(folder / "watch")])
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    size = [
+        "--cpus-per-task=8",
+        "--gpus=4",
+        "--mem=4000",
+        f"--output={folder}/said.txt",
+        "--open-mode=append",
+    ]
+    asked = ["profiles/slurm/pilot.sh", "--set-resources", "train:gpu_percent=100", "--", TABLE]
+    sent = subprocess.run(
+        ["sbatch", "--parsable", *size, *asked],
+        cwd=folder,
+        env=kept | {"PATH": path, "PYTHONPATH": modules},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return sent.stdout.strip()
+
+
+def wait_for_job(toy: Cluster, job: str, folder: Path) -> None:
+    end = time.monotonic() + PATIENCE
+    while toy.ask("squeue", "--noheader", f"--jobs={job}"):
+        assert time.monotonic() < end, said(folder)[-4000:]
+        time.sleep(0.5)
+
+
+def gpus_used(record: Path) -> set[str]:
+    """Return the GPUs that processes saw alone, and forget them; fails if two saw one at a time."""
+    held: dict[str, str] = {}
+    used: set[str] = set()
+    for process, gpus in map(str.split, record.read_text().splitlines()):
+        held = {gpu: holder for gpu, holder in held.items() if holder != process}
+        if "," not in gpus:
+            assert gpus not in held, f"{process} and {held[gpus]} saw GPU {gpus}"
+            held[gpus] = process
+            used.add(gpus)
+    record.unlink()
+    return used

@@ -1,4 +1,8 @@
-"""A Slurm cluster of one node on this machine: its own key, folders and daemons, gone when it is left."""
+"""A Slurm cluster of one node on this machine: its own key, folders and daemons, gone when it is left.
+
+The node says that it has so many cores, and four GPUs. Slurm hands out the GPUs, but nothing can
+be calculated on them: each is a /dev/null by another name.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import os
 import secrets
 import shutil
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,7 +22,9 @@ from pathlib import Path
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "sinfo")
 WAIT_SECONDS = 300.0  # a controller takes half a minute on a free machine to call its node down
 PR_SET_PDEATHSIG = 1
+GPUS = 4
 CONFIGURED = Path("/etc/slurm/slurm.conf")  # the one place where commands look that a job's step starts
+LINKS = (CONFIGURED, CONFIGURED.with_name("gres.conf"))
 CONFIGURATION = """
 ClusterName=toy
 SlurmctldHost={host}
@@ -40,9 +47,11 @@ JobRequeue=0
 SlurmdTimeout=10
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
+GresTypes=gpu
+SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
-NodeName={host} CPUs=2 RealMemory={memory} State=UNKNOWN
+NodeName={host} CPUs={cores} Gres=gpu:{gpus} RealMemory={memory} State=UNKNOWN
 PartitionName=debug Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -150,7 +159,7 @@ def kill(process: int) -> None:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
+def cluster(folder: Path, cores: int = 8) -> Iterator[Cluster]:
     """Start a cluster whose files are in ``folder``, and end all its processes afterwards."""
     for name in ("state", "spool"):
         (folder / name).mkdir(parents=True)
@@ -163,12 +172,20 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         folder=folder,
         port=ports[0],
         node_port=ports[1],
+        cores=cores,
+        gpus=GPUS,
         memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20 * 9 // 10,
     )
     (folder / "slurm.conf").write_text(text)
+    devices = [folder / f"gpu{number}" for number in range(GPUS)]
+    for device in devices:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # as /dev/null
+    lines = (f"Name=gpu File={device}\n" for device in devices)
+    (folder / "gres.conf").write_text("".join(lines))
     CONFIGURED.parent.mkdir(exist_ok=True)
-    CONFIGURED.unlink(missing_ok=True)
-    CONFIGURED.symlink_to(folder / "slurm.conf")
+    for link in LINKS:
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder / link.name)
     made = Cluster(folder)
     try:
         files = {"socket": "socket", "pid-file": "pid", "seed-file": "seed", "log-file": "munge.log"}
@@ -179,7 +196,8 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         made.wait_for_node("idle")
         yield made
     finally:
-        CONFIGURED.unlink()
+        for link in LINKS:
+            link.unlink()
         for process in [*steps(), *(d.pid for d in made.daemons.values())]:
             kill(process)
         for daemon in made.daemons.values():
