@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.files import atomic, write_text
-from fedcore.base.lazy import Figure, pd, seaborn
+from fedcore.base.lazy import Figure, pd
 from pipeline.claims.ledger import ledger
-from pipeline.claims.readings import CLAIM, ENDING
+from pipeline.claims.readings import CLAIM, ENDING, HOLDS
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
 from pipeline.papers import papers
@@ -47,6 +47,18 @@ PICTURE, CLAIMS = "agreement", "claims_by_reading"
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
 SPREAD, GOLDEN = 0.56, 0.618034
 GREEN, ORANGE, GREY = "#009E73", "#D55E00", "#8A8A8A"
+# What a claim's kind is called in the legend, and its colour.
+KINDS = {
+    "all": ("holds in every reading measured", GREEN),
+    "holds": ("holds in the only one measured", "#8FD3BE"),
+    "some": ("holds in some, fails in others", "#F0E442"),
+    "fails": ("fails in the only one measured", "#F0B48F"),
+    "none": ("fails in every reading measured", ORANGE),
+    "test": ("held by a test of the code", "#56B4E9"),
+    "begun": ("too few runs or part of the data", "#B0B0B0"),
+    "waits": ("no runs yet", "#DADADA"),
+    "untested": ("can't be tested", "white"),
+}
 # What a kind of cell is called in the legend, its colour and marker, and whether it is filled.
 DOTS = {
     "near": ("near the published score", GREEN, "o", True),
@@ -183,7 +195,7 @@ def draw(measured: pd.DataFrame) -> Figure:
             look: Any = {"marker": marker, "facecolors": face, "edgecolors": colour, "linewidths": 0.8}
             axes.scatter(x, y, s=12, label=label, **look)
     axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     axes.set_xticks(TICKS, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in TICKS])
     axes.minorticks_off()
     axes.grid(visible=False)
@@ -197,32 +209,58 @@ def write_picture(folder: Path) -> list[Path]:
     """Write the pictures into the folder of kept results, and their numbers beside them."""
     written = []
     for name, find, drawn in ((PICTURE, points, draw), (CLAIMS, claims_by_reading, draw_claims)):
-        if len(found := find(folder)) or name == PICTURE:
-            numbers, picture = folder / f"{name}.csv", folder / f"{name}.svg"
-            write_text(numbers, found.to_csv(index=False))
-            with atomic(picture) as handle, figures.styled(columns=2):
-                figures.save(drawn(found), {"svg": handle})
-            written += [numbers, picture]
+        found = find(folder)
+        numbers, picture = folder / f"{name}.csv", folder / f"{name}.svg"
+        write_text(numbers, found.to_csv(index=False))
+        with atomic(picture) as handle, figures.styled(columns=2):
+            figures.save(drawn(found), {"svg": handle})
+        written += [numbers, picture]
     return written
 
 
 def claims_by_reading(folder: Path) -> pd.DataFrame:
-    """Return a line per claim of kept reports of readings: ``paper``, ``claim``, and ``share``, that of the
-    readings in which it holds.
+    """Return a line per claim: ``paper``, ``claim``, the number of ``readings`` under which kept runs decide
+    it, the ``share`` of them in which it holds, and its ``kind``, one of ``KINDS``.
+
+    A kept report of readings that has the claim counts its combinations in place of the named readings.
     """
-    kept = [pd.read_csv(path) for path in sorted(folder.glob(f"*/*{ENDING}.csv"))]
-    frame = pd.concat([pd.DataFrame(columns=["paper", "row", "column", "mean"]), *kept])
-    told = frame[frame["row"] == CLAIM].rename(columns={"column": "claim", "mean": "share"})
-    return told[["paper", "claim", "share"]].reset_index(drop=True)
+    lines = []
+    for paper in papers():
+        kept = [pd.read_csv(path) for path in sorted((folder / paper).glob(f"*{ENDING}.csv"))]
+        known = (line for frame in kept for line in frame[frame["row"] == CLAIM].to_dict("records"))
+        combined = {line["column"]: (int(line["of"]), line["mean"]) for line in known}
+        judged = pd.concat([claims(paper, reading, folder) for reading in ("paper", *READINGS)])
+        for claim, told in judged.groupby("id", sort=False):
+            held = told["verdict"].map(HOLDS).dropna()
+            count, share = combined.get(claim, (len(held), held.mean()))
+            lines.append((paper, claim, count, share, _kind(count, share, told)))
+    return pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
+
+
+def _kind(count: int, share: float, told: pd.DataFrame) -> str:
+    if count > 1:
+        return "all" if share == 1 else "some" if share else "none"
+    if count:
+        return "holds" if share else "fails"
+    undecided = "begun" if told["told"].any() else "waits"
+    return {"held by a test": "test", "untested": "untested"}.get(told["verdict"].iloc[0], undecided)
 
 
 def draw_claims(told: pd.DataFrame) -> Figure:
-    """Draw the claims of all papers by their share of readings, one row per paper."""
-    figure = figures.framed(0.9 + 0.5 * told["paper"].nunique())
+    """Draw how many claims of each paper are of each kind, as one bar a paper."""
+    counts = told.groupby(["paper", "kind"]).size().unstack(fill_value=0)
+    counts = counts.reindex(columns=[*KINDS], fill_value=0).rename(columns=lambda kind: KINDS[kind][0])
+    figure = figures.framed(1.4 + 0.3 * len(counts))
     axes = figure.subplots()
-    seaborn.swarmplot(told, x="share", y="paper", hue="paper", size=4, legend=False, ax=axes)
-    axes.set(xlim=(-0.03, 1.03), xlabel="share of the readings in which a claim holds", ylabel="")
-    axes.set_xticks((0, 0.5, 1), ("none", "half", "all"))
+    look: Any = {"color": [colour for _, colour in KINDS.values()], "edgecolor": "0.6", "width": 0.7}
+    counts.plot.barh(stacked=True, legend=False, ax=axes, **look)
+    bars: Any = axes.containers
+    for own in bars:
+        axes.bar_label(own, label_type="center", fmt=lambda width: f"{width:.0f}" if width > 1 else "")
+    axes.set(xlabel="claims of the paper", ylabel="")
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    figure.legend(loc="outside upper center", ncols=3)
     return figure
 
 

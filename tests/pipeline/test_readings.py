@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -16,7 +18,8 @@ import pandas as pd
 import pytest
 import yaml
 from matplotlib.collections import PathCollection
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 from pretended import finish
 
@@ -37,7 +40,7 @@ from pipeline.claims.ledger import ledger
 from pipeline.claims.points import Point, asked, points
 from pipeline.claims.points import load as load_points
 from pipeline.claims.readings import BEYOND, WITHIN, Readings, declared, nearest, sentences
-from pipeline.fidelity.scoreboard import claims_by_reading, draw_claims
+from pipeline.fidelity.scoreboard import KINDS, claims_by_reading, draw_claims
 from pipeline.papers import build_catalogue, catalogue_of, papers
 from pipeline.reports.drawings import Inputs, Picture
 from pipeline.reports.results import read
@@ -485,16 +488,78 @@ def train(runs: Iterable[PlannedRun]) -> None:
     assert execute(items, Settings(), quiet=True) == 0
 
 
-def test_the_claims_of_all_papers_stand_in_one_figure_by_their_share_of_readings(tmp_path: Path) -> None:
-    assert claims_by_reading(tmp_path).empty
-    for paper, shares_held in {"fedomw": (1.0, 0.25), "radfed": (0.0,)}.items():
-        lines = [{"row": "claim", "column": f"c{i}", "mean": own} for i, own in enumerate(shares_held)]
-        lines += [{"row": "distance", "column": "a_b", "mean": 3.0}]
-        (tmp_path / paper).mkdir()
-        pd.DataFrame(lines).assign(paper=paper).to_csv(tmp_path / paper / "table2_readings.csv", index=False)
+def test_claims_are_counted_by_the_readings_in_which_they_hold(tmp_path: Path) -> None:
+    (tmp_path / "fedomw").mkdir()
+    for name in ("table2", "table2_released", "table3"):  # what is kept of these tables
+        shutil.copy(HOME / f"reports/reference/fedomw/{name}.csv", tmp_path / "fedomw")
     told = claims_by_reading(tmp_path)
-    assert told.to_numpy().tolist() == [["fedomw", "c0", 1.0], ["fedomw", "c1", 0.25], ["radfed", "c0", 0.0]]
+    assert {*told["paper"]} == {*papers()}
+    every = {claim.id for claim in ledger("fedomw")}
+    own = told[told["paper"] == "fedomw"].set_index("claim")
+    assert {*own.index} == every
+    assert [*own.loc["dl-opt-margins", ["readings", "share", "kind"]]] == [2, 1.0, "all"]
+    assert [*own.loc["dl-opt-significant", ["readings", "share", "kind"]]] == [2, 0.0, "none"]
+    assert [*own.loc["dl-opt-most-on-letter", ["readings", "share", "kind"]]] == [2, 0.5, "some"]
+    assert [*own.loc["fedomw-best", ["readings", "share", "kind"]]] == [1, 1.0, "holds"]
+    assert [*own.loc["fedomw-significant", ["readings", "share", "kind"]]] == [1, 0.0, "fails"]
+    kinds = {name: own.loc[name, "kind"] for name in ("non-is-the-baseline", "theorem2", "p-is-free")}
+    assert kinds == {"non-is-the-baseline": "test", "theorem2": "waits", "p-is-free": "untested"}
+    # A report of combinations counts in place of the two named readings.
+    lines = [{"row": "claim", "column": "dl-opt-margins", "mean": 0.25, "of": 16}]
+    pd.DataFrame(lines).to_csv(tmp_path / "fedomw" / "table2_readings.csv", index=False)
+    own = claims_by_reading(tmp_path).set_index(["paper", "claim"])
+    assert [*own.loc[("fedomw", "dl-opt-margins"), ["readings", "share", "kind"]]] == [16, 0.25, "some"]
+
+
+def test_the_figure_of_claims_has_a_bar_a_paper_and_counts_every_claim() -> None:
+    lines = [
+        ("fedomw", "a", 2, 1.0, "all"),
+        ("fedomw", "b", 2, 1.0, "all"),
+        ("radfed", "c", 0, np.nan, "waits"),
+    ]
+    told = pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
     axes = draw_claims(told).axes[0]
-    drawn = sorted(x for dots in axes.collections for x in np.asarray(dots.get_offsets())[:, 0])
-    assert drawn == [0.0, 0.25, 1.0]
+    bars = [cast(Rectangle, patch) for patch in axes.patches]
+    drawn = {(patch.get_width(), patch.get_facecolor()) for patch in bars if patch.get_width()}
+    assert drawn == {(2.0, to_rgba(KINDS["all"][1])), (1.0, to_rgba(KINDS["waits"][1]))}
     assert [label.get_text() for label in axes.get_yticklabels()] == ["fedomw", "radfed"]
+    assert [text.get_text() for text in axes.texts if text.get_text()] == ["2"]
+
+
+# The first words of a line of the answer, and the kind of the claims that it may name.
+ANSWERS = {
+    "However it is read": "all",
+    "Only under some readings": "some",
+    "Under no reading": "none",
+    "In the one reading measured it holds": "holds",
+    "In the one reading measured it fails": "fails",
+    "Begun with too few runs or a part of the data": "begun",
+    "Waiting for runs": "waits",
+    "Not testable": "untested",
+}
+
+
+def test_the_answer_in_words_says_what_the_verdicts_say() -> None:
+    """Each line names claims of its own kind and counts them; no kind of a paper is passed over."""
+    page = (HOME / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    answer = page.partition("## The answer")[2].partition("\n## ")[0]
+    told = claims_by_reading(HOME / "reports" / "reference")
+    kept = pd.read_csv(HOME / "reports" / "reference" / "claims_by_reading.csv")
+    pd.testing.assert_frame_equal(told, kept, check_dtype=False)
+    names = {"McMahan et al. 2017": "mcmahan2017", "FedOMW and DL-opt": "fedomw"}
+    found = {}
+    for part in re.split(r"^(?=\*\*)", answer, flags=re.MULTILINE)[1:]:
+        title = part[2:].partition("**")[0]
+        paper = names.get(title, title.lower())
+        own = told[told["paper"] == paper].set_index("claim")["kind"]
+        lines = re.findall(
+            r"^- \*\*(.*?)\*\* \((\d+) claims?\): (.*?)(?=^- |\Z)", part, re.MULTILINE | re.DOTALL
+        )
+        found[paper] = {ANSWERS[words]: int(count) for words, count, _ in lines}
+        for words, _, text in lines:
+            cited = re.findall(r"`([a-z0-9-]+)`", text)
+            assert {name: own[name] for name in cited} == dict.fromkeys(cited, ANSWERS[words]), title
+    assert found == {
+        paper: {kind: n for kind, n in own["kind"].value_counts().items() if kind != "test"}
+        for paper, own in told.groupby("paper")
+    }

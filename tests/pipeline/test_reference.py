@@ -264,7 +264,8 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
         ("table3_released", "far"): 1,
         ("table3_released", "near, fewer seeds"): 1,
     }
-    numbers, svg = write_picture(tmp_path / "kept")
+    numbers, svg, *claims = write_picture(tmp_path / "kept")
+    assert [path.name for path in claims] == ["claims_by_reading.csv", "claims_by_reading.svg"]
     first = svg.read_bytes()
     write_picture(tmp_path / "kept")
     assert svg.read_bytes() == first
