@@ -7,7 +7,6 @@ from protocol import Clock, Request, answer, request
 from workloads import weights
 
 from fedcore.base import __version__
-from fedcore.execution.results import parameters
 from fedcore.execution.runner import Settings, prepare
 from fedcore.execution.simulation import simulate
 from fedcore.parts import State
@@ -41,7 +40,8 @@ def main() -> None:
     clock.mark()
     for _ in rounds:
         clock.mark()
-    final = {name: array for name, array in parameters(made, state).items() if name in weights(asked.start)}
+    arrays = made.problem.model.trainable.arrays(state.model)
+    final = {name: array for name, array in arrays.items() if name in weights(asked.start)}
     answer(asked, clock, final, __version__, made.engine.name)
 
 

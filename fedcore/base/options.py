@@ -214,10 +214,6 @@ def _name(kind: Any) -> str:
 
 def _fields(kind: Any) -> dict[str, Any]:
     """Return the keys of a model or dataclass with their types; of any other type none."""
-    if _is_model(kind):
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
         return {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
     return get_type_hints(kind) if is_dataclass(kind) else {}
-
-
-def _is_model(candidate: Any) -> bool:
-    return isinstance(candidate, type) and issubclass(candidate, BaseModel)

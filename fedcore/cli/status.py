@@ -13,9 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
-from rich.table import Column, Table
 from rich.text import Text
 
 from fedcore.base.errors import DataError, plain, say
@@ -24,11 +22,10 @@ from fedcore.execution.integrity import check
 from fedcore.execution.status import FINISHED, Status, counts, seconds_left, survey
 
 PLANS, CHECKS = "fedcore.plan", "fedcore.verify"
-SHOWN = 12
+SHOWN = 40
 LOG_LINES = 5
 LOG_BYTES = 1 << 14
 LINE_SECONDS = 30.0
-COLOURS = {"done": "green", "running": "cyan", "failed": "red", "diverged": "yellow", "stale": "magenta"}
 
 
 def status(
@@ -64,7 +61,8 @@ def lines(found: list[Status]) -> Iterator[str]:
     for run in found:
         if run.state == "running":
             left = "" if run.left is None else f", {clock(run.left)} left"
-            yield f"  running  {run.folder}  round {run.round}/{run.rounds}, accuracy {_accuracy(run)}{left}"
+            accuracy = "-" if run.accuracy is None else f"{100 * run.accuracy:.2f}%"
+            yield f"  running  {run.folder}  round {run.round}/{run.rounds}, accuracy {accuracy}{left}"
     for run in found:
         if run.state == "failed":
             yield f"  failed   {run.folder}: {run.error}"
@@ -73,21 +71,13 @@ def lines(found: list[Status]) -> Iterator[str]:
         yield from (f"  {state}  {run.folder}" for run in found if run.state == state)
 
 
-def _summary(found: list[Status], coloured: bool = False) -> str:
-    """Return the counts and the time left as one line, perhaps with rich's markup."""
-    ended = sum(run.state in FINISHED for run in found)
+def _summary(found: list[Status]) -> str:
+    """Return the counts and the time left as one line."""
     parts = [f"{number} {state}" for state, number in counts(found).items()]
-    if coloured:
-        parts = [f"[{COLOURS.get(part.split()[1], 'white')}]{part}[/]" for part in parts]
-    elif not parts:
-        return "no runs"
-    seconds = seconds_left(found)
-    left = [] if seconds is None else [f"about {clock(seconds)} left"]
-    return f"{ended} of {len(found)} runs: {', '.join([*parts, *left])}"
-
-
-def _accuracy(run: Status) -> str:
-    return "-" if run.accuracy is None else f"{100 * run.accuracy:.2f}%"
+    if (seconds := seconds_left(found)) is not None:
+        parts.append(f"about {clock(seconds)} left")
+    ended = sum(run.state in FINISHED for run in found)
+    return f"{ended} of {len(found)} runs: {', '.join(parts)}" if found else "no runs"
 
 
 def _more_of_failed(run: Status) -> list[str]:
@@ -108,25 +98,11 @@ def clock(seconds: float) -> str:
 
 
 def view(found: list[Status]) -> RenderableType:
-    """Return the live view: a bar, the counts, one row per running run, and failures."""
+    """Return the live view: a bar, and as many of the lines as a screen holds."""
     whole = ProgressBar(total=max(1, len(found)), completed=sum(run.state in FINISHED for run in found))
-    table = Table(
-        Column("run", overflow="fold"), "round", "", "accuracy", "left", box=None, padding=(0, 2, 0, 0)
-    )
-    running = [run for run in found if run.state == "running"]
-    for run in running[:SHOWN]:
-        left = "-" if run.left is None else clock(run.left)
-        bar = ProgressBar(total=max(1, run.rounds), completed=run.round, width=20)
-        name = Text(plain("/".join(run.folder.parts[-4:])))
-        table.add_row(name, f"{run.round}/{run.rounds}", bar, _accuracy(run), left)
-    failed: list[Text] = []
-    for run in found:
-        if run.state == "failed":
-            what = escape(plain(f"{run.folder}: {run.error}"))
-            more = (Text(plain(line)) for line in _more_of_failed(run))
-            failed += [Text.from_markup(f"[red]failed[/] {what}"), *more]
-    hidden = [Text(f"and {len(running) - SHOWN} more")] if len(running) > SHOWN else []
-    return Group(whole, Text.from_markup(_summary(found, coloured=True)), table, *hidden, *failed[:40])
+    text = [plain(line) for line in lines(found)]
+    hidden = [f"and {len(text) - SHOWN} more lines"] if len(text) > SHOWN else []
+    return Group(whole, *map(Text, [*text[:SHOWN], *hidden]))
 
 
 def _watched(look: Callable[[], list[Status]], every: float, silent: bool) -> list[Status]:

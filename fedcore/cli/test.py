@@ -12,8 +12,7 @@ import typer
 from fedcore.base.core_yaml import parsed
 from fedcore.base.errors import SpecError, say
 from fedcore.cli.options import Json, Mirror, Root, say_json
-from fedcore.conformance import Check, algorithms, data, findings, models, partitions
-from fedcore.conformance.plugin import register
+from fedcore.conformance import Check, algorithms, data, findings, models, partitions, register
 from fedcore.data import Source
 
 

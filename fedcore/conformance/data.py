@@ -20,7 +20,7 @@ STATES = ("real", "subset", "rebuilt", "synthetic")
 IMPORT = """
 import sys
 from pathlib import Path
-from fedcore.conformance.plugin import alone
+from fedcore.conformance import alone
 alone(Path(sys.argv[1]))
 print(*sys.modules)
 """

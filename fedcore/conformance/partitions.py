@@ -36,7 +36,8 @@ def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Ch
     yield "other seeds give other rows", partial(_seeds, dealt)
     yield "the data are unchanged", partial(_harmless, dealt)
     yield "folds and validation rows can be held out", partial(_holds_out, dealt, options)
-    yield "a note describes the partition", partial(_note, dealt)
+    empty = "the note is empty; captions print it"
+    yield "a note describes the partition", lambda: require(dealt().note.strip(), empty)
 
 
 def _chosen(plugin: Plugin, options: Mapping[str, Any], clients: int, **more: Any) -> PartitionOptions:
@@ -133,7 +134,3 @@ def _holds_out(dealt: partial[Partition], options: Mapping[str, Any]) -> None:
         partition = dealt(**more)
         held_out = partition.held_out if more == FOLD else partition.validation
         require(len(held_out), f"with {more} nothing is held out")
-
-
-def _note(dealt: partial[Partition]) -> None:
-    require(dealt().note.strip(), "the note is empty; captions print it")

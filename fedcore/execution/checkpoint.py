@@ -13,33 +13,20 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, shown
 from fedcore.base.files import atomic
-from fedcore.base.lazy import Tensor, torch
+from fedcore.base.lazy import torch
 from fedcore.base.options import differences
 from fedcore.parts import State
 
-FORMAT = 4
+FORMAT = 5
+PLAIN = ("round", "values", "holders", "bytes_down", "bytes_up", "rows_gradient", "rows_forward", "history")
 
 
 def save(path: Path, state: State, identity: dict[str, Any]) -> None:
     """Write ``state``, what it belongs to (specification, data and partition hashes), and a hash of both."""
-    header = {
-        "format": FORMAT,
-        "identity": identity,
-        "round": state.round,
-        "values": state.values,
-        "holders": state.holders,
-        "bytes": [state.bytes_down, state.bytes_up],
-        "rows": [state.rows_gradient, state.rows_forward],
-        "history": [{key: repr(value) for key, value in row.items()} for row in state.history],
-    }
-    arrays = {"models": state.models}
-    arrays |= {
-        f"slots/{g}/{n}": tensor for g, own in state.optimizer_state.items() for n, tensor in own.items()
-    }
-    arrays |= {f"server/{name}": tensor for name, tensor in state.server.items()}
-    arrays |= {
-        f"clients/{n}/{k}": tensor for n, store in state.clients.items() for k, tensor in store.items()
-    }
+    header = {"format": FORMAT, "identity": identity, "state": {key: getattr(state, key) for key in PLAIN}}
+    arrays = {"models": state.models, **{f"server/{name}": tensor for name, tensor in state.server.items()}}
+    for kind, stores in (("slots", state.optimizer_state), ("clients", state.clients)):
+        arrays |= {f"{kind}/{one}/{two}": own for one, its in stores.items() for two, own in its.items()}
     stored = {name: tensor.detach().cpu().numpy() for name, tensor in arrays.items()}
     stored["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with atomic(path) as handle:
@@ -71,17 +58,7 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
         if not np.array_equal(arrays.pop("sha256"), _sha256(arrays)):
             raise ValueError("its content is not what was written")
         del arrays["header"]
-        state = State(
-            round=header["round"],
-            models=torch.from_numpy(arrays.pop("models")).to(device),
-            values=header["values"],
-            holders=header["holders"],
-            bytes_down=header["bytes"][0],
-            bytes_up=header["bytes"][1],
-            rows_gradient=header["rows"][0],
-            rows_forward=header["rows"][1],
-            history=[{key: number(text) for key, text in row.items()} for row in header["history"]],
-        )
+        state = State(models=torch.from_numpy(arrays.pop("models")).to(device), **header["state"])
         belongs = header["identity"]
     except Exception as error:
         what = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
@@ -92,7 +69,14 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
             f"{shown(here)}); delete it, or pass --no-resume to start anew"
         )
     for name, array in arrays.items():
-        _place(state, name.split("/"), torch.from_numpy(array).to(device))
+        kind, *place = name.split("/")
+        tensor = torch.from_numpy(array).to(device)
+        if kind == "slots":
+            state.optimizer_state.setdefault(int(place[0]), {})[place[1]] = tensor
+        elif kind == "server":
+            state.server["/".join(place)] = tensor
+        else:
+            state.clients["/".join(place[:-1])][int(place[-1])] = tensor
     return state
 
 
@@ -103,18 +87,3 @@ def _sha256(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).data)
     return np.frombuffer(digest.digest(), np.uint8)
-
-
-def number(text: str) -> float:
-    """Return the number that a text is, a whole one as an integer."""
-    return int(text) if text.lstrip("-").isdigit() else float(text)
-
-
-def _place(state: State, path: list[str], tensor: Tensor) -> None:
-    kind, *rest = path
-    if kind == "slots":
-        state.optimizer_state.setdefault(int(rest[0]), {})[rest[1]] = tensor
-    elif kind == "server":
-        state.server["/".join(rest)] = tensor
-    else:
-        state.clients["/".join(rest[:-1])][int(rest[-1])] = tensor

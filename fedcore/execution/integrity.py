@@ -5,6 +5,7 @@ content, so that a changed byte anywhere in a run's folder is found.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,18 +54,25 @@ def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
     return {**value, SEAL: digest(dict(value))}
 
 
-def unsealed(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was sealed; a ValueError says that the content is something else."""
-    content = {key: entry for key, entry in value.items() if key != SEAL}
-    if value.get(SEAL) != digest(content):
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Return what was sealed in a JSON file; raises as ``read_object``, and ValueError if it was changed."""
+    content = read_object(path)
+    if content.pop(SEAL, None) != digest(content):
         raise ValueError("its content is not what was written")
     return content
+
+
+def sealed_or_empty(path: Path) -> dict[str, Any]:
+    """Return what was sealed in a JSON file; nothing where it can't be read or was changed."""
+    with suppress(OSError, ValueError):
+        return read_sealed(path)
+    return {}
 
 
 def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
     """Whether a folder holds a finished, unchanged result of the same provenance."""
     try:
-        provenance = unsealed(read_object(folder / PROVENANCE))
+        provenance = read_sealed(folder / PROVENANCE)
         files = provenance.pop("files")
         return provenance == expected and not any(file_changes(folder, files, PROVENANCE))
     except (OSError, ValueError, KeyError, AttributeError):
@@ -96,10 +104,7 @@ def check(root: Path) -> Report:
 
 def code_of(folder: Path) -> str:
     """Return the code hash that a run's provenance states; nothing where it states none or is damaged."""
-    try:
-        return str(unsealed(read_object(folder / PROVENANCE)).get("code", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+    return str(sealed_or_empty(folder / PROVENANCE).get("code", ""))
 
 
 def file_changes(folder: Path, files: Mapping[str, str], by: str) -> Iterator[str]:
@@ -130,7 +135,7 @@ def _is_partition(folder: Path) -> bool:
 
 def _changes(folder: Path) -> Iterator[str]:
     try:
-        provenance = unsealed(read_object(folder / PROVENANCE))
+        provenance = read_sealed(folder / PROVENANCE)
         files: Mapping[str, str] = provenance["files"]
     except FileNotFoundError:
         yield f"{PROVENANCE} is missing"
@@ -145,9 +150,7 @@ def _changes(folder: Path) -> Iterator[str]:
             yield f"{SPEC} is not the specification that {PROVENANCE} states"
     except (OSError, ValueError, TypeError, SpecError):
         yield f"{SPEC} is missing or damaged"
-    try:
-        unsealed(read_object(folder / TIMING))
-    except (OSError, ValueError, AttributeError):
+    if not sealed_or_empty(folder / TIMING):
         yield f"{TIMING} is missing, changed or damaged"
     for path in sorted(folder.iterdir()):
         if path.name not in {*files, PROVENANCE, TIMING, CHECKPOINT} and not path.name.startswith("."):
@@ -156,8 +159,7 @@ def _changes(folder: Path) -> Iterator[str]:
 
 def _partition_changes(folder: Path) -> Iterator[str]:
     try:
-        statistics = unsealed(read_object(folder / STATISTICS))
-        was = statistics[f"{PARTITION}_sha256"]
+        was = read_sealed(folder / STATISTICS)[f"{PARTITION}_sha256"]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         yield f"{STATISTICS} is missing, changed or damaged ({reason(error)})"
         return

@@ -15,8 +15,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, SpecError, plain, reason
 from fedcore.base.files import canonical_json, read_object
 from fedcore.base.lazy import Axes, matplotlib, pd, seaborn
-from fedcore.execution.checkpoint import number
-from fedcore.execution.integrity import PROVENANCE, SPEC, SUMMARY, TIMING, changed, unsealed
+from fedcore.execution.integrity import PROVENANCE, SPEC, SUMMARY, TIMING, changed, read_sealed
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -130,7 +129,7 @@ def load(folder: Path | str) -> Result:
     if what := changed(place):
         raise DataError(f"{place}: {what}; expected the folder of a finished run")
     try:
-        names = list(unsealed(read_object(place / PROVENANCE))["files"])
+        names = list(read_sealed(place / PROVENANCE)["files"])
         tables = {name[:-4]: _rows(place / name) for name in names if name.endswith(".csv")}
         arrays = {name[:-4]: _arrays(place / name) for name in names if name.endswith(".npz")}
         return Result(
@@ -141,7 +140,7 @@ def load(folder: Path | str) -> Result:
             tables.pop("clients", []),
             tables,
             arrays,
-            unsealed(read_object(place / TIMING)),
+            read_sealed(place / TIMING),
         )
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{place}: {reason(error)}; expected the folder of a finished run") from None
@@ -239,7 +238,12 @@ def _html(frame: pd.DataFrame) -> str:
 
 def _rows(path: Path) -> list[dict[str, float]]:
     with path.open(newline="", encoding="utf-8") as lines:
-        return [{key: number(text or "nan") for key, text in row.items()} for row in csv.DictReader(lines)]
+        return [{key: _number(text or "nan") for key, text in row.items()} for row in csv.DictReader(lines)]
+
+
+def _number(text: str) -> float:
+    """Return the number that a text is, a whole one as an integer."""
+    return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcore.base import __version__, core_yaml
-from fedcore.base.files import atomic, read_object, sha256_file, write_json, write_text
+from fedcore.base.files import atomic, sha256_file, write_json, write_text
 from fedcore.base.lazy import torch
 from fedcore.execution import metrics
-from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING, sealed, unsealed
+from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING, sealed, sealed_or_empty
 from fedcore.execution.machine import commit, processor
 from fedcore.execution.notebook import Result
 from fedcore.execution.simulation import diverged
@@ -34,7 +33,7 @@ def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str,
     ended = not diverged(state) and all(math.isfinite(last[key]) for key in ("test_loss", "test_accuracy"))
     best = max(state.history, key=lambda row: (_finite(row["test_accuracy"], -1.0), -row["round"]))
     measured = [key for key in last if key.startswith(metrics.MEASURED)]
-    problem = run.problem
+    problem, rows = run.problem, {key: getattr(state, key) for key in ("rows_gradient", "rows_forward")}
     return {
         "status": "completed" if ended else "diverged",
         "final": {key: _finite(last[key], None) for key in measured} if ended else None,
@@ -43,7 +42,7 @@ def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str,
         "parameters": problem.start.numel(),
         "bytes_down": state.bytes_down,
         "bytes_up": state.bytes_up,
-        **(_rows(state) if run.spec.evaluation.count_rows else {}),
+        **(rows if run.spec.evaluation.count_rows else {}),
         "spec_sha256": run.spec.sha256(),
         "data_sha256": identity["data_sha256"],
         "partition_sha256": identity["partition_sha256"],
@@ -54,16 +53,6 @@ def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str,
         "variant": run.spec.variant,
         **notes,
     }
-
-
-def _rows(state: State) -> dict[str, int]:
-    return {"rows_gradient": state.rows_gradient, "rows_forward": state.rows_forward}
-
-
-def parameters(run: Run, state: State) -> dict[str, NDArray[np.floating]]:
-    """Return the final model's arrays and buffers by name (of the first group, where there are several)."""
-    arrays = run.problem.model.trainable.arrays(state.model)
-    return arrays | {name: tensor.cpu().numpy() for name, tensor in run.problem.buffers.items()}
 
 
 def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance: Mapping[str, Any]) -> None:
@@ -85,20 +74,12 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
     model = ("model.npz",) if save_model else ()
     written = (SPEC, *tables, *arrays, SUMMARY, *model)
     files = {name: sha256_file(folder / name) for name in written}
-    for name in _listed(folder) - set(files):
-        (folder / name).unlink(missing_ok=True)
+    former = sealed_or_empty(folder / PROVENANCE).get("files")
+    for name in former.keys() - files.keys() if isinstance(former, dict) else ():
+        if Path(name).name == name and name.endswith((".csv", ".npz")) and (folder / name).is_file():
+            (folder / name).unlink()
     write_json(folder / PROVENANCE, sealed({**provenance, "spec_sha256": spec.sha256(), "files": files}))
     (folder / CHECKPOINT).unlink(missing_ok=True)
-
-
-def _listed(folder: Path) -> set[str]:
-    """Return the tables and arrays that a result here lists; nothing that is not in this very folder."""
-    try:
-        files = set(unsealed(read_object(folder / PROVENANCE))["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
-    names = {name for name in files if isinstance(name, str) and name.endswith((".csv", ".npz"))}
-    return {name for name in names if Path(name).name == name and (folder / name).is_file()}
 
 
 def rows_csv(rows: list[dict[str, float]]) -> str:

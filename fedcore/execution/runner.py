@@ -29,7 +29,7 @@ from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
 from fedcore.execution.notebook import Result
 from fedcore.execution.progress import Note, reporter
-from fedcore.execution.results import parameters, summarise, timing_of, write
+from fedcore.execution.results import summarise, timing_of, write
 from fedcore.execution.simulation import simulate
 from fedcore.execution.track import Send, tracking
 from fedcore.partitions import build, file
@@ -137,7 +137,8 @@ def execute(
         parts = list(prepared.recipe.parts())
         tables = {name: rows for part in parts for name, rows in part.tables(state).items()}
         arrays = {name: its for part in parts for name, its in part.arrays(state).items()}
-        model = parameters(prepared, state)
+        buffers = {name: tensor.cpu().numpy() for name, tensor in prepared.problem.buffers.items()}
+        model = prepared.problem.model.trainable.arrays(state.model) | buffers
         done = Result(spec.resolved(), state.history, summary, model, clients, tables, arrays, timing)
     if folder:
         write(folder, spec, done, settings.save_model, settings.provenance or {})

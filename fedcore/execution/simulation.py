@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator, Mapping
 
 from fedcore.base.lazy import Tensor
-from fedcore.engines import Job, Task, Upload
+from fedcore.engines import Job, Upload
 from fedcore.execution.metrics import measure
 from fedcore.parts import Plan, Run, State
-from fedcore.parts.steps import count_first_rows, count_rows, make_task
+from fedcore.parts.steps import count_first_rows, counted, make_task
 
 
 def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:
@@ -56,7 +56,7 @@ def train(run: Run, state: State, plan: Plan) -> tuple[list[Upload], list[int]]:
     trained: list[int] = []
     for stage, pairs in enumerate(plan.stages):
         jobs = [Job(client, slot, stage, newest[slot]) for slot, client in pairs]
-        tasks = (_counted(run, state, make_task(run, state, job)) for job in jobs)
+        tasks = (counted(run, state, make_task(run, state, job)) for job in jobs)
         for job, upload in zip(jobs, run.engine.train(tasks), strict=True):
             for part in run.recipe.parts():
                 part.uploaded(run, state, job, upload)
@@ -64,11 +64,6 @@ def train(run: Run, state: State, plan: Plan) -> tuple[list[Upload], list[int]]:
             kept[job.slot, stage if plan.every_stage else 0] = upload
             trained.append(job.client)
     return list(kept.values()), trained
-
-
-def _counted(run: Run, state: State, task: Task) -> Task:
-    count_rows(run, state, task)
-    return task
 
 
 def merge(run: Run, state: State, plan: Plan, uploads: list[Upload]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Any ``torch.nn.Module`` as a model."""
+"""Any ``torch.nn.Module`` as a model, such as torchvision's networks for images, by their names there."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import PositiveInt
 
-from fedcore.base.errors import FedcoreError, SpecError, reason
-from fedcore.base.lazy import Tensor, torch
-from fedcore.base.options import omit_default
+from fedcore.base.errors import FedcoreError, SpecError, reason, shown
+from fedcore.base.lazy import Tensor, torch, torchvision
+from fedcore.base.options import nearest, omit_default
 from fedcore.base.registry import Plugin
 from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape
 
@@ -32,6 +32,12 @@ class ModuleOptions(ModelOptions):
     norm: Literal["refuse", "group", "frozen"] = "refuse"
     groups: PositiveInt = omit_default(2)
     dropout: Literal["refuse", "off"] = "refuse"
+
+
+class TorchvisionOptions(ModuleOptions):
+    """``arch``: a name of ``torchvision.models``, such as ``resnet18``; its weights are not pre-trained."""
+
+    arch: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +150,12 @@ def _prepared(name: str, module: torch.nn.Module, options: ModuleOptions) -> tor
                 kind = type(part).__name__
                 raise SpecError(f"model.norm: '{name}' holds {kind} '{path}', expected norm: group or frozen")
             if options.norm == "group":
-                _replace(module, path, _grouped(path, part.num_features, options.groups))
+                if (channels := part.num_features) % options.groups:
+                    raise SpecError(
+                        f"model.groups: got {options.groups}, expected a divisor of the {channels} channels "
+                        f"of '{path}'"
+                    )
+                _replace(module, path, torch.nn.GroupNorm(options.groups, channels))
         elif getattr(part, "p", 0) and "drop" in type(part).__name__.lower():
             if options.dropout == "refuse":
                 raise SpecError(
@@ -152,14 +163,6 @@ def _prepared(name: str, module: torch.nn.Module, options: ModuleOptions) -> tor
                 )
             _replace(module, path, torch.nn.Identity())
     return module
-
-
-def _grouped(path: str, channels: int, groups: int) -> torch.nn.GroupNorm:
-    if channels % groups:
-        raise SpecError(
-            f"model.groups: got {groups}, expected a divisor of the {channels} channels of '{path}'"
-        )
-    return torch.nn.GroupNorm(groups, channels)
 
 
 def _replace(module: torch.nn.Module, path: str, part: torch.nn.Module) -> None:
@@ -214,3 +217,30 @@ def _named(module: torch.nn.Module) -> Mapping[str, Tensor]:
 
 def _equal(a: Tensor, b: object) -> bool:
     return isinstance(b, torch.Tensor) and torch.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def torchvision_network(options: TorchvisionOptions, shape: Shape) -> torch.nn.Module:
+    """Make a network for the data's classes, which takes colour images."""
+    if len(shape.inputs) != 3 or shape.inputs[0] != 3:
+        raise SpecError(
+            f"model.arch: torchvision's networks take images [3, height, width], found {shape.inputs}"
+        )
+    known = torchvision.models.list_models(module=torchvision.models)
+    if options.arch not in known:
+        raise SpecError(
+            f"model.arch: got {shown(options.arch)}, expected a network of torchvision.models"
+            f"{nearest(options.arch, known)}"
+        )
+    module: torch.nn.Module = torchvision.models.get_model(
+        options.arch, weights=None, num_classes=shape.classes
+    )
+    return module
+
+
+PLUGIN = from_module(
+    "torchvision",
+    torchvision_network,
+    options=TorchvisionOptions,
+    summary="a network of torchvision by its name (arch: resnet18), untrained",
+    source="torchvision.models",
+)

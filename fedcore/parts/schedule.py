@@ -12,7 +12,8 @@ from fedcore.engines import Job, Upload, choose
 from fedcore.engines.problem import Block
 from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule, Work
 from fedcore.parts.select import Assignments, check_clients
-from fedcore.parts.steps import count_rows, make_task, number_of_steps
+from fedcore.parts.steps import counted as counted_task
+from fedcore.parts.steps import make_task, number_of_steps
 
 Linkage = Literal["single", "complete", "average", "ward"]
 Metric = Literal["euclidean", "manhattan", "cosine"]
@@ -154,7 +155,7 @@ def train_pooled(
     alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=taken)
     task = make_task(alone, state, Job(client=0, slot=0, stage=stage, received=model))
     if counted:
-        count_rows(alone, state, task)
+        counted_task(alone, state, task)
     (upload,) = engine.train([task])
     return upload.model
 
@@ -261,15 +262,11 @@ class Asynchronous(Schedule):
         state.values["staleness"] = 0
 
     def plan(self, run: Run, state: State) -> Plan:
-        """Plan one job from the event's version of the model."""
+        """Plan one job from the event's version of the model; its staleness decides its weight."""
         client, staleness = self.event(run, state)
-        versions = state.server["versions"]
+        state.values["staleness"], versions = staleness, state.server["versions"]
         start = versions[(state.round - staleness) % len(versions)].clone()
         return Plan(cohort=(client,), starts=(start,), stages=(((0, client),),), groups=(0,))
-
-    def before(self, run: Run, state: State, plan: Plan) -> None:
-        """Note the update's staleness, which decides its weight."""
-        state.values["staleness"] = self.event(run, state)[1]
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Keep the new version in the place of the oldest."""

@@ -75,10 +75,10 @@ def _norm(rates: tuple[float, ...], momentum: float, mu: float) -> float:
     return sum(map(abs, coefficients(rates, momentum, mu)))
 
 
-def count_rows(run: Run, state: State, task: Task) -> None:
+def counted(run: Run, state: State, task: Task) -> Task:
     """Count the rows of a task, and of what its client computes besides, if the specification asks for it."""
     if not run.spec.evaluation.count_rows:
-        return
+        return task
     own, work, n = task.training, run.recipe.work(0.0), len(task.block)
     rows = rows_of_steps(n, own.batch_size, own.drop_last, len(task.rates))
     piece = rows_of_steps(n, own.batch_size, False, 1)
@@ -86,6 +86,7 @@ def count_rows(run: Run, state: State, task: Task) -> None:
     state.rows_gradient += rows * (1 + task.direction.anchored) + n * work.gradients
     state.rows_forward += rows * sum(term.passes for term in task.terms) + n * work.rows
     state.rows_forward += piece * work.pieces + validation * work.validation
+    return task
 
 
 def count_first_rows(run: Run, state: State) -> None:

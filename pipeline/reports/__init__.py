@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import digest, read_object, sha256_file, write_json
-from fedcore.execution.integrity import PROVENANCE, STATISTICS, file_changes, sealed, unsealed
+from fedcore.execution.integrity import PROVENANCE, STATISTICS, file_changes, read_sealed, sealed
 from pipeline.catalogue import Catalogue
 from pipeline.reports.results import made
 
@@ -65,7 +65,7 @@ def is_sound(catalogue: Catalogue, paper: str, target: str, root: Path) -> bool:
     """Whether a report is unchanged and its plan and all that it was made of are those of now."""
     folder = root / REPORTS / paper
     try:
-        stated = unsealed(read_object(folder / f"{target}.{PROVENANCE}"))
+        stated = read_sealed(folder / f"{target}.{PROVENANCE}")
         same = all(sha256_file(folder / name) == was for name, was in stated["files"].items())
         now = made_of(catalogue, paper, target, root)
     except (OSError, ValueError, KeyError, AttributeError):
@@ -76,7 +76,7 @@ def is_sound(catalogue: Catalogue, paper: str, target: str, root: Path) -> bool:
 def report_changes(path: Path) -> list[str]:
     """Say which files of a report are not as its provenance, at this path, states."""
     try:
-        files = unsealed(read_object(path))["files"]
+        files = read_sealed(path)["files"]
         return list(file_changes(path.parent, files, path.name))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return [f"{path.name} is changed or damaged"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from fedcore.base.files import read_object, sha256_file
+from fedcore.base.files import sha256_file
 from fedcore.execution.integrity import (
     CHECKPOINT,
     PARTITION,
@@ -22,7 +22,7 @@ from fedcore.execution.integrity import (
     SUMMARY,
     SUPERSEDED,
     finished,
-    unsealed,
+    read_sealed,
 )
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import RESULTS, PartitionJob
@@ -106,7 +106,7 @@ def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
 
 def _sound_partition(folder: Path, division: PartitionJob) -> bool:
     try:
-        found = unsealed(read_object(folder / STATISTICS))
+        found = read_sealed(folder / STATISTICS)
         digest = sha256_file(folder / PARTITION)
     except (OSError, ValueError):
         return False

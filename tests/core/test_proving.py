@@ -13,8 +13,7 @@ import pytest
 
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
-from fedcore.conformance import Finding, algorithms, data, findings, partitions
-from fedcore.conformance.plugin import register
+from fedcore.conformance import Finding, algorithms, data, findings, partitions, register
 from fedcore.data import Source
 
 ROOT = Path(__file__).parents[2]

@@ -29,7 +29,7 @@ from fedcore.base.files import (
     write_text,
 )
 from fedcore.execution import integrity
-from fedcore.execution.integrity import changed, check, code_of, finished, sealed, unsealed
+from fedcore.execution.integrity import changed, check, code_of, finished, read_sealed, sealed
 
 SAID = {"spec_sha256": "", "code": "a" * 16}
 
@@ -185,18 +185,20 @@ def finish(folder: Path, **provenance: Any) -> Path:
 
 
 def stated(folder: Path) -> dict[str, Any]:
-    content = unsealed(json.loads((folder / "provenance.json").read_text()))
+    content = read_sealed(folder / "provenance.json")
     return {key: value for key, value in content.items() if key != "files"}
 
 
-def test_a_seal_is_broken_by_any_other_content() -> None:
+def test_a_seal_is_broken_by_any_other_content(tmp_path: Path) -> None:
     value = {"a": 1, "sha256": "of something else"}
-    made = sealed({"b": [2], "a": 1})
-    assert unsealed(made) == {"b": [2], "a": 1}
-    assert unsealed(dict(reversed(made.items()))) == {"a": 1, "b": [2]}
+    made, path = sealed({"b": [2], "a": 1}), tmp_path / "sealed.json"
+    for same in (made, dict(reversed(made.items()))):
+        path.write_text(json.dumps(same))
+        assert read_sealed(path) == {"b": [2], "a": 1}
     for broken in (value, {"a": 1}, {}, made | {"a": 2}, made | {"c": None}):
+        path.write_text(json.dumps(broken))
         with pytest.raises(ValueError, match="its content is not what was written"):
-            unsealed(broken)
+            read_sealed(path)
 
 
 def test_finished_is_what_has_the_same_provenance_and_unchanged_files(tmp_path: Path) -> None:

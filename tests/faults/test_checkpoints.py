@@ -148,7 +148,8 @@ def test_a_run_starts_anew(
     made: Made, capfd: pytest.CaptureFixture[str], record_property: Callable[[str, int], None]
 ) -> None:
     """What was sealed as a result before, and one change of each array."""
-    wanted = ("header round", "header bytes", "header history.3.test_accuracy", "header identity.data_sha256")
+    state = ("round", "bytes_up", "history.3.test_accuracy")
+    wanted = (*(f"header state.{key}" for key in state), "header identity.data_sha256")
     changed = list(made.changed())
     tried = [
         arrays

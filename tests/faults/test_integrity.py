@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from fedcore.cli.main import app
-from fedcore.execution.integrity import changed, check, sealed, unsealed
+from fedcore.execution.integrity import changed, check, read_sealed, sealed
 from fedcore.execution.runner import Settings, run
 
 SPEC = {
@@ -93,7 +93,7 @@ def test_a_file_too_many_is_named(tree: Path) -> None:
 
 def test_mixed_code_is_named(tree: Path) -> None:
     path = tree / "setting/method/seed1/provenance.json"
-    found = unsealed(json.loads(path.read_text()))
+    found = read_sealed(path)
     path.write_text(json.dumps(sealed(found | {"code": "b" * 64})))
     (problem,) = check(tree).problems
     assert problem.folder == tree / "setting/method"

@@ -1,12 +1,20 @@
 """The cache of verified data files: plain files, each with a marker of when and against what it was checked.
 
 A file whose size or time differs from its marker is hashed again, so a changed file is never believed.
+Files are stored plain, compressed (gz, bz2, xz) or as a member of an archive, which their content tells.
 """
 
+import bz2
 import contextlib
-from collections.abc import Callable, Mapping
+import gzip
+import hashlib
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +23,15 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, read_or_empty, sha256_file, sha256_text, write_json
 from fedcore.data import Source
 from fedcore.data.download import File
-from fedcore.data.download.unpack import DAMAGE, opened, rows_sha256
+
+PACKERS: Mapping[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"": open,
+}
+SUFFIXES = ("", ".xz", ".gz", ".bz2")
+DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 
 
 def inside(folder: Path, relative: str) -> Path:
@@ -92,3 +108,40 @@ def derived(
     with contextlib.suppress(OSError), atomic(path) as handle:
         np.savez(handle, allow_pickle=False, **arrays)
     return arrays
+
+
+@contextlib.contextmanager
+def opened(stored: Path, member: str = "") -> Iterator[IO[bytes]]:
+    """Open the plain content of a stored file, or of one member of the archive that it is.
+
+    Nothing else of an archive is unpacked, and no name from it is ever used as a path.
+
+    Raises:
+        KeyError: the archive has no such file.
+        One of ``DAMAGE``: it cannot be read; also later, while reading.
+    """
+    with stored.open("rb") as handle:
+        magic = handle.read(6)
+    with contextlib.ExitStack() as within:
+        if not member:
+            unpack = next(packer for start, packer in PACKERS.items() if magic.startswith(start))
+            content = unpack(stored, "rb")
+        elif magic.startswith(b"PK\x03\x04"):
+            content = within.enter_context(zipfile.ZipFile(stored)).open(member)
+            content = gzip.GzipFile(fileobj=content) if member.endswith(".gz") else content
+        else:
+            archive = within.enter_context(tarfile.open(stored))
+            content = archive.extractfile(archive.getmember(member))
+        if content is None:
+            raise KeyError(member)
+        yield within.enter_context(content)
+
+
+def rows_sha256(lines: Iterable[bytes]) -> str:
+    """Return the SHA-256 of a text's words: single spaces, one line per row, no blank lines."""
+    digest = hashlib.sha256()
+    for line in lines:
+        words = line.split()
+        if words:
+            digest.update(b" ".join(words) + b"\n")
+    return digest.hexdigest()

@@ -16,7 +16,6 @@ from fedcore.base.lazy import filelock, pooch
 from fedcore.data import Source
 from fedcore.data.download import Declaration, File, Form, cache
 from fedcore.data.download.transfer import PATIENT, NotThere, Policy, Unreachable, download
-from fedcore.data.download.unpack import DAMAGE, SUFFIXES, opened
 
 SLACK = 1.1
 ACCEPT = "FEDCORE_ACCEPT_TERMS"
@@ -191,7 +190,7 @@ def _candidates(file: File) -> list[tuple[str, Form]]:
     """List the names under which a mirror may hold a file: known forms first, then compressed or plain."""
     folder = file.path.rpartition("/")[0]
     known = {name: form for form in file.forms for name in (f"{folder}/{form.name}", form.name)}
-    packed = [base + suffix for base in (file.path, file.name) for suffix in SUFFIXES]
+    packed = [base + suffix for base in (file.path, file.name) for suffix in cache.SUFFIXES]
     return list((known | {name: Form(name) for name in packed if name not in known}).items())
 
 
@@ -218,7 +217,7 @@ def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path)
     digest = hashlib.sha256()
     size = 0
     try:
-        with opened(stored, form.member) as content, atomic(path) as out:
+        with cache.opened(stored, form.member) as content, atomic(path) as out:
             while chunk := content.read(1 << 20):
                 digest.update(chunk)
                 size += len(chunk)
@@ -228,7 +227,7 @@ def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path)
             _check(request, file, stored, form.member, digest.hexdigest(), checked)
     except KeyError:
         raise DataError(f"{stored}: no {form.member} in this archive") from None
-    except DAMAGE as error:
+    except cache.DAMAGE as error:
         raise DataError(f"{stored}: damaged or truncated ({reason(error)})") from None
     return digest.hexdigest()
 
@@ -259,7 +258,7 @@ def _check(request: _Request, file: File, stored: Path, member: str, sha256: str
         names = ", ".join(form.name for form in file.forms if form.digest)
         raise DataError(f"{stored}: can only be verified as {names}")
     if file.rows:
-        with opened(stored, member) as lines:
+        with cache.opened(stored, member) as lines:
             rows = sum(1 for line in lines if line.strip())
         if rows != file.rows:
             raise DataError(f"{stored}: {rows:,} rows, expected {file.rows:,}")
