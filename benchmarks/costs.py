@@ -48,13 +48,14 @@ START = {
 HOLD = 2.0
 SITTINGS = 3
 FEW = 3
+TWICE, THIRD = 2.0, 1 / 3
 OUTLIER = 0.3
 NEAR, NEAR_TOTAL, SHARE = 1.5, 1.3, 0.8
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A kept run: its folder, what it asks for, what it took, and the hour in which it ended."""
+    """A kept run: its folder, what it asks for, what it took, and its commit with the hour it ended in."""
 
     run: str
     demand: Demand
@@ -63,19 +64,38 @@ class Kept:
 
 
 def kept_runs(catalogue: Catalogue) -> list[Kept]:
-    """Return the kept runs whose specification params.yaml still describes, found by folder or by hash."""
+    """Return the kept runs whose specification params.yaml still describes; none that ended at its target."""
     hashes = {digest(run.spec): run for run in catalogue.index.values()}
     demands: dict[str, Demand] = {}
     found = []
     for path in sorted((ROOT / "reports" / "reference").glob("*/runs.csv")):
         for line in csv.DictReader(path.read_text("utf-8").splitlines()):
             run = hashes.get(line["spec_sha256"])
-            if run and line["status"] == "completed" and line["device"] == "cpu":
+            whole = run and int(line["rounds"]) == run.spec["training"]["rounds"]
+            if run and whole and line["status"] == "completed" and line["device"] == "cpu":
                 if run.group not in demands:
                     demands[run.group] = demand(run.spec, run.recipe)
-                seconds, hour = float(line["seconds"]), line["finished"][:13]
-                found.append(Kept(line["run"], demands[run.group], seconds, hour))
+                sitting = f"{line['commit']} {line['finished'][:13]}"
+                found.append(Kept(line["run"], demands[run.group], float(line["seconds"]), sitting))
     return found
+
+
+def calm(runs: Sequence[Kept]) -> list[Kept]:
+    """Return the runs that no equal run, of another seed, shows to be disturbed by what else was going on.
+
+    A run is disturbed that took more than twice as long as the fastest equal one, and so are all runs of a
+    sitting in which a third of those that have an equal one are.
+    """
+    equal: dict[int, list[float]] = {}
+    for run in runs:
+        equal.setdefault(id(run.demand), []).append(run.seconds)
+    slow = [run.seconds > TWICE * min(equal[id(run.demand)]) for run in runs]
+    shares: dict[str, list[bool]] = {}
+    for run, own in zip(runs, slow, strict=True):
+        if len(equal[id(run.demand)]) > 1:
+            shares.setdefault(run.sitting, []).append(own)
+    loud = {sitting for sitting, own in shares.items() if sum(own) >= THIRD * len(own)}
+    return [run for run, own in zip(runs, slow, strict=True) if not own and run.sitting not in loud]
 
 
 def fit(runs: Sequence[Kept]) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
@@ -130,40 +150,56 @@ def _short(value: float) -> float:
 def left_out(catalogue: Catalogue, runs: Sequence[Kept]) -> tuple[dict[str, Any], list[float]]:
     """Return how far off guesses are of each kept table when its runs are left out, and by sort of group."""
     by_level: dict[int, list[float]] = {}
-    every, calm, totals = [], [], []
+    every, told, totals, told_totals = [], [], [], []
     for name, folders in _tables(catalogue):
         own = [run for run in runs if run.run in folders]
         rest = [run for run in runs if run.run not in folders]
         if not own:
             continue
         rates, groups, _ = fit(rest)
-        misses = [log(run.seconds / guessed(run.demand, rates, groups)) for run in own]
+        guesses = [guessed(run.demand, rates, groups) for run in own]
+        misses = [log(run.seconds / guess) for run, guess in zip(own, guesses, strict=True)]
         for run, miss in zip(own, misses, strict=True):
             by_level.setdefault(factor(run.demand, groups)[0], []).append(abs(miss))
-        hours: dict[str, list[float]] = {}
-        for run, miss in (
-            *zip(own, misses, strict=True),
-            *((run, log(run.seconds / guessed(run.demand, rates, groups))) for run in rest),
-        ):
-            hours.setdefault(run.sitting, []).append(miss)
-        calm += [miss - median(hours[run.sitting]) for run, miss in zip(own, misses, strict=True)]
+        others = [(run.sitting, log(run.seconds / guessed(run.demand, rates, groups))) for run in rest]
+        speeds = _speeds([*zip((run.sitting for run in own), misses, strict=True), *others])[: len(own)]
         every += misses
-        total = sum(run.seconds for run in own) / sum(guessed(run.demand, rates, groups) for run in own)
-        totals.append(log(total))
-        print(f"{name:36} {len(own):4} runs {_near(misses, NEAR):4.0%} near, measured / guessed {total:.2f}")
+        told += [miss - speed for miss, speed in zip(misses, speeds, strict=True)]
+        took = sum(run.seconds for run in own)
+        totals.append(log(took / sum(guesses)))
+        at_speed = (guess * exp(speed) for guess, speed in zip(guesses, speeds, strict=True))
+        told_totals.append(log(took / sum(at_speed)))
+        near, total = _near(told, NEAR, len(own)), exp(told_totals[-1])
+        print(f"{name:36} {len(own):4} runs {near:4.0%} near, measured / guessed {total:.2f}")
     figures = {
         "tables": len(totals),
         "runs": len(every),
-        "near": _near(every, NEAR),
-        "within_2": _near(every, 2),
-        "within_3": _near(every, 3),
-        "near_in_its_hour": _near(calm, NEAR),
+        "near": _near(told, NEAR),
+        "within_2": _near(told, 2),
+        "within_3": _near(told, 3),
+        "totals_near": _near(told_totals, NEAR_TOTAL),
+        "totals_within_2": _near(told_totals, 2),
+        "near_without_speed": _near(every, NEAR),
+        "totals_near_without_speed": _near(totals, NEAR_TOTAL),
         "near_other_seeds": _near(_seeds(runs), NEAR),
-        "totals_near": _near(totals, NEAR_TOTAL),
-        "totals_within_2": _near(totals, 2),
     }
     spread = [_short(exp(_quantile(by_level.get(at, [0.0])))) for at in range(5)]
     return figures, list(accumulate(spread, max))
+
+
+def _speeds(misses: Sequence[tuple[str, float]]) -> list[float]:
+    """Return how slow each run's sitting was: the median of the misses of its other runs, 0 without any."""
+    sittings: dict[str, list[float]] = {}
+    for sitting, miss in misses:
+        sittings.setdefault(sitting, []).append(miss)
+    return [
+        median(others) if (others := _without(sittings[sitting], miss)) else 0.0 for sitting, miss in misses
+    ]
+
+
+def _without(values: list[float], one: float) -> list[float]:
+    at = values.index(one)
+    return [*values[:at], *values[at + 1 :]]
 
 
 def _tables(catalogue: Catalogue) -> Iterable[tuple[str, frozenset[str]]]:
@@ -182,11 +218,12 @@ def _seeds(runs: Sequence[Kept]) -> list[float]:
     for run in runs:
         alike.setdefault(id(run.demand), []).append(log(run.seconds))
     several = [own for own in alike.values() if len(own) > 1]
-    return [took - median([*own[:at], *own[at + 1 :]]) for own in several for at, took in enumerate(own)]
+    return [took - median(_without(own, took)) for own in several for took in own]
 
 
-def _near(misses: Sequence[float], times: float) -> float:
-    return round(sum(abs(miss) < log(times) for miss in misses) / len(misses), 2)
+def _near(misses: Sequence[float], times: float, last: int = 0) -> float:
+    asked = misses[-last:]
+    return round(sum(abs(miss) < log(times) for miss in asked) / len(asked), 2)
 
 
 def _quantile(misses: Iterable[float]) -> float:
@@ -201,13 +238,16 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true", help="keep how far off guesses are")
     only_fit = parser.parse_args().fit
     catalogue = catalogue_of(ROOT / "params.yaml", "paper", ROOT / "data" / "editions.yaml")
-    runs = kept_runs(catalogue)
+    every = kept_runs(catalogue)
+    runs = calm(every)
     rates, groups, _ = fit(runs)
     found: dict[str, Any] = {"rates": rates, "factors": groups}
     if only_fit:
         found |= {name: fitted()[name] for name in ("spread", "left_out")}
     else:
         figures, spread = left_out(catalogue, runs)
+        figures |= {"kept": len(every), "disturbed": len(every) - len(runs)}
+        figures["near_other_seeds_of_all"] = _near(_seeds(every), NEAR)
         found |= {"spread": spread, "left_out": figures}
         print(figures, spread)
     write_json(FITTED, found)

@@ -44,6 +44,7 @@ class Size:
         clients: natural clients, or how many a partition is likely to have.
         vocabulary: number of symbols of token indices, else None.
         vectors: shape of pre-trained token vectors, or None.
+        test: test rows among all, or None where the data set has none of its own.
     """
 
     rows: int
@@ -52,6 +53,7 @@ class Size:
     clients: int = 100
     vocabulary: int | None = None
     vectors: tuple[int, int] | None = None
+    test: int | None = None
 
 
 @dataclass(frozen=True)

@@ -106,9 +106,8 @@ def bill(
     guess = machine.guesses(catalogue, root)
     gpus, on_gpu = len([*GPUS.glob("*")]), machine.here(catalogue, root, "cuda")
     memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
-    unknown = {
-        run.spec["data"]["name"] for run in left if size_of(canonical_json(run.spec["data"])) is UNKNOWN
-    }
+    data = [run.spec["data"] for run in left]
+    unknown = {own["name"] for own in data if size_of(canonical_json(own)) is UNKNOWN}
     return {
         "target": target,
         "scale": catalogue.params.scale,
@@ -146,7 +145,7 @@ def text(found: Mapping[str, Any]) -> list[str]:
         f"  memory        {_gigabytes(found['memory_gb'])} for the largest run",
         f"  disk          {_gigabytes(found['disk_gb'])}",
         "the dearest settings:",
-        *(f"  {_shown(own['core_hours']):32} {own['name']}, {own['runs']} runs" for own in found["dearest"]),
+        *(f"  {_shown(own['core_hours']):32} {own['name']}, runs: {own['runs']}" for own in found["dearest"]),
         "In brackets: where eight of ten lie. " + _basis(found),
     ]
     if found["gpus"] and not gpu_hours:
@@ -204,14 +203,13 @@ def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
 
 
 def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> Iterator[dict[str, Any]]:
-    """Yield the settings that take longest: their runs, which differ in the seed, in the paper's words."""
-    groups: dict[str, list[PlannedRun]] = defaultdict(list)
+    """Yield the settings that take longest, in the paper's words: the runs that these words hold for."""
+    named: dict[str, list[PlannedRun]] = defaultdict(list)
     for run in runs:
-        groups[run.group].append(run)
-    dearest = sorted(groups.values(), key=lambda own: -sum(guess(run).seconds for run in own))
-    for own in dearest[:DEAREST]:
-        wildcards = {key: getattr(own[0], key) for key in ("paper", "scale", "setting", "method")}
-        name = job_name(catalogue, "train", wildcards)
+        wildcards = {key: getattr(run, key) for key in ("paper", "scale", "setting", "method")}
+        named[job_name(catalogue, "train", wildcards)].append(run)
+    dearest = sorted(named.items(), key=lambda pair: -sum(guess(run).seconds for run in pair[1]))
+    for name, own in dearest[:DEAREST]:
         yield {"name": name, "runs": len(own), "core_hours": _wall(guess, own, 1)}
 
 

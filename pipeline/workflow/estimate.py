@@ -119,13 +119,15 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     """Return what the run of a resolved specification and its recipe asks for."""
     size = size_of(canonical_json(spec["data"]))
     network = network_of(canonical_json(spec["model"]), size)
-    training, evaluation, fold = spec["training"], spec["evaluation"], spec["partition"].get("fold")
-    trained = 1 - 2 / fold["of"] if fold else 1 - TEST_SHARE
-    held_out = size.rows * (1 - trained) / (2 if fold else 1)
+    training, evaluation, split = spec["training"], spec["evaluation"], spec["partition"]
+    fold, kept = split.get("fold"), split.get("validation")
+    tested = size.rows / fold["of"] if fold else TEST_SHARE * size.rows if size.test is None else size.test
+    validation = (size.rows - tested) * kept if kept else tested
+    trained = size.rows - tested - (validation if fold or kept else 0)
     clients, cohort = _federation(spec, size)
-    schedule, extra = recipe.schedule, recipe.work(held_out)
+    schedule, extra = recipe.schedule, recipe.work(validation)
     pooled = not schedule.federated
-    share = size.rows * trained / clients * (cohort if pooled else 1)
+    share = trained / clients * (cohort if pooled else 1)
     batch = share if training["batch_size"] == "full" else min(training["batch_size"], max(share, 1.0))
     rounds, every = training["rounds"], evaluation["every"]
     trainings = rounds * (1 if pooled else schedule.trainings(cohort))
@@ -138,9 +140,9 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     on_training = rounds / train_every + 1 if train_every else 0.0
     observers = (evaluation.get("observe") or {}).values()
     observed = sum(rounds / (options.get("every") or every) for options in observers)
-    measured = held_out * on_test + size.rows * (trained * on_training + observed)
+    measured = tested * on_test + trained * on_training + size.rows * observed
     forward = rows * (3 + extra.batch) + trainings * share * (extra.rows + 3 * extra.gradients) + measured
-    forward += trainings * batch * extra.pieces + rounds * cohort * extra.validation * held_out
+    forward += trainings * batch * extra.pieces + rounds * cohort * extra.validation * validation
     vectors = extra.vectors + PASSES[training["optimizer"]] + (2 if training["weight_decay"] else 0)
     pairs = steps * (batch + extra.points) ** 2 if extra.points else 0.0
     work = {
@@ -161,8 +163,7 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     models = (1 + extra.held) * cohort + extra.held * clients + extra.versions + 10
     bytes_each = 8 if spec["dtype"] == "float64" else 4
     megabytes = bytes_each * (2 * size.rows * network.width + models * network.parameters) / 2**20
-    operations = 6 * batch * (network.dense + network.shared)
-    like = _like(spec, recipe, held_out)
+    operations, like = 6 * batch * (network.dense + network.shared), _like(spec, recipe, validation)
     return Demand(work, like, ceil(BASE_MB + megabytes), operations, size is not UNKNOWN)
 
 
@@ -175,10 +176,9 @@ def _federation(spec: Mapping[str, Any], size: Size) -> tuple[int, int]:
 
 
 def _steps(training: Mapping[str, Any], share: float, batch: float) -> float:
-    steps = training["local_steps"]
-    if steps is None:
-        return float(training["local_epochs"] * max(1, ceil(share / batch)))
-    return float(np.mean(steps))
+    if training["local_steps"] is not None:
+        return float(np.mean(training["local_steps"]))
+    return float(training["local_epochs"] * max(1, ceil(share / batch)))
 
 
 def _like(spec: Mapping[str, Any], recipe: Recipe, held_out: float) -> tuple[str, ...]:
@@ -201,13 +201,13 @@ def raw(found: Demand, rates: Mapping[str, float]) -> float:
     return sum(rates[name] * amount for name, amount in found.work.items())
 
 
-def factors(ratios: Iterable[tuple[Demand, float]], enough: int = ENOUGH) -> dict[str, float]:
+def factors(ratios: Iterable[tuple[Demand, float]]) -> dict[str, float]:
     """Return by how much each group of runs was off: the median of its ratios measured / guessed."""
     groups: dict[str, list[float]] = {}
     for found, ratio in ratios:
         for group in found.like:
             groups.setdefault(group, []).append(log(ratio))
-    return {group: exp(median(own)) for group, own in sorted(groups.items()) if len(own) >= enough}
+    return {group: exp(median(own)) for group, own in sorted(groups.items()) if len(own) >= ENOUGH}
 
 
 def factor(found: Demand, known: Mapping[str, float]) -> tuple[int, float]:

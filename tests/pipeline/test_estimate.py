@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from costs import Kept, fit, kept_runs, left_out
+from costs import Kept, calm, fit, guessed, kept_runs, left_out
 from project import HOME
 
 from fedcore.base.files import canonical_json
@@ -79,9 +80,9 @@ def test_more_work_takes_longer(section: str, key: str, less: Any, more: Any) ->
     assert guess(**{section: {key: less}}).seconds < guess(**{section: {key: more}}).seconds
 
 
-# 70,000 rows of MNIST, of which 56,000 are for training: 2,800 for each of 20 clients, 28 batches of 100.
-# Five clients a round for 10 rounds are 50 trainings of 56 steps on 280,000 rows. The model is measured on
-# 14,000 rows after rounds 0, 5 and 10, on 56,000 after rounds 0 and 10. A gradient is three forward passes.
+# 70,000 rows of MNIST, of which 60,000 are for training: 3,000 for each of 20 clients, 30 batches of 100.
+# Five clients a round for 10 rounds are 50 trainings of 60 steps on 300,000 rows. The model is measured on
+# 10,000 rows after rounds 0, 5 and 10, on 60,000 after rounds 0 and 10. A gradient is three forward passes.
 SMALL: dict[str, Any] = {
     "data": {"name": "mnist", "edition": "full"},
     "partition": {"name": "iid", "clients": 20},
@@ -91,7 +92,7 @@ SMALL: dict[str, Any] = {
     "participation": {"fraction": 0.25},
     "evaluation": {"every": 5, "train_every": 10},
 }
-WEIGHTS, PARAMETERS, MEASURED_ROWS = 7840, 7850, 3 * 14_000 + 2 * 56_000
+WEIGHTS, PARAMETERS, MEASURED_ROWS = 7840, 7850, 3 * 10_000 + 2 * 60_000
 
 
 def forward(rows: float, measured: float = MEASURED_ROWS) -> dict[str, float]:
@@ -104,11 +105,11 @@ def trained(steps: float, rows: float, trainings: int = 50) -> dict[str, float]:
     return {"step": steps, "training": trainings, "sent": trainings * PARAMETERS} | forward(3 * rows)
 
 
-OFFSET, OFFSET3 = {"vectors": 2800 * PARAMETERS}, {"vectors": 3 * 2800 * PARAMETERS}
-SVD = {"decompositions": 2800}
+OFFSET, OFFSET3 = {"vectors": 3000 * PARAMETERS}, {"vectors": 3 * 3000 * PARAMETERS}
+SVD = {"decompositions": 3000}
 WORK = {
     **dict.fromkeys(("shared", "vectors", "pairs", "decompositions", "server", "mixed"), 0.0),
-    **trained(2800, 280_000),
+    **trained(3000, 300_000),
     "round": 10,
     "loaded": 70_000 * 784,
 }
@@ -120,50 +121,59 @@ WORK = {
         ({}, {}),
         ({"training": {"local_epochs": None, "local_steps": 7}}, trained(350, 35_000)),
         ({"training": {"local_epochs": None, "local_steps": [1, 2] * 10}}, trained(75, 7_500)),
-        ({"training": {"batch_size": "full"}}, trained(100, 280_000)),
-        ({"training": {"batch_size": 2000}}, trained(200, 280_000)),
-        ({"training": {"momentum": 0.9}}, {"vectors": 2 * 2800 * PARAMETERS}),
-        ({"training": {"optimizer": "rmsprop"}}, {"vectors": 4 * 2800 * PARAMETERS}),
-        ({"training": {"weight_decay": 0.1}}, {"vectors": 2 * 2800 * PARAMETERS}),
-        ({"participation": {"fraction": 0.01}}, trained(560, 56_000, 10)),
-        ({"partition": {"clients": 112_000}}, trained(560_000, 560_000, 280_000)),
-        ({"algorithm": {"name": "moon"}}, forward(5 * 280_000)),
-        ({"algorithm": {"name": "mime", "beta": 0.9}}, OFFSET3 | forward(6 * 280_000 + 3 * 140_000)),
-        ({"algorithm": {"name": "scaffold", "option": 1}}, OFFSET | forward(3 * 280_000 + 3 * 140_000)),
+        ({"training": {"batch_size": "full"}}, trained(100, 300_000)),
+        ({"training": {"batch_size": 2000}}, trained(200, 300_000)),
+        ({"training": {"momentum": 0.9}}, {"vectors": 2 * 3000 * PARAMETERS}),
+        ({"training": {"optimizer": "rmsprop"}}, {"vectors": 4 * 3000 * PARAMETERS}),
+        ({"training": {"weight_decay": 0.1}}, {"vectors": 2 * 3000 * PARAMETERS}),
+        ({"participation": {"fraction": 0.01}}, trained(600, 60_000, 10)),
+        ({"partition": {"clients": 120_000}}, trained(600_000, 600_000, 300_000)),
+        ({"algorithm": {"name": "moon"}}, forward(5 * 300_000)),
+        ({"algorithm": {"name": "mime", "beta": 0.9}}, OFFSET3 | forward(6 * 300_000 + 3 * 150_000)),
+        ({"algorithm": {"name": "scaffold", "option": 1}}, OFFSET | forward(3 * 300_000 + 3 * 150_000)),
         ({"algorithm": {"name": "scaffold", "option": 2}}, OFFSET),
-        ({"algorithm": {"name": "qfedavg"}}, forward(3 * 280_000 + 140_000)),
-        ({"algorithm": {"name": "fedprox", "mu": 0.1}}, {"vectors": 2 * 2800 * PARAMETERS}),
+        ({"algorithm": {"name": "qfedavg"}}, forward(3 * 300_000 + 150_000)),
+        ({"algorithm": {"name": "fedprox", "mu": 0.1}}, {"vectors": 2 * 3000 * PARAMETERS}),
         ({"algorithm": {"name": "fedprox", "mu": 0}}, {}),
-        ({"algorithm": {"name": "fedasync"}}, trained(560, 56_000, 10) | {"vectors": 2 * 560 * PARAMETERS}),
-        ({"algorithm": {"name": "centralised"}}, trained(2800, 280_000, 10)),
-        ({"algorithm": {"name": "radfed", "redistributions": 3}}, trained(8400, 840_000, 150)),
+        ({"algorithm": {"name": "fedasync"}}, trained(600, 60_000, 10) | {"vectors": 2 * 600 * PARAMETERS}),
+        ({"algorithm": {"name": "centralised"}}, trained(3000, 300_000, 10)),
+        ({"algorithm": {"name": "radfed", "redistributions": 3}}, trained(9000, 900_000, 150)),
         (
             {"algorithm": {"name": "fedavgr", "samples": 50}},
-            SVD | {"pairs": 2800 * 150**2 + 3 * 20 * 100**2} | forward(3 * 280_000 + 140_000),
+            SVD | {"pairs": 3000 * 150**2 + 3 * 20 * 100**2} | forward(3 * 300_000 + 150_000),
         ),
-        ({"algorithm": {"name": "fedavgr", "mmd": "mean"}}, SVD | forward(3 * 280_000 + 140_000)),
+        ({"algorithm": {"name": "fedavgr", "mmd": "mean"}}, SVD | forward(3 * 300_000 + 150_000)),
         ({"algorithm": {"name": "fedavgr", "alpha": 0, "beta": 0, "gamma": 0}}, {}),
         (
             {"algorithm": {"name": "fedomw", "steps_p": 7, "gamma": 0}},
-            {"server": 70, "mixed": 70 * 14_000 * 5 * 10} | forward(3 * 280_000 + 10 * 5 * 14_000),
+            {"server": 70, "mixed": 70 * 10_000 * 5 * 10} | forward(3 * 300_000 + 10 * 5 * 10_000),
         ),
         ({"algorithm": {"name": "fedomw", "steps_p": 0, "gamma": 0}}, {}),
         (
             {"algorithm": {"name": "fedomw", "epochs_p": 2, "batch_p": 10, "gamma": 0}},
-            {"server": 28_000, "mixed": 280_000 * 5 * 10} | forward(3 * 280_000 + 10 * 5 * 14_000),
+            {"server": 20_000, "mixed": 200_000 * 5 * 10} | forward(3 * 300_000 + 10 * 5 * 10_000),
         ),
-        ({"evaluation": {"divergence": True}}, trained(5600, 560_000, 100)),
-        ({"evaluation": {"train_every": None}}, forward(3 * 280_000, 3 * 70_000)),
-        ({"evaluation": {"train_every": 0}}, forward(3 * 280_000, 3 * 14_000)),
+        ({"evaluation": {"divergence": True}}, trained(6000, 600_000, 100)),
+        ({"evaluation": {"train_every": None}}, forward(3 * 300_000, 3 * 70_000)),
+        ({"evaluation": {"train_every": 0}}, forward(3 * 300_000, 3 * 10_000)),
         (
             {"evaluation": {"observe": {"features": {}, "path": {"every": 1}}}},
-            forward(3 * 280_000, MEASURED_ROWS + 12 * 70_000),
+            forward(3 * 300_000, MEASURED_ROWS + 12 * 70_000),
         ),
     ],
 )  # fmt: skip
 def test_the_work_of_a_run_is_counted(changed: dict[str, Any], work: dict[str, float]) -> None:
     found = asked({**SMALL, **{name: {**SMALL[name], **own} for name, own in changed.items()}})
     assert found.work == pytest.approx(WORK | work, rel=1e-12)
+
+
+def test_rows_that_are_held_out_for_validation_do_not_train() -> None:
+    """A fifth of 60,000 rows is held out, and learns the mixture: each client trains 24 batches."""
+    held = {"name": "iid", "clients": 20, "validation": 0.2}
+    mixture = {"name": "fedomw", "epochs_p": 1, "batch_p": 10, "gamma": 0}
+    found = asked({**SMALL, "partition": held, "algorithm": mixture}).work
+    assert (found["step"], found["server"]) == (50 * 2 * 24, 10 * 1200)
+    assert found["dense"] == forward(3 * 240_000 + 10 * 5 * 12_000, 3 * 10_000 + 2 * 48_000)["dense"]
 
 
 def test_a_fold_leaves_its_clients_and_rows_out() -> None:
@@ -188,7 +198,7 @@ def test_data_of_unknown_size_count_as_ten_thousand_rows_of_a_hundred_clients(tm
 def test_convolutions_count_beside_dense_layers() -> None:
     network = network_of(canonical_json({"name": "cnn"}), size_of(canonical_json(SMALL["data"])))
     found = asked({**SMALL, "model": {"name": "cnn"}})
-    assert found.work["shared"] == 2 * (3 * 280_000 + MEASURED_ROWS) * network.shared > 0
+    assert found.work["shared"] == 2 * (3 * 300_000 + MEASURED_ROWS) * network.shared > 0
     assert found.step_operations == 6 * 100 * (network.dense + network.shared)
 
 
@@ -384,7 +394,7 @@ def kept(paper: Catalogue) -> list[Kept]:
 
 def test_what_was_fitted_is_what_the_script_makes(kept: list[Kept]) -> None:
     assert len(kept) > 2000
-    rates, groups, _ = fit(kept)
+    rates, groups, _ = fit(calm(kept))
     assert fitted()["rates"] == pytest.approx(rates, rel=0.05)
     assert fitted()["factors"] == pytest.approx(groups, rel=0.05)
 
@@ -405,6 +415,7 @@ def test_leaving_a_table_out_takes_its_runs_out_of_the_fit(
         return fitted()["rates"], fitted()["factors"], {}
 
     monkeypatch.setattr("costs.fit", fake)
+    kept = calm(kept)
     figures, spread = left_out(paper, kept)
     every = {run.run for run in kept}
     assert figures["runs"] == sum(len(every - left) for left in asked_for)
@@ -412,6 +423,39 @@ def test_leaving_a_table_out_takes_its_runs_out_of_the_fit(
     assert len(capsys.readouterr().out.splitlines()) == figures["tables"] == len(asked_for)
     assert spread == sorted(spread), "less that is alike is no surer"
     assert figures["near"] > fitted()["left_out"]["near"], "runs that were fitted are nearer"
+
+
+def test_a_run_that_took_twice_an_equal_one_is_disturbed_and_so_is_a_sitting_of_such_runs(
+    kept: list[Kept],
+) -> None:
+    own, other, third = kept[0].demand, replace(kept[0].demand), replace(kept[0].demand)
+    quiet = [Kept(f"q{seed}", own, 10.0 + seed, "quiet") for seed in range(5)]
+    slow = Kept("slow", own, 20.1, "quiet")
+    loud = [
+        Kept("l0", other, 30.0, "loud"),
+        Kept("l1", other, 10.0, "later"),
+        Kept("l2", other, 11.0, "loud"),
+    ]
+    alone = [Kept("a0", third, 500.0, "loud"), Kept("a1", replace(third), 500.0, "later")]
+    assert calm([*quiet, slow, *loud, *alone]) == [*quiet, loud[1], alone[1]]
+
+
+def test_the_speed_of_a_sitting_is_that_of_its_other_runs(
+    paper: Catalogue, kept: list[Kept], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = calm(kept)
+    rates, groups = fitted()["rates"], fitted()["factors"]
+    monkeypatch.setattr("costs.fit", lambda runs: (rates, groups, {}))
+    slower = {sitting: 2.0 + at for at, sitting in enumerate(sorted({run.sitting for run in some}))}
+    exact = [
+        replace(run, seconds=guessed(run.demand, rates, groups) * slower[run.sitting])
+        for run in some
+        if sum(run.sitting == own.sitting for own in some) > 1
+    ]
+    figures, _ = left_out(paper, exact)
+    assert figures["near"] == figures["totals_near"] == 1.0
+    assert figures["near_without_speed"] == 0.0
+    capsys.readouterr()
 
 
 def test_the_page_says_how_far_off_guesses_are() -> None:

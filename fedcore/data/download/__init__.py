@@ -125,7 +125,8 @@ class Declaration:
 
     def size(self, edition: str, inputs: tuple[int, ...]) -> Size:
         """Return how large an edition is, with rows of this shape."""
-        return Size(sum(self.edition(edition).counts.values()), inputs, self.classes)
+        counts = self.edition(edition).counts
+        return Size(sum(counts.values()), inputs, self.classes, test=counts.get("test"))
 
     def dataset(self, edition: str, train: Rows, test: Rows, detail: str = "", **more: Any) -> Dataset:
         """Return loaded rows with the name, classes, state and note that are declared of an edition.
