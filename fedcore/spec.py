@@ -31,6 +31,10 @@ Precision = Literal["fp32", "bf16"]
 TestedOn = Literal["test", "selection"]
 
 
+Cohort = Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)]
+Cohorts = Annotated[tuple[Cohort, ...], Field(min_length=1)]
+
+
 class LrSchedule(Options):
     """How the local learning rate changes over a run.
 
@@ -99,17 +103,9 @@ class Participation(Options):
     """
 
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    cohorts: tuple[tuple[NonNegativeInt, ...], ...] | None = None
-    assignments: tuple[tuple[NonNegativeInt, ...], ...] | None = None
-    events: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] | None = None
-
-    @model_validator(mode="after")
-    def _not_empty(self) -> Self:
-        for key in ("cohorts", "assignments", "events"):
-            given = getattr(self, key)
-            if given is not None and (not given or not all(given)):
-                raise ValueError(f"{key}: an empty list was given, expected clients for every round")
-        return self
+    cohorts: Cohorts | None = None
+    assignments: Cohorts | None = None
+    events: Annotated[tuple[tuple[NonNegativeInt, NonNegativeInt], ...], Field(min_length=1)] | None = None
 
 
 def _observers(given: Any) -> dict[str, Choice]:

@@ -12,7 +12,6 @@ from fedcore.base.errors import DataError, columns, say
 from fedcore.cli.options import Json, Mirror, Quiet, Root, completing, show
 from fedcore.data import Source
 from fedcore.data.download import Edition, fetch, inventory
-from fedcore.data.download.transfer import Policy
 
 app = typer.Typer(
     help="Data sets: what there is, where it comes from, and whether it is intact.",
@@ -84,7 +83,7 @@ def fetch_(
     if not wanted.files:
         say(f"{name} ({edition}): nothing to fetch; {wanted.how or 'it ships with the code'}")
         return
-    policy = Policy(progress=sys.stderr.isatty() and not quiet)
+    policy = fetch.Policy(progress=sys.stderr.isatty() and not quiet)
     for path in fetch.obtain(known, edition, source, policy).values():
         say(f"{path}: {path.stat().st_size:,} bytes, verified")
 

@@ -6,15 +6,15 @@ themselves, so that the step costs no pass over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines import Batch, BoundTerm, Gradient, Task, Upload
+from fedcore.engines import Batch, BoundTerm, Gradient
+from fedcore.engines.autograd import Autograd
 from fedcore.engines.problem import Problem
-from fedcore.engines.train import train_client
 from fedcore.models import Parameters
 from fedcore.models.cnn import Cnn
 from fedcore.models.dense import Dense
@@ -37,12 +37,10 @@ def unsupported(spec: Spec, problem: Problem) -> str | None:
 
 
 @dataclass(frozen=True)
-class Analytic:
+class Analytic(Autograd):
     """Hand-derived gradients; terms on features join through their closed-form gradients."""
 
-    problem: Problem
     name: str = "analytic"
-    in_place: bool = True
     scratch: Scratch = field(default_factory=dict, repr=False, compare=False)
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
@@ -53,10 +51,6 @@ class Analytic:
         on_features = [feature_gradient(term) for term in terms if term.feature_loss]
         bind = BACKWARD[type(model)]
         return bind(model, {**views, **self.problem.buffers}, into, on_features, self.scratch)
-
-    def train(self, tasks: Iterable[Task]) -> list[Upload]:
-        """Train the clients one after another."""
-        return [train_client(self, task) for task in tasks]
 
 
 def feature_gradient(term: BoundTerm) -> FeatureGradient:

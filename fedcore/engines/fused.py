@@ -10,28 +10,20 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines import BoundTerm, Gradient, Task, Upload, analytic
-from fedcore.engines.problem import Problem
+from fedcore.engines import Task, Upload, analytic
 from fedcore.engines.train import batches, steps_per_pass, train_client
 from fedcore.models.dense import Dense
 
 
 @dataclass(frozen=True)
-class Fused:
+class Fused(analytic.Analytic):
     """Hand-derived gradients, with a proximal pull, straight into plain steps.
 
     ``grams`` holds X X^T, plus 1 for the bias, of clients whose first layer moves by coefficients.
     """
 
-    problem: Problem
     name: str = "fused"
-    in_place: bool = True
-    scratch: analytic.Scratch = field(default_factory=dict, repr=False, compare=False)
     grams: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
-
-    def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return the analytic engine's gradient."""
-        return analytic.Analytic(self.problem, scratch=self.scratch).bind(w, out, terms)
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients one after another."""

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines import Batch, BoundTerm, Gradient, Task, Upload
+from fedcore.engines import Batch, BoundTerm, Task, Upload
 from fedcore.engines.autograd import Autograd
 from fedcore.engines.problem import Problem
 from fedcore.engines.train import passes, stepper
@@ -21,7 +20,6 @@ from fedcore.spec import Spec
 
 GROUP_BYTES = 1 << 30
 COPIES = 8
-NONE = np.empty(0, np.int64)
 
 
 def unsupported(spec: Spec, problem: Problem) -> str | None:
@@ -42,16 +40,11 @@ def unsupported(spec: Spec, problem: Problem) -> str | None:
 
 
 @dataclass(frozen=True)
-class Stacked:
+class Stacked(Autograd):
     """Trains the clients of a stage together; single gradients come from the reference engine."""
 
-    problem: Problem
     name: str = "stacked"
     in_place: bool = False
-
-    def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return the reference engine's gradient of one model."""
-        return Autograd(self.problem).bind(w, out, terms)
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients in groups that fit in memory, those with as many steps together."""
@@ -59,7 +52,7 @@ class Stacked:
         size = max(1, GROUP_BYTES // (COPIES * start.numel() * start.element_size()))
         bound = list(tasks)
         if any(task.loop for task in bound):
-            return Autograd(self.problem).train(bound)
+            return super().train(bound)
         order = sorted(range(len(bound)), key=lambda i: -len(bound[i].rates))
         uploads: dict[int, Upload] = {}
         for low in range(0, len(order), size):
@@ -88,10 +81,8 @@ def train_together(problem: Problem, tasks: Sequence[Task]) -> list[Upload]:
     at_start = torch.empty_like(g) if any(task.direction.anchored for task in tasks) else None
     anchor = None if at_start is None else _bind(problem, received, at_start, [[] for _ in tasks])
     scales = g.new_tensor([[task.direction.scale] for task in tasks])
-    offsets = torch.zeros_like(g)
-    for k, task in enumerate(tasks):
-        if task.direction.offset is not None:
-            offsets[k] = task.direction.offset
+    none, zero = torch.empty(0, dtype=torch.int64), torch.zeros_like(g[0])
+    offsets = torch.stack([zero if (own := task.direction.offset) is None else own for task in tasks])
     adders = [
         (k, term.add_gradient) for k, task in enumerate(tasks) for term in task.terms if term.add_gradient
     ]
@@ -99,7 +90,7 @@ def train_together(problem: Problem, tasks: Sequence[Task]) -> list[Upload]:
     longest = max((task.rates for task in tasks), key=len)
     done: dict[int, Tensor] = {}
 
-    for t, batches in enumerate(zip_longest(*map(_rows, tasks), fillvalue=NONE)):
+    for t, batches in enumerate(zip_longest(*map(_rows, tasks), fillvalue=none)):
         stack = _gather(problem, tasks, batches)
         gradient(stack)
         with torch.no_grad():
@@ -152,26 +143,18 @@ def _forward(problem: Problem, p: Mapping[str, Tensor], x: Tensor, y: Tensor) ->
     return phi, losses
 
 
-def _rows(task: Task) -> Iterator[NDArray[np.int64]]:
+def _rows(task: Task) -> Iterator[Tensor]:
     """Yield the row indices of each of a client's batches."""
-    training = task.training
-    drawn = passes(len(task.block), training.batch_size, training.drop_last, task.rng)
-    for batch in islice(drawn, len(task.rates)):
-        yield np.arange(len(task.block)) if batch is None else batch.numpy()
+    training, n = task.training, len(task.block)
+    drawn = passes(n, training.batch_size, training.drop_last, task.rng)
+    return (torch.arange(n) if batch is None else batch for batch in islice(drawn, len(task.rates)))
 
 
-def _gather(problem: Problem, tasks: Sequence[Task], rows: Sequence[NDArray[np.int64]]) -> Stack:
-    """Collect each client's rows, filled up with its first row at weight zero."""
-    device, dtype = problem.start.device, problem.start.dtype
-    starts = np.cumsum([0, *problem.sizes])
+def _gather(problem: Problem, tasks: Sequence[Task], rows: Sequence[Tensor]) -> Stack:
+    """Collect each client's rows, filled up with the first of all rows at weight zero."""
+    starts, pad = np.cumsum([0, *problem.sizes]).tolist(), torch.nn.utils.rnn.pad_sequence
     sizes = [len(batch) for batch in rows]
-    index = np.empty((len(tasks), max(sizes)), np.int64)
-    weights = np.zeros(index.shape)
-    for k, (task, batch) in enumerate(zip(tasks, rows, strict=True)):
-        index[k] = starts[task.job.client]
-        index[k, : len(batch)] += batch
-        weights[k, : len(batch)] = 1 / max(len(batch), 1)
-    flat = torch.from_numpy(index.reshape(-1)).to(device)
-    x = problem.train.x.index_select(0, flat).view(*index.shape, *problem.train.x.shape[1:])
-    y = problem.train.y.index_select(0, flat).view(*index.shape)
-    return Stack(x, y, torch.from_numpy(weights).to(device, dtype), sizes)
+    places = [starts[task.job.client] + batch for task, batch in zip(tasks, rows, strict=True)]
+    weights = [torch.full((size,), 1 / max(size, 1), dtype=problem.start.dtype) for size in sizes]
+    index, filled = (pad(own, batch_first=True).to(problem.start.device) for own in (places, weights))
+    return Stack(problem.train.x[index], problem.train.y[index], filled, sizes)

@@ -59,12 +59,9 @@ class Problem:
 class Search:
     """Algorithm 3's options: P random moves before the search (``burn_in``) and Q of it (``steps``).
 
-    Attributes:
-        xi: bound of a move's size.
-        reading: what ``xi`` bounds: ``relative``, the fraction of the smaller of the two entries;
-            ``samples``, a number of rows; ``fraction``, a fraction of all rows.
-        stop: the burn-in ends as soon as the root of the loss lies within these multiples of the root of
-            the loss it started from; None runs all of it.
+    ``xi`` bounds a move's size. By its ``reading`` that is ``relative``, a fraction of the smaller of the two
+    entries; ``samples``, a number of rows; or ``fraction``, a fraction of all rows. The burn-in stops once
+    the root of the loss lies within ``stop``, multiples of the root of the loss it started from.
     """
 
     burn_in: int = 100_000

@@ -200,13 +200,8 @@ class LearnedMixture(Aggregation):
     continues from round to round (from n_k/n again with ``reset``). Where only some clients take part, p_k
     counts relative to the cohort's share of the data. DL-opt, Algorithm 1; FedOMW, Algorithm 2.
 
-    Attributes:
-        lr: step size eta_p.
-        steps: gradient steps per round; 0 keeps p unchanged.
-        epochs: passes over the validation rows instead of ``steps``.
-        batch: rows per step, or all of them.
-        momentum: of the heavy ball; ``keep_velocity`` carries its velocity over to the next round.
-        simplex: project p onto the probability simplex after every step.
+    A round takes ``steps``, of which 0 keep p unchanged, or ``epochs`` over the validation rows, in batches
+    of ``batch`` rows. ``momentum`` is that of a heavy ball, whose velocity may last over rounds.
     """
 
     lr: float

@@ -80,14 +80,8 @@ class Adaptive(ServerOptimizer):
     Adagrad: v <- v + D^2. Adam: v <- beta2 v + (1 - beta2) D^2. Yogi: v <- v - (1 - beta2) D^2 sign(v - D^2),
     which moves v towards D^2 by at most (1 - beta2) D^2. Reddi et al., Algorithm 2; ComFed, eq. (1).
 
-    Attributes:
-        kind: which of the three.
-        lr: the server's learning rate.
-        beta1, beta2: decay of the first and the second moment; Adagrad has no beta2.
-        tau: degree of adaptivity, added outside the root.
-        v0: every entry of v before the first round; m starts at zero.
-        of: what the second moment is of: the change D, or the first moment m.
-        root: divide by sqrt(v) + tau; False divides by v + tau, as RADFed's Algorithm 2 prints it.
+    m starts at zero, every entry of v at v0. The second moment is ``of`` the change D, or of the first moment
+    m. Without ``root`` the step divides by v + tau, as RADFed's Algorithm 2 prints it.
     """
 
     kind: Kind

@@ -58,7 +58,7 @@ CASES = [
         1.5,
         "participation.fraction: got 1.5, expected a number less than or equal to 1",
     ),
-    ("participation.cohorts", [], "participation: cohorts: an empty list was given"),
+    ("participation.cohorts", [], "participation.cohorts: got [], expected 1 or more values"),
     ("participation.cohorts", [[0, 9]], "participation.cohorts: no client 9, expected ids from 0 to 4"),
     ("participation.cohorts", [[1, 1]], "participation.cohorts: a client is given twice in [1, 1]"),
     ("participation.assignments", [[0]], "participation.assignments: 'fedavg' redistributes no models"),

@@ -174,7 +174,7 @@ def test_observers_are_named_with_their_options_filled_in() -> None:
         (written(("algorithm.nu", 1)), "algorithm.nu: unknown key"),
         (
             written(("algorithm.mu", 1), ("participation", {"events": []})),
-            "participation: events: an empty list",
+            "participation.events: got [], expected 1 or more values",
         ),
     ],
 )

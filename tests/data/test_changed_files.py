@@ -14,7 +14,7 @@ import pytest
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.registry import plugins
 from fedcore.data import Source
-from fedcore.data.datasets import npz
+from fedcore.data.datasets import own
 from fedcore.data.readers import read_npz, read_numbers, read_table, whole
 from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
@@ -78,7 +78,7 @@ def test_the_next_run_sees_the_change(change: str, linked: bool, folder: Path, t
     before = run(spec(folder)).summary
     CHANGES[change](folder)
     after = run(spec(folder)).summary
-    assert after["data_sha256"] == npz.build(npz.NpzOptions(path=str(folder)), Source()).sha256()
+    assert after["data_sha256"] == own.build_npz(own.NpzOptions(path=str(folder)), Source()).sha256()
     assert after["data_sha256"] != before["data_sha256"]
 
 
@@ -101,7 +101,7 @@ def test_what_has_not_changed_is_read_once(folder: Path, monkeypatch: pytest.Mon
         read.append(path)
         return read_npz(path, *names)
 
-    monkeypatch.setattr(npz, "read_npz", noted)
+    monkeypatch.setattr(own, "read_npz", noted)
     for seed in range(3):
         run({**spec(folder), "seed": seed})
     assert len(read) == 3
@@ -166,7 +166,7 @@ def test_uint64_features_that_fit_are_kept(folder: Path) -> None:
     values = np.array([[2**63 - 1, 0, 1]], np.uint64)
     for name in ("clients/0", "clients/1", "test"):
         np.savez(folder / f"{name}.npz", x=values, y=np.zeros(1, np.int64))
-    data = npz.build(npz.NpzOptions(path=str(folder)), Source())
+    data = own.build_npz(own.NpzOptions(path=str(folder)), Source())
     assert data.train.x.tolist() == [[2**63 - 1, 0, 1]] * 2
 
 

@@ -9,7 +9,7 @@ import pytest
 from faulty_server import Served, serving
 
 from fedcore.base.errors import DataError
-from fedcore.data.download.transfer import NotThere, Policy, Unreachable, download
+from fedcore.data.download.fetch import NotThere, Policy, Unreachable, download
 
 BODY = bytes(range(256)) * 9000
 DIGEST = "sha256:" + hashlib.sha256(BODY).hexdigest()

@@ -21,7 +21,7 @@ from fedcore.base.errors import DataError
 from fedcore.data import Source
 from fedcore.data.download import Declaration, Edition, File, Form, cache, fetch
 from fedcore.data.download.cache import rows_sha256
-from fedcore.data.download.transfer import Policy
+from fedcore.data.download.fetch import Policy
 
 TEXT = b"1 1:0.5 2:7 \n-1 2:3 \n" * 4000
 QUICK = Policy(connect=1.0, read=0.4, attempts=2, pause=0.01)
