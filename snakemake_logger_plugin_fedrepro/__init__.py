@@ -127,7 +127,8 @@ class LogHandler(LogHandlerBase):
             self._print(text, style)
 
     def _print(self, text: str, style: str = "") -> None:
-        self.console.print(text, markup=False, style=style or None)
+        shown = "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+        self.console.print(shown, markup=False, style=style or None)
 
     def _announce(self, about: Mapping[str, Any]) -> None:
         rule, wildcards = about["rule_name"], dict(about["wildcards"] or {})

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
+from fedcore.base.errors import plain
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import RESULTS
 from pipeline.fidelity.board import board
@@ -75,12 +77,12 @@ def show(catalogue: Catalogue, asked: Iterable[str], console: Console) -> None:
             reports.setdefault(str(path).partition(".")[0], []).append(path)
     for name, files in reports.items():
         more = f" (also {', '.join(path.name.partition('.')[2] for path in files[1:])})" if files[1:] else ""
-        console.print(f"{files[0]}{more}", markup=False, style="bold", soft_wrap=True)
+        console.print(plain(f"{files[0]}{more}"), markup=False, style="bold", soft_wrap=True)
         page = Path(f"{name}.md")
         if len(reports) <= MANY and page.is_file():
             show_table(page, console)
     for line in _means(catalogue, list(reports)):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(plain(line), markup=False, soft_wrap=True)
 
 
 def show_table(page: Path, console: Console) -> None:
@@ -88,7 +90,8 @@ def show_table(page: Path, console: Console) -> None:
     lines = [line.strip().strip("|") for line in page.read_text("utf-8").split("\n") if line.startswith("|")]
     if len(lines) < 3:
         return
-    head, _, *body = ([MARKS.sub("", cell).strip() for cell in line.split("|")] for line in lines)
+    cells = ([plain(MARKS.sub("", cell).strip()) for cell in line.split("|")] for line in lines)
+    head, _, *body = (list(map(escape, own)) for own in cells)
     table = Table(*head, box=box.SIMPLE_HEAD)
     for row in body:
         table.add_row(*row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -41,6 +42,7 @@ HOSTILE = (
     "\x08\x7f",
     "\u2028",
 )
+PRINTS = {"print", "echo", "secho"}
 SECRET = "https://someone:pass-w0rd@mirror.invalid/data"
 
 
@@ -72,6 +74,22 @@ def record(folder: Path, **values: Any) -> None:
     base = {"state": "failed", "round": 2, "rounds": 8, "accuracy": 0.25, "began": now - 30, "updated": now}
     base |= {"process": os.getpid(), "machine": socket.gethostname()}
     (folder / ".progress.json").write_text(json.dumps(base | values))
+
+
+def test_one_function_prints_what_comes_from_elsewhere() -> None:
+    """Another ``print`` shows a text of the code alone; JSON escapes what it holds."""
+    found: dict[str, list[str]] = {}
+    for path in (*(ROOT / "fedcore").rglob("*.py"), *(ROOT / "pipeline").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PRINTS:
+                told = [ast.unparse(own) for own in node.args if not isinstance(own, ast.Constant)]
+                found.setdefault(path.relative_to(ROOT).as_posix(), []).extend(told)
+    assert {name: sorted(told) for name, told in found.items() if told} == {
+        "fedcore/base/errors.py": ["plain(line)"],
+        "fedcore/cli/options.py": ["json.dumps(_finite(value), indent=2, default=str, allow_nan=False)"],
+        "pipeline/workflow/answers.py": ["WHAT_NOW"],
+        "pipeline/workflow/messages.py": ["plain(f'{files[0]}{more}')", "plain(line)", "table"],
+    }
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)

@@ -220,6 +220,19 @@ def test_a_table_is_shown_where_the_terminal_is_wide_enough(width: int, shown: b
     assert cells == ([["MNIST", "B"], ["FedAvg", "90.1", "±", "0.2", "1"]] if shown else [])
 
 
+def test_foreign_text_neither_styles_nor_controls_the_terminal(tmp_path: Path, three_jobs: Listener) -> None:
+    (tmp_path / "table.md").write_text(
+        "| [bold]m | B |\n|:--|--:|\n| \x1b[31mevil\x1b]0;owned\x07 | [link=x]1\u202e |\n"
+    )
+    text = io.StringIO()
+    messages.show_table(tmp_path / "table.md", Console(file=text, width=80))
+    assert "[bold]m" in text.getvalue()
+    assert "\\x1b[31mevil\\x1b]0;owned\\x07" in text.getvalue()
+    assert "[link=x]1\\u202e" in text.getvalue()
+    three_jobs.hear("no file \x1b[2Jx\u202e", level=logging.ERROR, event=LogEvent.ERROR)
+    assert three_jobs.lines()[-1] == "no file \\x1b[2Jx\\u202e"
+
+
 def test_the_end_says_where_reports_are_what_they_mean_and_what_is_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
