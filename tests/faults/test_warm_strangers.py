@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -195,6 +196,12 @@ def test_only_the_variables_on_the_list_cross_the_socket(monkeypatch: pytest.Mon
     assert set(request) == {"arguments", "decisive", "environment"}
     assert set(request["environment"]) <= set(forkserver.VARIABLES)
     assert request["environment"]["FEDCORE_MIRROR"] == "/mirror"
+
+
+def test_the_page_on_security_names_what_crosses_the_socket() -> None:
+    text = (Path(__file__).parents[2] / "SECURITY.md").read_text()
+    listed = text.partition("between commands of one workflow:")[2].partition("No other variable is sent")[0]
+    assert tuple(re.findall(r"`(\w+)`", listed)) == forkserver.VARIABLES
 
 
 def test_a_command_sees_its_own_variables_in_a_warm_process(

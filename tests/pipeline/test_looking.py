@@ -1,8 +1,12 @@
-"""Looking changes nothing: no file and no time, even where hashes decide that results can't be believed."""
+"""Looking changes nothing: no file and no time, even where hashes decide that results can't be believed.
+
+Commands that start no other program are called within this process, all others as people call them.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -10,21 +14,29 @@ from pathlib import Path
 
 import pytest
 from project import HOME, Project
+from typer.testing import CliRunner
+
+from fedcore.base.errors import FedcoreError
+from fedcore.cli.main import app
+from pipeline.cli import COMMANDS
+from pipeline.fidelity.reference import REFERENCE
+from pipeline.site.survey import EDITIONS
 
 TABLE = "reports/rfedavg/table1.csv"
+CELL = (TABLE, "--row", "fedprox", "--column", "mnist-sim0")
 FEDCORE = str(Path(sys.executable).with_name("fedcore"))
-FOLDERS = ("results", "reports", "logs", "data")
+OWN = {".snakemake", "__pycache__"}  # what Snakemake and Python keep for themselves
 LOOKS = [
     ("snakemake", "-n", "-p", TABLE),
     ("snakemake", "--list-rules"),
     ("snakemake", "--summary", TABLE),
     ("snakemake", "--dag", TABLE),
     ("python", "-m", "pipeline", "targets"),
-    ("python", "-m", "pipeline", "explain", TABLE, "--row", "fedprox", "--column", "mnist-sim0"),
-    ("python", "-m", "pipeline", "runs", TABLE),
     ("python", "-m", "pipeline", "prune"),
     (FEDCORE, "status"),
     (FEDCORE, "verify"),
+    (FEDCORE, "readings", "table2", "--points", "whose_deltas", "--dry-run"),
+    (FEDCORE, "build", "rfedavg", "--dry-run"),
     *(
         pytest.param(("snakemake", *options), marks=pytest.mark.slow)
         for options in [
@@ -38,10 +50,30 @@ LOOKS = [
         ]
     ),
 ]
+WITHIN = {
+    "list": (),
+    "describe": ("scaffold",),
+    "data list": (),
+    "data info": ("mnist",),
+    "data verify": ("mnist",),
+    "doctor": (),
+    "status": ("--json",),
+    "verify": ("--json",),
+    "targets": (),
+    "explain": CELL,
+    "runs": CELL,
+    "cost": ("rfedavg/table1", "--scale", "paper"),
+    "chosen": ("reports/rfedavg/search_fedprox.csv",),
+    "taxonomy": (),
+    "prune": ("--json",),
+}
 WRITES = {
     ("python", "-m", "pipeline", "fidelity"): "reports/fidelity",
     ("python", "-m", "pipeline", "site"): "reports/site",
     ("python", "-m", "pipeline", "partial", TABLE): "reports/rfedavg/table1.partial",
+    (FEDCORE, "study", "new", "own", "--data", "mnist", "--edition", "demo"): "studies/own.yaml",
+    (FEDCORE, "metrics", TABLE, "--out", "means.json"): "means.json",
+    (FEDCORE, "evaluate", "rfedavg", "--minutes", "0.1"): "reports/evaluation",
 }
 
 
@@ -50,6 +82,8 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project with results in an arbitrary order of times, a part of them by other code, and no records."""
     project = Project.copy(tmp_path_factory.mktemp("foreign"))
     shutil.copytree(HOME / "data" / "demo", project.folder / "data" / "demo")
+    shutil.copy(HOME / EDITIONS, project.folder / EDITIONS)
+    shutil.copytree(HOME / REFERENCE / "rfedavg", project.folder / REFERENCE / "rfedavg")
     project.make(TABLE)
     project.executed()
     project.edit("fedcore/parts/objective.py", "else 2 * self.mu", "else self.mu * 2")
@@ -61,12 +95,13 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def seen(project: Project, but: str = "-") -> dict[str, tuple[int, bytes]]:
-    """Return time and content of every file, and the time of every folder."""
+    """Return time and content of every file, and the time of every folder but those that hold others' own."""
     return {
         name: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
-        for folder in FOLDERS
-        for path in [project.folder / folder, *(project.folder / folder).rglob("*")]
-        if not (name := path.relative_to(project.folder).as_posix()).startswith(but)
+        for path in project.folder.rglob("*")
+        if OWN.isdisjoint(path.relative_to(project.folder).parts)
+        and not (path.is_dir() and any((path / own).exists() for own in OWN))
+        and not (name := path.relative_to(project.folder).as_posix()).startswith(but)
         and not but.startswith(f"{name}/")
     }
 
@@ -78,6 +113,23 @@ def test_looking_changes_no_file_and_no_time(foreign: Project, command: tuple[st
     assert seen(foreign) == before
 
 
+@pytest.mark.parametrize("command", WITHIN)
+def test_looking_within_a_process_changes_none_either(
+    foreign: Project, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(foreign.folder)
+    before = seen(foreign)
+    done = CliRunner().invoke(app, [*command.split(), *WITHIN[command]])
+    ended = (SystemExit, FedcoreError) if command == "chosen" else SystemExit  # no search was built here
+    assert done.exception is None or isinstance(done.exception, ended), done.exception
+    assert seen(foreign) == before
+
+
+def test_every_command_that_looks_is_tried() -> None:
+    called = {*WITHIN, *(command[1] for command in (*LOOKS, *WRITES) if FEDCORE in command)}
+    assert {*COMMANDS["Look"]} <= called
+
+
 @pytest.mark.parametrize(("command", "own"), WRITES.items(), ids=str)
 def test_a_report_about_what_exists_changes_nothing_else(
     foreign: Project, command: tuple[str, ...], own: str
@@ -85,6 +137,12 @@ def test_a_report_about_what_exists_changes_nothing_else(
     before = seen(foreign, own)
     foreign.call(*command)
     assert seen(foreign, own) == before
+
+
+def test_a_dry_run_says_how_long_its_jobs_train(foreign: Project) -> None:
+    said = foreign.make("--dry-run", TABLE)
+    (count,) = re.findall(r"^(\d+) jobs train for about \d\S* .*on one core", said, re.MULTILINE)
+    assert re.findall(r"^train +(\d+)$", said, re.MULTILINE) == [count]
 
 
 @pytest.fixture

@@ -107,6 +107,30 @@ def test_a_paper_declares_what_was_found_to_be_open_in_it(paper: str) -> None:
     assert len(points(paper)) >= FOUND[paper]
 
 
+@pytest.mark.parametrize(
+    ("paper", "name", "options"),
+    [
+        ("comfed", "network", {"model.channels"}),
+        ("comfed", "partition", {"partition.convention"}),
+        ("radfed", "burn_in", {"partition.stop"}),
+        ("radfed", "server", {"algorithm.server"}),
+        ("radfed", "staleness", {"algorithm.staleness"}),
+        ("rfedavg", "delta_model", {"algorithm.delta_model"}),
+        ("rfedavg", "distances", {"algorithm.distances"}),
+        ("rfedavg", "sent140_layer", {"model.dense"}),
+        ("rfedavg", "sent140_silos", set()),
+        ("rfedavg", "sum_of_losses", set()),
+    ],
+)
+def test_what_was_once_taken_in_silence_is_said_with_its_option_or_why_there_is_none(
+    paper: str, name: str, options: set[str]
+) -> None:
+    point = points(paper)[name]
+    assert len(point.alternatives) >= 2
+    assert {key for own in point.alternatives.values() for key in own.changes or {}} == options
+    assert bool(point.fixed) == (not options)
+
+
 def chosen(kind: Any) -> bool:
     """Say whether an option is a choice: true or false, or one of several words."""
     inner = get_origin(kind)
