@@ -154,18 +154,11 @@ def searches(
     def declare(search: Search) -> Table:
         @cache
         def named(params: PaperParams) -> dict[str, Choice]:
-            return {
-                "-".join(f"{_last(key)}_{shown(value)}" for key, value in choice.items()): choice
-                for choice in candidates(params.tune, tried(params, search.method))
-            }
+            tries = candidates(params.tune, tried(params, search.method))
+            return {_said(choice, "_", "-"): choice for choice in tries}
 
         def rows(params: PaperParams) -> dict[str, str]:
-            return {
-                name: ", ".join(
-                    f"{search.labels.get(key, _last(key))} = {shown(choice[key])}" for key in choice
-                )
-                for name, choice in named(params).items()
-            }
+            return {name: _said(own, " = ", ", ", search.labels) for name, own in named(params).items()}
 
         def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
             return (query(params, column, search, named(params)[row]),)
@@ -184,8 +177,9 @@ def searches(
     return {name: declare(grid) for name, grid in grids.items()}
 
 
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
+def _said(choice: Choice, sign: str, between: str, labels: Mapping[str, str] = {}) -> str:
+    names = {key: labels.get(key, key.rpartition(".")[2]) for key in choice}
+    return between.join(f"{names[key]}{sign}{shown(value)}" for key, value in choice.items())
 
 
 def chosen(catalogue: Catalogue, *reports: Path) -> dict[str, Any]:
@@ -262,7 +256,6 @@ def _read(report: Path) -> pd.DataFrame:
 
 def told_apart(queries: Mapping[str, Iterable[Query]], row: str) -> list[tuple[Query, dict[str, Any]]]:
     """Return a row's queries, each with those of its changes that some other row doesn't make."""
-    shared = set[tuple[str, Any]].intersection(
-        *({*query.changes} for every in queries.values() for query in every)
-    )
+    changes = ({*query.changes} for every in queries.values() for query in every)
+    shared = set[tuple[str, Any]].intersection(*changes)
     return [(query, {k: v for k, v in query.changes if (k, v) not in shared}) for query in queries[row]]

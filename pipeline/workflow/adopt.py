@@ -14,16 +14,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from fedcore.base.files import sha256_file
-from fedcore.execution.integrity import (
-    CHECKPOINT,
-    PARTITION,
-    STATISTICS,
-    SUMMARY,
-    SUPERSEDED,
-    finished,
-    read_sealed,
-)
+from fedcore.base.files import read_object
+from fedcore.execution.integrity import CHECKPOINT, STATISTICS, SUMMARY, SUPERSEDED, changed, finished
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import RESULTS, PartitionJob
 from pipeline.reports import REPORTS, is_sound, owners
@@ -105,9 +97,4 @@ def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
 
 
 def _sound_partition(folder: Path, division: PartitionJob) -> bool:
-    try:
-        found = read_sealed(folder / STATISTICS)
-        digest = sha256_file(folder / PARTITION)
-    except (OSError, ValueError):
-        return False
-    return found.get("code") == division.code and found.get(f"{PARTITION}_sha256") == digest
+    return not changed(folder) and read_object(folder / STATISTICS).get("code") == division.code

@@ -43,10 +43,8 @@ def check(found: Report, params: Path) -> list[Problem]:
     problems = []
     for folder in found.runs:
         place = os.path.relpath(folder.resolve(), home)
-        parts = Path(
-            place
-        ).parts  # results/<paper>/<scale>/<setting>/<method>/<seed>; else a folder elsewhere
-        if len(parts) != 6 or parts[0] != RESULTS:
+        parts = Path(place).parts
+        if len(parts) != 6 or parts[0] != RESULTS:  # no <paper>/<scale>/<setting>/<method>/<seed> in results
             continue
         paper, scale = parts[1:3]
         if scale == STUDY and paper not in studies:

@@ -106,6 +106,54 @@ def test_the_bootstrap_draws_data_sets_workloads_and_runs() -> None:
     assert runs.var() == pytest.approx(0.125, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.5, 2.0, "undecided"),
+        (0.51, 2.0, "better"),
+        (-2.0, -0.5, "undecided"),
+        (-2.0, -0.51, "worse"),
+        (-0.5, 0.5, "equivalent"),
+        (-0.51, 0.5, "undecided"),
+        (-0.5, 0.51, "undecided"),
+    ],
+)
+def test_a_difference_of_exactly_the_margin_is_neither_better_nor_worse(
+    low: float, high: float, verdict: str
+) -> None:
+    assert Effect(0.0, low, high, 1.0, 9, 0.5).verdict(0.5) == verdict
+
+
+def test_an_interval_holds_95_of_100_draws_and_a_tie_counts_half() -> None:
+    gains = {("one", "a"): [0.0, 1.0, 3.0], ("one", "b"): [2.5, -1.0], ("two", "c"): [0.0, -2.0, 7.0]}
+    lines = [
+        (method, dataset, workload, run, 50 + gain * (method == "method"))
+        for (dataset, workload), own in gains.items()
+        for run, gain in enumerate(own)
+        for method in ("base", "method")
+    ]
+    scores = pd.DataFrame(lines, columns=["method", "dataset", "workload", "seed", "score"])
+    found = effects.effect(scores, "method", "base")
+    nested = [[np.array(own) for (name, _), own in gains.items() if name == of] for of in ("one", "two")]
+    drawn = np.sort(effects.bootstrap(nested, 10_000, 0))
+    assert np.array_equal(drawn, np.sort(effects.bootstrap(nested))), "the same draws again"
+    assert not np.array_equal(drawn, np.sort(effects.bootstrap(nested, 10_000, 1)))
+    assert found is not None
+    assert [np.mean(drawn < end) for end in (found.low, found.high)] == pytest.approx(
+        [0.025, 0.975], abs=0.01
+    )
+    assert found.wins == pytest.approx(((0.5 + 2) / 3 + 1 / 2 + (0.5 + 1) / 3) / 3)
+
+
+def test_many_sets_are_tested_by_100000_changes_of_signs_that_are_the_same_each_time() -> None:
+    differences = np.random.default_rng(4).normal(0.3, 1, 25)
+    p = effects.sign_flip(differences)
+    assert effects.sign_flip(differences) == effects.sign_flip(differences, 0) == p
+    assert effects.sign_flip(differences, 1) != p
+    assert round(p * 10**5) == pytest.approx(p * 10**5, abs=1e-6)
+    assert round(p * 10**4) != pytest.approx(p * 10**4, abs=1e-6), "and not by fewer"
+
+
 def test_families_are_corrected_apart() -> None:
     made = {
         name: Effect(0, 0, 0, p, 9, 0.5) for name, p in (("a", 0.01), ("b", 0.04), ("c", 0.03), ("d", 0.02))
@@ -123,13 +171,17 @@ def test_the_expected_best_is_the_mean_over_all_draws(trials: int) -> None:
 
 def test_ranks_tie_within_a_tenth_and_leave_gaps_out() -> None:
     lines = [("a", "w", 90.0), ("b", "w", 90.04), ("c", "w", 80.0), ("a", "v", 70.0), ("b", "v", 75.0)]
-    scores = pd.DataFrame(lines, columns=["method", "workload", "score"])
+    scores = pd.DataFrame(lines, columns=["method", "workload", "score"]).assign(seed=[5, 4, 3, 2, 1])
     assert effects.mean_ranks(scores).to_dict() == {"a": 1.5, "b": 1.5, "c": 3.0}
 
 
 def test_a_profile_says_how_often_a_method_is_near_the_best() -> None:
     lines = [("a", "w", 90.0), ("b", "w", 80.0), ("a", "v", 70.0), ("b", "v", 80.0), ("b", "u", 50.0)]
-    scores = pd.DataFrame(lines, columns=["method", "workload", "score"])
+    scores = pd.DataFrame(lines, columns=["method", "workload", "score"]).assign(seed=[5, 4, 3, 2, 1])
     found = effects.profiles(scores, [1.0, 1.5, 2.0])
     assert list(found.loc["a"]) == pytest.approx([1 / 3, 2 / 3, 2 / 3])
     assert list(found.loc["b"]) == pytest.approx([2 / 3, 2 / 3, 1.0])
+    perfect = [("a", "w", 100.0), ("b", "w", 99.5), ("a", "v", 99.2), ("b", "v", 99.0)]
+    scores = pd.DataFrame(perfect, columns=["method", "workload", "score"])
+    found = effects.profiles(scores, [1.0, 1.22, 1.3])
+    assert [list(found.loc[name]) for name in "ab"] == [[1.0, 1.0, 1.0], [0.0, 0.0, 0.5]]

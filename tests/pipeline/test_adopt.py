@@ -1,0 +1,179 @@
+"""Which results from elsewhere are believed: by hashes alone, and only if all that they were made of are."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pretended import catalogue, finish
+from project import seal_partition
+
+from fedcore.base.files import read_object
+from fedcore.execution.integrity import sealed
+from pipeline.catalogue import Catalogue
+from pipeline.reports import seal_report
+from pipeline.workflow import dvc
+from pipeline.workflow.adopt import Decision, apply, inspect
+
+FIGURE = "theory"
+OLD = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def made() -> Catalogue:
+    return catalogue("rfedavg")
+
+
+@pytest.fixture
+def root(made: Catalogue, tmp_path: Path) -> Path:
+    """Return a folder with a figure's partitions, runs, report and metrics, all as described, and all old."""
+    for run in made.needed("rfedavg", FIGURE):
+        finish(run, tmp_path, 0.5)
+        statistics = tmp_path / run.partition / "stats.json"
+        statistics.parent.mkdir(parents=True, exist_ok=True)
+        statistics.write_text(json.dumps({"code": made.divisions[run.partition].code}))
+        seal_partition(statistics.parent)
+    report(made, tmp_path)
+    reports = tmp_path / "reports/rfedavg"
+    (reports / dvc.METRICS).write_text(dvc.means_json([]))
+    for name in made.papers["rfedavg"].targets:
+        if made.target("rfedavg", name).kind == "table":
+            (reports / f"{name}.csv").write_text("row,column,mean,diverged\na,b,1.5,0\n")
+    tables = [reports / f"{name}.csv" for name in tables_of(made)]
+    (reports / dvc.METRICS).write_text(dvc.means_json(tables))
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (OLD, OLD))
+    return tmp_path
+
+
+def tables_of(made: Catalogue) -> list[str]:
+    targets = made.papers["rfedavg"].targets
+    return [name for name, target in targets.items() if target.kind == "table"]
+
+
+def report(made: Catalogue, root: Path) -> None:
+    """Write a figure's files and their provenance."""
+    folder = root / "reports/rfedavg"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{FIGURE}.csv").write_text("numbers")
+    path = folder / f"{FIGURE}.provenance.json"
+    seal_report(made, "rfedavg", FIGURE, [folder / f"{FIGURE}.csv"], path, root)
+
+
+def stale(made: Catalogue, root: Path) -> set[str]:
+    """Return what is not believed, but for the tables, which were sealed by nobody."""
+    unsealed = {f"reports/rfedavg/{name}" for name in tables_of(made)}
+    found = inspect(made, root)
+    assert unsealed <= found.stale.keys()
+    return {*found.stale} - unsealed
+
+
+FIGURES, METRICS = f"reports/rfedavg/{FIGURE}", f"reports/rfedavg/{dvc.METRICS}"
+
+
+def test_what_is_as_described_is_believed_with_all_its_files(made: Catalogue, root: Path) -> None:
+    for name in tables_of(made):
+        (root / "reports/rfedavg" / f"{name}.csv").unlink()
+    (root / METRICS).write_text(dvc.means_json([]))
+    found = inspect(made, root)
+    runs = made.needed("rfedavg", FIGURE)
+    assert set(found.believed) == {own for run in runs for own in (run.folder, run.partition)} | {FIGURES}
+    assert found.stale == {METRICS: [root / METRICS]}, "its tables are not there"
+    run = runs[0]
+    (root / run.folder / "checkpoint.npz").touch()
+    (root / run.folder / "folder").mkdir()
+    names = {path.name for path in inspect(made, root).believed[run.folder]}
+    assert names == {"history.csv", "summary.json", "spec.yaml", "timing.json", "provenance.json"}
+    assert {path.name for path in found.believed[run.partition]} == {"partition.npz", "stats.json"}
+    assert {path.name for path in found.believed[FIGURES]} == {f"{FIGURE}.csv", f"{FIGURE}.provenance.json"}
+
+
+def test_a_changed_run_takes_its_reports_along_and_nothing_else(made: Catalogue, root: Path) -> None:
+    first, second = made.needed("rfedavg", FIGURE)[:2]
+    (root / first.folder / "history.csv").write_text("round\n0\n")
+    assert stale(made, root) == {first.folder, FIGURES, METRICS}
+    assert second.folder in inspect(made, root).believed
+
+
+def test_a_run_that_did_not_end_is_neither(made: Catalogue, root: Path) -> None:
+    first = made.needed("rfedavg", FIGURE)[0]
+    (root / first.folder / "summary.json").unlink()
+    found = inspect(made, root)
+    assert first.folder not in {**found.believed, **found.stale}
+    assert first.partition in found.believed
+
+
+@pytest.mark.parametrize("how", ["rows", "code", "unsealed", "no statistics", "no rows"])
+def test_a_partition_of_other_rows_or_code_takes_its_runs_along(
+    made: Catalogue, root: Path, how: str
+) -> None:
+    first = made.needed("rfedavg", FIGURE)[0]
+    folder = root / first.partition
+    statistics = read_object(folder / "stats.json")
+    if how == "rows":
+        (folder / "partition.npz").write_bytes(b"other rows")
+    elif how == "no rows":
+        (folder / "partition.npz").unlink()
+    elif how == "no statistics":
+        (folder / "stats.json").unlink()
+    else:
+        content = {key: own for key, own in statistics.items() if key != "sha256"} | {"code": "other"}
+        (folder / "stats.json").write_text(
+            json.dumps(sealed(content) if how == "code" else statistics | content)
+        )
+    sharing = {run.folder for run in made.needed("rfedavg", FIGURE) if run.partition == first.partition}
+    assert stale(made, root) == {first.partition, *sharing, FIGURES, METRICS}
+
+
+def test_metrics_are_believed_if_they_are_those_of_their_tables(
+    made: Catalogue, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert METRICS in inspect(made, root).stale, "its tables are not believed"
+    paper = made.papers["rfedavg"]
+    monkeypatch.setitem(made.papers, "rfedavg", replace(paper, targets={FIGURE: paper.targets[FIGURE]}))
+    (root / METRICS).write_text(dvc.means_json([]))
+    assert METRICS in inspect(made, root).believed
+    (root / METRICS).write_text(dvc.means_json([]) + " ")
+    assert inspect(made, root).stale == {METRICS: [root / METRICS]}
+
+
+def test_looking_moves_nothing_and_applying_moves_what_is_stale_alone(made: Catalogue, root: Path) -> None:
+    first = made.needed("rfedavg", FIGURE)[0]
+    (root / first.folder / "history.csv").write_text("round\n0\n")
+    (root / first.folder / "checkpoint.npz").write_bytes(b"kept")
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    found = inspect(made, root)
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    said = apply(found, root)
+    aside = Path(said.split("set aside in ")[1].split(";")[0])
+    assert aside.parts[:2] == ("results", ".superseded")
+    assert (
+        said == f"{len(found.stale)} results are set aside in {aside}; `cp -a {aside}/. .` brings them back"
+    )
+    moved = {path for files in found.stale.values() for path in files}
+    for path, content in before.items():
+        now = root / aside / path.relative_to(root) if path in moved else path
+        assert now.read_bytes() == content
+        assert path.exists() == (path not in moved)
+    times = {path.stat().st_mtime for files in found.believed.values() for path in files}
+    assert len(times) == 1
+    assert times.pop() > OLD
+    assert (root / first.folder / "checkpoint.npz").read_bytes() == b"kept"
+    again = inspect(made, root)
+    assert not again.stale
+    assert apply(again, root) == ""
+
+
+def test_a_decision_is_one_line() -> None:
+    found = Decision()
+    found.judge("a", [Path("x")], True)
+    found.judge("none", [], False)
+    assert str(found) == "1 results from elsewhere are what params.yaml and the code describe"
+    for name in "bcd":
+        found.judge(name, [Path(name)], False)
+    assert str(found) == "1 results from elsewhere are believed; 3 are not: b, c, d"
+    found.judge("e", [Path("e")], True, ["d"])
+    assert str(found) == "1 results from elsewhere are believed; 4 are not: b, c, d, ..."
