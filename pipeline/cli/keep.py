@@ -117,13 +117,16 @@ def dvc() -> None:
 
 
 def pictures() -> None:
-    """Draw README's pictures: the primary paper's table1.pdf, and the kept scores' agreement. Needs pdftoppm.
+    """Draw README's pictures: the primary paper's table1.pdf, kept scores, claims and curves. Needs pdftoppm.
 
     Example: fedcore pictures
     """
     target = Path("docs/img/table1.png")
     paper_pictures.front(Path("reports"), configuration(PARAMS)["primary_paper"], target)
-    for path in (target, *write_picture(keeping.REFERENCE)):
+    figure = keeping.REFERENCE / f"{paper_pictures.FIGURE}.svg"
+    catalogue = catalogue_of(PARAMS, "paper")
+    paper_pictures.redrawn(catalogue, paper_pictures.FIGURE, keeping.REFERENCE, figure)
+    for path in (target, figure, *write_picture(keeping.REFERENCE)):
         say(f"wrote {path}")
 
 

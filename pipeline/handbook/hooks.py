@@ -31,10 +31,10 @@ SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 BOARD = {"All cells and claims": "results/board.md"}  # in the navigation
 EMPTY = re.compile(r"<th([^>]*)></th>")
 LOOKED_UP = (
-    *("api.md", "architecture.md", "fidelity.md", "params.md", "reliability.md"),
+    *("api.md", "architecture.md", "params.md", "reliability.md"),
     *("reference/changelog.md", "reference/commands.md", "reference/plugins.md"),
 )
-GUIDES = ("add-an-algorithm.md", "own-data.md", "peers.md", "results.md")
+GUIDES = ("add-an-algorithm.md", "fidelity.md", "own-data.md", "peers.md", "results.md")
 # Pages of more than six screens, with how many of their sections stay open.
 FOLDED = {**dict.fromkeys(LOOKED_UP, 0), **dict.fromkeys(GUIDES, 1)}
 LONG = 2500  # of a section's HTML

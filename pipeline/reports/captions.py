@@ -33,8 +33,13 @@ class Caption:
         """All of it as one paragraph."""
         return " ".join(filter(None, [self.watermark, *self.sentences]))
 
+    def shown(self) -> tuple[str, str]:
+        """Return the caption with its watermark, and its notes."""
+        first, notes = self.divided()
+        return " ".join(filter(None, [self.watermark, first])), notes
+
     def divided(self) -> tuple[str, str]:
-        """Return what a table's caption says, in at most two sentences with the watermark, and its notes."""
+        """Return the caption as it is printed, in at most two sentences with the watermark, and its notes."""
         first = 1 if self.watermark or "? " in self.sentences[0] else 2
         return " ".join(self.sentences[:first]), " ".join(self.sentences[first:])
 

@@ -122,7 +122,7 @@ def write(
 ) -> None:
     """Write a figure, its caption as Markdown and in a figure of LaTeX, and the numbers it was drawn from."""
     spans = sources.layout.columns == 2 and figure.get_figwidth() > COLUMN
-    write_text(outputs["caption"], f"{md(caption.text)}\n")
+    write_text(outputs["caption"], "\n\n".join(map(md, filter(None, caption.shown()))) + "\n")
     write_text(outputs["tex"], figure_in_latex(sources.paper, sources.name, caption, spans))
     save(captioned(figure, caption.text) if sources.layout.captions else figure, outputs)
     write_text(outputs["csv"], csv(frame))

@@ -86,7 +86,7 @@ def picture(frame: pd.DataFrame, titles: Mapping[str, str], *about: str) -> Pict
     Args:
         frame: tidy lines.
         titles: the settings in words, by column.
-        about: the first sentences of the caption.
+        about: what the caption's notes say first.
     """
     lawful = frame["column"].str.endswith(SLOPE)
     named = frame.assign(column=frame["column"].str.removesuffix(SLOPE).map(titles))
@@ -102,9 +102,9 @@ def picture(frame: pd.DataFrame, titles: Mapping[str, str], *about: str) -> Pict
         for own in laws.to_dict("records")
     ]
     sentences = (
-        *about,
         "Dots: left side over right side, one for each place from top to bottom; whiskers: the smallest and "
-        "largest draw. Green: holds in all draws; orange: not in all; grey: a law without a constant.",
+        "largest draw; green: holds in all draws, orange: not in all, grey: a law without a constant.",
+        *about,
         f"{len(judged) - len(failing)} of {len(judged)} hold in all draws"
         + (f"; not so: {'; '.join(failing)}." if failing else "."),
         f"Vacuous, the right side being over 1,000 times the left: {'; '.join(loose)}." if loose else "",
@@ -119,7 +119,7 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
     rows = dict.fromkeys(drawn["row"])
     height = min(figures.HIGHEST, 0.5 + (0.35 + 0.14 * len(rows)) * -(-len(titles) // 2))
     figure, panels = figures.panels(titles, height, 2, sharex=True, sharey=True)
-    for column, axes in panels.items():
+    for place, (column, axes) in enumerate(panels.items()):
         axes.axvline(1, color="0.4", linewidth=0.8)
         for y, row in enumerate(rows):
             own = drawn[(drawn["row"] == row) & (drawn["column"] == column) & (drawn["mean"] > 0)]
@@ -132,4 +132,5 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
         axes.set(xscale="log", xlabel="left side / right side", ylim=(len(rows) - 0.5, -0.5))
         axes.set_yticks(range(len(rows)), [*rows], fontsize=figures.SMALL)
         axes.label_outer()
+        axes.tick_params(labelbottom=place >= len(panels) - 2)
     return figure

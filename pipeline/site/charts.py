@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from fedcore.base.lazy import pd
 from pipeline.reports import style
 from pipeline.reports.drawings import Curves
-from pipeline.reports.results import read_history
 from pipeline.site.words import SCORES
 
 POINTS = 250
@@ -39,13 +37,9 @@ def of_figure(frame: pd.DataFrame, figure: Curves, labels: Mapping[str, str]) ->
     ]
 
 
-def of_history(path: Path, algorithm: str) -> list[Chart]:
-    """Return the charts of one run: accuracy, losses, then each other column that it measured.
-
-    Raises:
-        DataError: the history holds something else than numbers.
-    """
-    history = read_history(path).set_index("round")
+def of_history(history: pd.DataFrame, algorithm: str) -> list[Chart]:
+    """Return the charts of one run: accuracy, losses, then each other column that it measured."""
+    history = history.set_index("round")
     others = [(name,) for name in history if name not in {"test_accuracy", *LOSSES, *TRAFFIC}]
     groups = [
         [name for name in group if name in history]

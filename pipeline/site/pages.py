@@ -13,11 +13,12 @@ from pipeline.fidelity.reference import REFERENCE
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import FOLDER
 from pipeline.reports import captions, style
-from pipeline.site import board, paper_page, run_page
+from pipeline.site import board, charts, paper_page, run_page
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
 from pipeline.site.words import outcome, rendered
 from pipeline.workflow.estimate import NOTHING, Guesses, duration
 
+KEYS = ["run", "processor"]  # of kept histories
 FRONT, OWN = "index.md", "own/index.md"
 READINGS = {
     "paper": "as the text reads",
@@ -80,13 +81,16 @@ def every(found: Survey, root: Path) -> Results:
     }
     data = dict(_runs(found, root)) | {"data/runs.js": script("runs", _list(found, compared))}
     for key, answer in answers.items():
-        blocks, told = paper_page.page(found, [one for one in found.reference if one.paper == key], root)
+        measured = [one for one in found.reference if one.paper == key]
+        blocks, told = paper_page.page(found, measured, root)
         judged = answer["claims"].groupby("target")
         shown = {
             **answer,
             "blocks": blocks,
             "claims": {target: own.to_dict("records") for target, own in judged},
-            "first": next((one["name"] for one in blocks if one["name"] in judged.groups), ""),
+            "first": next(
+                (one.name for one in measured if one.about.needs == "runs" and one.name in judged.groups), ""
+            ),
             "readme": _readme(key),
         }
         pages[f"papers/{key}.md"] = _page("paper", "../", f"papers/{key}", **shown, foot=foot)
@@ -190,7 +194,11 @@ def _overview(found: Survey) -> dict[str, Any]:
 
 
 def _runs(found: Survey, root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the data of each run that was made here."""
+    """Yield the data of each run that was made here, and the curves of those with a kept history."""
+    for one in found.evidence.values():
+        if one.history is not None:
+            drawn = charts.of_history(one.history.drop(columns=KEYS), one.run.algorithm)
+            yield f"data/runs/{one.name}.js", script(f"runs/{one.name}", {"charts": {"run": drawn[:1]}})
     for one in found.finished:
         shown = run_page.page(one, root)
         counts = shown["statistics"] and shown["statistics"].label_counts

@@ -181,4 +181,5 @@ def _behind(one: Evidence | None, run: PlannedRun) -> dict[str, Any]:
         "partition": str(one.facts.get("partition_sha256", ""))[:SHORT],
         **{name: one.facts.get(name) for name in ("code", "commit", "seconds")},
         "page": one.name if one.finished else None,
+        "curves": one.name if one.finished or one.history is not None else None,
     }

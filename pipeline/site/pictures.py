@@ -1,4 +1,4 @@
-"""The picture of a table that README shows."""
+"""README's pictures of a table and of a figure."""
 
 import shutil
 import subprocess
@@ -9,8 +9,12 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import atomic
 from fedcore.base.lazy import PIL, pd
 from fedcore.execution.machine import processor
+from pipeline.catalogue import Catalogue
+from pipeline.reports import figures
+from pipeline.reports.drawings import Curves
 
 FRONT, WIDTH = "table1", 1100
+FIGURE = "fedomw/fig1_released"
 NUMBERS, PROCESSOR = "numbers", "processor"
 SHOWN = ["row", "column", "mean", "std", "n", "seeds"]
 TOOL = "pdftoppm"
@@ -32,6 +36,15 @@ def front(reports: Path, paper: str, target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, atomic(target) as handle:
         drawn = PIL.Image.open(_raster(source, Path(folder)))
         drawn.convert("RGB").quantize(64).save(handle, "PNG", pnginfo=said, optimize=True)
+
+
+def redrawn(catalogue: Catalogue, name: str, folder: Path, target: Path) -> None:
+    """Draw a figure of curves anew from its numbers in the folder of kept results."""
+    paper, figure = name.split("/")
+    sources, about = catalogue.sources(paper, figure), catalogue.target(paper, figure)
+    assert isinstance(about, Curves)
+    with atomic(target) as handle, figures.styled(sources.layout.columns):
+        figures.save(about.picture(pd.read_csv(folder / f"{name}.csv"), sources), {"svg": handle})
 
 
 def numbers(table: Path) -> str:

@@ -10,6 +10,7 @@ from fedcore.base.files import read_or_empty
 from fedcore.base.options import validate
 from fedcore.execution.integrity import PROVENANCE, STATISTICS, SUMMARY, TIMING
 from pipeline.reports import style
+from pipeline.reports.results import read_history
 from pipeline.site import charts
 from pipeline.site.survey import Evidence, read_csv
 from pipeline.site.tables import plain
@@ -56,7 +57,7 @@ def page(one: Evidence, root: Path) -> dict[str, Any]:
         "label": style.label(run.algorithm),
         "status": one.facts["status"],
         "used": one.used,
-        "charts": charts.of_history(history, run.algorithm) if history.exists() else [],
+        "charts": charts.of_history(read_history(history), run.algorithm) if history.exists() else [],
         "result": flat({key: value for key, value in summary.items() if key not in hashes}),
         "times": flat(times),
         "statistics": validate(Statistics, divided, str(counted)) if divided else None,

@@ -15,7 +15,8 @@ from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration, overlay
 from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
-from pipeline.fidelity.board import split_reading
+from pipeline.fidelity import histories
+from pipeline.fidelity.board import READINGS
 from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
@@ -26,6 +27,11 @@ from pipeline.reports.style import Labels, labels
 FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv")
 NUMBERS = ["mean", "std", "n", "seeds", "diverged", "published_mean", "published_std", "difference", "round"]
 DAMAGED = "damaged: "
+KINDS = (
+    *READINGS,
+    "readings",
+    "ranks",
+)  # what a target's name ends in that shows another side of one in print
 FINISHED = frozenset({"completed", "diverged"})
 EDITIONS = Path("data/editions.yaml")  # which data the kept results were measured on
 MEANING = {
@@ -46,12 +52,14 @@ class Evidence:
         facts: what ``pipeline explain`` says of it.
         used: the targets that need it, as ``<paper>/<target>``.
         kept: whether it is known from the kept results alone.
+        history: its kept history, if it has one.
     """
 
     run: PlannedRun
     facts: Mapping[str, Any]
     used: list[str]
     kept: bool = False
+    history: pd.DataFrame | None = None
 
     @property
     def name(self) -> str:
@@ -121,8 +129,8 @@ class TargetStatus:
     @property
     def heading(self) -> str:
         """Its name in its paper, and which reading it is where that is not the text's."""
-        reading = split_reading(self.name)[1].replace("_", " ")
-        return f"{self.about.published} ({reading})" if reading else self.about.published
+        reading = next((word for word in KINDS if self.name.endswith(f"_{word}")), "")
+        return f"{self.about.published} ({reading.replace('_', ' ')})" if reading else self.about.published
 
     def sources(self, root: Path = Path()) -> Sources:
         """What it is built from, at its scale."""
@@ -270,6 +278,8 @@ def _reference(
     home = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
     lines = [read_csv(path) for path in sorted((root / REFERENCE).glob(f"*/{RUNS}"))]
     known = {str(line["spec_sha256"]): line for own in lines for line in own.to_dict("records")}
+    measured = [histories.read(path) for path in sorted((root / REFERENCE).glob(f"*/{histories.HISTORIES}"))]
+    curves = {str(run): one for whole in measured for run, one in whole.groupby("run")}
     for name in home.names():
         paper, target = name.split("/")
         frame, files = _built(root / REFERENCE / paper, target)
@@ -280,7 +290,8 @@ def _reference(
             }
             for run in {run.folder: run for runs in cells.values() for run in runs}.values():
                 found = _remembered(run, known[digest(run.spec)])
-                evidence.setdefault(run.folder, Evidence(run, found, [], True)).used.append(name)
+                kept = Evidence(run, found, [], True, curves.get(run.folder))
+                evidence.setdefault(run.folder, kept).used.append(name)
         yield TargetStatus(
             paper, target, home.target(paper, target), home, frame, files, cells, 0, reference=True
         )

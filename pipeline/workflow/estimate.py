@@ -285,7 +285,9 @@ def duration(seconds: float) -> str:
     """Return a guessed time in the unit that suits it."""
     if seconds < 90:
         return f"{ceil(seconds)} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours" if seconds < 864_000 else f"{seconds / 86400:.0f} days"
 
 
 def with_interval(seconds: float, low: float, high: float) -> str:

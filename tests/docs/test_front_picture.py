@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 
 from fedcore.execution.machine import processor
+from pipeline.fidelity.reference import REFERENCE
+from pipeline.papers import catalogue_of
 from pipeline.site import pictures
 
 HOME = Path(__file__).parents[2]
@@ -48,3 +50,11 @@ def test_other_numbers_are_other_texts(tmp_path: Path) -> None:
     for name, mean in (("a", "50.1"), ("b", "50.2")):
         (tmp_path / f"{name}.csv").write_text(f"row,column,mean,std,n,seeds\nx,y,{mean},,1,1\n")
     assert pictures.numbers(tmp_path / "a.csv") != pictures.numbers(tmp_path / "b.csv")
+
+
+def test_the_figure_is_drawn_from_the_kept_numbers(tmp_path: Path) -> None:
+    catalogue = catalogue_of(HOME / "params.yaml", "paper")
+    pictures.redrawn(catalogue, pictures.FIGURE, HOME / REFERENCE, tmp_path / "drawn.svg")
+    shown = HOME / REFERENCE / f"{pictures.FIGURE}.svg"
+    assert f"({REFERENCE}/{pictures.FIGURE}.svg)" in (HOME / "README.md").read_text(encoding="utf-8")
+    assert (tmp_path / "drawn.svg").read_bytes() == shown.read_bytes()

@@ -24,11 +24,13 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline import site as building
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.claims.ledger import ledger
+from pipeline.fidelity.histories import HISTORIES, read
 from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.fidelity.scoreboard import scoreboard
 from pipeline.papers import build_catalogue, published
+from pipeline.reports.results import read_history
 from pipeline.site import charts, pages
-from pipeline.site.survey import EDITIONS, read_csv, survey
+from pipeline.site.survey import EDITIONS, dotted, read_csv, survey
 from pipeline.site.tables import distance
 from pipeline.site.words import with_std
 
@@ -253,7 +255,7 @@ def test_a_cell_leads_to_its_runs(site: Path) -> None:
 def test_long_histories_are_thinned_to_their_ends(tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
     path.write_text("round,test_accuracy\n" + "".join(f"{r},{r / 1000}\n" for r in range(1001)))
-    (chart,) = charts.of_history(path, "fedavg")
+    (chart,) = charts.of_history(read_history(path), "fedavg")
     (trace,) = chart["traces"]
     assert len(trace["x"]) <= charts.POINTS + 1
     assert (trace["x"][0], trace["x"][-1]) == (0, 1000)
@@ -505,6 +507,36 @@ def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) 
     shares, sizes = page.locator(".holds").evaluate("e => [e.data[0].z, e.data[1].y]")
     assert shares == pytest.approx(np.array([[1, 4 / 9], [0, 5 / 9]])), "classes of clients"
     assert sizes == [3, 9]
+    assert complaints == []
+    page.context.close()
+
+
+def test_kept_histories_are_drawn_beside_those_of_the_column_s_other_methods(
+    browser: Browser, kept: Path
+) -> None:
+    histories = read(HOME / REFERENCE / PAPER / HISTORIES)
+    data = handed(kept, f"papers/{PAPER}")
+    known = {one["curves"] for one in data["runs"]} - {None}
+    assert known == {dotted(run) for run in histories["run"]}
+    target, at = next(
+        (target, at)
+        for target, cells in data["cells"].items()
+        for at, cell in enumerate(cells)
+        if any(data["runs"][place]["curves"] for place in cell["runs"])
+    )
+    column = data["cells"][target][at]["column"]
+    cells = [cell for cell in data["cells"][target] if cell["column"] == column]
+    behind = {place for cell in cells for place in cell["runs"]}
+    expected = [data["runs"][place]["method"] for place in behind if data["runs"][place]["curves"]]
+    page, complaints = opened(browser, kept / f"papers/{PAPER}.html", place=f"#{target}")
+    page.locator(f"[data-target={target}][data-cell='{at}']").first.click()
+    dialog = page.locator("dialog[open]")
+    dialog.get_by_text("Curves of all methods in this column").click()
+    page.wait_for_selector("dialog .main-svg")
+    traces = dialog.locator(".chart").evaluate("e => e.data.map(t => [t.name, Math.max(...t.y)])")
+    assert sorted(name for name, _ in traces) == sorted(expected)
+    whole = histories["test_accuracy"].max()
+    assert all(1 < most <= 100 * whole + 1e-2 for _, most in traces), "in per cent"
     assert complaints == []
     page.context.close()
 

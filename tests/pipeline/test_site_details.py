@@ -18,6 +18,7 @@ from fedcore.cli.status import view
 from fedcore.execution.status import Status
 from pipeline.papers import build_catalogue
 from pipeline.reports import style
+from pipeline.reports.results import read_history
 from pipeline.site import build, charts
 from pipeline.site.words import flat
 
@@ -120,7 +121,7 @@ def test_numbers_of_a_run_have_units() -> None:
 def test_scores_of_a_run_are_drawn_in_per_cent(tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
     path.write_text("round,test_accuracy,validation_accuracy,test_f1\n0,0.1,0.103,0.2\n")
-    drawn = charts.of_history(path, "fedavg")
+    drawn = charts.of_history(read_history(path), "fedavg")
     assert [chart["y"] for chart in drawn] == ["test accuracy (%)", "validation accuracy (%)", "test f1 (%)"]
     assert [chart["traces"][0]["mean"] for chart in drawn] == [[10.0], [10.3], [20.0]]
 

@@ -92,13 +92,13 @@
   // The curves of a cell's runs beside those of the other methods in its column, where histories are here.
   function against(site, cells, cell) {
     const column = cells.filter((one) => one.column === cell.column).flatMap((one) => one.runs).map((at) => site.runs[at]);
-    if (!cell.runs.some((at) => site.runs[at].page)) return [];
+    if (!cell.runs.some((at) => site.runs[at].curves)) return [];
     const place = element("div", { class: "chart", role: "group", "aria-label": "Curves of the column's methods" });
     const fold = element("details", { class: "curves" }, element("summary", {}, "Curves of all methods in this column"), place);
     fold.addEventListener("toggle", async () => {
       if (!fold.open || place.dataset.drawn !== undefined) return;
-      const made = await Promise.all([...new Set(column.filter((run) => run.page))].map(async (run) => {
-        const [first] = (await load(`runs/${run.page}`)).charts.run;
+      const made = await Promise.all([...new Set(column.filter((run) => run.curves))].map(async (run) => {
+        const [first] = (await load(`runs/${run.curves}`)).charts.run;
         return { ...first, traces: first.traces.map((one) => ({ ...one, label: run.method })) };
       }));
       const traces = made.flatMap((one) => one.traces);
