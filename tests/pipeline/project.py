@@ -77,7 +77,7 @@ def seal(folder: Path, spec: Mapping[str, Any], note: str = "", **provenance: st
     """Give a pretended run's files the specification, times and provenance that reports ask for."""
     (folder / "spec.yaml").write_text(yaml.dump(dict(spec), Dumper=QUICK) + note)
     timing = folder / "timing.json"
-    times = json.loads(timing.read_text()) if timing.exists() else {}
+    times = json.loads(timing.read_text()) if timing.exists() else {"device": "cpu"}
     timing.write_text(json.dumps(sealed({key: value for key, value in times.items() if key != SEAL})))
     files = {path.name: sha256_file(path) for path in folder.iterdir() if path.name not in UNLISTED}
     said = {**provenance, "spec_sha256": sha256_text(canonical_json(spec)), "files": files}
