@@ -150,7 +150,9 @@ def _changes(folder: Path) -> Iterator[str]:
             yield f"{SPEC} is not the specification that {PROVENANCE} states"
     except (OSError, ValueError, TypeError, SpecError):
         yield f"{SPEC} is missing or damaged"
-    if not sealed_or_empty(folder / TIMING):
+    try:
+        read_sealed(folder / TIMING)
+    except (OSError, ValueError):
         yield f"{TIMING} is missing, changed or damaged"
     for path in sorted(folder.iterdir()):
         if path.name not in {*files, PROVENANCE, TIMING, CHECKPOINT} and not path.name.startswith("."):

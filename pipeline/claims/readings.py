@@ -241,9 +241,8 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     explain = {
         (key, own.tried[0]): f" ({parts[key]:.0%})" for key, own in space.points.items() if key in parts
     }
-    _listed(
-        choices, [f"{key}{explain.get((key, name), '')}: {name.replace('_', ' ')}" for key, name in taken]
-    )
+    labels = [f"{key}{explain.get((key, name), '')}: {name.replace('_', ' ')}" for key, name in taken]
+    _listed(choices, labels)
     for y, own in enumerate(claims):
         there = order["column"].isin(own["in"].split() if isinstance(own["in"], str) else [])
         held.scatter(order.index[there], [y] * there.sum(), c=WITHIN, s=12)

@@ -91,6 +91,14 @@ def test_a_file_too_many_is_named(tree: Path) -> None:
     assert changed(folder) == "clients.csv is not listed in provenance.json"
 
 
+def test_what_is_sealed_is_unchanged_even_if_it_says_nothing(tree: Path) -> None:
+    folder = tree / "setting/method/seed1"
+    (folder / "timing.json").write_text(json.dumps(sealed({})))
+    assert changed(folder) == ""
+    (folder / "timing.json").write_text("{}")
+    assert changed(folder) == "timing.json is missing, changed or damaged"
+
+
 def test_mixed_code_is_named(tree: Path) -> None:
     path = tree / "setting/method/seed1/provenance.json"
     found = read_sealed(path)
