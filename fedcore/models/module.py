@@ -180,7 +180,10 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         with torch.no_grad():
             whole = module(x)
             apart = model.scores(dict(module.named_parameters()), model.features(_named(module), x))
-            trained = _in_training(deepcopy(module))
+            trained = deepcopy(module).train()
+            for part in trained.modules():
+                if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+                    part.eval()  # it was left in place, so its statistics are frozen
             with torch.random.fork_rng(devices=[]):
                 training = trained(x)
     except Exception as error:
@@ -201,14 +204,6 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         not torch.equal(value, before[key]) for key, value in trained.named_buffers()
     ):
         raise SpecError(f"model '{name}' computes in another way in training mode, expected the same in both")
-
-
-def _in_training(module: torch.nn.Module) -> torch.nn.Module:
-    """Set the training mode, but of batch normalisation that was left in place: its statistics are frozen."""
-    for part in module.train().modules():
-        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
-            part.eval()
-    return module
 
 
 def _named(module: torch.nn.Module) -> Mapping[str, Tensor]:

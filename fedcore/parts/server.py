@@ -6,7 +6,7 @@ from typing import Literal
 
 from fedcore.base.lazy import Tensor
 from fedcore.parts import OptimizerState, Run, ServerOptimizer, State, Step
-from fedcore.parts.steps import round_rate
+from fedcore.parts.steps import learning_rate
 
 Kind = Literal["adam", "adagrad", "yogi"]
 
@@ -45,7 +45,8 @@ class SlowMomentum(ServerOptimizer):
     """m <- (beta - beta_local) m - D / gamma, w <- w - lr gamma m, gamma the round's local learning rate.
 
     m starts at zero. With a constant local rate it is FedAvgM's step; where the rate decays, past changes
-    count by the rate of their own round. Wang et al. (SlowMo), Algorithm 1.
+    count by the rate of their own round: at its first step, of the first client with data. Clients differ in
+    it only where it decays by steps, with unequal numbers of them. Wang et al. (SlowMo), Algorithm 1.
 
     ``beta_local`` is the share of m that the clients followed already (``EmbeddedMomentum``) and that D
     holds, so that m stays the momentum of factor beta. Ozfatura et al. (FedADC).
@@ -59,7 +60,7 @@ class SlowMomentum(ServerOptimizer):
 
     def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
         """Return the new model and the new m."""
-        gamma = round_rate(run, state)
+        gamma = learning_rate(run, state, run.problem.active[0])
         m = change / -gamma
         if "m" in past:
             m.add_(past["m"], alpha=self.beta - self.beta_local)

@@ -33,14 +33,6 @@ def learning_rates(run: Run, state: State, client: int) -> list[float]:
     return [learning_rate(run, state, client)] * steps
 
 
-def round_rate(run: Run, state: State) -> float:
-    """Return the local learning rate at the coming round's first step, of the first client with data.
-
-    Clients differ in it only under a rate that decays by steps, with unequal numbers of them.
-    """
-    return learning_rate(run, state, run.problem.active[0])
-
-
 def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0) -> list[float]:
     """Return FedNova's vector a, with w_0 - w_tau = rates[0] * sum_j a_j g_j, one entry a local step.
 
