@@ -50,16 +50,11 @@ def describe(
         typer.Argument(help="A name from 'fedcore list'.", autocompletion=completing(lambda: _names())),
     ] = None,
     as_json: Json = False,
-    taxonomy: Annotated[bool, typer.Option("--taxonomy", hidden=True)] = False,
-    format: Annotated[str, typer.Option(hidden=True)] = "text",
 ) -> None:
     """Print a plug-in's parts, keys with ranges and defaults, source, messages, and variants.
 
     Example: fedcore describe scaffold
     """
-    if taxonomy:
-        words = [*filter(None, [name]), *(["--format", format] if format != "text" else [])]
-        raise SpecError(f"describe --taxonomy: is a command now: {' '.join(['fedcore taxonomy', *words])}")
     if name is None:
         raise SpecError("describe: expected a name from 'fedcore list'")
     show(as_json, _facts(name), description(name).split("\n"))

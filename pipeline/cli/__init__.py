@@ -8,7 +8,6 @@ COMMANDS = {
         "runs": "pipeline.cli.lookup:runs",
         "chosen": "pipeline.cli.lookup:chosen",
         "evaluate": "pipeline.cli.evaluate:evaluate",
-        "taxonomy": "pipeline.cli.lookup:taxonomy",
     },
     "Build": {
         "build": "pipeline.cli.build:build",

@@ -1,9 +1,8 @@
 """Commands that look into the catalogue: what can be asked for, and what a cell was made of."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +16,6 @@ from pipeline.catalogue.targets import PlannedRun
 from pipeline.cli.names import PARAMS, Overlay, Report, Scale
 from pipeline.fidelity.reference import REFERENCE, kept_specs
 from pipeline.papers import catalogue_of
-from pipeline.papers.comfed.taxonomy import FORMATS, table
 from pipeline.reports.results import facts, short_hash
 from pipeline.reports.search import chosen as choice
 from pipeline.reports.search import with_chosen
@@ -97,19 +95,6 @@ def chosen(
             say(f"wrote {file}")
     else:
         show(as_json, found, core_yaml.written(found).splitlines())
-
-
-def taxonomy(
-    number: Annotated[int | None, typer.Argument(help="1, 2 or 3; all by default.")] = None,
-    format: Annotated[Literal["text", "csv", "latex"], typer.Option(help="How they are printed.")] = "text",
-    as_json: Json = False,
-) -> None:
-    """Print ComFed's Tables I to III, as they follow from the algorithms' parts.
-
-    Example: fedcore taxonomy 1 --format latex
-    """
-    found = [table(one) for one in ((1, 2, 3) if number is None else (number,))]
-    show(as_json, list(map(asdict, found)), "\n\n".join(map(FORMATS[format], found)).split("\n"))
 
 
 def summaries(

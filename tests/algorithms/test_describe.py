@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +20,7 @@ from fedcore.execution.runner import Settings, prepare
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Part, Plan, Run, State
 from fedcore.spec import parse
-from pipeline.papers.comfed.taxonomy import as_csv, latex, table
+from pipeline.papers.comfed.taxonomy import choices, combinations, reductions
 
 TABLE_1 = {
     "FedAvg": ("log loss", "SGD", "averaging", "pseudo-SGD with learning rate 1"),
@@ -57,19 +55,9 @@ ALGORITHMS = sorted(plugins("algorithm"))
 
 
 def test_comfeds_tables() -> None:
-    assert {row[0]: row[1:] for row in table(1).rows} == TABLE_1
-    assert table(2).rows == TABLE_2
-    assert table(3).rows == TABLE_3
-
-
-def test_tables_as_csv_and_latex() -> None:
-    for number in (1, 2, 3):
-        found = table(number)
-        assert [tuple(row) for row in csv.reader(io.StringIO(as_csv(found)))] == [found.head, *found.rows]
-        lines = latex(found).splitlines()
-        cells = [line for line in lines if line.endswith(r"\\")]
-        assert len(cells) == 1 + len(found.rows)
-        assert all(line.count("&") == len(found.head) - 1 for line in cells)
+    assert choices() == TABLE_1
+    assert tuple((title, *words) for title, words in reductions().items()) == TABLE_2
+    assert tuple((client, *words) for client, words in combinations().items()) == TABLE_3
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -158,10 +146,6 @@ def test_on_the_command_line() -> None:
     everything = runner.invoke(app, ["list"]).output
     assert all(title.capitalize() in everything for title in KINDS)
     assert "control variate" in runner.invoke(app, ["describe", "scaffold"]).output
-    tables = runner.invoke(app, ["taxonomy"]).output
-    assert all(f"Table {number}" in tables for number in (1, 2, 3))
-    third = runner.invoke(app, ["taxonomy", "3", "--format", "csv"]).output
-    assert third.splitlines()[-1] == "Nova,FedNova,NovaAdam,NovaAdagrad,NovaYogi"
 
 
 @pytest.mark.parametrize(
@@ -169,8 +153,6 @@ def test_on_the_command_line() -> None:
     [
         (["list", "algorithm"], "did you mean 'algorithms'?"),
         (["describe", "scafold"], "did you mean 'scaffold'?"),
-        (["taxonomy", "4"], "expected 1, 2 or 3"),
-        (["describe", "--taxonomy", "4", "--format", "csv"], "fedcore taxonomy 4 --format csv"),
         (["describe"], "expected a name"),
     ],
 )

@@ -175,7 +175,6 @@ def test_json_has_the_keys_that_the_documentation_names(
         "targets": ("targets",),
         "cost": ("cost", "rfedavg/table1"),
         "explain": ("explain", *cell),
-        "taxonomy": ("taxonomy",),
         "prune": ("prune",),
     }
     for name, call in calls.items():

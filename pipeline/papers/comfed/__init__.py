@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Paper, Query, Target
-from pipeline.papers.comfed.taxonomy import table
+from pipeline.papers.comfed.taxonomy import TABLES
 from pipeline.reports import significance
 from pipeline.reports.captions import stopped
 from pipeline.reports.drawings import Curves, Panel
-from pipeline.reports.listings import Listing
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import seeds
 from pipeline.reports.tables import Table
@@ -170,55 +169,6 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     ]
     return frame.assign(verdict="")
 
-
-def listing(number: int, published: str, heading: str, title: str, note: str) -> Listing:
-    """Declare one of the three tables of the taxonomy."""
-
-    def word(params: PaperParams, row: str, column: str) -> str:
-        made = table(number)
-        line = next(words for words in made.rows if _key(words[0]) == row)
-        return dict(zip(map(_key, made.head), line, strict=True))[column]
-
-    return Listing(
-        title=title,
-        published=published,
-        columns=lambda params: tuple(Column(_key(head), head) for head in table(number).head[1:]),
-        rows=lambda params: {_key(label): label for label, *_ in table(number).rows},
-        word=word,
-        heading=heading,
-        note=note,
-        scaled=False,
-    )
-
-
-def _key(label: str) -> str:
-    """Return a label as files spell it."""
-    return label.lower().replace(" ", "_").replace("-", "_")
-
-
-TABLES = {
-    "table1": listing(
-        1,
-        "Table I",
-        "Algorithm",
-        "What each algorithm changes in FedAvg's four choices",
-        "Derived from the recipes; a dash means the same as FedAvg.",
-    ),
-    "table2": listing(
-        2,
-        "Table II",
-        "Technique",
-        "Techniques that reduce the variance between clients",
-        "Printed from the recipes.",
-    ),
-    "table3": listing(
-        3,
-        "Table III",
-        "Client side",
-        "Client sides by server optimizers",
-        "Derived from the recipes, each found by its parts and not by its name.",
-    ),
-}
 
 PAPER = Paper(
     title="Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update",

@@ -1,17 +1,14 @@
-"""ComFed's Tables I, II and III, printed from the recipes: if a table is wrong, the recipe is."""
-
-from __future__ import annotations
+"""ComFed's Tables I, II and III, derived from the recipes: if a table is wrong, the recipe is."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from fedcore.algorithms import example
-from fedcore.base.errors import SpecError, columns
-from fedcore.base.lazy import pd
 from fedcore.parts import Part, Recipe
 from fedcore.parts.server import ServerSgd
-from pipeline.reports.render import tex
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column
+from pipeline.reports.listings import Listing
 
 SAME = "-"
 NAMES = (
@@ -27,50 +24,28 @@ COMFED = {
     for server in list(SERVERS)[1:]
 }
 OPTIONS = {"scaffold": {"averaging": "nk"}}
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table: number, caption, column heads and rows of text."""
-
-    number: int
-    caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+Lines = Mapping[str, tuple[str, ...]]
 
 
 @cache
-def table(number: int) -> Table:
-    """Return one of the three tables.
-
-    Raises:
-        SpecError: ComFed has no such table.
-    """
-    makers = {1: choices, 2: reductions, 3: combinations}
-    if number not in makers:
-        raise SpecError(f"taxonomy: got {number}, expected 1, 2 or 3")
-    return makers[number]()
-
-
-def choices() -> Table:
+def choices() -> Lines:
     """Return Table I: what each algorithm changes in FedAvg's four choices."""
-    ground, *others = ((title, *four(recipe(name))) for title, name in ALGORITHMS.items())
-    rows = (
-        tuple(SAME if cell == base else cell for cell, base in zip(row, ground, strict=True))
-        for row in others
-    )
-    head = ("Algorithm", "Local loss", "Local update", "Aggregation", "Global update")
-    return Table(1, "What federated algorithms change in FedAvg", head, (ground, *rows))
+    ground, *others = ((title, four(recipe(name))) for title, name in ALGORITHMS.items())
+    changes = {
+        title: tuple(SAME if own == base else own for own, base in zip(words, ground[1], strict=True))
+        for title, words in others
+    }
+    return dict([ground]) | changes
 
 
-def reductions() -> Table:
+@cache
+def reductions() -> Lines:
     """Return Table II: the client-variance reductions that ComFed combines."""
-    head = ("Technique", "Local objective", "Local update", "Aggregation")
-    rows = tuple((title, *client_side(recipe(name))) for title, name in CLIENTS.items())
-    return Table(2, "Client-variance reductions", head, rows)
+    return {title: client_side(recipe(name)) for title, name in CLIENTS.items()}
 
 
-def combinations() -> Table:
+@cache
+def combinations() -> Lines:
     """Return Table III: which algorithm has which client side and which server optimizer."""
     clients = {client_parts(recipe(name)): title for title, name in CLIENTS.items()}
     servers = {recipe(name).server.label: title for title, name in SERVERS.items()}
@@ -78,8 +53,7 @@ def combinations() -> Table:
     for title, name in {**ALGORITHMS, **COMFED}.items():
         parts = recipe(name)
         place[clients.get(client_parts(parts)), servers.get(parts.server.label)] = title
-    rows = tuple((client, *(place.get((client, server), SAME) for server in SERVERS)) for client in CLIENTS)
-    return Table(3, "Client-variance reductions by server optimizers", ("", *SERVERS), rows)
+    return {client: tuple(place.get((client, server), SAME) for server in SERVERS) for client in CLIENTS}
 
 
 def recipe(name: str) -> Recipe:
@@ -111,26 +85,55 @@ def family(part: Part) -> str:
     return part.family or part.label
 
 
-def text(table: Table) -> str:
-    """Return a table as aligned text."""
-    return f"Table {table.number}: {table.caption}\n\n" + columns([table.head, *table.rows])
+def listing(
+    lines: Callable[[], Lines], heads: tuple[str, ...], title: str, published: str, heading: str, note: str
+) -> Listing:
+    """Declare one of the tables, given the texts under its heads by the label of their line."""
 
+    def word(params: PaperParams, row: str, column: str) -> str:
+        words = {_key(label): own for label, own in lines().items()}[row]
+        return dict(zip(map(_key, heads), words, strict=True))[column]
 
-def as_csv(table: Table) -> str:
-    """Return a table as CSV."""
-    return _frame(table).to_csv(index=False, lineterminator="\n").rstrip("\n")
-
-
-def latex(table: Table) -> str:
-    """Return a table as a LaTeX table with booktabs rules."""
-    frame = _frame(table).map(lambda word: "--" if word == SAME else tex(word))
-    return frame.to_latex(index=False, caption=tex(table.caption), header=[*map(tex, table.head)]).rstrip(
-        "\n"
+    return Listing(
+        title=title,
+        published=published,
+        columns=lambda params: tuple(Column(_key(head), head) for head in heads),
+        rows=lambda params: {_key(label): label for label in lines()},
+        word=word,
+        heading=heading,
+        note=note,
+        scaled=False,
     )
 
 
-def _frame(table: Table) -> pd.DataFrame:
-    return pd.DataFrame(table.rows, columns=list(table.head))
+def _key(label: str) -> str:
+    """Return a label as files spell it."""
+    return label.lower().replace(" ", "_").replace("-", "_")
 
 
-FORMATS: Mapping[str, Callable[[Table], str]] = {"text": text, "csv": as_csv, "latex": latex}
+TABLES = {
+    "table1": listing(
+        choices,
+        ("Local loss", "Local update", "Aggregation", "Global update"),
+        "What each algorithm changes in FedAvg's four choices",
+        "Table I",
+        "Algorithm",
+        "Derived from the recipes; a dash means the same as FedAvg.",
+    ),
+    "table2": listing(
+        reductions,
+        ("Local objective", "Local update", "Aggregation"),
+        "Techniques that reduce the variance between clients",
+        "Table II",
+        "Technique",
+        "Printed from the recipes.",
+    ),
+    "table3": listing(
+        combinations,
+        tuple(SERVERS),
+        "Client sides by server optimizers",
+        "Table III",
+        "Client side",
+        "Derived from the recipes, each found by its parts and not by its name.",
+    ),
+}
