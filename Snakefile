@@ -6,7 +6,7 @@ from snakemake.utils import min_version
 
 from fedcore.execution import forkserver
 from pipeline.workflow.answers import Workflow
-from pipeline.workflow.records import forget_dead
+from pipeline.workflow.adopt import forget_dead
 
 min_version("9.11")
 

@@ -201,7 +201,10 @@ def _paths(node: ast.AST) -> Iterator[tuple[str, ...]]:
 def _text(node: object, imports: Mapping[str, str]) -> str:
     """Return a node's syntax in a form that neither a version of Python nor a module's name changes."""
     if isinstance(node, str):
-        return "module" if "." in node and _names_module(node) else repr(node)
+        parts = node.split(".")
+        return (
+            "module" if len(parts) > 1 and all(map(str.isidentifier, parts)) and _path(node) else repr(node)
+        )
     if isinstance(node, list):
         return f"[{','.join([_text(item, imports) for item in node])}]"
     if not isinstance(node, ast.AST):
@@ -210,10 +213,6 @@ def _text(node: object, imports: Mapping[str, str]) -> str:
         node = ast.Name(node.attr)
     fields = ",".join([f"{field}={_text(value, imports)}" for field, value in _seen(node)])
     return f"{type(node).__name__}({fields})"
-
-
-def _names_module(text: str) -> bool:
-    return all(map(str.isidentifier, text.split("."))) and _path(text) is not None
 
 
 def _our_module(node: ast.expr, imports: Mapping[str, str]) -> str | None:

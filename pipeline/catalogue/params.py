@@ -7,10 +7,9 @@ of ``papers.<paper>.algorithms.<name>``, as in ``PAPERS = {"rfedavg": {}}``. So 
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from fedcore.base import core_yaml
@@ -114,13 +113,18 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
     )
     papers = {name: _reduced(config["papers"][name], scale, where, name) for name in params.papers}
     files = _named(studies)
+    for name, file in files.items():
+        try:
+            papers[name] = validate(StudyParams, studies[file], "")
+        except SpecError as error:
+            raise StudyError(f"{file}: {str(error).removeprefix(': ')}") from None
     return ScaledParams(
         scale=params.scale,
         primary=params.primary_paper,
         mirror=params.data.mirror,
         one_process=scale.one_process,
         common=common,
-        papers={**papers, **{name: _study(file, studies[file]) for name, file in files.items()}},
+        papers=papers,
         files=files,
         layout=params.layout,
     )
@@ -139,13 +143,6 @@ def _named(files: Iterable[str]) -> dict[str, str]:
             raise StudyError(f"{file}: {found[name]} has this name, expected another")
         found[name] = file
     return found
-
-
-def _study(file: str, values: Any) -> StudyParams:
-    try:
-        return validate(StudyParams, values, "")
-    except SpecError as error:
-        raise StudyError(f"{file}: {str(error).removeprefix(': ')}") from None
 
 
 def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,8 +190,10 @@ def _joined(config: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(papers, Mapping):
         return config
     papers = dict(papers)
-    for path, module in _contributed():
-        for name, options in _asked(path, module).items():
+    plugins("algorithm")
+    for path in (path for folder in folders("algorithm") for path in sorted(folder.glob("*.py"))):
+        module = sys.modules.get(f"fedcore_plugins.algorithms.{path.stem}")
+        for name, options in _asked(path, module).items() if hasattr(module, "PAPERS") else ():
             if name not in papers:
                 hint = suggestion(name, papers)
                 raise SpecError(f"{path}: PAPERS has the paper {name!r}, which is not defined{hint}")
@@ -205,16 +204,7 @@ def _joined(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**config, "papers": papers}
 
 
-def _contributed() -> Iterator[tuple[Path, ModuleType]]:
-    """Yield the plug-in files of algorithms that have ``PAPERS``, loaded."""
-    plugins("algorithm")
-    for path in (path for folder in folders("algorithm") for path in sorted(folder.glob("*.py"))):
-        module = sys.modules.get(f"fedcore_plugins.algorithms.{path.stem}")
-        if module is not None and hasattr(module, "PAPERS"):
-            yield path, module
-
-
-def _asked(path: Path, module: ModuleType) -> Mapping[str, Mapping[str, Any]]:
+def _asked(path: Path, module: Any) -> Mapping[str, Mapping[str, Any]]:
     found = module.PAPERS
     if not isinstance(found, Mapping) or not all(isinstance(own, Mapping) for own in found.values()):
         raise SpecError(

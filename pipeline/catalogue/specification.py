@@ -1,16 +1,22 @@
-"""The specification that the parameters describe for a query, and where in them a key of it stands."""
+"""The specification that the parameters describe for a query, and where in them a key of it stands.
+
+How often clients train in a run follows from its specification, before any data are read.
+"""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import reduce
+from math import floor
 from typing import Any
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import keys_of, suggestion
-from fedcore.base.registry import find
+from fedcore.base.registry import chosen, find
+from fedcore.partitions import even
+from fedcore.spec import parse
 from pipeline.catalogue.params import overlay, require_known
 from pipeline.catalogue.schema import PaperParams, PerParams, TrainingParams
 from pipeline.catalogue.targets import Query
-from pipeline.catalogue.trainings import equal_rounds
 
 LENGTHS = frozenset({"local_steps", "local_epochs"})
 
@@ -29,7 +35,13 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     known = keys_of(find("algorithm", name, f"algorithms.{query.algorithm}.name").options)
     options: dict[str, Any] = {}
     for other in algorithm.options_of:
-        taken = _options(params, _lender(params, query.algorithm, other), query)
+        where = f"algorithms.{query.algorithm}.options_of"
+        require_known(where, other, params.algorithms)
+        if params.algorithms[other].options_of:
+            raise SpecError(
+                f"{where}: got '{other}', which takes options itself; name the entries that it takes"
+            )
+        taken = _options(params, other, query)
         options |= {key: value for key, value in taken.items() if key in known}
     options |= _options(params, query.algorithm, query)
     cases = _cases(params, query.algorithm, query)
@@ -97,15 +109,6 @@ def _options(params: PaperParams, algorithm: str, query: Query) -> dict[str, Any
     return options
 
 
-def _lender(params: PaperParams, algorithm: str, other: str) -> str:
-    """Return an entry that another one names in ``options_of``, once it is known to give its own options."""
-    where = f"algorithms.{algorithm}.options_of"
-    require_known(where, other, params.algorithms)
-    if params.algorithms[other].options_of:
-        raise SpecError(f"{where}: got '{other}', which takes options itself; name the entries that it takes")
-    return other
-
-
 def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:
     """Lay training keys over one another; steps and epochs exclude each other, so the later one wins."""
     merged: dict[str, Any] = {}
@@ -147,3 +150,58 @@ def place_of(query: Query, message: str) -> str:
     return (
         f"{message} (in regime '{query.regime}', data set '{query.dataset}', algorithm '{query.algorithm}')"
     )
+
+
+def equal_rounds(values: Mapping[str, Any]) -> int:
+    """Return how many of an algorithm's rounds let clients train as often as synchronous rounds do.
+
+    ``training.rounds`` of the values, a specification, counts synchronous rounds.
+
+    Raises:
+        SpecError: they are no whole number of the algorithm's rounds, or it is no valid specification.
+    """
+    one = worth(values)
+    synchronous = values["training"]["rounds"]
+    rounds = synchronous / one
+    if rounds.denominator > 1:
+        raise SpecError(
+            f"training.rounds: got {synchronous} synchronous rounds, expected a multiple of {one}, which one "
+            f"round of '{values['algorithm']['name']}' is worth"
+        )
+    return int(rounds)
+
+
+def worth(values: Mapping[str, Any]) -> Fraction:
+    """Return how many synchronous rounds one round of a run is worth, by the times that clients train in it.
+
+    Raises:
+        SpecError: that takes the number of clients, which only the data's files tell.
+    """
+    spec = parse({**values, "partition": {"name": "given"}})
+    trainings = spec.recipe.schedule.trainings
+    proportional = trainings(2) == 2 * trainings(1)
+    cohort = 1 if proportional else cohort_size(values)
+    return Fraction(trainings(cohort), cohort)
+
+
+def cohort_size(spec: Mapping[str, Any]) -> int:
+    """Return how many clients take part in a synchronous round, if none of them is empty.
+
+    Raises:
+        SpecError: only the data's files tell how many clients there are.
+    """
+    return max(1, floor(float(spec["participation"]["fraction"]) * training_clients(spec) + 0.5))
+
+
+def training_clients(spec: Mapping[str, Any]) -> int:
+    """Return how many clients train: all, or those that a fold leaves (the first fold by default)."""
+    clients, fold = spec["partition"].get("clients"), spec["partition"].get("fold")
+    if clients is None:
+        data = chosen("data", spec["data"])
+        clients = data.plugin.clients and data.plugin.clients(data.options)
+    if clients is None:
+        raise SpecError(f"data: only the files tell how many clients '{spec['data']['name']}' names")
+    if fold is None:
+        return int(clients)
+    first, sets = fold.get("index", 0), even(clients, fold["of"])
+    return int(clients - sets[first] - sets[(first + fold.get("rotation", 1)) % fold["of"]])

@@ -25,7 +25,7 @@ COMMANDS = {
         "reference": "pipeline.cli.keep:reference",
         "adopt": "pipeline.cli.keep:adopt",
         "prune": "pipeline.cli.keep:prune",
-        "audit": "pipeline.cli.audit:command",
+        "audit": "pipeline.cli.doctor:command",
         "schema": "pipeline.cli.keep:schema",
         "dvc": "pipeline.cli.keep:dvc",
         "pictures": "pipeline.cli.keep:pictures",

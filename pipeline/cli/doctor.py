@@ -1,14 +1,25 @@
-"""What the papers' pipeline adds to ``fedcore doctor``: its packages, the tested versions, and tools."""
+"""What the papers' pipeline adds to ``fedcore doctor``: its packages, the tested versions, and tools.
 
+`fedcore audit` compares the pins with the public lists of known weaknesses, which pip-audit asks.
+"""
+
+import json
 import shutil
+import subprocess
+import sys
+import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import requires
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from packaging.requirements import Requirement
 
+from fedcore.base.errors import FedcoreError, say
 from fedcore.cli.doctor import PROJECT, Check, look, packages
+from fedcore.cli.options import Json, show
 
 HOME = Path(__file__).parents[2]
 EXTRA = 'extra == "pipeline"'
@@ -48,3 +59,64 @@ def pins(pyproject: Path) -> list[str]:
     """Return the versions that the tests run with, as uv's constraints."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))
     return list(project["tool"]["uv"]["constraint-dependencies"])
+
+
+ASKED = ("--strict", "--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json")
+MISSING = "No module named pip_audit"
+NO_AUDIT = "pip-audit is not installed here; expected: uv run --group audit fedcore audit"
+
+
+class NotAudited(FedcoreError):
+    """The check could not be made, so its result is unknown."""
+
+
+def command(
+    osv: Annotated[
+        str, typer.Option(help="Address of a service that answers as OSV does; pip-audit's own by default.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Compare all pins with the public list of known weaknesses; exit code 1 if there are any.
+
+    Example: uv run --group audit fedcore audit
+    """
+    service = ("--vulnerability-service", "osv", "--osv-url", osv) if osv else ()
+    asked, found = audit(Path("pyproject.toml"), service)
+    show(as_json, {"pins": asked, "weaknesses": found}, found)
+    say(f"{asked} pins, {len(found) or 'no'} known weaknesses", error=True)
+    if found:
+        raise typer.Exit(1)
+
+
+def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]:
+    """Look the pins of a pyproject.toml up: how many there are, and a line for each known weakness.
+
+    ``service``: further arguments of pip-audit, which say whom it asks.
+
+    Raises:
+        NotAudited: a pin could not be looked up, or pip-audit is not installed; one line says why.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        asked, answer = Path(name, "pins.txt"), Path(name, "answer.json")
+        asked.write_text("\n".join(pins(pyproject)) + "\n", encoding="utf-8")
+        files = ("--requirement", str(asked), "--output", str(answer))
+        command = [sys.executable, "-m", "pip_audit", *ASKED, *files, *service]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not answer.exists() or done.returncode not in (0, 1):
+            raise NotAudited(NO_AUDIT if MISSING in done.stderr else _why(done.stderr))
+        packages = json.loads(answer.read_text(encoding="utf-8"))["dependencies"]
+    found = []
+    for package in packages:
+        for weakness in package["vulns"]:
+            mended = ", ".join(weakness["fix_versions"])
+            what = f"{package['name']} {package['version']}: {weakness['id']}"
+            found.append(f"{what}, mended in {mended}" if mended else f"{what}, not mended yet")
+    return len(packages), found
+
+
+def _why(said: str) -> str:
+    """Return the reason that pip-audit gave, from its own words or the end of its traceback."""
+    lines = [line for line in map(str.strip, said.splitlines()) if line]
+    own = [line for line in lines if line.startswith("ERROR") and "Tip:" not in line]
+    reason = (own or lines or ["it said nothing"])[-1]
+    return f"the list of known weaknesses can't be reached, so nothing was checked ({reason})"

@@ -21,10 +21,9 @@ from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers
 from pipeline.site import pictures as paper_pictures
-from pipeline.workflow.adopt import apply, inspect
+from pipeline.workflow.adopt import apply, forget, inspect
 from pipeline.workflow.dvc import dvc_yaml
 from pipeline.workflow.expected import orphans, remove
-from pipeline.workflow.records import forget
 
 RULEGRAPH = "snakemake --cores 1 --quiet all --rulegraph --config scale=quick -- reports/all"
 DRAWN = Path("docs/img/rulegraph.svg")

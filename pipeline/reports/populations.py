@@ -6,15 +6,17 @@ radius B, so ||W||_* = ||w|| <= B, and the scores of the two classes differ by h
 loss is cross-entropy, log(1 + exp(-y h)).
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.reports.inequalities import GROUPS, Sides, lines
+from fedcore.base.lazy import pd
+from pipeline.reports import inequalities
+from pipeline.reports.drawings import Picture
+from pipeline.reports.inequalities import GROUPS, Sides
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -99,22 +101,32 @@ def population(clients: int, skew: float, seed: int) -> Population:
     return Population(seed, models, rows, np.log1p(np.exp(-np.sqrt(2) * labels.ravel() * (models @ rows.T))))
 
 
-def over(
-    measure: Callable[[Population, int], Sides],
-    column: str,
-    skew: float = SKEW,
-    clients: Sequence[int] = (FEW,),
-    sizes: Sequence[int] = (MANY,),
-    laws: Collection[str] = (),
-) -> Iterator[dict[str, Any]]:
-    """Yield the tidy lines of what ``measure`` finds in populations for n rows, over n or over K."""
-    most = [population(max(clients), skew, seed) for seed in range(GROUPS)]
-    places = []
-    for k in clients:
-        rows = slice(k * ROWS)
-        known = [replace(own, features=own.features[rows], losses=own.losses[:, rows]) for own in most]
-        places += [[measure(own, n) for own in known] for n in sizes]
-    yield from lines(column, sizes if len(sizes) > 1 else clients, places, laws)
+def picture(
+    settings: Mapping[str, tuple[str, Callable[[Population, int], Sides], float]],
+    laws: Collection[str],
+    *about: str,
+) -> Picture:
+    """Draw both sides of inequalities in populations, over the number n of rows or K of clients.
+
+    Args:
+        settings: in words, what is measured in a population for n rows, and the skew; their names end in
+            what varies, ``-n`` or ``-K``, and begin with ``one`` where there is one client.
+        laws: the inequalities in O().
+        about: the first sentences of the caption.
+    """
+    found = []
+    for name, (_, measure, skew) in settings.items():
+        sizes = SIZES if name.endswith("-n") else (MANY,)
+        clients = CLIENTS if name.endswith("-K") else (1,) if name.startswith("one") else (FEW,)
+        most = [population(max(clients), skew, seed) for seed in range(GROUPS)]
+        places = []
+        for k in clients:
+            rows = slice(k * ROWS)
+            known = [replace(own, features=own.features[rows], losses=own.losses[:, rows]) for own in most]
+            places += [[measure(own, n) for own in known] for n in sizes]
+        found += inequalities.lines(name, sizes if len(sizes) > 1 else clients, places, laws)
+    titles = {name: title for name, (title, *_) in settings.items()}
+    return inequalities.picture(pd.DataFrame(found), titles, *about)
 
 
 def spread(weights: Floats) -> Floats:

@@ -23,9 +23,8 @@ from pipeline.catalogue.params import STUDY, StudyError, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Target
 from pipeline.papers import FOLDER, build_catalogue
 from pipeline.workflow import machine, messages
-from pipeline.workflow.adopt import Decision, apply, inspect
+from pipeline.workflow.adopt import Decision, apply, inspect, unrecorded
 from pipeline.workflow.estimate import NOTHING, Cost, Guesses, duration
-from pipeline.workflow.records import unrecorded
 from pipeline.workflow.reports import ReportFiles, one_of
 from snakemake_logger_plugin_fedrepro import LogHandler, Words
 

@@ -25,8 +25,8 @@ from fedcore.base.registry import chosen
 from fedcore.data import Size
 from fedcore.models import Shape
 from fedcore.parts import Recipe
+from pipeline.catalogue.specification import cohort_size, training_clients
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.catalogue.trainings import cohort_size, training_clients
 
 FITTED = Path(__file__).with_name("costs.json")
 ENOUGH = 3

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from fedcore.base.errors import FedcoreError
 from pipeline.__main__ import app
-from pipeline.cli import audit
+from pipeline.cli import doctor
 
 STUB = """
 import json, sys
@@ -67,7 +67,7 @@ def test_a_known_weakness_is_listed(stub: Path) -> None:
 def test_where_nobody_answers_one_line_says_so(stub: Path, mode: str, reason: str) -> None:
     stub.write_text(mode)
     with pytest.raises(FedcoreError) as error:
-        audit.audit(HOME / "pyproject.toml")
+        doctor.audit(HOME / "pyproject.toml")
     assert re.fullmatch(
         r"the list of known weaknesses can't be reached, so nothing was checked \(.*\)", str(error.value)
     )
@@ -113,7 +113,7 @@ def test_pip_audit_itself_asks_a_service(service: str, monkeypatch: pytest.Monke
     done = CliRunner().invoke(app, ["audit", "--osv", service])
     assert re.match(r"requests [\d.]+: TOY-1, mended in 99\.0\n", done.stdout), done.output
     assert done.exit_code == 1
-    with pytest.raises(audit.NotAudited, match="nothing was checked"):
-        audit.audit(
+    with pytest.raises(doctor.NotAudited, match="nothing was checked"):
+        doctor.audit(
             HOME / "pyproject.toml", ["--vulnerability-service", "osv", "--osv-url", "http://127.0.0.1:9/"]
         )

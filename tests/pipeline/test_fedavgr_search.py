@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pretended import catalogue
 
-from pipeline.papers.fedavgr.tables import GRIDS
+from pipeline.papers.fedavgr import GRIDS
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,20 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import load
 from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.claims.checks import Beats
-from pipeline.claims.designs import design, shares, verdict
 from pipeline.claims.ledger import ledger
 from pipeline.claims.points import Point, asked, points
 from pipeline.claims.points import load as load_points
-from pipeline.claims.readings import BEYOND, WITHIN, Readings, declared, nearest, sentences
+from pipeline.claims.readings import (
+    BEYOND,
+    WITHIN,
+    Readings,
+    declared,
+    design,
+    nearest,
+    sentences,
+    shares,
+    verdict,
+)
 from pipeline.fidelity.scoreboard import KINDS, claims_by_reading, draw_claims
 from pipeline.papers import build_catalogue, catalogue_of, papers
 from pipeline.reports.drawings import Inputs, Picture

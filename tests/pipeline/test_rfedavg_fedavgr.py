@@ -17,8 +17,7 @@ from project import seal
 from fedcore.execution.integrity import sealed
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import published
-from pipeline.papers.fedavgr import farthest, principal
-from pipeline.papers.fedavgr.tables import without
+from pipeline.papers.fedavgr import farthest, principal, without
 from pipeline.papers.rfedavg.fairness import worst
 from pipeline.reports.drawings import Curves
 from pipeline.reports.results import read

@@ -16,7 +16,7 @@ from fedcore.parts import State, select
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
-from pipeline.catalogue.trainings import cohort_size, worth
+from pipeline.catalogue.specification import cohort_size, worth
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.papers.radfed.settings import SETTINGS
 

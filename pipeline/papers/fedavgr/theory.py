@@ -9,33 +9,13 @@ from functools import partial
 
 import numpy as np
 
-from fedcore.base.lazy import pd
 from pipeline.reports import inequalities, populations
 from pipeline.reports.drawings import Inputs, Picture, drawing
-from pipeline.reports.populations import (
-    CLASSES,
-    CLIENTS,
-    DELTA,
-    DRAWS,
-    RADIUS,
-    ROWS,
-    SIZES,
-    over,
-    signs,
-    spread,
-)
+from pipeline.reports.populations import CLASSES, DELTA, DRAWS, RADIUS, ROWS, SKEW, signs, spread
 
 SCALED = 100
 ORDER, UNEVEN, EVEN = "risk, G1 + G2 + G3", "risk, (κB√C + 1) Σ p_k/√n_k", "risk, κB√(KC/n)"
 LAWS = (ORDER, UNEVEN, EVEN)
-SETTINGS = {
-    "skewed-n": "skewed clients, over n",
-    "skewed-K": "skewed clients, over K",
-    "uneven-n": "alike, of uneven size, over n",
-    "even-n": "alike, of even size, over n",
-    "even-K": "alike, of even size, over K",
-    "one-n": "K = 1, over n",
-}
 
 
 def sides(own: populations.Population, n: int, even: bool = False, guess: bool = False) -> inequalities.Sides:
@@ -114,17 +94,17 @@ def sides(own: populations.Population, n: int, even: bool = False, guess: bool =
 def bounds(inputs: Inputs) -> Picture:
     """Measure and draw both sides over n and over K, with clients that are skewed and that are alike."""
     guess, even = partial(sides, guess=True), partial(sides, even=True)
-    settings = (
-        over(guess, "skewed-n", sizes=SIZES, laws=LAWS),
-        over(guess, "skewed-K", clients=CLIENTS, laws=LAWS),
-        over(sides, "uneven-n", 0, sizes=SIZES, laws=LAWS),
-        over(even, "even-n", 0, sizes=SIZES, laws=LAWS),
-        over(even, "even-K", 0, clients=CLIENTS, laws=LAWS),
-        over(even, "one-n", 0, (1,), SIZES, LAWS),
-    )
-    return inequalities.picture(
-        pd.DataFrame([line for own in settings for line in own]),
-        SETTINGS,
+    settings = {
+        "skewed-n": ("skewed clients, over n", guess, SKEW),
+        "skewed-K": ("skewed clients, over K", guess, SKEW),
+        "uneven-n": ("alike, of uneven size, over n", sides, 0.0),
+        "even-n": ("alike, of even size, over n", even, 0.0),
+        "even-K": ("alike, of even size, over K", even, 0.0),
+        "one-n": ("K = 1, over n", even, 0.0),
+    }
+    return populations.picture(
+        settings,
+        LAWS,
         "Skewed clients have n_k in proportion to 1/k, true weights 1/K, and estimated ones in proportion to "
         "√n_k; clients that are alike have the true weights. "
         f"{populations.ABOUT}",

@@ -9,21 +9,13 @@ from functools import partial
 
 import numpy as np
 
-from fedcore.base.lazy import pd
 from pipeline.reports import inequalities, populations
 from pipeline.reports.drawings import Inputs, Picture, drawing
-from pipeline.reports.populations import CLIENTS, DELTA, DRAWS, RADIUS, ROWS, SIZES, Floats, over, spread
+from pipeline.reports.populations import DELTA, DRAWS, RADIUS, ROWS, SKEW, Floats, spread
 
 SAMPLES, SIGNS = 4, 50  # of each population, samples whose complexity is estimated, and by how many signs
 DIMENSION = 2  # the VC dimension of h(x) = w^T phi(x) with two features
 LAW = ("risk, √K/n",)
-SETTINGS = {
-    "given-n": "p = n_k/n, over n",
-    "given-K": "p = n_k/n, over K",
-    "free-n": "free p, over n",
-    "free-K": "free p, over K",
-    "one-n": "K = 1, over n",
-}
 
 
 def bernstein(risks: Floats, squares: Floats) -> float:
@@ -69,16 +61,16 @@ def sides(own: populations.Population, n: int, free: bool = False) -> inequaliti
 def theorem1(inputs: Inputs) -> Picture:
     """Measure and draw both sides over n and over K, with given and with free weights."""
     free = partial(sides, free=True)
-    settings = (
-        over(sides, "given-n", sizes=SIZES, laws=LAW),
-        over(sides, "given-K", clients=CLIENTS, laws=LAW),
-        over(free, "free-n", sizes=SIZES, laws=LAW),
-        over(free, "free-K", clients=CLIENTS, laws=LAW),
-        over(sides, "one-n", clients=(1,), sizes=SIZES, laws=LAW),
-    )
-    return inequalities.picture(
-        pd.DataFrame([line for own in settings for line in own]),
-        SETTINGS,
+    settings = {
+        "given-n": ("p = n_k/n, over n", sides, SKEW),
+        "given-K": ("p = n_k/n, over K", sides, SKEW),
+        "free-n": ("free p, over n", free, SKEW),
+        "free-K": ("free p, over K", free, SKEW),
+        "one-n": ("K = 1, over n", sides, SKEW),
+    }
+    return populations.picture(
+        settings,
+        LAW,
         "A free p is learned as in eq. (1), on the simplex, where one client gets all of the weight. "
         + populations.ABOUT,
         "B is the smallest that Assumption 2 allows, d = 2, τ the largest weight, r* eq. (3)'s right side.",

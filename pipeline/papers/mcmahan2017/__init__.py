@@ -3,9 +3,224 @@
 Tables 1 and 2: rounds until the test accuracy reaches a target. Figure 1: the loss between two models.
 """
 
-from pipeline.catalogue.targets import Paper
-from pipeline.papers.mcmahan2017.averaging import averaging
-from pipeline.papers.mcmahan2017.rounds import RATES, TABLES
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Column, Paper, Query
+from pipeline.reports import figures
+from pipeline.reports.cost import rounds_to
+from pipeline.reports.drawings import Inputs, Picture, drawing, line
+from pipeline.reports.results import RunFacts
+from pipeline.reports.search import Choice, Search, searches, seeds
+from pipeline.reports.tables import Table
+
+PANELS = {"own": "different starts", "same": "one start"}
+ROWS = {
+    "mean": "mean of the two models",
+    "parents": "better of the two models",
+    "mixture": "mixture theta w + (1 - theta) w'",
+}
+OBSERVED = ("evaluation.observe.between.points", 57)  # 40 a unit, so that 0, 1/2 and 1 are among them
+
+
+def losses(facts: RunFacts) -> pd.Series[float] | None:
+    """Return the loss by weight theta of the first model; None if the run diverged."""
+    if not facts.final:
+        return None
+    kept = facts.table("between.csv")
+    return pd.Series(kept["train_loss"].to_numpy(), index=kept["weight"].round(6))
+
+
+@drawing(
+    title="Loss on all training rows of mixtures of two clients' models",
+    published="Figure 1",
+    queries=lambda params: {
+        ("mixture", panel): Query(
+            "averaging",
+            "mnist_2nn",
+            "iid",
+            "oneshot",
+            (("algorithm.same_start", panel == "same"), ("participation.cohorts", ((0, 1),)), OBSERVED),
+        )
+        for panel in PANELS
+    },
+    rows=lambda params: ROWS,
+)
+def averaging(inputs: Inputs) -> Picture:
+    """Draw the mean loss over seeds by theta, and that of the better parent."""
+    lines = []
+    figure, panels = figures.panels(PANELS, 2.8, across=2)
+    for panel, axes in panels.items():
+        runs = [losses(facts) for facts in inputs.cells["mixture", panel]]
+        known = [own for own in runs if own is not None]
+        missing = [None] * (len(runs) - len(known))
+        parents = [min(own[0.0], own[1.0]) for own in known]
+        lines.append(line("mean", panel, [*(own[0.5] for own in known), *missing]))
+        lines.append(line("parents", panel, [*parents, *missing]))
+        axes.set_xlabel("weight theta of the first model")
+        if not known:
+            axes.text(0.5, 0.5, "diverged", ha="center", transform=axes.transAxes)
+            continue
+        curve = pd.DataFrame([own.to_list() for own in known], columns=known[0].index)
+        for theta, values in zip(known[0].index.to_list(), curve.T.to_numpy(), strict=True):
+            lines.append(line("mixture", panel, [*values, *missing], weight=theta, round=round(100 * theta)))
+        axes.plot(curve.columns, curve.mean(), color="#0072B2")
+        axes.axhline(sum(parents) / len(parents), color="0.4", linewidth=0.8, linestyle="--")
+    panels["own"].set_ylabel("training loss")
+    sentences = (
+        "Left and right have axes of their own; dashed: the better of the two models, at theta 0 and 1.",
+        "In the numbers a mixture's round is its weight in per cent.",
+    )
+    return Picture(pd.DataFrame(lines), figure, sentences)
+
+
+SCORE = (
+    "The crossing of the best test accuracy so far with the target, interpolated between rounds; a run ends "
+    "there, or without it after the rounds allowed."
+)
+CHOSEN = (
+    "A search, where it has run, chose a cell's rate by the fewest rounds on test rows, as the paper did."
+)
+MNIST = {"iid": "IID", "shards": "non-IID"}
+PLAYS = {"iid": "IID", "roles": "by role"}
+BATCHES = {"full": "B = inf", 10: "B = 10", 50: "B = 50"}
+FRACTIONS = {0.0: 0.001, 0.1: 0.1, 0.2: 0.2, 0.5: 0.5, 1.0: 1.0}
+"""Shares C of the clients in Table 1 and in a specification: 0 means one client."""
+LOCAL = ((1, "full"), (5, "full"), (1, 50), (20, "full"), (1, 10), (5, 50), (20, 50), (5, 10), (20, 10))
+"""Epochs E and batch size B of the rows of Table 2, in its order."""
+
+Changes = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One table: a model on two splits of its data, with a row and a column for what clients do there.
+
+    Attributes:
+        regime, dataset: keys of the parameters.
+        data: the data set in print.
+        rows: each row's label, and what it changes in a specification.
+        columns: each column, its split, and what it changes.
+    """
+
+    regime: str
+    dataset: str
+    data: str
+    rows: Mapping[str, tuple[str, Changes]]
+    columns: Mapping[str, tuple[Column, str, Changes]]
+
+    def query(self, row: str, column: str) -> Query:
+        """Return the runs of a cell; ``chosen`` of the parameters may have its rate."""
+        _, split, changes = self.columns[column]
+        place = f"{self.regime}-{row}-{column}"
+        return Query(self.regime, self.dataset, split, "fedavg", (*self.rows[row][1], *changes), place=place)
+
+    def table(self, title: str, published: str) -> Table:
+        """Declare the table."""
+        return Table(
+            title=f"Rounds of communication until {title}",
+            published=published,
+            columns=lambda params: tuple(shown for shown, *_ in self.columns.values()),
+            rows=lambda params: {key: label for key, (label, _) in self.rows.items()},
+            query=self.query,
+            measure=rounds_of,
+            dataset=lambda row, column: self.data,
+            unit="rounds",
+            decimals=0,
+            best="none",
+            test="none",
+            when="",
+            note=f"{SCORE} {CHOSEN}",
+            heading="Clients and their work",
+        )
+
+    def rates(self, label: str, published: str) -> Table:
+        """Declare the search for the local rate of each cell of the table."""
+        cells = {self.query(*cell).place: cell for cell in product(self.rows, self.columns)}
+
+        def asked(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
+            own = self.query(*cells[column])
+            return replace(own, changes=(*own.changes, *choice.items()), seeds=seeds(params))
+
+        return searches(
+            {"": Search("fedavg", label, published)},
+            asked,
+            "Rounds of communication to the target by local rate, {}",
+            rounds_of,
+            columns=lambda params: tuple(
+                Column(place, f"{self.rows[row][0]}, {self.columns[column][0].heading}")
+                for place, (row, column) in cells.items()
+            ),
+            dataset=lambda row, column: self.data,
+            unit="rounds",
+            decimals=0,
+            best="smallest",
+            when="",
+            note=SCORE,
+        )[""]
+
+
+def rounds_of(facts: RunFacts, column: str) -> float | None:
+    """Return a run's rounds to the accuracy at which it ends, interpolated; None if it diverged."""
+    if not facts.final:
+        return None
+    target = facts.run.spec["evaluation"]["stop_at"]
+    return rounds_to(facts.series("test_accuracy"), target, interpolated=True)
+
+
+def by_fraction(regime: str, dataset: str) -> Grid:
+    """Return Table 1 of a model: rows are shares C of the clients, columns splits and batch sizes."""
+    rows = {f"c{c}": (f"C = {c}", (("participation.fraction", own),)) for c, own in FRACTIONS.items()}
+    columns: dict[str, tuple[Column, str, Changes]] = {}
+    for (split, label), batch in product(MNIST.items(), ("full", 10)):
+        shown = Column(f"{split}-b{batch}", BATCHES[batch], label)
+        columns[shown.key] = shown, split, (("training.batch_size", batch),)
+    return Grid(regime, dataset, "MNIST", rows, columns)
+
+
+def by_work(
+    regime: str, dataset: str, data: str, splits: Mapping[str, str], work: tuple[tuple[int, int | str], ...]
+) -> Grid:
+    """Return Table 2 of a model: rows are epochs and batch sizes, E = 1 and B = inf being FedSGD."""
+    rows: dict[str, tuple[str, Changes]] = {}
+    for epochs, batch in work:
+        label = f"E = {epochs}, {BATCHES[batch]}"
+        changes = (("training.local_epochs", epochs), ("training.batch_size", batch))
+        rows[f"e{epochs}-b{batch}"] = label, (("participation.fraction", 0.1), *changes)
+    rows["e1-bfull"] = "FedSGD (E = 1, B = inf)", rows["e1-bfull"][1]
+    columns = {split: (Column(split, label), split, ()) for split, label in splits.items()}
+    return Grid(regime, dataset, data, rows, columns)
+
+
+TWO_NN = by_fraction("two_nn", "mnist_2nn")
+CNN = by_fraction("cnn", "mnist_cnn")
+WORK = by_work("cnn", "mnist_cnn", "MNIST", MNIST, LOCAL)
+LINES = by_work(
+    "characters",
+    "shakespeare",
+    "Shakespeare",
+    PLAYS,
+    ((1, "full"), (1, 50), (5, "full"), (1, 10), (5, 50), (5, 10)),
+)
+TABLES = {
+    "table1_2nn": TWO_NN.table("the 2NN reaches its target, E = 1", "Table 1, 2NN"),
+    "table1_cnn": CNN.table("the CNN reaches its target, E = 5", "Table 1, CNN"),
+    "table2_mnist": WORK.table("the CNN reaches its target, C = 0.1", "Table 2, MNIST CNN"),
+    "table2_shakespeare": LINES.table("the LSTM reaches its target, C = 0.1", "Table 2, Shakespeare LSTM"),
+}
+RATES = {
+    "rates_2nn": TWO_NN.rates("2NN", "Section 3"),
+    "rates_cnn": CNN.rates("CNN", "Section 3"),
+    "rates_mnist": WORK.rates("CNN with more or less local work", "Section 3"),
+    "rates_shakespeare": LINES.rates("LSTM", "Section 3"),
+}
+
 
 PAPER = Paper(
     title="Communication-Efficient Learning of Deep Networks from Decentralized Data",

@@ -8,8 +8,8 @@ import numpy as np
 
 from fedcore.base.lazy import Figure, pd
 from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.specification import worth
 from pipeline.catalogue.targets import Cell, Query
-from pipeline.catalogue.trainings import worth
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, folds, metric_of
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, by_round, drawing, line
