@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import digest, sha256_file
@@ -21,11 +21,22 @@ from fedcore.spec import parse
 from pipeline.catalogue import codehash
 from pipeline.catalogue.params import ScaledParams, overlay
 from pipeline.catalogue.specification import place_of, specification
-from pipeline.catalogue.targets import RESULTS, Needs, Paper, PartitionJob, PlannedRun, Query, Sources, Target
+from pipeline.catalogue.targets import RESULTS, Paper, PartitionJob, PlannedRun, Query, Sources, Target
 
 WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
 EDITIONS = ("full", "tflite")
 TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
+
+
+class Planned(NamedTuple):
+    """What a paper's targets need, by folder: runs, the runs that differ in their seeds, and partitions.
+
+    Targets of partitions alone have no runs.
+    """
+
+    index: Mapping[str, PlannedRun]
+    groups: Mapping[str, list[PlannedRun]]
+    divisions: Mapping[str, PartitionJob]
 
 
 class Catalogue:
@@ -44,6 +55,7 @@ class Catalogue:
                 )
         self.papers: Mapping[str, Paper] = {name: papers[name] for name in params.papers}
         self._groups: dict[tuple[str, Query], tuple[PlannedRun, ...]] = {}
+        self._planned: dict[str, Planned] = {}
         self._cells: dict[tuple[str, str], Mapping[tuple[str, str], tuple[PlannedRun, ...]]] = {}
 
     def target(self, paper: str, name: str) -> Target:
@@ -122,24 +134,32 @@ class Catalogue:
             self._groups[paper, query] = tuple(self._expand(paper, query))
         return self._groups[paper, query]
 
-    @cached_property
-    def index(self) -> Mapping[str, PlannedRun]:
-        """All runs of all targets by folder; targets of partitions alone have none."""
-        return {run.folder: run for run in self._everything("runs")}
+    def planned(self, paper: str) -> Planned:
+        """Return what all targets of a paper need.
+
+        Raises:
+            SpecError: see ``runs``.
+        """
+        if paper not in self._planned:
+            needed: dict[str, dict[str, PlannedRun]] = {"runs": {}, "partitions": {}}
+            for name, target in self.papers[paper].targets.items():
+                needed[target.needs] |= {run.folder: run for run in self.needed(paper, name)}
+            groups: dict[str, list[PlannedRun]] = {}
+            for run in needed["runs"].values():
+                groups.setdefault(run.group, []).append(run)
+            divisions = {run.partition: _division(run) for own in needed.values() for run in own.values()}
+            self._planned[paper] = Planned(needed["runs"], groups, divisions)
+        return self._planned[paper]
 
     @cached_property
-    def groups(self) -> Mapping[str, list[PlannedRun]]:
-        """All runs by the folder that the seeds share."""
-        found: dict[str, list[PlannedRun]] = {}
-        for run in self.index.values():
-            found.setdefault(run.group, []).append(run)
-        return found
+    def index(self) -> Mapping[str, PlannedRun]:
+        """All runs of all papers by folder."""
+        return {folder: run for paper in self.papers for folder, run in self.planned(paper).index.items()}
 
     @cached_property
     def divisions(self) -> Mapping[str, PartitionJob]:
         """All partitions by folder."""
-        runs = (*self.index.values(), *self._everything("partitions"))
-        return {run.partition: _division(run) for run in runs}
+        return {folder: own for paper in self.papers for folder, own in self.planned(paper).divisions.items()}
 
     @cached_property
     def data(self) -> Mapping[str, Mapping[str, Any]]:
@@ -147,11 +167,6 @@ class Catalogue:
         sections = [division.spec["data"] for division in self.divisions.values()]
         sections += [own for run in self.index.values() if (own := weights(run))]
         return {f"{data['name']}-{data.get('edition', 'given')}": data for data in sections}
-
-    def _everything(self, needs: Needs) -> Iterator[PlannedRun]:
-        for paper, name, target in self.targets():
-            if target.needs == needs:
-                yield from self.needed(paper, name)
 
     def _expand(self, paper: str, query: Query) -> Iterator[PlannedRun]:
         params = self.params.papers[paper]

@@ -8,7 +8,7 @@ localrules:
 rule data:
     """The data files that the scale in use needs and the repository doesn't hold."""
     input:
-        flow.all_data(),
+        flow.all_data,
 
 
 rule fetch:

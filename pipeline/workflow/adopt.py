@@ -50,17 +50,20 @@ class Decision:
 def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
     """Check all partitions, finished runs and reports that are here; changes nothing."""
     found = Decision()
-    for folder, division in catalogue.divisions.items():
-        found.judge(folder, _files(root / folder), _sound_partition(root / folder, division))
-    for folder, run in catalogue.index.items():
-        if (root / folder / SUMMARY).exists():
-            good = finished(root / folder, stated(run))
-            found.judge(folder, _files(root / folder), good, [run.partition])
-    for paper, name, _ in catalogue.targets():
-        files = [path for path in (root / REPORTS / paper).glob(f"{name}.*") if path.is_file()]
-        good = is_sound(catalogue, paper, name, root)
-        found.judge(f"reports/{paper}/{name}", files, good, owners(catalogue, paper, name))
     for paper, about in catalogue.papers.items():
+        if not any((root / place / paper).exists() for place in (RESULTS, REPORTS)):
+            continue
+        index, _, divisions = catalogue.planned(paper)
+        for folder, division in divisions.items():
+            found.judge(folder, _files(root / folder), _sound_partition(root / folder, division))
+        for folder, run in index.items():
+            if (root / folder / SUMMARY).exists():
+                good = finished(root / folder, stated(run))
+                found.judge(folder, _files(root / folder), good, [run.partition])
+        for name in about.targets:
+            files = [path for path in (root / REPORTS / paper).glob(f"{name}.*") if path.is_file()]
+            good = is_sound(catalogue, paper, name, root)
+            found.judge(f"reports/{paper}/{name}", files, good, owners(catalogue, paper, name))
         tables = [name for name, target in about.targets.items() if target.kind == "table"]
         path = root / REPORTS / paper / dvc.METRICS
         files = [path] if path.is_file() else []

@@ -5,7 +5,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
@@ -18,7 +19,7 @@ from snakemake_interface_storage_plugins.io import Mtime
 from fedcore.base import core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.base.files import canonical_json, digest, sha256_file, write_text
-from pipeline.catalogue import codehash, weights
+from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
 from pipeline.catalogue.params import STUDY, StudyError, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Target
 from pipeline.papers import FOLDER, build_catalogue
@@ -54,25 +55,18 @@ class Workflow:
     def __init__(self, config: Mapping[str, Any], snakemake: Any = None) -> None:
         self.snakemake = snakemake
         self.decision: Decision | None = None
+        self.checked: dict[str, Planned] = {}
         main = snakemake is not None and snakemake.is_main_process
         self.unrecorded = main and unrecorded()
         if main:
             atexit.register(self._foretell)
-        try:
+        with _in_one_line(""):
             for file in snakemake.configfiles if main else ():
                 core_yaml.read(Path(file), "configuration", quick=True)
-        except SpecError as error:
-            raise SystemExit(str(error)) from None
-        try:
+        with _in_one_line():
             self.config = with_studies(config)
             self.catalogue = build_catalogue(self.config)
-            groups = self.catalogue.groups  # so every specification is checked before anything runs
-        except StudyError as error:
-            raise SystemExit(str(error)) from None
-        except SpecError as error:
-            raise SystemExit(f"params.yaml: {error}") from None
         self.params = self.catalogue.params
-        self._refuse_lone_seeds(groups)
         self.reports = ReportFiles(self.catalogue)
         self.run_files = RUN_FILES
         self.seeds = next(iter(self.params.papers.values())).seeds
@@ -81,22 +75,31 @@ class Workflow:
         targets = [*self.catalogue.targets()]
         self.tables = one_of({name for _, name, target in targets if not target.drawn})
         self.figures = one_of({name for _, name, target in targets if target.drawn})
-        self.fetched = one_of(name for name in self.catalogue.data if not name.endswith("-demo"))
+        sections = (own for paper in self.params.papers.values() for own in paper.datasets.values())
+        fetched = one_of({*(own.data.name for own in sections), *WEIGHTS.values()})
+        self.fetched = rf"({fetched})-(?!demo\b)[a-z0-9_]+"
         self.site: JobSpec = {"file": "logs/reports/site.params.yaml", "plan": "site"}
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
         LogHandler.words = Words(partial(messages.job_name, self.catalogue), self._seconds, duration, plain)
 
-    def _refuse_lone_seeds(self, groups: Mapping[str, list[PlannedRun]]) -> None:
-        """Refuse one process for all seeds if a search trains only the first seed."""
-        for group, runs in groups.items():
-            if not self.params.one_process or runs[0].scale == STUDY:
-                continue
+    def _planned(self, paper: str) -> Planned:
+        """Return what a paper needs, with every specification checked before any of its jobs runs.
+
+        One process for all seeds is refused if a search trains only the first seed.
+        """
+        if paper in self.checked:
+            return self.checked[paper]
+        with _in_one_line():
+            found = self.checked[paper] = self.catalogue.planned(paper)
+        together = self.params.one_process and not self.catalogue.papers[paper].is_study
+        for group, runs in found.groups.items() if together else ():
             seeds = tuple(run.seed for run in runs)
-            if seeds != self.params.papers[runs[0].paper].seeds:
+            if seeds != self.params.papers[paper].seeds:
                 raise SystemExit(
                     f"params.yaml: scales.{runs[0].scale}.one_process: got true, expected false with so many "
                     f"seeds, as {group} takes the seeds {seeds} alone"
                 )
+        return found
 
     def begin(self) -> None:
         """Set aside what is not believed, write the specs of jobs, and guess how long they take."""
@@ -146,7 +149,8 @@ class Workflow:
         """
         if not self.unrecorded or self.decision is not None or self.snakemake.touch:
             return
-        self.decision = inspect(self.catalogue)
+        with _in_one_line():
+            self.decision = inspect(self.catalogue)
         # The documented way, `--touch`, changes the files.
         judged = (self.decision.believed, self.decision.stale)
         believed, stale = ([str(path) for path in chain.from_iterable(own.values())] for own in judged)
@@ -223,8 +227,10 @@ class Workflow:
             os.environ["FEDCORE_MIRROR"], mirror = mirror, ""
         return f"--mirror {shlex.quote(mirror)}" if mirror else ""
 
-    def all_data(self) -> list[str]:
+    def all_data(self, wildcards: Any) -> list[str]:
         """Return the markers of all data that have to be fetched at this scale."""
+        for paper in self.catalogue.papers:
+            self._planned(paper)
         names = (name for name in self.catalogue.data if not name.endswith(("-demo", "-given")))
         return [f"data/fetched/{name}.done" for name in names]
 
@@ -288,19 +294,30 @@ class Workflow:
 
     def _target(self, wildcards: Any) -> tuple[Target, list[PlannedRun]]:
         paper, name = wildcards.paper, self._name(wildcards)
+        self._planned(paper)
         return self.catalogue.target(paper, name), self.catalogue.needed(paper, name)
 
     def _runs(self, wildcards: Any) -> list[PlannedRun]:
         """Return the runs of a job: one, or those of all seeds."""
-        asked = (wildcards.get(name) for name in ("paper", "scale", "setting", "method"))
+        asked = [wildcards.get(name) for name in ("paper", "scale", "setting", "method")]
         group = "/".join((RESULTS, *asked))
+        index, groups, _ = self._planned(asked[0])
         if seed := wildcards.get("seed"):
-            return [_known(self.catalogue.index, f"{group}/seed{seed}")]
-        return _known(self.catalogue.groups, group)
+            return [_known(index, f"{group}/seed{seed}")]
+        return _known(groups, group)
 
     def _division(self, wildcards: Any) -> PartitionJob:
         folder = f"{RESULTS}/{wildcards.paper}/{wildcards.scale}/partitions/{wildcards.division}"
-        return _known(self.catalogue.divisions, f"{folder}/seed{wildcards.seed}")
+        return _known(self._planned(wildcards.paper).divisions, f"{folder}/seed{wildcards.seed}")
+
+
+@contextmanager
+def _in_one_line(file: str = "params.yaml: ") -> Iterator[None]:
+    """Let an error of the configuration end Snakemake with one line, which names the file."""
+    try:
+        yield
+    except SpecError as error:
+        raise SystemExit(f"{'' if isinstance(error, StudyError) else file}{error}") from None
 
 
 def _job_spec(rule: str, folder: str, told: Any) -> JobSpec:

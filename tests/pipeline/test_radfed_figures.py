@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from pretended import one_line
 from project import parameters, seal
+from snakemake.iocontainers import Wildcards
 from test_radfed import catalogue, finish
 
 from fedcore.base.errors import DataError
@@ -212,7 +213,8 @@ def test_the_choice_is_the_best_on_validation_clients(tmp_path: Path, demo: Cata
 def test_a_search_with_one_seed_and_one_process_for_all_exclude_each_other() -> None:
     config = parameters("radfed") | {"primary_paper": "radfed"}
     config["scales"]["demo"]["seeds"] = [0, 1, 2]
+    asked = Wildcards(fromdict={"paper": "radfed", "table": "table3"})
     with pytest.raises(
         SystemExit, match=r"scales\.demo\.one_process: got true, .* takes the seeds \(0,\) alone"
     ):
-        Workflow(config)
+        Workflow(config).summaries(asked)

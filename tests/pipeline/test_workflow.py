@@ -8,7 +8,9 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+import yaml
 from project import HOME, Project, parameters
+from snakemake.iocontainers import Wildcards
 
 from pipeline.papers import build_catalogue
 from pipeline.workflow.answers import Workflow
@@ -66,6 +68,25 @@ def test_names_that_are_listed_can_be_asked_for(project: Project) -> None:
     listed = re.findall(r"^(reports/\S+)", project.run("python", "-m", "pipeline", "targets"), re.MULTILINE)
     jobs = project.jobs(*listed, "reports/table2")
     assert {name for name in jobs if name.startswith("reports/")} == {*listed, "reports/table2"}
+
+
+def test_a_report_is_planned_without_the_runs_of_other_papers() -> None:
+    """A value that only a specification refuses ends the call that asks for its paper, with one line."""
+    config = yaml.safe_load((HOME / "params.yaml").read_text())
+    config["papers"]["comfed"]["algorithms"]["fedprox"]["mu"] = "much"
+    flow = Workflow(config)
+    ours = Wildcards(fromdict={"paper": "fedomw", "table": "table3"})
+    other = Wildcards(fromdict={"paper": "comfed", "table": "table4"})
+    assert all(path.endswith("/summary.json") for path in flow.summaries(ours))
+    assert {*flow.checked} == {"fedomw"}
+    with pytest.raises(SystemExit, match=r"^params\.yaml: papers\.comfed\.algorithms\.fedprox\.mu: got"):
+        flow.summaries(other)
+
+
+def test_only_known_data_that_are_not_in_the_repository_are_fetched() -> None:
+    fetched = Workflow(parameters()).fetched
+    assert all(re.fullmatch(fetched, name) for name in ("mnist-full", "mobilenetv2-tflite"))
+    assert not any(re.fullmatch(fetched, name) for name in ("mnist-demo", "nonsense-full", "mnist"))
 
 
 def test_all_reports_are_what_a_call_without_a_target_makes() -> None:
