@@ -153,7 +153,7 @@ def plan(project: Path, rounds: int, runs: int, one_process: bool) -> list[Plann
     demo["one_process"] = one_process
     demo["papers"][PAPER]["regimes"]["table2"]["training"] = {"rounds": rounds}
     (project / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    groups = build_catalogue(config).groups.values()
+    groups = build_catalogue(config).planned(PAPER).groups.values()
     return next(runs for runs in groups if (runs[0].setting, runs[0].algorithm) == (SETTING, ALGORITHM))
 
 

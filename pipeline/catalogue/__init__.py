@@ -34,7 +34,7 @@ class Planned(NamedTuple):
     Targets of partitions alone have no runs.
     """
 
-    index: Mapping[str, PlannedRun]
+    runs: Mapping[str, PlannedRun]
     groups: Mapping[str, list[PlannedRun]]
     divisions: Mapping[str, PartitionJob]
 
@@ -154,7 +154,7 @@ class Catalogue:
     @cached_property
     def index(self) -> Mapping[str, PlannedRun]:
         """All runs of all papers by folder."""
-        return {folder: run for paper in self.papers for folder, run in self.planned(paper).index.items()}
+        return {folder: run for paper in self.papers for folder, run in self.planned(paper).runs.items()}
 
     @cached_property
     def divisions(self) -> Mapping[str, PartitionJob]:

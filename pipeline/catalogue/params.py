@@ -192,7 +192,7 @@ def _joined(config: Mapping[str, Any]) -> Mapping[str, Any]:
     papers = dict(papers)
     plugins("algorithm")
     for path in (path for folder in folders("algorithm") for path in sorted(folder.glob("*.py"))):
-        module = sys.modules.get(f"fedcore_plugins.algorithms.{path.stem}")
+        module: Any = sys.modules.get(f"fedcore_plugins.algorithms.{path.stem}")
         for name, options in _asked(path, module).items() if hasattr(module, "PAPERS") else ():
             if name not in papers:
                 hint = suggestion(name, papers)

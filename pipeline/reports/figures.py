@@ -102,6 +102,13 @@ def lines(
     return figure, drawn
 
 
+def captioned(figure: Figure, caption: str) -> Figure:
+    """Print a caption small below the axes, in lines that fit the width; $ starts no formula."""
+    lines = textwrap.wrap(caption, round(LETTERS_PER_INCH * figure.get_figwidth()))
+    figure.supxlabel("\n".join(lines).replace("$", r"\$"), fontsize=SMALL, color="0.35")
+    return figure
+
+
 def save(figure: Figure, outputs: Mapping[str, Path | IO[bytes]]) -> None:
     """Write a figure as svg, pdf and png, as far as asked for, without the time of day in it."""
     dates: Mapping[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
@@ -113,17 +120,11 @@ def save(figure: Figure, outputs: Mapping[str, Path | IO[bytes]]) -> None:
 def write(
     sources: Sources, figure: Figure, frame: pd.DataFrame, caption: Caption, outputs: Mapping[str, Path]
 ) -> None:
-    """Write a figure, its caption as Markdown and in a figure of LaTeX, and the numbers it was drawn from.
-
-    Where the layout asks for it, the caption is also small below the axes; there $ starts no formula.
-    """
+    """Write a figure, its caption as Markdown and in a figure of LaTeX, and the numbers it was drawn from."""
     spans = sources.layout.columns == 2 and figure.get_figwidth() > COLUMN
     write_text(outputs["caption"], "\n\n".join(map(md, filter(None, caption.shown()))) + "\n")
     write_text(outputs["tex"], figure_in_latex(sources.paper, sources.name, caption, spans))
-    if sources.layout.captions:
-        lines = textwrap.wrap(caption.text, round(LETTERS_PER_INCH * figure.get_figwidth()))
-        figure.supxlabel("\n".join(lines).replace("$", r"\$"), fontsize=SMALL, color="0.35")
-    save(figure, outputs)
+    save(captioned(figure, caption.text) if sources.layout.captions else figure, outputs)
     write_text(outputs["csv"], csv(frame))
 
 

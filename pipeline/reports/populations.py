@@ -9,6 +9,7 @@ loss is cross-entropy, log(1 + exp(-y h)).
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,11 +102,10 @@ def population(clients: int, skew: float, seed: int) -> Population:
     return Population(seed, models, rows, np.log1p(np.exp(-np.sqrt(2) * labels.ravel() * (models @ rows.T))))
 
 
-def picture(
-    settings: Mapping[str, tuple[str, Callable[[Population, int], Sides], float]],
-    laws: Collection[str],
-    *about: str,
-) -> Picture:
+Setting = tuple[str, Callable[[Population, int], Sides], float]
+
+
+def picture(settings: Mapping[str, Setting], laws: Collection[str], *about: str) -> Picture:
     """Draw both sides of inequalities in populations, over the number n of rows or K of clients.
 
     Args:
@@ -114,7 +114,7 @@ def picture(
         laws: the inequalities in O().
         about: the first sentences of the caption.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     for name, (_, measure, skew) in settings.items():
         sizes = SIZES if name.endswith("-n") else (MANY,)
         clients = CLIENTS if name.endswith("-K") else (1,) if name.startswith("one") else (FEW,)

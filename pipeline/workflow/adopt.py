@@ -53,10 +53,10 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
     for paper, about in catalogue.papers.items():
         if not any((root / place / paper).exists() for place in (RESULTS, REPORTS)):
             continue
-        index, _, divisions = catalogue.planned(paper)
+        runs, _, divisions = catalogue.planned(paper)
         for folder, division in divisions.items():
             found.judge(folder, _files(root / folder), _sound_partition(root / folder, division))
-        for folder, run in index.items():
+        for folder, run in runs.items():
             if (root / folder / SUMMARY).exists():
                 good = finished(root / folder, stated(run))
                 found.judge(folder, _files(root / folder), good, [run.partition])

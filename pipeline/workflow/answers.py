@@ -301,9 +301,9 @@ class Workflow:
         """Return the runs of a job: one, or those of all seeds."""
         asked = [wildcards.get(name) for name in ("paper", "scale", "setting", "method")]
         group = "/".join((RESULTS, *asked))
-        index, groups, _ = self._planned(asked[0])
+        runs, groups, _ = self._planned(asked[0])
         if seed := wildcards.get("seed"):
-            return [_known(index, f"{group}/seed{seed}")]
+            return [_known(runs, f"{group}/seed{seed}")]
         return _known(groups, group)
 
     def _division(self, wildcards: Any) -> PartitionJob:

@@ -14,10 +14,19 @@ from pretended import catalogue
 from fedcore.execution.runner import Settings
 from fedcore.execution.runner import run as train
 from pipeline.catalogue.targets import PlannedRun
+from pipeline.papers import fedomw
 from pipeline.papers.fedavgr import theory as fedavgr
-from pipeline.papers.fedomw import theory as fedomw
-from pipeline.papers.rfedavg.convex import objectives, path_of
-from pipeline.papers.rfedavg.theory import CONSTANTS, METHODS, Sizes, constants, follow, rates, theory
+from pipeline.papers.rfedavg.theory import (
+    CONSTANTS,
+    METHODS,
+    Sizes,
+    constants,
+    follow,
+    objectives,
+    path_of,
+    rates,
+    theory,
+)
 from pipeline.reports.drawings import Inputs
 from pipeline.reports.inequalities import Sides, lines, picture, slope
 from pipeline.reports.populations import CLASSES, DRAWS, RADIUS, ROWS, Population, population, signs

@@ -19,9 +19,8 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue import Catalogue, weights
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue, published
-from pipeline.papers.radfed.partitions import example
 from pipeline.papers.radfed.settings import SETTINGS, metric_of
-from pipeline.papers.radfed.tables import late_score_of, relative_to_fedavg, score_of
+from pipeline.papers.radfed.tables import example, late_score_of, relative_to_fedavg, score_of
 from pipeline.reports.drawings import Inputs
 from pipeline.reports.results import RunFacts, read
 from pipeline.reports.tables import Table, tidy

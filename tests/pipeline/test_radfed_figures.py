@@ -17,8 +17,7 @@ from test_radfed import catalogue, finish
 from fedcore.base.errors import DataError
 from pipeline.catalogue import Catalogue
 from pipeline.papers import published
-from pipeline.papers.radfed.curves import smoothed
-from pipeline.papers.radfed.scores import representative
+from pipeline.papers.radfed.figures import representative, smoothed
 from pipeline.papers.radfed.settings import metric_of
 from pipeline.papers.radfed.tables import GRIDS
 from pipeline.reports.drawings import Curves, Drawing, Inputs
@@ -96,7 +95,7 @@ def test_the_representative_fold_has_the_mean_gap() -> None:
 
 
 def test_boxes_show_the_seeds_of_one_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.papers.radfed.scores.SHOWN", ("shakespeare",))
+    monkeypatch.setattr("pipeline.papers.radfed.figures.SHOWN", ("shakespeare",))
     made = catalogue("paper")
     gaps = [0.0, 0.08, 0.05, 0.01, 0.06]
     for run in made.needed("radfed", "fig2"):

@@ -15,8 +15,7 @@ from pretended import catalogue
 from fedcore.execution.runner import Settings
 from fedcore.execution.runner import run as train
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.papers.rfedavg.convex import clients_of, condition, objectives, path_of, time_of
-from pipeline.papers.rfedavg.theory import of_method
+from pipeline.papers.rfedavg.theory import clients_of, condition, objectives, of_method, path_of, time_of
 from pipeline.reports.results import RunFacts, read
 
 RNG = np.random.default_rng(0)

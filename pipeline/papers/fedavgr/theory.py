@@ -94,7 +94,7 @@ def sides(own: populations.Population, n: int, even: bool = False, guess: bool =
 def bounds(inputs: Inputs) -> Picture:
     """Measure and draw both sides over n and over K, with clients that are skewed and that are alike."""
     guess, even = partial(sides, guess=True), partial(sides, even=True)
-    settings = {
+    settings: dict[str, populations.Setting] = {
         "skewed-n": ("skewed clients, over n", guess, SKEW),
         "skewed-K": ("skewed clients, over K", guess, SKEW),
         "uneven-n": ("alike, of uneven size, over n", sides, 0.0),

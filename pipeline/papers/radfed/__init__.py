@@ -1,11 +1,9 @@
 """Aggregation Delayed Federated Learning: RADFed and RADFed+."""
 
 from pipeline.catalogue.targets import Paper
-from pipeline.papers.radfed.curves import CURVES, centralised, local
-from pipeline.papers.radfed.partitions import example
-from pipeline.papers.radfed.scores import heterogeneity, seeds
+from pipeline.papers.radfed.figures import CURVES, centralised, heterogeneity, local, seeds
 from pipeline.papers.radfed.settings import DATASETS
-from pipeline.papers.radfed.tables import AVERAGE, SEARCHES, TABLE2, TABLES
+from pipeline.papers.radfed.tables import AVERAGE, SEARCHES, TABLE2, TABLES, example
 from pipeline.reports import ranks
 
 PAPER = Paper(
