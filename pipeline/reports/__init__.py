@@ -1,6 +1,7 @@
 """From finished runs to the files of tables and figures: built, sealed, and found sound or not."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from fedcore.base.errors import DataError
@@ -24,10 +25,17 @@ def build_report(catalogue: Catalogue, paper: str, target: str) -> list[Path]:
     reports = catalogue.target(paper, target).paths(REPORTS / paper, target)
     provenance = REPORTS / paper / f"{target}.{PROVENANCE}"
     catalogue.build(paper, target, reports)
-    plan = {"plan": catalogue.plan(paper, target), "made_of": made_of(catalogue, paper, target)}
-    files = {path.name: sha256_file(path) for path in reports.values()}
-    write_json(provenance, sealed({**plan, "files": files}))
+    seal_report(catalogue, paper, target, reports.values(), provenance)
     return [*reports.values(), provenance]
+
+
+def seal_report(
+    catalogue: Catalogue, paper: str, target: str, outputs: Iterable[Path], path: Path, root: Path = Path()
+) -> None:
+    """Write a report's provenance: its plan, what it was made of, and the hashes of its files."""
+    files = {output.name: sha256_file(output) for output in outputs}
+    plan = {"plan": catalogue.plan(paper, target), "made_of": made_of(catalogue, paper, target, root)}
+    write_json(path, sealed({**plan, "files": files}))
 
 
 def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) -> str:
