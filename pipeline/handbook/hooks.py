@@ -37,7 +37,7 @@ LOOKED_UP = (
 GUIDES = ("add-an-algorithm.md", "fidelity.md", "own-data.md", "peers.md", "results.md")
 # Pages of more than six screens, with how many of their sections stay open.
 FOLDED = {**dict.fromkeys(LOOKED_UP, 0), **dict.fromkeys(GUIDES, 1)}
-LONG = 2500  # of a section's HTML
+LONG = 1200  # of a section's HTML
 SECTION = re.compile(r"(<h2[ >].*?</h2>\s*(?:<p>.*?</p>)?)(.*?)(?=<h2[ >]|\Z)", re.DOTALL)
 PLAIN = re.compile(r"<a class=.headerlink.*?</a>|<[^>]*>")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
