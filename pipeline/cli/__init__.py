@@ -12,6 +12,7 @@ COMMANDS = {
     "Build": {
         "build": "pipeline.cli.build:build",
         "study": "pipeline.cli.new:study",
+        "benchmark": "pipeline.cli.benchmark:benchmark",
         "paper": "pipeline.cli.new:paper",
         "readings": "pipeline.cli.readings:readings",
         "report": "pipeline.cli.reports:report",

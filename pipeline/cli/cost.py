@@ -23,6 +23,7 @@ from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.cli.lookup import cell
 from pipeline.cli.names import PARAMS, Overlay, Scale, elsewhere, everything
 from pipeline.papers import catalogue_of
+from pipeline.reports.kept import line_of
 from pipeline.workflow import machine
 from pipeline.workflow.estimate import (
     NOTHING,
@@ -102,7 +103,7 @@ def bill(
     runs = _runs(catalogue, target, where)
     planned = {str(root / run.folder): stated(run) for run in runs}
     ended = {str(own.folder): own.seconds for own in survey(root / RESULTS, planned) if own.state in FINISHED}
-    left = [run for run in runs if str(root / run.folder) not in ended]
+    left = [run for run in runs if str(root / run.folder) not in ended and line_of(run, root) is None]
     guess = machine.guesses(catalogue, root)
     gpus, on_gpu = len([*GPUS.glob("*")]), machine.here(catalogue, root, "cuda")
     memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
@@ -112,7 +113,7 @@ def bill(
         "target": target,
         "scale": catalogue.params.scale,
         "to_make": len(left),
-        "made": len(ended),
+        "made": len(runs) - len(left),
         "made_core_hours": round(sum(ended.values()) / HOUR, 4),
         "core_hours": _wall(guess, left, 1),
         "cores": cores,

@@ -25,9 +25,9 @@ from pipeline.cli.names import PARAMS, TEMPLATES
 from pipeline.fidelity import package
 from pipeline.fidelity.evaluation import TOLERANCE, Check, Evaluation, Unit
 from pipeline.fidelity.evaluation import evaluate as make_again
-from pipeline.fidelity.reference import REFERENCE
 from pipeline.papers import catalogue_of, papers
 from pipeline.reports import REPORTS
+from pipeline.reports.kept import REFERENCE
 from pipeline.reports.render import rendered
 from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.style import labels

@@ -15,11 +15,13 @@ from fedcore.cli.options import Json, completing, show
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema_docs import FILES
 from pipeline.claims import points as open_points
-from pipeline.cli.names import PARAMS, Overlay, names
+from pipeline.cli.names import PARAMS, Overlay, StudyFiles
+from pipeline.cli.names import names as known
 from pipeline.fidelity import package
 from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers
+from pipeline.reports.kept import REFERENCE
 from pipeline.site import pictures as paper_pictures
 from pipeline.workflow.adopt import apply, forget, inspect
 from pipeline.workflow.dvc import dvc_yaml
@@ -38,21 +40,24 @@ def reference(
         typer.Argument(
             metavar="[NAMES]...",
             help="Reports as <paper>/<target>; all that have runs by default.",
-            autocompletion=completing(names),
+            autocompletion=completing(known),
         ),
     ] = None,
     overlay: Overlay = None,
+    study: StudyFiles = None,
 ) -> None:
-    """Keep what was measured at paper scale: reports/reference/, and what docs/fidelity.md counts.
+    """Keep what was measured, of papers at paper scale: reports/reference/, and what docs/fidelity.md counts.
 
     Example: fedcore reference fedomw/table3
     """
-    catalogue = catalogue_of(PARAMS, "paper", overlay)
-    kept = keeping.keep(catalogue, ["/".join(catalogue.named(own)) for own in reports or catalogue.names()])
+    catalogue = catalogue_of(PARAMS, "paper", overlay, studies=study or ())
+    studies = {path.stem for path in study or ()}
+    names = [own for own in catalogue.names() if not studies or own.partition("/")[0] in studies]
+    kept = keeping.keep(catalogue, ["/".join(catalogue.named(own)) for own in reports or names])
     fidelity = Path("docs/fidelity.md")
     parts = {
-        "kept": (keeping.REFERENCE / "README.md", keeping.contents(keeping.REFERENCE)),
-        "scoreboard": (fidelity, markdown(scoreboard(keeping.REFERENCE))),
+        "kept": (REFERENCE / "README.md", keeping.contents(REFERENCE)),
+        "scoreboard": (fidelity, markdown(scoreboard(REFERENCE))),
         "readings": (fidelity, open_points.markdown(papers())),
     }
     for name, (page, part) in parts.items():
@@ -60,7 +65,7 @@ def reference(
             write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
         except DataError as error:
             raise DataError(f"{page}: {error}") from None
-    made = (*write_picture(keeping.REFERENCE), package.write(keeping.REFERENCE))
+    made = (*write_picture(REFERENCE), package.write(REFERENCE))
     for path in (*kept.written, *dict(parts.values()), *made):
         say(f"wrote {path}")
     for name, reason in kept.left.items():
@@ -122,10 +127,10 @@ def pictures() -> None:
     """
     target = Path("docs/img/table1.png")
     paper_pictures.front(Path("reports"), configuration(PARAMS)["primary_paper"], target)
-    figure = keeping.REFERENCE / f"{paper_pictures.FIGURE}.svg"
+    figure = REFERENCE / f"{paper_pictures.FIGURE}.svg"
     catalogue = catalogue_of(PARAMS, "paper")
-    paper_pictures.redrawn(catalogue, paper_pictures.FIGURE, keeping.REFERENCE, figure)
-    for path in (target, figure, *write_picture(keeping.REFERENCE)):
+    paper_pictures.redrawn(catalogue, paper_pictures.FIGURE, REFERENCE, figure)
+    for path in (target, figure, *write_picture(REFERENCE)):
         say(f"wrote {path}")
 
 

@@ -14,8 +14,9 @@ from fedcore.cli.options import Json, show
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.cli.names import PARAMS, Overlay, Report, Scale
-from pipeline.fidelity.reference import REFERENCE, kept_specs
+from pipeline.fidelity.reference import kept_specs
 from pipeline.papers import catalogue_of
+from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import facts, short_hash
 from pipeline.reports.search import chosen as choice
 from pipeline.reports.search import with_chosen

@@ -18,10 +18,9 @@ from fedcore.execution.integrity import SUMMARY
 from fedcore.execution.runner import Settings, run
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.fidelity import histories
-from pipeline.fidelity.histories import HISTORIES
-from pipeline.fidelity.reference import HASHES, REFERENCE, RUNS, TEXTS
+from pipeline.fidelity.reference import HASHES, TEXTS, history
 from pipeline.reports import REPORTS
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, add_histories, read_histories
 
 TOLERANCE = 1e-4  # relative: what processors of two kinds make of sums in single precision
 LARGEST = 0.25  # of the time, for one cell or figure
@@ -186,7 +185,7 @@ def in_turn(found: Iterable[Unit], seed: int) -> Iterator[Unit]:
 
 def without_history(found: Iterable[Unit], folder: Path) -> list[Unit]:
     """Return the cells and figures that have a run without a kept history, the quickest first."""
-    there = {run for path in folder.glob(f"*/{HISTORIES}") for run in histories.read(path)["run"]}
+    there = {run for path in folder.glob(f"*/{HISTORIES}") for run in read_histories(path)["run"]}
     lacking = (unit for unit in found if any(one.folder not in there for one in unit.runs))
     return sorted(lacking, key=lambda unit: unit.seconds)
 
@@ -194,10 +193,10 @@ def without_history(found: Iterable[Unit], folder: Path) -> list[Unit]:
 def keep_histories(check: Check, root: Path, folder: Path) -> None:
     """Keep the histories of those runs of a check that agree and have none yet."""
     path = folder / check.unit.paper / HISTORIES
-    there = {*histories.read(path)["run"]}
+    there = {*read_histories(path)["run"]}
     agreeing = (one.folder for one, how in zip(check.unit.runs, check.outcomes, strict=True) if how != OTHER)
-    if new := [histories.of_run(name, root / name) for name in agreeing if name not in there]:
-        histories.add(new, path)
+    if new := [history(name, root / name) for name in agreeing if name not in there]:
+        add_histories(new, path)
 
 
 def again(unit: Unit, root: Path, settings: Settings) -> Check:

@@ -9,9 +9,8 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import DataError
 from fedcore.base.files import sha256_file, write_text
 from fedcore.base.lazy import pd
-from pipeline.fidelity import histories
-from pipeline.fidelity.histories import HISTORIES
 from pipeline.papers import papers
+from pipeline.reports.kept import HISTORIES, read_histories
 
 PACKAGE = "datapackage.json"
 COLUMNS = Path(__file__).with_name("columns.yaml")
@@ -47,10 +46,11 @@ def write(folder: Path) -> Path:
 
 def _resource(path: Path, folder: Path, fields: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     inner = path.relative_to(folder).with_suffix("")
-    columns = [*(histories.read(path) if path.suffix == ".parquet" else pd.read_csv(path, nrows=0))]
+    columns = [*(read_histories(path) if path.suffix == ".parquet" else pd.read_csv(path, nrows=0))]
     if unknown := [name for name in columns if name not in fields]:
         raise DataError(f"{path}: {', '.join(unknown)}: no such column in {COLUMNS.name}; explain it there")
-    target = papers()[path.parent.name].targets.get(path.stem) if path.parent != folder else None
+    paper = papers().get(path.parent.name)
+    target = paper.targets.get(path.stem) if paper else None
     return {
         "name": "-".join(inner.parts).lower(),
         "path": path.relative_to(folder).as_posix(),

@@ -2,8 +2,7 @@
 
     reports/reference/<paper>/<target>.csv, .md or .svg    a report, as far as its runs were made; a figure's
                                                            caption is in <target>.caption.md
-    reports/reference/<paper>/runs.csv                     one line per run: numbers, hashes, machine
-    reports/reference/<paper>/histories.parquet            what each run measured, round by round
+    reports/reference/<paper>/runs.csv, histories.parquet  the runs, as ``pipeline.reports.kept`` describes
 
 A reference is gathered in several sittings and on several machines: a table keeps the numbers of runs that
 are not here, as long as params.yaml still asks for them, and a run that is not here keeps its line.
@@ -17,17 +16,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import sha256_file, write_text
+from fedcore.base.files import read_object, sha256_file, write_text
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.fidelity import histories
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, WORK, add_histories
 from pipeline.reports.render import md_table
-from pipeline.reports.results import RunFacts, earlier_cells, made, refuse_changed
+from pipeline.reports.results import RunFacts, earlier_cells, made, read_history, refuse_changed
 
-REFERENCE = Path("reports/reference")
-RUNS = "runs.csv"
 HASHES = ("spec_sha256", "data_sha256", "partition_sha256")
 TEXTS = dict.fromkeys((*HASHES, "code", "summary_sha256", "history_sha256"), str)  # some look like numbers
 MACHINE = ("commit", "machine", "processor", "device", "torch", "numpy", "seconds", "finished")
@@ -59,7 +56,8 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
         ended = [run for run in needed if made(run, root, partitions)]
         if not partitions:
             refuse_changed(ended, root)
-            runs.setdefault(paper, {}).update((run.folder, run) for run in ended)
+            here = ((run.folder, run) for run in ended if (root / run.folder / SUMMARY).exists())
+            runs.setdefault(paper, {}).update(here)
         try:
             if not about.kept:
                 left[name] = "holds no measurement"
@@ -74,8 +72,8 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     for paper, own in runs.items():
         if own:
             written.append(_runs(own.values(), root, folder / paper / RUNS))
-            whole = [histories.of_run(name, root / name) for name in own]
-            written.append(histories.add(whole, folder / paper / histories.HISTORIES))
+            whole = [history(name, root / name) for name in own]
+            written.append(add_histories(whole, folder / paper / HISTORIES))
     return Kept(tuple(written), left)
 
 
@@ -131,12 +129,23 @@ def line(run: PlannedRun, root: Path) -> dict[str, Any]:
         "best_test_accuracy": (summary["best"] or {}).get("test_accuracy"),
         "data": summary["data_note"],
         "data_state": summary["data_state"],
+        **{name: summary.get(name) for name in WORK},
         **{name: summary[name] for name in HASHES},
         "code": provenance["code"],
         "summary_sha256": sha256_file(folder / SUMMARY),
         "history_sha256": sha256_file(folder / "history.csv"),
         **{name: timing.get(name) for name in MACHINE},
     }
+
+
+def history(run: str, folder: Path) -> pd.DataFrame:
+    """Return a run's history as it is kept, with the kind of processor that made it where that is known.
+
+    Raises:
+        DataError: the history holds something else than numbers.
+    """
+    processor = read_object(folder / TIMING).get("processor", "")
+    return read_history(folder / "history.csv").assign(run=run, processor=processor)
 
 
 def contents(folder: Path) -> str:

@@ -12,9 +12,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from pipeline.catalogue.params import configuration, with_studies
-from pipeline.fidelity.reference import REFERENCE
 from pipeline.handbook import notebook, reference
 from pipeline.papers import papers
+from pipeline.reports.kept import REFERENCE
 from pipeline.site import write
 from pipeline.site.pages import FRONT, OWN, Results, every
 from pipeline.site.survey import survey

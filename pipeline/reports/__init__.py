@@ -1,13 +1,15 @@
 """From finished runs to the files of tables and figures: built, sealed, and found sound or not."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import digest, read_object, sha256_file, write_json
 from fedcore.execution.integrity import PROVENANCE, STATISTICS, file_changes, read_sealed, sealed
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.targets import PlannedRun
+from pipeline.reports.kept import line_of
 from pipeline.reports.results import made
 
 REPORTS = Path("reports")
@@ -44,15 +46,15 @@ def made_of(catalogue: Catalogue, paper: str, target: str, root: Path = Path()) 
     Raises:
         OSError, ValueError: one of them is missing or damaged.
     """
-    partitions = catalogue.target(paper, target).needs == "partitions"
-    name = STATISTICS if partitions else PROVENANCE
-    paths = {owner: root / owner / name for owner in owners(catalogue, paper, target)}
-    return digest(
-        {
-            owner: sha256_file(path) if partitions else read_object(path)["files"]
-            for owner, path in paths.items()
-        }
-    )
+    needed = catalogue.needed(paper, target)
+    if catalogue.target(paper, target).needs == "partitions":
+        return digest({run.partition: sha256_file(root / run.partition / STATISTICS) for run in needed})
+    return digest({run.folder: _hashes(run, root) for run in needed})
+
+
+def _hashes(run: PlannedRun, root: Path) -> Mapping[str, str]:
+    """Return the hashes of a run's files, or what is kept of a run that is not here."""
+    return line_of(run, root) or read_object(root / run.folder / PROVENANCE)["files"]
 
 
 def owners(catalogue: Catalogue, paper: str, target: str) -> list[str]:

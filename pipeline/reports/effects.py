@@ -18,6 +18,7 @@ from fedcore.base.lazy import pd
 from pipeline.reports.significance import holm
 
 DRAWS, CONFIDENCE, MOST_EXACT, TIE = 10_000, 0.95, 20, 1
+FEWEST = 5  # data sets from which on a verdict is given
 Values = NDArray[np.float64]
 Verdict = Literal["better", "equivalent", "worse", "undecided"]
 
@@ -42,7 +43,9 @@ class Effect:
     wins: float
 
     def verdict(self, margin: float) -> Verdict:
-        """Return what the interval says of a difference of ``margin`` points."""
+        """Return what the interval says of a difference of ``margin`` points; of few data sets, nothing."""
+        if self.sets < FEWEST:
+            return "undecided"
         if self.low > margin:
             return "better"
         if self.high < -margin:

@@ -19,7 +19,7 @@ from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.status import cause
 from pipeline.catalogue.targets import Cell, PlannedRun
-from pipeline.reports import agreement
+from pipeline.reports import agreement, kept
 from pipeline.reports.agreement import ON_STAND_IN
 
 REPRODUCTION = "paper"
@@ -79,8 +79,15 @@ class RunFacts:
     _tables: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
+    def kept(self) -> kept.Line | None:
+        """What is kept of it where its results are not here; see ``pipeline.reports.kept``."""
+        return kept.line_of(self.run, self.root)
+
+    @cached_property
     def summary(self) -> Summary | None:
-        """Its summary; None if there is none."""
+        """Its summary; None if there is none, and none is kept of a study's run."""
+        if line := self.kept:
+            return kept.summary_of(line)
         path = self.root / self.run.folder / SUMMARY
         _refuse(path.parent)
         summary = _summary(path)
@@ -117,6 +124,8 @@ class RunFacts:
     @cached_property
     def timing(self) -> Summary | None:
         """Its times, machine and versions; None if there are none."""
+        if line := self.kept:
+            return line
         _refuse(self.root / self.run.folder)
         return _read(self.root / self.run.folder / TIMING)
 
@@ -129,7 +138,7 @@ class RunFacts:
     @property
     def history(self) -> pd.DataFrame:
         """Its measurements, a line for each round that was measured."""
-        return self.table("history.csv")
+        return kept.history_of(self.run, self.root) if self.kept else self.table("history.csv")
 
     def series(self, metric: str) -> pd.Series[float]:
         """Return a column of its history by round."""
@@ -170,8 +179,10 @@ def each_once(cells: Mapping[Cell, Sequence[RunFacts]]) -> list[RunFacts]:
 
 
 def made(run: PlannedRun, root: Path, partition: bool = False) -> bool:
-    """Return whether a run has ended, or its partition is done where that alone counts."""
-    return (root / run.partition / STATISTICS if partition else root / run.folder / SUMMARY).exists()
+    """Return whether a run has ended here or is kept, or its partition is done where that alone counts."""
+    if partition:
+        return (root / run.partition / STATISTICS).exists()
+    return (root / run.folder / SUMMARY).exists() or kept.line_of(run, root) is not None
 
 
 def lost(cells: Mapping[Cell, Sequence[Run]], diverged: Callable[[Run], bool]) -> dict[Cell, tuple[int, int]]:

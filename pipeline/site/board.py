@@ -12,11 +12,11 @@ from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.fidelity import board as comparing
 from pipeline.fidelity.board import Board
-from pipeline.fidelity.reference import REFERENCE
 from pipeline.papers import papers
 from pipeline.reports import render, style
 from pipeline.reports.agreement import CONFIDENCE, RULE
 from pipeline.reports.captions import watermark
+from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.style import Labels
 from pipeline.site.survey import Survey

@@ -9,10 +9,10 @@ from typing import Any
 
 from fedcore.base.lazy import pd
 from fedcore.execution.machine import commit
-from pipeline.fidelity.reference import REFERENCE
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import FOLDER
 from pipeline.reports import captions, style
+from pipeline.reports.kept import REFERENCE
 from pipeline.site import board, charts, paper_page, run_page
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
 from pipeline.site.words import outcome, rendered

@@ -15,12 +15,11 @@ from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration, overlay
 from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
-from pipeline.fidelity import histories
 from pipeline.fidelity.board import READINGS
-from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
 from pipeline.reports.grid import missed
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, read_histories
 from pipeline.reports.results import REPRODUCTION, facts, made, short_hash
 from pipeline.reports.style import Labels, labels
 
@@ -278,7 +277,7 @@ def _reference(
     home = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
     lines = [read_csv(path) for path in sorted((root / REFERENCE).glob(f"*/{RUNS}"))]
     known = {str(line["spec_sha256"]): line for own in lines for line in own.to_dict("records")}
-    measured = [histories.read(path) for path in sorted((root / REFERENCE).glob(f"*/{histories.HISTORIES}"))]
+    measured = [read_histories(path) for path in sorted((root / REFERENCE).glob(f"*/{HISTORIES}"))]
     curves = {str(run): one for whole in measured for run, one in whole.groupby("run")}
     for name in home.names():
         paper, target = name.split("/")

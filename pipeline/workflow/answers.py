@@ -23,6 +23,7 @@ from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
 from pipeline.catalogue.params import STUDY, StudyError, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Target
 from pipeline.papers import FOLDER, build_catalogue
+from pipeline.reports.kept import line_of
 from pipeline.workflow import machine, messages
 from pipeline.workflow.adopt import Decision, apply, inspect, unrecorded
 from pipeline.workflow.estimate import NOTHING, Cost, Guesses, duration
@@ -191,12 +192,13 @@ class Workflow:
         target, runs = self._target(wildcards)
         if target.needs == "partitions":
             return [f"{run.partition}/stats.json" for run in runs]
-        return [f"{run.folder}/summary.json" for run in runs]
+        return [f"{run.folder}/summary.json" for run in runs if line_of(run, Path()) is None]
 
     def histories(self, wildcards: Any) -> list[str]:
         """Return the histories that a figure is made of."""
         target, runs = self._target(wildcards)
-        return [f"{run.folder}/history.csv" for run in runs if target.needs == "runs"]
+        asked = (run for run in runs if target.needs == "runs" and line_of(run, Path()) is None)
+        return [f"{run.folder}/history.csv" for run in asked]
 
     def report(self, wildcards: Any) -> JobSpec:
         """Return the spec of a report: a function of its runs and its code, as a hash."""

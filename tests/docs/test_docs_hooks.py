@@ -12,8 +12,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page as Written
 
-from pipeline.fidelity.reference import REFERENCE
 from pipeline.handbook import notebook
+from pipeline.reports.kept import REFERENCE
 from pipeline.site.pages import Page, Results
 from pipeline.site.words import ASSETS
 

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from fedcore.execution.machine import processor
-from pipeline.fidelity.reference import REFERENCE
 from pipeline.papers import catalogue_of
+from pipeline.reports.kept import REFERENCE
 from pipeline.site import pictures
 
 HOME = Path(__file__).parents[2]

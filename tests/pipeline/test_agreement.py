@@ -20,7 +20,6 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity import board as board_module
 from pipeline.fidelity import scoreboard as scoreboard_module
-from pipeline.fidelity.reference import REFERENCE
 from pipeline.papers import papers
 from pipeline.reports.agreement import (
     RULE,
@@ -31,6 +30,7 @@ from pipeline.reports.agreement import (
     within_interval,
     within_margin,
 )
+from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import read
 from pipeline.reports.tables import Table, tidy
 from pipeline.site import board as site_board

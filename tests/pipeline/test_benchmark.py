@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 import yaml
 from pretended import finish
 from project import HOME, parameters, seal
 
 from fedcore.base.errors import SpecError
+from fedcore.base.options import validate
 from fedcore.base.registry import plugins
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
-from pipeline.catalogue.schema import Range, TuneParams
+from pipeline.catalogue.schema import Range, ReportParams, StudyParams, TuneParams
 from pipeline.catalogue.targets import PlannedRun
+from pipeline.cli.benchmark import SMALL, rank, work
+from pipeline.cli.cost import bill
+from pipeline.cli.cost import text as text_of
+from pipeline.fidelity.reference import keep
 from pipeline.papers import build_catalogue
+from pipeline.reports.results import RunFacts
+from pipeline.reports.results import made as done
 from pipeline.reports.search import candidates
+from pipeline.reports.trials import Plan, late_mean
+from pipeline.workflow.answers import Workflow
 
 FILE = "studies/benchmark/bench.yaml"
 SETS = {"validation": 0.05, "validation_from": "pool", "selection": 0.1, "test": 0.25}
@@ -93,12 +105,12 @@ def accuracy(run: PlannedRun) -> float | None:
 
 def pretend(runs: list[PlannedRun]) -> None:
     for run in runs:
-        finish(run, Path(), accuracy(run), bytes_down=[0, 1, 1], bytes_up=[0, 1, 1])
+        work = 2 if run.algorithm == "moon" else 1
+        sent: dict[str, list[float]] = {"bytes_down": [0, work, work], "bytes_up": [0, work, work]}
+        finish(run, Path(), accuracy(run), **sent)
         path = Path(run.folder) / "summary.json"
         text = path.read_text()
-        work = 2 if run.algorithm == "moon" else 1
-        more = f'"bytes_down": {work}, "bytes_up": {work}, '
-        more += f'"rows_gradient": 10, "rows_forward": {30 * (work - 1)}'
+        more = f'"rows_gradient": 10, "rows_forward": {30 * (work - 1)}'
         path.write_text(f"{text[:-1]}, {more}}}")
         seal(Path(run.folder), run.spec, code=run.code)
 
@@ -138,17 +150,19 @@ def test_stages_follow_from_what_is_there() -> None:
     board = build(catalogue, "board").set_index("row")
     assert next(iter(board.index)) == "fedprox"
     assert board.loc["fedprox", "effect"] == pytest.approx(2.0)
-    assert board.loc["fedprox", "verdict"] == "better"
-    assert board.loc["moon", "verdict"] == "worse"
+    assert {*board["verdict"].drop("fedavg")} == {"undecided"}, "of three data sets nothing is said"
     assert board.loc["radfed", "sets"] == 3
     assert board.loc["moon", "sets"] == 2
-    assert [board.loc["moon", key] for key in ("bytes", "rows")] == [2.0, 2.0]
+    assert [board.loc["moon", key] for key in ("traffic", "work")] == [2.0, 2.0]
     assert board.loc["fedprox", "p"] == 2 / 2**3, "alone in its family"
     assert board["missing"].tolist() == [0] * 5
     assert board["rank"].isna()["oneshot"], "is in no family"
-    for figure in ("effects", "profiles", "budget"):
+    for figure in ("profiles", "budget"):
         build(catalogue, figure)
-    assert build(catalogue, "kinds").set_index("row").loc["fedprox", "none"] == "+2.00 (2)"
+    assert build(catalogue, "effects").set_index("row").loc["fedprox", "n"] == 3
+    kinds = build(catalogue, "kinds").set_index(["row", "column"])
+    assert kinds.loc[("fedprox", "none"), "mean"] == pytest.approx(2.0)
+    assert kinds.loc[("fedprox", "none"), "n"] == 2
     matrix = build(catalogue, "matrix").set_index(["row", "column"])
     assert ("moon", "a1a-s") not in matrix.index
     worth = pd.read_csv("reports/bench/budget.csv").set_index(["row", "column"])["mean"]
@@ -166,6 +180,121 @@ def test_a_report_of_what_is_there_says_what_is_missing() -> None:
     assert [board.loc["fedprox", key] for key in ("missing", "sets")] == [1, 2]
     text = Path("reports/bench/board.md").read_text()
     assert "18 of 28 runs are here" in text
+
+
+def through(catalogue: Catalogue, *stages: str) -> Catalogue:
+    """Pretend the runs of stages, keep them, and delete what is not in git."""
+    for stage in stages:
+        pretend([run for run in catalogue.needed("bench", stage) if not done(run, Path())])
+        build(catalogue, stage)
+        catalogue = made()
+    keep(catalogue, [f"bench/{name}" for name in catalogue.papers["bench"].targets])
+    shutil.rmtree("results")
+    shutil.rmtree("reports/bench")
+    return made()
+
+
+def test_the_next_sitting_takes_up_what_is_kept() -> None:
+    whole = through(made(), "trials", "again", "matrix")
+    boards = {name: Path(f"reports/reference/bench/{name}.csv").read_text() for name in ("board", "effects")}
+    assert all(done(run, Path()) for run in whole.needed("bench", "board"))
+    for name, text in boards.items():
+        build(whole, name)
+        assert Path(f"reports/bench/{name}.csv").read_text() == text
+    flow = Workflow(parameters() | {"studies": {FILE: STUDY}})
+    asked = SimpleNamespace(paper="bench", table="board", get={"table": "board"}.get)
+    assert flow.summaries(asked) == flow.histories(asked) == []
+    assert "0 runs to make, 28 already made" in text_of(bill(whole, "bench/board"))[0]
+    again = keep(whole, ["bench/board", "bench/trials"])
+    assert again.written == (), "nothing is new"
+
+
+def test_a_kept_run_counts_only_for_its_own_specification() -> None:
+    through(made(), "trials")
+    other = made({"regimes": {"b": {"training": {"rounds": 20}}}})
+    assert not any(done(run, Path()) for run in other.needed("bench", "trials"))
+    assert "again" not in other.papers["bench"].targets, "a csv of another protocol chooses nothing"
+    path = Path("reports/reference/bench/runs.csv")
+    frame = pd.read_csv(path)
+    frame["spec_sha256"] = "0" * 64
+    frame.to_csv(path, index=False)
+    assert not any(done(run, Path()) for run in made().needed("bench", "trials"))
+
+
+def test_results_here_go_before_kept_ones() -> None:
+    catalogue = through(made(), "trials")
+    run = catalogue.needed("bench", "trials")[0]
+    finish(run, Path(), 0.5)
+    seal(Path(run.folder), run.spec, code=run.code)
+    assert RunFacts(run, Path()).accuracy == 50.0
+    flow = Workflow(parameters() | {"studies": {FILE: STUDY}})
+    asked = SimpleNamespace(paper="bench", table="trials", get={"table": "trials"}.get)
+    assert flow.summaries(asked) == [f"{run.folder}/summary.json"]
+
+
+def test_a_diverged_run_is_kept_with_its_untrained_score() -> None:
+    catalogue = through(made(), "trials")
+    gone = [run for run in catalogue.needed("bench", "trials") if accuracy(run) is None]
+    assert gone
+    for run in gone:
+        facts = RunFacts(run, Path())
+        assert facts.diverged
+        assert late_mean(facts, 0.2) == 10.0
+
+
+MINE = """
+from fedcore.algorithms.fedprox import PLUGIN as FEDPROX
+from dataclasses import replace
+
+def build(options, spec):
+    return FEDPROX.build(options, spec)
+
+PLUGIN = replace(FEDPROX, name="mine", build=build, label="Mine")
+TUNE = {"algorithm.mu": {"low": 0.001, "high": 0.1, "log": True}}
+"""
+TINY: dict[str, Any] = {
+    **STUDY,
+    "seeds": [0],
+    "regimes": {"b": {"clients": 3, "training": {"rounds": 2, "local_steps": 1, "batch_size": 5, "lr": 0.1}}},
+    "datasets": {key: own for key, own in STUDY["datasets"].items() if key != "mnist"},
+    "tune": {**STUDY["tune"], "trials": 2},
+    "algorithms": {key: STUDY["algorithms"][key] for key in ("fedavg", "fedprox")},
+    "benchmark": {"base": "fedavg", "seeds": [101], "best": 1, "families": {"all": ["fedprox"]}},
+}
+
+
+def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
+    Path("params.yaml").write_text(yaml.safe_dump(parameters()))
+    SMALL.parent.mkdir(parents=True)
+    SMALL.write_text(yaml.safe_dump(TINY, sort_keys=False))
+    (tmp_path / "mine/algorithms").mkdir(parents=True)
+    (tmp_path / "mine/algorithms/mine.py").write_text(MINE)
+    monkeypatch.setenv("FEDCORE_PLUGINS", str(tmp_path / "mine"))
+    plugins.cache_clear()
+    request.addfinalizer(plugins.cache_clear)
+    how: dict[str, Any] = {"small": True, "root": HOME / "data", "mirror": None}
+    with pytest.raises(SpecError, match="no workload is through"):
+        rank("mine", minutes=5, **how)
+    with pytest.raises(typer.Exit) as ended:
+        work(minutes=0, only=None, **how)
+    assert ended.value.exit_code == 3
+    work(minutes=5, only=["a1a"], **how)
+    made_once = {path: path.read_bytes() for path in Path("results").rglob("timing.json")}
+    assert len(made_once) == 2 * (2 + 1 + 1)
+    work(minutes=5, only=["a1a"], **how)
+    rank("mine", minutes=5, **how)
+    assert all(path.read_bytes() == text for path, text in made_once.items()), "nothing runs twice"
+    assert len([*Path("results").rglob("timing.json")]) == 12, "only where the base is through"
+    said = capsys.readouterr().out
+    assert "over 1 data sets: undecided; place" in said
+    assert "of 2" in said
+    with pytest.raises(SpecError, match="fedavg: is what the others are compared with"):
+        rank("fedavg", minutes=5, **how)
 
 
 def test_a_cell_goes_on_without_waiting_and_other_ranges_begin_anew() -> None:
@@ -264,3 +393,39 @@ def test_the_benchmarks_here_are_valid(name: str) -> None:
         assert len({column for _, column in cells}) == 24
         in_families = [one for own in study["benchmark"]["families"].values() for one in own]
         assert len(in_families) == 34
+
+
+@pytest.mark.parametrize("name", ["benchmark", "benchmark_small"])
+def test_the_protocol_is_the_frozen_one(name: str) -> None:
+    path = HOME / "studies" / "benchmark" / f"{name}.yaml"
+    params = validate(StudyParams, yaml.safe_load(path.read_text()), "")
+    assert params.benchmark
+    frozen = Plan(name, params, params.benchmark, {}, {}).protocol
+    assert f"`{frozen}`" in (HOME / "docs/benchmark.md").read_text(), "a change of it is another benchmark"
+    said = params.model_copy(update={"title": "Another", "report": ReportParams()})
+    assert Plan(name, said, params.benchmark, {}, {}).protocol == frozen, "words are no part of it"
+    longer = params.model_copy(update={"seeds": (*params.seeds, 9)})
+    assert Plan(name, longer, params.benchmark, {}, {}).protocol != frozen
+
+
+def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
+    """Each cell has its trials, the best of them again, and final runs: all of the same work."""
+    folder = HOME / "reports/reference/benchmark_small"
+    study = yaml.safe_load((HOME / "studies/benchmark/benchmark_small.yaml").read_text())
+    params = validate(StudyParams, study, "")
+    assert params.benchmark
+    frozen = Plan("benchmark_small", params, params.benchmark, {}, {}).protocol
+    assert f"Protocol {frozen}." in (folder / "board.md").read_text()
+    runs = pd.read_csv(folder / "runs.csv")
+    parts = runs["run"].str.split("/", expand=True)
+    runs = runs.assign(workload=parts[3], method=parts[4].str.rpartition("-")[0], seed=parts[5])
+    counts = runs.groupby(["workload", "method", "seed"]).size().unstack()
+    assert set(counts.index) == {(w, m) for w in runs["workload"].unique() for m in study["algorithms"]}
+    finals = {f"seed{seed}": 1 for seed in study["seeds"]}
+    assert (counts == {"seed100": 4, "seed101": 2, **finals}).all(axis=None)
+    for _, own in runs.groupby(["workload", "seed"]):
+        assert (
+            own["partition_sha256"].nunique() == own["rounds"].nunique() == own["data_sha256"].nunique() == 1
+        )
+        assert own["rows_gradient"].nunique() == 1, "equal work: none of the five computes more gradients"
+    assert not runs["spec_sha256"].duplicated().any()

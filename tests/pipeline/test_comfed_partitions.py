@@ -18,10 +18,10 @@ from fedcore.partitions.build import make
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.fidelity import reference
-from pipeline.fidelity.reference import REFERENCE
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import catalogue_of, papers
 from pipeline.papers.comfed import PARTITIONS, STEPS
+from pipeline.reports.kept import REFERENCE
 
 HOME = Path(__file__).parents[2]
 NAMES = ("table4", "fig2", *STEPS)

@@ -30,7 +30,9 @@ from pipeline.fidelity.evaluation import (
     in_turn,
     without_history,
 )
-from pipeline.fidelity.histories import HISTORIES, add, read
+from pipeline.reports.kept import HISTORIES
+from pipeline.reports.kept import add_histories as add
+from pipeline.reports.kept import read_histories as read
 
 NAME = "fedomw/table2_released"
 CELL = ("dl_u", "dna")

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from fedcore.base.errors import FedcoreError
 from fedcore.cli.main import app
 from pipeline.cli import COMMANDS
-from pipeline.fidelity.reference import REFERENCE
+from pipeline.reports.kept import REFERENCE
 from pipeline.site.survey import EDITIONS
 
 TABLE = "reports/rfedavg/table1.csv"

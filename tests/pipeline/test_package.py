@@ -11,7 +11,7 @@ import pytest
 
 from fedcore.base.errors import DataError
 from pipeline.fidelity.package import PACKAGE, package
-from pipeline.fidelity.reference import REFERENCE
+from pipeline.reports.kept import REFERENCE
 
 
 def test_the_description_is_of_the_files_that_are_kept() -> None:

@@ -16,11 +16,12 @@ from fedcore.base.files import sha256_file
 from pipeline.catalogue import Catalogue
 from pipeline.claims.points import markdown as open_points
 from pipeline.cli.lookup import summaries
-from pipeline.fidelity import histories, reference
+from pipeline.fidelity import reference
 from pipeline.fidelity.evaluation import TOLERANCE
 from pipeline.fidelity.reference import inserted
 from pipeline.fidelity.scoreboard import PICTURE, markdown, points, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers, published
+from pipeline.reports import kept as kept_runs
 from pipeline.reports.results import published_cells
 from pipeline.reports.significance import FEWEST, parsed
 
@@ -72,7 +73,7 @@ def test_a_table_can_be_computed_from_the_kept_histories(made: Catalogue, tmp_pa
         for run in made.cells(*NAME.split("/"))[row, "dna"]:
             finish(run, tmp_path, 1 / (3 + place + run.seed / 7))
     keep(made, tmp_path)
-    kept = histories.read(tmp_path / "kept/fedomw" / histories.HISTORIES)
+    kept = kept_runs.read_histories(tmp_path / "kept/fedomw" / kept_runs.HISTORIES)
     last = kept.groupby("run")["test_accuracy"].last()
     table = pd.read_csv(tmp_path / "kept/fedomw/table3_released.csv").set_index(["row", "column"])
     for row in ("fedavg", "fedomw"):
@@ -88,13 +89,13 @@ def test_histories_are_kept_digit_for_digit_whatever_the_order(made: Catalogue, 
     measured = [0.1 + 0.2, 1 / 3, 5e-324]
     finish(first, tmp_path, 0.8, mmd=measured, bytes_up=[0, 2**53, 7])
     finish(second, tmp_path, 0.7, bytes_up=[0, 1, 2])
-    found = [histories.of_run(run.folder, tmp_path / run.folder) for run in (first, second)]
-    one = histories.add(found, tmp_path / "one.parquet")
+    found = [reference.history(run.folder, tmp_path / run.folder) for run in (first, second)]
+    one = kept_runs.add_histories(found, tmp_path / "one.parquet")
     other = tmp_path / "other.parquet"
     for history in (found[1], found[0].assign(mmd=0.0), found[0]):
-        histories.add([history], other)
+        kept_runs.add_histories([history], other)
     assert one.read_bytes() == other.read_bytes()
-    kept = histories.read(one)
+    kept = kept_runs.read_histories(one)
     own = kept[kept["run"] == first.folder]
     assert own["mmd"].tolist() == measured
     assert own["bytes_up"].tolist() == [0, 2**53, 7]
@@ -104,11 +105,11 @@ def test_histories_are_kept_digit_for_digit_whatever_the_order(made: Catalogue, 
 
 
 def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None:
-    paths = sorted((HOME / reference.REFERENCE).glob(f"*/{histories.HISTORIES}"))
+    paths = sorted((HOME / kept_runs.REFERENCE).glob(f"*/{kept_runs.HISTORIES}"))
     assert paths
     for path in paths:
-        runs = pd.read_csv(path.with_name(reference.RUNS)).set_index("run")
-        last = histories.read(path).groupby("run").last()
+        runs = pd.read_csv(path.with_name(kept_runs.RUNS)).set_index("run")
+        last = kept_runs.read_histories(path).groupby("run").last()
         stated = runs.loc[last.index]
         assert (last["round"] == stated["rounds"]).all()
         for name in {*last} & {*stated} - {"processor"}:
@@ -288,11 +289,11 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
 )
 def test_pages_show_the_reference_that_is_here(path: str, name: str, part: Callable[[Path], str]) -> None:
     page = (HOME / path).read_text(encoding="utf-8")
-    assert inserted(page, name, part(HOME / reference.REFERENCE)) == page
+    assert inserted(page, name, part(HOME / kept_runs.REFERENCE)) == page
 
 
 def test_kept_reports_show_no_test_of_fewer_than_five_pairs() -> None:
-    for path in sorted((HOME / reference.REFERENCE).glob("*/*.csv")):
+    for path in sorted((HOME / kept_runs.REFERENCE).glob("*/*.csv")):
         kept = pd.read_csv(path)
         tested = kept[kept["p_best"].notna()] if "p_best" in kept else kept.iloc[:0]
         assert all(len(parsed(text)) >= FEWEST for text in tested.get("values", [])), path
@@ -304,7 +305,7 @@ def test_kept_reports_show_no_test_of_fewer_than_five_pairs() -> None:
 
 
 def test_the_picture_shows_the_reference_that_is_here() -> None:
-    kept = HOME / reference.REFERENCE
+    kept = HOME / kept_runs.REFERENCE
     assert points(kept).to_csv(index=False) == (kept / f"{PICTURE}.csv").read_text("utf-8")
     assert (kept / f"{PICTURE}.svg").read_text("utf-8").startswith("<?xml")
 

@@ -18,8 +18,8 @@ from fedcore.base.files import canonical_json, sha256_text
 from fedcore.execution.machine import processor
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.evaluation import OTHER, SAME, compare
-from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.papers import catalogue_of
+from pipeline.reports.kept import REFERENCE, RUNS
 
 CHEAP = 3
 TRIED = {  # kept as evidence of a value that was tried

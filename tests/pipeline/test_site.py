@@ -24,10 +24,10 @@ from fedcore.base.files import canonical_json, sha256_text
 from pipeline import site as building
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.claims.ledger import ledger
-from pipeline.fidelity.histories import HISTORIES, read
-from pipeline.fidelity.reference import REFERENCE, RUNS
 from pipeline.fidelity.scoreboard import scoreboard
 from pipeline.papers import build_catalogue, published
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS
+from pipeline.reports.kept import read_histories as read
 from pipeline.reports.results import read_history
 from pipeline.site import charts, pages
 from pipeline.site.survey import EDITIONS, dotted, read_csv, survey

@@ -1,0 +1,117 @@
+"""`fedcore benchmark`: the study of all methods, worked on over many sittings, and your own among them."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcore.base import core_yaml
+from fedcore.base.errors import SpecError, say
+from fedcore.base.lazy import pd
+from fedcore.base.registry import find
+from fedcore.cli.options import Mirror, Root
+from fedcore.data import Source
+from fedcore.execution.runner import Settings
+from pipeline.catalogue.params import configuration
+from pipeline.cli.names import PARAMS
+from pipeline.papers import build_catalogue
+from pipeline.reports import write_partial
+from pipeline.reports.results import made
+from pipeline.reports.trials import FINALS
+from pipeline.workflow.sitting import Wanted, needed, sit
+
+WHOLE, SMALL = (Path(f"studies/benchmark/benchmark{size}.yaml") for size in ("", "_small"))
+Small = Annotated[bool, typer.Option("--small", help="The small level: six small data sets, four trials.")]
+Minutes = Annotated[float, typer.Option(min=0, help="How long it may take; the same command goes on.")]
+benchmark = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="The study of all methods. Example: fedcore benchmark rank my_method --small",
+)
+
+
+@benchmark.command()
+def work(
+    small: Small = False,
+    minutes: Minutes = 60.0,
+    only: Annotated[list[str] | None, typer.Option(help="A workload, as w10_a1a; repeatable.")] = None,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+) -> None:
+    """Make missing runs of the benchmark, the cheapest workload first; `fedcore reference` keeps them.
+
+    Example: fedcore benchmark work --minutes 60
+    """
+    _sit(small, minutes, Source(root, mirror), "", lambda run: not only or run.dataset in only)
+
+
+@benchmark.command()
+def rank(
+    method: Annotated[str, typer.Argument(help="An algorithm, of fedcore or of FEDCORE_PLUGINS.")],
+    small: Small = False,
+    minutes: Minutes = 60.0,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+) -> None:
+    """Tune an algorithm as all others, on the workloads that are through, and say its place among them.
+
+    Its file says what to try, besides the local rate, in ``TUNE``, by key of a run's specification.
+
+    Example: fedcore benchmark rank my_method --small
+    """
+    board = _sit(small, minutes, Source(root, mirror), method, lambda run: run.algorithm == method)
+    own = board.loc[method]
+    equal = board[board["sets"] == own["sets"]].sort_values("effect", ascending=False)
+    say(
+        f"{method}: {own['effect']:+.2f} points ({own['interval']}) over {own['sets']:.0f} data sets: "
+        f"{own['verdict']}; place {list(equal.index).index(method) + 1} of {len(equal)}",
+        *(f"  {other['effect']:+7.2f}  {name}" for name, other in equal.iterrows()),
+    )
+
+
+def _sit(small: bool, minutes: float, source: Source, method: str, wanted: Wanted) -> pd.DataFrame:
+    """Make missing runs, where the base's final ones are made if a method is given, and return the board."""
+    file = SMALL if small else WHOLE
+    study = core_yaml.read(file, "study", quick=True)
+    study = with_method(study, method) if method else study
+    config, name, base = configuration(PARAMS), file.stem, study["benchmark"]["base"]
+    planned = partial(build_catalogue, config | {"studies": {str(file): study}})
+    finals = (run for run in needed(planned(), name, FINALS) if run.algorithm == base)
+    through = {run.setting for run in finals if made(run, Path())} if method else set()
+    if method and not through:
+        raise SpecError(f"{file}: no workload is through; expected one after `fedcore benchmark work`")
+    catalogue = sit(
+        planned,
+        name,
+        60 * minutes,
+        Settings(None, source, "cpu"),
+        lambda run: wanted(run) and (not method or run.setting in through),
+    )
+    if catalogue is None:
+        say("the time is over; the same command goes on", error=True)
+        raise typer.Exit(3)
+    write_partial(catalogue, name, "board")
+    return pd.read_csv(f"reports/{name}/board.csv").set_index("row")
+
+
+def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:
+    """Return a benchmark with a method, whose ranges its file gives, in a family of its own.
+
+    Raises:
+        SpecError: there is no such algorithm, or the others are compared with it.
+    """
+    about, known = study["benchmark"], study["algorithms"]
+    if method == about["base"]:
+        raise SpecError(f"{method}: is what the others are compared with, expected another algorithm")
+    if method in known:
+        return study
+    module = sys.modules[find("algorithm", method).build.__module__]
+    entry = {"tune": getattr(module, "TUNE", {})}
+    families = {**about["families"], "ranked": [method]}
+    return {
+        **study,
+        "algorithms": {**known, method: entry},
+        "benchmark": {**about, "families": families},
+    }

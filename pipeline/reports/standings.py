@@ -1,0 +1,257 @@
+"""What the final runs of a benchmark say together: the board, effects by kind of skew, and their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcore.base.files import write_text
+from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Cell, Column, Sources, Target
+from pipeline.reports import captions, effects, figures, render, style
+from pipeline.reports.drawings import Drawing, Inputs, Picture
+from pipeline.reports.effects import FEWEST, Effect
+from pipeline.reports.grid import Grid, PrintedCell
+from pipeline.reports.results import RunFacts, each_once, made, read, refuse_changed
+from pipeline.reports.trials import TRIALS, Asked, Plan, late_mean
+
+RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
+FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
+COSTLY, FEW = ("traffic", "work"), 4
+STATISTICS = {
+    "effect": "Effect",
+    "interval": "95% interval",
+    "verdict": "Verdict",
+    "p": "p (Holm)",
+    "sets": "Data sets",
+    "wins": "P(better)",
+    "rank": "Mean rank",
+    "few": "E(4)",
+    "all": "E(all)",
+    "traffic": "Bytes",
+    "work": "Rows",
+    "gone": "Diverged",
+    "missing": "Missing",
+}
+SCORES = ("method", "workload", "dataset", "seed", "score", *COSTLY, "diverged")
+
+
+def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str, Target]:
+    """Return the reports of final runs, whose cells are ``asked``."""
+
+    def figure(title: str, draw: Callable[[Plan, Inputs], Picture]) -> Drawing:
+        return Drawing(
+            title=title,
+            published=title,
+            queries=lambda params: asked,
+            draw=partial(draw, plan),
+            rows=lambda params: methods,
+        )
+
+    return {
+        "board": Board(
+            title=f"{plan.params.title.rstrip('?.')}: methods by their effect",
+            published="Board",
+            asked=asked,
+            plan=plan,
+        ),
+        "effects": figure("Effects over data sets", _draw_effects),
+        **({"kinds": figure("Effects within each kind of skew", _draw_kinds)} if plan.about.kinds else {}),
+        "profiles": figure("Performance profiles", _draw_profiles),
+        "budget": figure("What trials are worth", _draw_budget),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board(Target):
+    """A row a method: what all of its final runs together say."""
+
+    kind = "table"
+    kept = ("csv", "md")
+    asked: Asked
+    plan: Plan
+
+    def cells(self, params: PaperParams) -> Asked:
+        """Return the runs of each method in each setting."""
+        return self.asked
+
+    def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
+        """Write the table in all its forms."""
+        refuse_changed(sources.runs, sources.root)
+        found, labels = read(sources.cells, sources.root), self.plan.labels
+        frame = board(self.plan, scores(self.plan, found))
+        stated = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
+        write_text(outputs["csv"], render.csv(stated))
+        columns = tuple(Column(key, label) for key, label in STATISTICS.items())
+        rows = tuple(
+            (labels[line["row"]], tuple(PrintedCell(_printed(line[one.key])) for one in columns))
+            for line in frame.to_dict("records")
+        )
+        here = sum(made(run, sources.root) for run in sources.runs)
+        missing = "" if here == len(sources.runs) else f"{here} of {len(sources.runs)} runs are here."
+        sentences, origin = (
+            (f"{self.title}.", _note(self.plan), missing),
+            captions.origin_of(each_once(found)),
+        )
+        caption = captions.compose(sentences, self.published, sources.about, origin=origin)
+        render.write_grid(Grid(f"{sources.paper}-board", columns, rows, caption), outputs, sources.layout)
+
+
+def _note(plan: Plan) -> str:
+    about = plan.about
+    family = ", ".join(f"{key} ({len(own)})" for key, own in about.families.items())
+    return (
+        f"Effects: points against {plan.labels[about.base]}, means over data sets of means over settings and "
+        "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
+        f"by Holm within families of methods: {family}. Verdicts: at {about.margin:g} points, from {FEWEST} "
+        "data sets on. E(n): expected accuracy of the best of n trials, on rows to choose by. Bytes, rows: "
+        "against the base, a row without a gradient counting a third. Diverged: share of runs. Missing: "
+        f"settings that lack runs. Protocol {plan.protocol}."
+    )
+
+
+def _printed(value: object) -> str:
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.3g}" if abs(value) < 0.01 else f"{value:.2f}"
+    return "" if value is None else str(value)
+
+
+def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFrame:
+    """Return a line for each run: method, workload, data set, seed, score, traffic, work and divergence."""
+    lines = [
+        {
+            "method": method,
+            "workload": place,
+            "dataset": plan.dataset(place),
+            "seed": own.run.seed,
+            "score": late_mean(own, plan.about.late),
+            "traffic": float(own.history[["bytes_down", "bytes_up"]].to_numpy().sum()),
+            "work": own.summary.get("rows_gradient", 0) + FORWARD * own.summary.get("rows_forward", 0),
+            "diverged": own.diverged,
+        }
+        for (method, place), runs in cells.items()
+        for own in runs
+        if own.summary is not None
+    ]
+    return pd.DataFrame(lines, columns=[*SCORES])
+
+
+def complete(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of methods in settings where all of the study's seeds are there."""
+    runs = found.groupby(["method", "workload"])["seed"].transform("count")
+    return found[runs == len(plan.params.seeds)]
+
+
+def found_effects(plan: Plan, found: pd.DataFrame) -> dict[str, Effect]:
+    """Return the effect of each method but the base, the largest first."""
+    whole, base = complete(plan, found), plan.about.base
+    effect = {name: effects.effect(whole, name, base) for name in plan.labels if name != base}
+    known = {name: own for name, own in effect.items() if own is not None}
+    return dict(sorted(known.items(), key=lambda item: -item[1].mean))
+
+
+def board(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
+    """Return a line a method: its effect, what is sure of it, its rank, and what it costs."""
+    about, whole = plan.about, complete(plan, found)
+    effect = found_effects(plan, found)
+    p = effects.corrected(effect, about.families)
+    ranked = [name for own in about.families.values() for name in own]
+    ranks = effects.mean_ranks(whole[whole["method"].isin([about.base, *ranked])])
+    worth = expected(plan).to_dict("index")
+    each = {key: whole.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
+    lines = []
+    for name in sorted(plan.labels, key=lambda one: -(effect[one].mean if one in effect else 0.0)):
+        line: dict[str, Any] = {"row": name, "verdict": "base" if name == about.base else ""}
+        asked = sum(method == name for method, _ in plan.cells)
+        line["missing"] = asked - whole[whole["method"] == name]["workload"].nunique()
+        if own := effect.get(name):
+            interval = f"{own.low:+.2f} to {own.high:+.2f}"
+            line |= {"effect": own.mean, "interval": interval, "low": own.low, "high": own.high}
+            line |= {"verdict": own.verdict(about.margin), "p": p.get(name), "sets": str(own.sets)}
+            line |= {"wins": own.wins}
+        if own or name == about.base:
+            line |= {key: float((each[key][name] / each[key][about.base]).mean()) for key in COSTLY}
+        if name in worth:
+            best = list(worth[name].values())
+            line |= {"few": best[:FEW][-1], "all": best[-1]}
+        runs = found[found["method"] == name]["diverged"]
+        line |= {"rank": ranks.get(name), "gone": f"{runs.mean():.0%}" if len(runs) else ""}
+        lines.append(line)
+    return pd.DataFrame(lines, columns=["row", *STATISTICS, "low", "high"])
+
+
+def expected(plan: Plan) -> pd.DataFrame:
+    """Return E(n) of each method (row) for each number of trials: means over data sets, of its workloads."""
+    each = range(1, (plan.params.tune.trials or 1) + 1)
+    lines = []
+    for (method, place), own in plan.measured(TRIALS).items():
+        if len(own) == len(each):
+            best = [effects.expected_best([mean for _, mean, _ in own], n) for n in each]
+            lines.append((method, plan.dataset(place), *best))
+    found = pd.DataFrame(lines, columns=["method", "dataset", *each])
+    return found.groupby(["method", "dataset"]).mean().groupby("method").mean()
+
+
+def _draw_effects(plan: Plan, inputs: Inputs) -> Picture:
+    return _effects(plan, inputs, {"": [*plan.places]})
+
+
+def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
+    kinds = {
+        kind.replace("_", " "): [key for key, own in plan.places.items() if own.dataset in names]
+        for kind, names in plan.about.kinds.items()
+    }
+    there = {place for _, place in inputs.cells}
+    return _effects(plan, inputs, {kind: own for kind, own in kinds.items() if not there.isdisjoint(own)})
+
+
+def _effects(plan: Plan, inputs: Inputs, groups: Mapping[str, list[str]]) -> Picture:
+    """Draw the effect of each method within each group of settings."""
+    found, margin = scores(plan, inputs.cells), plan.about.margin
+    order = [*reversed(found_effects(plan, found))]
+    figure = figures.framed(1.0 + 0.17 * len(order))
+    panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
+    lines = []
+    for axes, (group, places) in zip(panels, groups.items(), strict=True):
+        axes.axvspan(-margin, margin, color="0.9")
+        axes.axvline(0, color="0.5", linewidth=0.8)
+        axes.set_title(group)
+        for name, own in found_effects(plan, found[found["workload"].isin(places)]).items():
+            ends, look = [[own.mean - own.low], [own.high - own.mean]], style.look(name)
+            axes.errorbar(own.mean, order.index(name), xerr=ends, color=look.colour, marker=look.marker)
+            lines.append((name, group or "all", own.mean, own.low, own.high, own.sets))
+    panels[0].set_yticks(range(len(order)), [plan.labels[name] for name in order])
+    panels[0].set_ylim(-0.5, len(order) - 0.5)
+    figure.supxlabel(f"points of accuracy against {plan.labels[plan.about.base]}", fontsize="medium")
+    said = f"Means over data sets with 95% intervals; grey: no difference that matters (±{margin:g} points)."
+    return Picture(pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"]), figure, [said])
+
+
+def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
+    found = effects.profiles(complete(plan, scores(plan, inputs.cells)), RATIOS)
+    said = "Share of the settings in which a method's error is at most so many times the least one."
+    return _steps(plan, found, "error, as a ratio to the least", "share of settings", said)
+
+
+def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
+    said = "Expected accuracy of the best of n trials on the rows to choose by, mean over data sets."
+    return _steps(plan, expected(plan), "trials", "accuracy (%)", said)
+
+
+def _steps(plan: Plan, found: pd.DataFrame, across: str, up: str, said: str) -> Picture:
+    figure = figures.framed(3.4)
+    axes = figure.subplots()
+    looks = style.looks(map(str, found.index))
+    for name, look in looks.items():
+        axes.plot(found.columns, found.loc[name], color=look.colour, linestyle=look.line)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    figures.legend(figure, {plan.labels[name]: replace(look, label="") for name, look in looks.items()})
+    tidy = found.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")
+    return Picture(tidy, figure, [said])

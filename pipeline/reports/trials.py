@@ -1,0 +1,151 @@
+"""The runs of a benchmark: its trials, the best of them again, and what a run is scored by."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from fedcore.base.files import digest
+from pipeline.catalogue.grids import Setting
+from pipeline.catalogue.schema import BenchmarkParams, PaperParams, StudyParams
+from pipeline.catalogue.targets import Cell, Column, Query, Sources
+from pipeline.reports.kept import REFERENCE
+from pipeline.reports.results import RunFacts, made
+from pipeline.reports.search import candidates, held_out, tried
+from pipeline.reports.tables import Table
+
+REPORTS = Path("reports")
+TRIALS, AGAIN, FINALS = "trials", "again", "matrix"
+SHARED = {"common", "regimes", "datasets", "tune", "equal_trainings", "measurements"}
+Asked = Mapping[Cell, tuple[Query, ...]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a benchmark compares: its parameters, the settings (a workload each) and the methods' names."""
+
+    name: str
+    params: StudyParams
+    about: BenchmarkParams
+    places: Mapping[str, Setting]
+    labels: Mapping[str, str]
+
+    @cached_property
+    def protocol(self) -> str:
+        """The hash of all that decides which runs there are and how they are compared; not of words."""
+        return digest(
+            self.params.model_dump(mode="json", exclude={"title", "report"}, exclude_defaults=True)
+        )[:12]
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """Each method with each setting in which it runs."""
+        omitted = {key: self.about.omit.get(own.dataset, ()) for key, own in self.places.items()}
+        return [(key, place) for key in self.labels for place in self.places if key not in omitted[place]]
+
+    @cached_property
+    def rows(self) -> dict[str, str]:
+        """What rows of each method's trials begin with; trials of another protocol have another one."""
+        shared = self.params.model_dump(mode="json", include=SHARED, exclude_defaults=True)
+        own = {key: self.params.algorithms[key].model_dump(mode="json") for key in self.labels}
+        return {key: f"{key}-{digest([shared, own[key]])[:4]}" for key in self.labels}
+
+    def query(self, method: str, place: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
+        """Return the runs of a trial: at the study's seeds on test rows, at others on those to choose by."""
+        setting = self.places[place]
+        values = tried(self.params, method, setting.dataset)
+        trial = candidates(self.params.tune, values, setting.dataset)[number]
+        measured = () if seeds is None else held_out(self.params)
+        changes = (*setting.changes, *measured, *trial.items())
+        return Query(setting.regime, setting.dataset, setting.split, method, changes, seeds, setting.key)
+
+    def dataset(self, place: str) -> str:
+        """Return the data set of a setting, the unit of inference."""
+        return self.params.datasets[self.places[place].dataset].data.name
+
+    def measured(self, stage: str) -> dict[Cell, tuple[tuple[int, float, int], ...]]:
+        """Return (diverged runs, mean, number) of each cell's trials that have all of their runs.
+
+        They are read from a stage's csv, the kept one and that of here; of two lines the latter counts.
+        """
+        lines: dict[Cell, Mapping[str, str]] = {}
+        for path in (folder / self.name / f"{stage}.csv" for folder in (REFERENCE, REPORTS)):
+            text = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
+            lines |= {
+                (one["row"], one["column"]): one for one in csv.DictReader(text) if one["n"] == one["seeds"]
+            }
+        known = {row: method for method, row in self.rows.items()}
+        found: dict[Cell, tuple[tuple[int, float, int], ...]] = defaultdict(tuple)
+        for (row, place), line in lines.items():
+            begin, _, number = row.rpartition("-")
+            if begin in known:
+                found[known[begin], place] += ((int(line["diverged"]), float(line["mean"]), int(number)),)
+        return found
+
+    def ranked(self, stage: str) -> dict[Cell, list[int]]:
+        """Return each cell's measured trials, the best first, diverged ones last; then the earlier."""
+        return {
+            cell: [number for *_, number in sorted((gone, -mean, number) for gone, mean, number in own)]
+            for cell, own in self.measured(stage).items()
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage(Table):
+    """A table of the cells that there are, in which not every method has every trial."""
+
+    asked: Callable[[PaperParams], Asked]
+
+    def cells(self, params: PaperParams) -> Asked:
+        """Return the queries of each cell that there is."""
+        return self.asked(params)
+
+    def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
+        """Write the cells of which a run was made, and the columns that have one."""
+        here = {
+            cell: runs for cell, runs in sources.cells.items() if any(made(run, sources.root) for run in runs)
+        }
+        columns = tuple(own for own in self.columns(sources.params) if any(own.key == key for _, key in here))
+        shown = replace(self, columns=lambda params: columns)
+        super(Stage, shown).build(replace(sources, cells=here), outputs)
+
+
+def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked: Asked) -> Stage:
+    """Return a table of scores: a row for each of these names, a column for each setting."""
+    return Stage(
+        title=title,
+        published=title.partition(":")[0],
+        columns=lambda params: tuple(Column(key, own.label, own.group) for key, own in plan.places.items()),
+        rows=lambda params: names,
+        asked=lambda params: asked,
+        measure=lambda facts, column: late_mean(facts, plan.about.late),
+        dataset=lambda row, column: plan.dataset(column),
+        when=f"mean over the last {plan.about.late:.0%} of the rounds",
+        test="none",
+        heading=heading,
+        note=f"Protocol {plan.protocol}.",
+        untrained=True,
+    )
+
+
+def trials(plan: Plan, title: str, numbers: Mapping[Cell, list[int]], seeds: tuple[int, ...]) -> Stage:
+    """Return a table of these trials of each cell, at these seeds, on the rows to choose by."""
+    asked, names = {}, {}
+    for (method, place), own in numbers.items():
+        for number in own:
+            row = f"{plan.rows[method]}-{number:02d}"
+            names[row] = f"{plan.labels[method]}, trial {number}"
+            asked[row, place] = (plan.query(method, place, number, seeds),)
+    return stage(plan, f"{title}: accuracy on the rows to choose by", "Trial", names, asked)
+
+
+def late_mean(facts: RunFacts, share: float) -> float:
+    """Return the mean test accuracy, in per cent, over the last rounds; untrained if it diverged."""
+    if facts.diverged:
+        return 100 * float(facts.untrained["test_accuracy"])
+    series = facts.series("test_accuracy")
+    return 100 * float(series[series.index > (1 - share) * series.index[-1] + 1e-9].mean())
