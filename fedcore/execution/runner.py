@@ -48,7 +48,7 @@ class Settings:
 
     Attributes:
         partition: a partition file made before, or None to make the partition now.
-        source: where data come from.
+        source: where data come from; ``data`` and the mirror FEDCORE_MIRROR unless given.
         device: ``cpu``, ``cuda`` or ``auto``.
         threads: threads of one run, 1 to ``MOST_THREADS``.
         resume: go on from a checkpoint in the output folder.
@@ -60,7 +60,7 @@ class Settings:
     """
 
     partition: Path | None = None
-    source: Source = field(default_factory=Source)
+    source: Source = field(default_factory=lambda: Source(mirror=os.environ.get("FEDCORE_MIRROR")))
     device: str = "auto"
     threads: int = 1
     resume: bool = True

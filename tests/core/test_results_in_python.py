@@ -72,6 +72,15 @@ def test_what_is_read_back_is_what_the_run_gave(tmp_path: Path) -> None:
     }
 
 
+def test_the_mirror_of_the_environment_serves_python_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDCORE_MIRROR", str(tmp_path))
+    assert fedcore.Settings().source.mirror == str(tmp_path)
+    monkeypatch.delenv("FEDCORE_MIRROR")
+    assert fedcore.Settings().source.mirror is None
+
+
 def test_history_is_history_csv_as_a_frame(folder: Path, runs: list[fedcore.Result]) -> None:
     history = runs[0].history
     assert history.to_csv(index=False, lineterminator="\n") == (folder / "0-0/history.csv").read_text()
