@@ -48,7 +48,7 @@ class Settings:
 
     Attributes:
         partition: a partition file made before, or None to make the partition now.
-        source: where data come from; ``data`` and the mirror FEDCORE_MIRROR unless given.
+        source: where data come from.
         device: ``cpu``, ``cuda`` or ``auto``.
         threads: threads of one run, 1 to ``MOST_THREADS``.
         resume: go on from a checkpoint in the output folder.
@@ -60,7 +60,7 @@ class Settings:
     """
 
     partition: Path | None = None
-    source: Source = field(default_factory=lambda: Source(mirror=os.environ.get("FEDCORE_MIRROR")))
+    source: Source = field(default_factory=Source)
     device: str = "auto"
     threads: int = 1
     resume: bool = True
@@ -83,7 +83,7 @@ def run(
     Args:
         spec: the specification, as plain values or parsed.
         out: folder for the run's files; None keeps everything in memory.
-        settings: how to execute it.
+        settings: how to execute it; unless given, data also come from the mirror FEDCORE_MIRROR.
         progress: True draws a bar in a notebook or, on standard error, in a terminal; False draws nothing. A
             function is called after each measured round with (round, rounds, record).
         track: where measurements are sent too, such as ``tensorboard:DIR``; see docs/watch.md.
@@ -95,13 +95,14 @@ def run(
         CheckpointError: ``out`` holds a checkpoint of another specification.
     """
     spec = spec if isinstance(spec, Spec) else parse(spec)
+    settings = settings or Settings(source=Source(mirror=os.environ.get("FEDCORE_MIRROR")))
     name = f"{Path(out or spec.algorithm.name).name}-{spec.sha256()[:8]}"
     with (
         reporter(spec.algorithm.name, spec.training.rounds, progress is not True, lines=False) as bar,
         tracking(track, name, spec.resolved()) as send,
     ):
         note = progress if callable(progress) else bar
-        return execute(spec, None if out is None else Path(out), settings or Settings(), note, send)
+        return execute(spec, None if out is None else Path(out), settings, note, send)
 
 
 def execute(

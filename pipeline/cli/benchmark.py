@@ -1,5 +1,7 @@
 """`fedcore benchmark`: the study of all methods, worked on over many sittings, and your own among them."""
 
+from __future__ import annotations
+
 import sys
 from functools import partial
 from pathlib import Path

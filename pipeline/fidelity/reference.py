@@ -8,6 +8,8 @@ A reference is gathered in several sittings and on several machines: a table kee
 are not here, as long as params.yaml still asks for them, and a run that is not here keeps its line.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

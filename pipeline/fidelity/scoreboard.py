@@ -201,7 +201,8 @@ def draw(measured: pd.DataFrame) -> Figure:
     axes.grid(visible=False)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("← measured below the paper · percentage points · measured above the paper →")
-    figure.legend(loc="outside upper center", ncols=3, title=EXPLAINED)
+    if labels:
+        figure.legend(loc="outside upper center", ncols=3, title=EXPLAINED)
     return figure
 
 

@@ -72,13 +72,12 @@ def test_what_is_read_back_is_what_the_run_gave(tmp_path: Path) -> None:
     }
 
 
-def test_the_mirror_of_the_environment_serves_python_too(
+def test_python_looks_in_the_mirror_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FEDCORE_MIRROR", str(tmp_path))
-    assert fedcore.Settings().source.mirror == str(tmp_path)
-    monkeypatch.delenv("FEDCORE_MIRROR")
-    assert fedcore.Settings().source.mirror is None
+    monkeypatch.setenv("FEDCORE_MIRROR", str(tmp_path / "no_such_folder"))
+    with pytest.raises(DataError, match="no_such_folder"):
+        fedcore.run(SPEC | {"algorithm": METHODS[0], "data": {"name": "mnist", "edition": "full"}})
 
 
 def test_history_is_history_csv_as_a_frame(folder: Path, runs: list[fedcore.Result]) -> None:

@@ -75,6 +75,13 @@ class Listener:
         return self.text.getvalue().splitlines()
 
 
+@pytest.fixture(autouse=True)
+def no_workflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a workflow of this process told the handler about its jobs is no matter here."""
+    monkeypatch.setattr(LogHandler, "words", Words())
+    monkeypatch.setattr(LogHandler, "asked", (0, 0.0))
+
+
 @pytest.fixture
 def three_jobs(monkeypatch: pytest.MonkeyPatch) -> Listener:
     """A listener that expects two long jobs and a short one."""

@@ -118,6 +118,7 @@ def test_looking_within_a_process_changes_none_either(
     foreign: Project, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(foreign.folder)
+    monkeypatch.delenv("FEDCORE_MIRROR", raising=False)  # what comes from there is kept
     before = seen(foreign)
     done = CliRunner().invoke(app, [*command.split(), *WITHIN[command]])
     ended = (SystemExit, FedcoreError) if command == "chosen" else SystemExit  # no search was built here
