@@ -72,12 +72,15 @@ def test_what_is_read_back_is_what_the_run_gave(tmp_path: Path) -> None:
     }
 
 
-def test_python_looks_in_the_mirror_of_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDCORE_MIRROR", str(tmp_path / "no_such_folder"))
-    with pytest.raises(DataError, match="no_such_folder"):
-        fedcore.run(SPEC | {"algorithm": METHODS[0], "data": {"name": "mnist", "edition": "full"}})
+def test_python_looks_in_the_mirror_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[fedcore.Settings] = []
+    monkeypatch.setattr("fedcore.execution.runner.execute", lambda spec, out, how, *rest: asked.append(how))
+    monkeypatch.setenv("FEDCORE_MIRROR", "elsewhere")
+    fedcore.run(SPEC | {"algorithm": METHODS[0]})
+    fedcore.run(SPEC | {"algorithm": METHODS[0]}, settings=fedcore.Settings())
+    monkeypatch.delenv("FEDCORE_MIRROR")
+    fedcore.run(SPEC | {"algorithm": METHODS[0]})
+    assert [how.source.mirror for how in asked] == ["elsewhere", None, None]
 
 
 def test_history_is_history_csv_as_a_frame(folder: Path, runs: list[fedcore.Result]) -> None:
