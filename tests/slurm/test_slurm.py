@@ -112,9 +112,22 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def of_one_machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Return the results and reports of a call without a cluster."""
+    here = copy(tmp_path_factory.mktemp("local") / "here")
+    local = call(here)
+    assert local.wait(PATIENCE) == 0, said(here)[-4000:]
+    found = contents(here)
+    assert len([path for path in found if path.endswith("summary.json")]) == RUNS
+    return found
+
+
 @pytest.mark.timeout(2000)
-def test_a_table_survives_the_death_of_its_node(toy: Cluster, tmp_path: Path) -> None:
-    here, there = copy(tmp_path / "here"), copy(tmp_path / "there")
+def test_a_table_survives_the_death_of_its_node(
+    toy: Cluster, of_one_machine: dict[str, bytes], tmp_path: Path
+) -> None:
+    there = copy(tmp_path / "there")
     options = ["--profile", "profiles/slurm", "--slurm-status-command", "squeue", "--latency-wait", "5"]
     remote = call(there, *options, "--slurm-init-seconds-before-status-checks", "3")
     try:
@@ -130,17 +143,15 @@ def test_a_table_survives_the_death_of_its_node(toy: Cluster, tmp_path: Path) ->
     assert len(done) < RUNS, "the node died after everything was done"
     assert "Trying to restart job" in said(there)
     assert {path: path.with_name("timing.json").read_bytes() for path in done} == times, "done once"
-
-    local = call(here)
-    assert local.wait(PATIENCE) == 0, said(here)[-4000:]
-    assert contents(there) == contents(here)
-    assert len([path for path in contents(here) if path.endswith("summary.json")]) == RUNS
+    assert contents(there) == of_one_machine
 
 
 @pytest.mark.timeout(2000)
-def test_a_pilot_uses_its_allocation_and_goes_on_in_the_next(toy: Cluster, tmp_path: Path) -> None:
+def test_a_pilot_uses_its_allocation_and_goes_on_in_the_next(
+    toy: Cluster, of_one_machine: dict[str, bytes], tmp_path: Path
+) -> None:
     """Runs of a whole GPU each use all four, and no GPU serves two at once; the first time ends early."""
-    here, there = copy(tmp_path / "here"), copy(tmp_path / "there")
+    there = copy(tmp_path / "there")
     (there / "watch").mkdir()
     (there / "watch" / "sitecustomize.py").write_text(WATCH)
 
@@ -156,10 +167,7 @@ def test_a_pilot_uses_its_allocation_and_goes_on_in_the_next(toy: Cluster, tmp_p
     assert len(finished(there)) == RUNS, said(there)[-4000:]
     assert {path: path.with_name("timing.json").read_bytes() for path in done} == times, "done once"
     assert seen | gpus_used(there / "watch" / "seen") == {"0", "1", "2", "3"}
-
-    local = call(here)
-    assert local.wait(PATIENCE) == 0, said(here)[-4000:]
-    assert contents(there) == contents(here)
+    assert contents(there) == of_one_machine
 
 
 def submit_pilot(folder: Path) -> str:
