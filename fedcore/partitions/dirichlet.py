@@ -1,6 +1,8 @@
 """Dirichlet partitions: six conventions that share little but the name."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,24 +236,18 @@ class Options(PartitionOptions):
 
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Split the training rows by the convention asked for."""
-    target = (dataset.train.y, options.clients, options.alpha, rng)
-    least, retries = 10 if options.min_rows is None else options.min_rows, options.retries
-    match options.convention:
-        case "by_class":
-            drawn = by_class(*target)
-        case "by_class_min":
-            drawn = by_class_min(*target, min_rows=least, retries=retries, capped=options.capped)
-        case "by_label":
-            drawn = by_label(*target)
-        case "by_client_sizes":
-            drawn = by_client_sizes(*target, size_alpha=options.size_alpha or 1.0)
-        case "by_client":
-            drawn = by_client(*target)
-        case "fedomw":
-            seed = options.legacy_seed
-            drawn = fedomw(
-                *target, min_rows=least, retries=retries, shuffled=options.shuffled, legacy_seed=seed
-            )
+    least = 10 if options.min_rows is None else options.min_rows
+    repeated: dict[str, Any] = {"min_rows": least, "retries": options.retries}
+    legacy: dict[str, Any] = {"shuffled": options.shuffled, "legacy_seed": options.legacy_seed}
+    conventions: Mapping[Convention, Callable[..., list[Rows]]] = {
+        "by_class": by_class,
+        "by_class_min": partial(by_class_min, capped=options.capped, **repeated),
+        "by_label": by_label,
+        "by_client_sizes": partial(by_client_sizes, size_alpha=options.size_alpha or 1.0),
+        "by_client": by_client,
+        "fedomw": partial(fedomw, **repeated, **legacy),
+    }
+    drawn = conventions[options.convention](dataset.train.y, options.clients, options.alpha, rng)
     shuffled = ", labels shuffled" if options.shuffled else ""
     return Partition(tuple(drawn), note=f"Dirichlet({options.alpha:g}) {options.convention}{shuffled}")
 
