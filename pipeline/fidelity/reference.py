@@ -162,7 +162,9 @@ def contents(folder: Path) -> str:
 
 def _report_line(path: Path) -> tuple[str, ...]:
     kept = pd.read_csv(path)
-    made, asked = (kept["n"].sum(), kept["seeds"].sum()) if "seeds" in kept else (len(kept), len(kept))
+    made, asked = (
+        (int(kept["n"].sum()), int(kept["seeds"].sum())) if "seeds" in kept else (len(kept), len(kept))
+    )
     form = ".md" if path.with_suffix(".md").exists() else ".svg"
     name = f"{path.parent.name}/{path.stem}"
     return f"[{name}]({name}{form})", f"{made:,}", f"{asked:,}"

@@ -74,6 +74,7 @@ def test_a_figure_and_a_table_are_made_below_any_folder(odd: Path) -> None:
     assert "Nothing to be done" in call(odd, "snakemake", "--cores", "1", *made)
 
 
+@pytest.mark.slow
 def test_site_board_and_dvc_work_below_any_folder(odd: Path) -> None:
     assert "wrote reports/site/index.html" in call(odd, "python", "-m", "pipeline", "site")
     call(odd, "python", "-m", "pipeline", "fidelity")

@@ -194,6 +194,7 @@ def through(catalogue: Catalogue, *stages: str) -> Catalogue:
     return made()
 
 
+@pytest.mark.slow
 def test_the_next_sitting_takes_up_what_is_kept() -> None:
     whole = through(made(), "trials", "again", "matrix")
     boards = {name: Path(f"reports/reference/bench/{name}.csv").read_text() for name in ("board", "effects")}
