@@ -143,8 +143,10 @@ class LogHandler(LogHandlerBase):
         job = self.begun.pop(number, Begun(f"job {number}", 1.0, now))
         self.finished += 1
         self.finished_seconds += job.seconds
-        share = self.finished_seconds / seconds if seconds else 0.0
         times = self.words.duration(now - job.since)
+        share = self.finished_seconds / seconds if seconds else 0.0
+        if self.finished == 1 and share < EARLY:  # this one also waited until everything was loaded
+            self.since, self.finished_seconds, self.asked = now, 0.0, (total, seconds - job.seconds)
         if EARLY <= share < 1 and self.finished < total and now > self.since:
             left = (now - self.since) * (1 - share) / share
             times += f", about {self.words.duration(left)} left"

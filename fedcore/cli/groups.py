@@ -135,11 +135,20 @@ def command(name: str, place: str) -> Any:
     if not isinstance(found, typer.Typer):
         found, function = typer.Typer(add_completion=False, pretty_exceptions_enable=False), found
         found.command(name)(function)
-    return typer.main.get_command(found)
+    built = typer.main.get_command(found)
+    for own in (built, *getattr(built, "commands", {}).values()):
+        own.help = _said(own.help)
+    return built
 
 
 def _flat(places: Places) -> dict[str, tuple[str, str]]:
     return {name: (panel, place) for panel, own in places.items() for name, place in own.items()}
+
+
+def _said(doc: str) -> str:
+    """Return the paragraphs of a docstring for a terminal of any width, without what is for programmers."""
+    paragraphs = re.split(r"\n\n(?=Raises:)", doc)[0].split("\n\n")
+    return "\n\n".join(map(" ".join, map(str.split, paragraphs))).replace("``", "`")
 
 
 @cache

@@ -59,7 +59,7 @@ def run(
 ) -> None:
     """Do one run: a specification in, its history and summary out.
 
-    Example: fedcore run examples/fedprox.yaml --out out/fedprox
+    Example: fedcore run fedprox.yaml --out out/fedprox
     """
     how = (Source(root, mirror), device, threads, resume, save_model, checkpoint_every, stall_after)
     settings = runner.Settings(partition_file, *how, force=force)
@@ -120,7 +120,7 @@ def partition(
 ) -> None:
     """Split the data of a specification: partition.npz, stats.json, partition.png, partition.svg.
 
-    Example: fedcore partition examples/fedavg.yaml --out out/partition
+    Example: fedcore partition fedavg.yaml --out out/partition
     """
     checked = load(spec)
     data, own = checked.data, checked.partition

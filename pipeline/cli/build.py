@@ -21,6 +21,13 @@ from pipeline.workflow.reports import path_of
 Cores = Annotated[int | None, typer.Option(min=1, help="Jobs at once; one per core by default.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only list what would be done.")]
 
+# Snakemake says which profile it uses before it looks at --quiet.
+SILENT = """import contextlib, io, sys
+from snakemake import cli
+with contextlib.redirect_stderr(io.StringIO()):
+    parser, options = cli.parse_args(sys.argv[1:])
+sys.exit(not cli.args_to_api(options, parser))"""
+
 
 def build(
     targets: Reports,
@@ -69,6 +76,7 @@ def made(
     path = os.environ["PATH"]
     if shutil.which("fedcore") is None:  # the command of the jobs
         path = os.pathsep.join([path, str(Path(sys.executable).parent)])
-    process = subprocess.Popen([sys.executable, "-m", *command], env={**os.environ, "PATH": path})
+    called = ["-c", SILENT, *command[1:]] if quiet else ["-m", *command]
+    process = subprocess.Popen([sys.executable, *called], env={**os.environ, "PATH": path})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Snakemake gets it too, and ends its jobs
     return process.wait()

@@ -109,6 +109,21 @@ def test_each_finished_job_is_a_line_with_its_time_and_the_time_left(three_jobs:
     ]
 
 
+def test_what_the_first_short_job_waited_for_is_not_expected_of_the_others(
+    three_jobs: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogHandler, "asked", (30, 301.0))
+    seconds = {"partition": 1.0, "train": 10.0}
+    words = Words("a {}".format, lambda rule, _: seconds[rule], duration, plain)
+    monkeypatch.setattr(LogHandler, "words", words)
+    three_jobs.begin(7, "partition")
+    three_jobs.end(7, after=120)
+    three_jobs.begin(8)
+    three_jobs.end(8, after=5)  # 10 of the other 300 took 5: the other 290 take 145
+    assert three_jobs.lines()[0] == " 1/30  a partition  (2 minutes)"
+    assert three_jobs.lines()[1].endswith("(5 s, about 2 minutes left)")
+
+
 def test_a_failure_gives_the_job_the_last_line_of_its_log_and_the_log(
     three_jobs: Listener, tmp_path: Path
 ) -> None:
