@@ -195,7 +195,7 @@ def sentences(numbers: pd.DataFrame) -> list[str]:
     pairs = zip(("Nearest to the print", "next"), map(_named, two), strict=False)
     told += ["; ".join(map(": ".join, pairs)) + "."] if two else []
     away = numbers[numbers["away"].notna()]
-    column, _, name = (away["column"].str.partition("@")[place] for place in range(3))
+    column, name = (away["column"].str.split("@").str[place] for place in range(2))
     counts = name[away["away"].groupby([away["row"], column]).idxmin()].value_counts()
     if len(counts):
         most = f"in {counts.iloc[0]} of {counts.sum()} cells"

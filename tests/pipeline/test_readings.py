@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
@@ -33,6 +33,7 @@ from fedcore.parts.aggregate import LearnedMixture
 from fedcore.parts.objective import Proximal
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import load
+from pipeline.catalogue.schema import ReadingsParams
 from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.claims.checks import Beats
 from pipeline.claims.ledger import ledger
@@ -40,11 +41,16 @@ from pipeline.claims.points import Point, asked, points
 from pipeline.claims.points import load as load_points
 from pipeline.claims.readings import (
     BEYOND,
+    ROOM,
+    TAKEN,
     WITHIN,
     Readings,
+    Space,
+    _distance,
     declared,
     design,
     nearest,
+    picture,
     sentences,
     shares,
     verdict,
@@ -520,6 +526,198 @@ def test_a_reading_with_a_diverged_run_has_no_distance_and_no_claim_is_no_line(
     ]
     assert not any("Claims" in sentence for sentence in told.sentences)
     assert not told.figure.axes[2].get_visible()
+
+
+def test_a_reading_may_take_another_number_of_its_runs(tmp_path: Path) -> None:
+    """A run of .8 measures .1, .4 and .8; a printed deviation of 2 gives a margin of 4 points."""
+    printed(tmp_path / "n.csv", ("dl_u", "dna", 80.0)).write_text(
+        "target,row,column,mean,std,unit,mark,note\ntable2,dl_u,dna,80,2,percent,,\n"
+    )
+    catalogue = small({"points": ["labels"]}, [0, 1], tmp_path / "n.csv")
+    about, params = catalogue.papers["fedomw"], catalogue.params.papers["fedomw"]
+    table = about.targets["table2"]
+    assert isinstance(table, Table)
+    scores = point("last", None, last={"measure": "last"}, mean={"measure": "mean_of_last_five"})
+    space = Space("fedomw", "table2", table, about, {"score": scores}, ReadingsParams(points=("score",)))
+    cells = {
+        (row, column): [run for query in queries for run in catalogue.runs("fedomw", query)]
+        for (row, column), queries in space.cells(params).items()
+    }
+    for run in {run.folder: run for runs in cells.values() for run in runs}.values():
+        finish(run, tmp_path, 0.8)
+    found = read(cells, tmp_path)
+    for name, mean in {"last": 80.0, "mean": 130 / 3}.items():
+        frame = space.measured(Inputs(params, found), f"score_{name}", {"score": name})
+        own = frame.set_index(["row", "column"])
+        assert own["mean"].to_numpy() == pytest.approx([mean] * len(own))
+        assert own.loc[("dl_u", "dna"), ["margin", "away"]].tolist() == pytest.approx([4, (80 - mean) / 4])
+        assert own["away"].notna().sum() == 1, "one cell is printed"
+
+
+def point(paper: str, released: str | None, **alternatives: Any) -> Point:
+    """Return an open point with these alternatives, each of which says its name."""
+    told = {name: {"says": name, **own} for name, own in alternatives.items()}
+    return Point.model_validate(
+        {"place": "1", "open": "what", "paper": paper, "released": released, "alternatives": told}
+    )
+
+
+def test_this_projects_reading_comes_first_and_the_codes_second() -> None:
+    """Of three points with three alternatives each, nine readings or more hold every pair of two."""
+    changes: Any = {"changes": {"training.lr": 1.0}}
+    ways = dict.fromkeys("abc", changes)
+    known = {"x": point("a", "c", **ways), "y": point("b", None, **ways), "z": point("c", "b", **ways)}
+    unused: Any = None
+    wanted = ReadingsParams(points=("x", "y", "z"), most=26)
+    found = Space("p", "t", unused, unused, known, wanted).readings()
+    first, second, *_ = found
+    assert (first, second) == ("x_a-y_b-z_c", "x_c-y_b-z_b")
+    assert found[second] == {"x": "c", "y": "b", "z": "b"}
+    assert 9 <= len(found) < 27
+    every = Space("p", "t", unused, unused, known, wanted.model_copy(update={"most": 27})).readings()
+    assert len(every) == 27
+
+
+def test_a_target_of_readings_is_what_its_table_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    catalogue = small({"points": ["labels"]}, [0, 1], printed(tmp_path / "n.csv"))
+    about, params = catalogue.papers["fedomw"], catalogue.params.papers["fedomw"]
+    table = about.targets["table2"]
+    assert isinstance(table, Table)
+    (found,) = declared("fedomw", about, params).values()
+    assert isinstance(found, Readings)
+    assert found.title == f"{table.title}: readings by their distance from the print"
+    assert (found.published, found.rows) == (table.published, table.row_labels)
+    assert [path.name for path in found.basis] == ["readings.yaml", "claims.yaml"]
+    assert all(path.parent.name == "fedomw" and path.exists() for path in found.basis)
+    # A point that is a measure fits a table without one alone.
+    known = {"labels": point("last", None, last={"measure": "last"}, best={"measure": "best"})}
+    monkeypatch.setattr("pipeline.claims.readings.points", lambda paper: known)
+    assert [*declared("fedomw", about, params)] == ["table2_readings"]
+    own = replace(about, targets={"table2": replace(table, measure=lambda facts, column: 1.0)})
+    with pytest.raises(
+        SpecError, match=r"^readings\.table2\.points: 'labels' is a measure, and the table has"
+    ):
+        declared("fedomw", own, params)
+    known["labels"] = points("fedomw")["labels"]
+    assert [*declared("fedomw", own, params)] == ["table2_readings"]
+
+
+def cells_beside(*values: str, margin: tuple[float, ...] = (2.0, 0.5)) -> pd.DataFrame:
+    """Return lines of two cells, of which 80 and 90 are printed, with these numbers of their seeds."""
+    frame = pd.DataFrame({"published_mean": [80.0, 90.0], "margin": margin, "values": values})
+    means = pd.Series([np.mean([float(one.rpartition("=")[2]) for one in own.split()]) for own in values])
+    return frame.assign(away=(means - frame["published_mean"]).abs() / frame["margin"])
+
+
+def test_the_distance_of_a_reading_by_hand() -> None:
+    """Seed 0 is 1 of 2 and 1 of .5 off, seed 1 is 3 and 0: in margins (.5 + 2) / 2 and (1.5 + 0) / 2."""
+    line = _distance("r", cells_beside("0=79 1=83", "0=91 1=90"))
+    assert line["std"] == pytest.approx((1.25 - 0.75) / math.sqrt(2))
+    assert line["mean"] == pytest.approx((0.5 + 1) / 2), "81 and 90.5 are half a margin and one off"
+    assert (line["near"], line["of"], line["column"], line["row"]) == (2, 2, "r", "distance")
+    assert math.isnan(_distance("r", cells_beside("0=79", "0=91 1=90"))["std"]), "one seed is in all cells"
+    nothing = cells_beside("0=79", "0=91").assign(published_mean=np.nan, away=np.nan)
+    none = _distance("r", nothing)
+    assert (none["near"], none["of"]) == (0, 0)
+    assert math.isnan(none["mean"])
+    assert math.isnan(none["std"])
+
+
+def told_of(**means: float) -> pd.DataFrame:
+    """Return the numbers of a report: readings with their distances, two shares, two claims and two cells."""
+    lines: list[dict[str, Any]] = [
+        {"row": "distance", "column": name, "mean": own, "std": 0.25, "near": 1, "of": 2, "first_step": name}
+        for name, own in means.items()
+    ]
+    lines += [{"row": "share", "column": key, "mean": own} for key, own in (("first_step", 0.5), ("b", 0.25))]
+    lines += [
+        {"row": "claim", "column": "holds", "mean": 0.5, "says": "some", "in": "far_off near"},
+        {"row": "claim", "column": "fails", "mean": 0.0, "says": "none"},
+    ]
+    lines += [{"row": "m", "column": f"d@{name}", "away": own} for name, own in means.items()]
+    return pd.DataFrame(lines)
+
+
+def test_sentences_of_three_readings() -> None:
+    assert sentences(told_of(far_off=3.0, near=0.5, one=1.0)) == [
+        "3 readings.",
+        "Nearest to the print: near, 0.5 ± 0.25 margins away on average, 1 of 2 cells near; "
+        "next: one, 1 ± 0.25 margins away on average, 1 of 2 cells near.",
+        "Cell by cell, near is nearest most often, in 1 of 1 cells.",
+        "Of the variance of the distance points explain first_step 50%, b 25%; combinations the rest.",
+        "Claims hold in a share of the readings: holds in some (50%), fails in none (0%).",
+    ]
+    nothing = told_of(one=math.nan)
+    assert sentences(nothing[nothing["row"] == "distance"].assign(away=np.nan)) == ["1 readings."]
+
+
+def test_the_look_of_the_figure_of_readings() -> None:
+    """Three panels on one axis, of heights that follow what they list; the margin is a dashed line at 1."""
+    same: Any = {"changes": {}}
+    unused: Any = None
+    known = {"first_step": point("near", "one", far_off=same, near=same, one=same)}
+    space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
+    figure = picture(space, told_of(far_off=3.0, near=0.5, one=1.0))
+    above, choices, held = figure.axes
+    assert figure.get_figheight() == pytest.approx(ROOM * (10 + 3.5 + 2.5) + 0.4)
+    figure.draw_without_rendering()
+    heights = [own.get_position().height for own in figure.axes]
+    assert heights == pytest.approx([heights[0] * part for part in (1, 0.35, 0.25)], rel=1e-3)
+    assert above.get_shared_x_axes().joined(above, held)
+    assert above.get_ylabel() == "margins from the print"
+    (line,) = (own for own in above.lines if own.get_linestyle() == "--")
+    assert [*cast(Any, line.get_ydata())] == [1, 1]
+    bars = next(own for own in above.collections if isinstance(own, LineCollection))
+    assert [own[:, 1].tolist() for own in bars.get_segments()] == [[0.25, 0.75], [0.75, 1.25], [2.75, 3.25]]
+    assert [own for own in above.lines if own is not line and own.get_linestyle() != "None"] == []
+    (dots,) = (own for own in above.collections if isinstance(own, PathCollection))
+    assert [to_hex(own).upper() for own in colours(dots)] == [WITHIN, WITHIN, BEYOND]
+    assert dots.get_zorder() > max(own.get_zorder() for own in (line, bars)), "dots lie on top"
+    assert {text.get_text(): cast(Annotation, text).xy for text in above.texts} == {
+        "paper": (0, 0.5),
+        "code": (1, 1.0),
+    }
+    for text in above.texts:
+        note = cast(Annotation, text)
+        assert (note.get_position(), note.anncoords) == ((5, 3), "offset points")
+    labels = [label.get_text() for label in choices.get_yticklabels()]
+    assert labels == ["first_step (50%): near", "first_step: far off", "first_step: one"]
+    assert {to_hex(own).upper() for part in choices.collections for own in colours(part)} == {TAKEN}
+    assert choices.get_ylim() == (2.5, -0.5)
+    assert [label.get_text() for label in held.get_yticklabels()] == ["holds: in some", "fails: in none"]
+    places = [np.asarray(own.get_offsets()).tolist() for own in held.collections]
+    assert places == [[[0, 0], [2, 0]], [[1, 0]], [], [[0, 1], [1, 1], [2, 1]]]
+    assert {to_hex(own).upper() for own in colours(held.collections[0])} == {WITHIN}
+    edges: Any = held.collections[1].get_edgecolor()
+    assert {to_hex(own).upper() for own in edges} == {BEYOND}
+    letters = {label.get_fontsize() for axes in (choices, held) for label in axes.get_yticklabels()}
+    assert letters | {text.get_fontsize() for text in above.texts} == {7}
+
+
+def colours(drawn: Any) -> Any:
+    return drawn.get_facecolors()
+
+
+def test_a_figure_of_one_point_that_lists_no_claim_hides_their_panel() -> None:
+    numbers = told_of(near=0.5, far_off=3.0)
+    unused: Any = None
+    same: Any = {"changes": {}}
+    known = {"first_step": point("near", None, near=same, far_off=same)}
+    space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
+    axes = picture(space, numbers[numbers["row"] != "claim"]).axes
+    assert [own.get_visible() for own in axes] == [True, True, False]
+    assert axes[2].get_ylim() == (0.5, -0.5)
+
+
+def test_readings_of_which_every_run_diverged_are_counted_and_drawn(
+    picture_of: Callable[[Mapping[tuple[str, str], float]], Picture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(monkeypatch)
+    told = picture_of({(reading, column): 0.0 for reading in (OURS, CODES) for column in SETS})
+    assert told.sentences == ["2 readings."]
+    assert {*told.numbers["row"]}.isdisjoint({"share", "claim"})
+    lines = told.numbers[told.numbers["row"] == "distance"]
+    assert lines[["near", "of"]].to_numpy().tolist() == [[0, 3], [0, 3]]
 
 
 def train(runs: Iterable[PlannedRun]) -> None:
