@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import calendar
+import fcntl
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from fedcore.execution.integrity import sealed
 from pipeline.catalogue import Catalogue
 from pipeline.reports import seal_report
 from pipeline.workflow import dvc
-from pipeline.workflow.adopt import Decision, apply, inspect
+from pipeline.workflow.adopt import Decision, apply, forget, forget_dead, inspect, unrecorded
 
 FIGURE = "theory"
 OLD = 1_000_000_000
@@ -150,6 +153,7 @@ def test_looking_moves_nothing_and_applying_moves_what_is_stale_alone(made: Cata
     said = apply(found, root)
     aside = Path(said.split("set aside in ")[1].split(";")[0])
     assert aside.parts[:2] == ("results", ".superseded")
+    assert abs(calendar.timegm(time.strptime(aside.name, "%Y%m%dT%H%M%S")) - time.time()) < 3600
     assert (
         said == f"{len(found.stale)} results are set aside in {aside}; `cp -a {aside}/. .` brings them back"
     )
@@ -177,3 +181,76 @@ def test_a_decision_is_one_line() -> None:
     assert str(found) == "1 results from elsewhere are believed; 3 are not: b, c, d"
     found.judge("e", [Path("e")], True, ["d"])
     assert str(found) == "1 results from elsewhere are believed; 4 are not: b, c, d, ..."
+
+
+@pytest.mark.parametrize("record", ["metadata.db", "metadata/job", "metadata/a/job"])
+def test_records_of_snakemake_say_whether_it_knows_a_folder(tmp_path: Path, record: str) -> None:
+    (tmp_path / ".snakemake/metadata").mkdir(parents=True)
+    (tmp_path / ".snakemake/log").touch()
+    assert unrecorded(tmp_path)
+    (tmp_path / ".snakemake" / record).parent.mkdir(exist_ok=True)
+    (tmp_path / ".snakemake" / record).touch()
+    assert not unrecorded(tmp_path)
+    forget(tmp_path)
+    assert unrecorded(tmp_path)
+    assert [path.name for path in (tmp_path / ".snakemake").iterdir()] == ["log"]
+    forget(tmp_path)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_locked_folder_is_at_work(tmp_path: Path, recorded: bool) -> None:
+    (tmp_path / ".snakemake/locks").mkdir(parents=True)
+    assert unrecorded(tmp_path)
+    (tmp_path / ".snakemake/locks/0.input.lock").touch()
+    if recorded:
+        (tmp_path / ".snakemake/metadata.db").touch()
+    assert not unrecorded(tmp_path)
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return two locks and another file in a folder that becomes the current one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".snakemake/locks").mkdir(parents=True)
+    found = [tmp_path / ".snakemake/locks" / name for name in ("0.input.lock", "0.output.lock", "note")]
+    for path in found:
+        path.touch()
+    return found
+
+
+def test_locks_of_the_dead_are_removed_in_words(
+    locks: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    forget_dead()
+    assert [path.exists() for path in locks] == [False, False, True]
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (
+        "",
+        "A Snakemake was killed in this folder; its locks are removed.\n",
+    )
+    sign = locks[0].parents[1] / "alive"
+    assert sign.stat().st_mode & 0o7111 == 0, "nobody executes it"
+    with sign.open() as mine:  # this process shows that it lives, and others may do so too
+        fcntl.flock(mine, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_locks_are_left_to_whoever_lives(locks: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    with (locks[0].parents[1] / "alive").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        forget_dead()
+    assert all(path.exists() for path in locks)
+    assert capsys.readouterr().err == ""
+
+
+def test_where_nothing_can_be_written_no_lock_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".snakemake").write_text("a file in the folder's place")
+    forget_dead()
+    (tmp_path / ".snakemake").unlink()
+    forget_dead()
+    assert (tmp_path / ".snakemake/alive").exists()
+    assert capsys.readouterr().err == ""

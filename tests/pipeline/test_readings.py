@@ -550,7 +550,7 @@ def test_a_reading_may_take_another_number_of_its_runs(tmp_path: Path) -> None:
         frame = space.measured(Inputs(params, found), f"score_{name}", {"score": name})
         own = frame.set_index(["row", "column"])
         assert own["mean"].to_numpy() == pytest.approx([mean] * len(own))
-        assert own.loc[("dl_u", "dna"), ["margin", "away"]].tolist() == pytest.approx([4, (80 - mean) / 4])
+        assert [*own.loc[("dl_u", "dna"), ["margin", "away"]]] == pytest.approx([4, (80 - mean) / 4])
         assert own["away"].notna().sum() == 1, "one cell is printed"
 
 
