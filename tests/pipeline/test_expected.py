@@ -85,6 +85,21 @@ def test_what_is_planned_are_the_runs_of_all_reports_or_of_one(home: Path) -> No
 def test_a_run_as_described_has_no_problem_and_a_folder_elsewhere_is_nobody_s(home: Path) -> None:
     elsewhere = (f"elsewhere/{PAPER}/demo/setting/method/seed0", "results/own", "results/a/b/c/d/e/f")
     assert problems(home, run().folder, *elsewhere) == {}
+    other = copied(home, f"results/{PAPER}/demo/other-setting/fedavg/seed0")
+    study = "results/own/study/setting/fedavg/seed0"
+    assert [*problems(home, *elsewhere, study, other)] == [other], "what is nobody's ends no search"
+
+
+def test_a_run_of_another_scale_is_compared_with_that_scale(home: Path) -> None:
+    """Its folder alone says at which scale it was made; params.yaml is at demo scale."""
+    other = catalogue("quick").needed(PAPER, "table1")[0]
+    assert other.spec != run().spec
+    finish(other, home, 0.5)
+    assert problems(home, other.folder, run().folder) == {}
+    finish(run(), home / "aside", 0.5)
+    (home / "aside" / run().folder / "summary.json").replace(home / other.folder / "summary.json")
+    (said,) = problems(home, other.folder)[other.folder]
+    assert said.startswith("its specification is not the one")
 
 
 def test_several_differences_of_a_run_are_all_said(home: Path) -> None:
@@ -172,7 +187,12 @@ def test_removing_takes_empty_parents_along_and_no_others(
 ) -> None:
     gone, beside = tree("results/a/demo/s/m/seed0"), tree("results/a/demo/s/m/seed1")
     alone = tree("results/b/demo/s/m/seed0")
-    remove([gone])
-    assert (gone.exists(), beside.exists(), gone.parent.exists()) == (False, True, True)
-    remove([alone, beside])
+    remove([gone, alone])
+    assert (gone.exists(), beside.exists(), gone.parent.exists(), alone.exists()) == (
+        False,
+        True,
+        True,
+        False,
+    )
+    remove([beside])
     assert sorted(path.name for path in (tmp_path / "results").rglob("*")) == ["a", "b"]
