@@ -15,6 +15,7 @@ from project import HOME
 from typer.testing import CliRunner
 
 from fedcore.data import Source
+from fedcore.execution.integrity import code_of
 from fedcore.execution.runner import Settings, run
 from pipeline.__main__ import app
 from pipeline.catalogue import Catalogue
@@ -83,6 +84,8 @@ def test_kept_runs_come_out_again_and_so_does_their_table(made: Catalogue, kept:
     assert found.rebuilt == {NAME: True}
     assert found.left == {"fedomw": (0, 0.0)}
     assert not found.absent
+    for one in check.unit.runs:
+        assert code_of(kept.parent / "work" / one.folder) == one.code
 
 
 def test_other_bytes_with_the_same_numbers_agree(made: Catalogue, kept: Path) -> None:
@@ -172,11 +175,16 @@ def test_tables_and_papers_take_turns_after_one_figure() -> None:
     def unit(paper: str, target: str, row: str, seconds: float) -> Unit:
         return Unit(paper, target, row, "x", (), ({"seconds": seconds},))
 
-    found = [unit("a", "t1", f"r{at}", 1) for at in range(3)]
-    found += [unit("a", "t2", "r", 1), unit("b", "t1", "r", 1)]
-    found += [unit("a", "slow", "", 9), unit("b", "quick", "", 2)]
-    first = [(one.paper, one.target) for one in in_turn(found, 0)]
-    assert first == [("b", "quick"), ("a", "t1"), ("b", "t1"), ("a", "t2"), ("a", "t1"), ("a", "t1")]
+    found = [unit("b", "quick", "", 2), unit("a", "slow", "", 9)]
+    found += [unit("a", "t1", f"r{at}", 1) for at in range(3)]
+    found += [
+        unit("a", "t2", "r", 1),
+        unit("a", "t3", "r", 1),
+        unit("b", "t1", "r", 1),
+        unit("b", "t2", "r", 1),
+    ]
+    first = ["".join((one.paper, one.target)) for one in in_turn(found, 0)]
+    assert first == ["bquick", "at1", "bt1", "at2", "bt2", "at3", "at1", "at1"]
     orders = {tuple(one.row for one in in_turn(found, seed)) for seed in range(20)}
     assert len(orders) > 1
     assert [one.row for one in in_turn(found, 3)] == [one.row for one in in_turn(found, 3)]
