@@ -268,7 +268,7 @@ def earlier_cells(path: Path) -> dict[Cell, Mapping[Hashable, Any]]:
     if not path.exists():
         return {}
     frame = pd.read_csv(path, dtype={"row": str, "column": str}, keep_default_na=False)
-    if not {"row", "specs", "values"} <= {*frame}:
+    if not {"row", "column", "specs", "values"} <= {*frame}:
         return {}
     return {(line["row"], line["column"]): line for line in frame.to_dict("records")}
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from pretended import one_line, summary
@@ -16,7 +17,7 @@ from project import PLUGGED, seal, seal_partition
 
 from fedcore.algorithms import example
 from fedcore.base.errors import DataError
-from fedcore.base.files import canonical_json, sha256_text, write_json
+from fedcore.base.files import canonical_json, digest, sha256_text, write_json
 from fedcore.execution.integrity import sealed
 from pipeline.catalogue.targets import Column, PlannedRun, Query
 from pipeline.reports import captions, results
@@ -248,6 +249,105 @@ def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
     cells = {("a", "x"): [done, lost, absent], ("b", "x"): [done]}
     assert results.lost(cells, lambda one: one.seed == 1) == {("a", "x"): (1, 3)}
     assert results.pair_key(done) == "p-0/seed0"
+
+
+def test_series_and_arrays_are_those_that_the_run_kept(tmp_path: Path) -> None:
+    made = run("a", 0)
+    folder = write(tmp_path, made, 0.9)
+    (folder / "history.csv").write_text("round,test_accuracy\n0,0.5\n4,0.75\n")
+    np.savez(folder / "path.npz", round=np.array([1, 2]), model=np.ones((2, 3)))
+    np.savez(folder / "code.npz", model=np.array([print], dtype=object))
+    seal(folder, made.spec)
+    facts = RunFacts(made, tmp_path)
+    assert facts.series("test_accuracy").to_dict() == {0: 0.5, 4: 0.75}
+    with pytest.raises(DataError) as refused:
+        facts.series("auc")
+    assert str(refused.value) == f"{folder}/history.csv: no column 'auc'; there are round, test_accuracy"
+    assert {name: own.tolist() for name, own in (facts.arrays("path.npz") or {}).items()} == {
+        "round": [1, 2],
+        "model": [[1.0] * 3] * 2,
+    }
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        facts.arrays("code.npz")
+
+
+def test_what_is_known_of_a_run_comes_from_the_plan_and_its_files(tmp_path: Path) -> None:
+    made = run("a", 3)
+    planned = {"seed": 3, "code": made.code, "partition": made.partition, "spec": digest(made.spec)}
+    assert results.facts(made, tmp_path) == planned | {"status": "not run yet"}
+    folder = write(tmp_path, made, 0.9, note="")
+    found = {"final": {"test_accuracy": 0.9, "test_loss": 2.0}, "data_state": "full"}
+    (folder / "timing.json").unlink()
+    assert results.facts(made, tmp_path) == planned | found, "an empty note is not told"
+    (folder / "timing.json").write_text(json.dumps({"seconds": 1.5, "device": None, "commit": "c", "own": 1}))
+    assert results.facts(made, tmp_path) == planned | found | {"seconds": 1.5, "commit": "c"}
+    (folder / "timing.json").write_text("{")
+    with pytest.raises(
+        DataError, match=r"timing\.json: not valid JSON .*; delete the folder and build it again"
+    ):
+        results.facts(made, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("test_accuracy\n0.5\n", "round: expected a column of whole numbers"),
+        ("round,test_accuracy\n0.5,0.5\n", "round: expected a column of whole numbers"),
+        ("round,test_accuracy\n0,high\n", "test_accuracy: expected numbers"),
+        ("", "no table: No columns to parse from file"),
+    ],
+)
+def test_a_history_is_a_table_of_numbers_by_whole_rounds(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text("round,test_accuracy\n0,0.5\n2,\n")
+    assert results.read_history(path)["round"].tolist() == [0, 2]
+    path.write_text(text)
+    with pytest.raises(DataError) as refused:
+        results.read_history(path)
+    assert str(refused.value) == f"{path}: {said}"
+
+
+def test_cells_of_an_earlier_table_are_read_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    assert results.earlier_cells(path) == {}
+    path.write_text("row,column,specs,values,mean\n1,02,s,NA,0.5\nnull,x,,p=1,\n")
+    found = results.earlier_cells(path)
+    assert {cell: (line["specs"], line["values"]) for cell, line in found.items()} == {
+        ("1", "02"): ("s", "NA"),
+        ("null", "x"): ("", "p=1"),
+    }
+    names = ("row", "column", "specs", "values")
+    for missing in names:
+        path.write_text(",".join(name for name in names if name != missing) + "\na,b,c\n")
+        assert results.earlier_cells(path) == {}
+    path.write_text(",".join(names) + "\na,b,c,d\n")
+    assert [*results.earlier_cells(path)] == [("a", "b")]
+
+
+def test_numbers_of_two_sittings_are_joined_by_their_pairs() -> None:
+    pairs = ["p/2", "p/1", "p/0"]
+    before, now = {"p/0": 1.0, "p/1": 2.0}, {"p/1": 3.0, "p/2": 4.0}
+    found = results.together(before, now, pairs)
+    assert [*found.items()] == [("p/2", 4.0), ("p/1", 3.0), ("p/0", 1.0)], "in the runs' order"
+    twice = {"p/0#0": 1.0, "p/0#1": 2.0}
+    assert results.together(twice, {"p/0": 5.0}, pairs) == twice, "the longer sitting"
+    assert results.together({"p/0": 5.0}, twice, pairs) == twice
+    same = {"p/0#0": 6.0, "p/0#1": 7.0}
+    assert results.together(twice, same, pairs) == same, "the newer of two equally long ones"
+
+
+def test_failed_runs_are_counted_by_what_they_failed_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [run("a", seed) for seed in range(5)]
+    write(tmp_path, runs[0], 0.9)
+    said = ["failed", "out of memory", "failed", "", "failed"]
+    ended = {tmp_path / made.folder: what for made, what in zip(runs, said, strict=True)}
+    monkeypatch.setattr(results, "cause", ended.__getitem__)
+    facts = [RunFacts(made, tmp_path) for made in runs]
+    assert results.causes(facts) == "1 out of memory; 2 failed", "the first one has a result"
+    assert results.causes(facts[:1]) == ""
+    assert results.each_once({("a", "x"): facts[:2], ("b", "x"): facts[1:3]}) == facts[:3]
 
 
 def test_a_run_without_a_history_is_no_report(tmp_path: Path) -> None:
