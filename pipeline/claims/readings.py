@@ -25,7 +25,7 @@ from pipeline.catalogue.schema import PaperParams, ReadingsParams
 from pipeline.catalogue.targets import Cell, Paper, Query, Target
 from pipeline.claims.ledger import FOLDER, LEDGER, cells_of, judge, ledger
 from pipeline.claims.points import FILE, Point, asked, points, taken_of
-from pipeline.reports import figures
+from pipeline.reports import figures, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.significance import parsed
 from pipeline.reports.tables import Table, tidy
@@ -232,6 +232,10 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     above.errorbar(order.index, order["mean"], yerr=order["std"], fmt="none", ecolor="0.6", linewidth=0.8)
     colours = np.where(order["mean"] <= 1, WITHIN, BEYOND)
     above.scatter(order.index, order["mean"], c=colours, s=14, zorder=3)
+    lacking = numbers.loc[numbers["n"] < numbers["seeds"], "column"].str.split("@").str[-1]
+    for x in order.index[order["column"].isin(lacking)]:
+        place = above.get_xaxis_transform()
+        above.text(x, 0.02, style.DIVERGED, transform=place, ha="center", va="bottom", fontsize=7)
     above.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
     above.set(yscale="log", ylabel="margins from the print")
     for word in ("paper", "code"):

@@ -9,6 +9,7 @@ import typer
 from fedcore.cli.options import completing
 from pipeline.catalogue.params import STUDIES, configuration
 from pipeline.catalogue.schema import Shown
+from pipeline.claims.readings import ENDING
 from pipeline.papers import papers
 from pipeline.workflow.reports import BESIDE
 
@@ -18,9 +19,11 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def names() -> Iterator[str]:
     """Yield what `fedcore targets` lists, without and with the folder's name."""
+    asked = configuration(PARAMS)["papers"] if PARAMS.exists() else {}
     for prefix in ("", "reports/"):
         for paper, about in papers().items():
-            yield from (f"{prefix}{paper}/{target}" for target in about.targets)
+            wanted = (table + ENDING for table in (asked.get(paper) or {}).get("readings", {}))
+            yield from (f"{prefix}{paper}/{target}" for target in (*about.targets, *wanted))
         yield from (f"{prefix}{study}/{target}" for study in studies() for target in get_args(Shown))
 
 

@@ -17,6 +17,7 @@ from pipeline.site.survey import EDITIONS, Evidence, Survey, TargetStatus
 from pipeline.site.words import SHORT, outcome, with_std
 
 RUNS = "uv run fedcore runs"
+MANY = 12  # columns, of which more are read as rows
 BODIES = ("view", "grid", "charts", "numbers", "caption", "columns", "matrix")
 
 
@@ -112,7 +113,7 @@ def _near(shown: TargetStatus) -> str:
 
 
 def _matrix(shown: TargetStatus) -> dict[str, Any]:
-    """Return a button for each cell of a target that has runs, as rows and columns."""
+    """Return a button for each cell of a target that has runs, as rows and columns; many columns as rows."""
     rows, columns = shown.labels
     what = shown.about.needs.removesuffix("s")
 
@@ -121,6 +122,9 @@ def _matrix(shown: TargetStatus) -> dict[str, Any]:
         return shown.places.get(cell), f"{count} {what}{'s' if count != 1 else ''}"
 
     used = dict.fromkeys(column for _, column in shown.cells)
+    if len(used) > max(MANY, len(rows)):
+        turned = [(columns[column], [entry((row, column)) for row in rows]) for column in used]
+        return {"columns": [*rows.values()], "matrix": turned}
     matrix = [(rows[row], [entry((row, column)) for column in used]) for row in rows]
     return {"columns": [columns[column] for column in used], "matrix": matrix}
 

@@ -634,7 +634,9 @@ def told_of(**means: float) -> pd.DataFrame:
         {"row": "claim", "column": "holds", "mean": 0.5, "says": "some", "in": "far_off near"},
         {"row": "claim", "column": "fails", "mean": 0.0, "says": "none"},
     ]
-    lines += [{"row": "m", "column": f"d@{name}", "away": own} for name, own in means.items()]
+    lines += [
+        {"row": "m", "column": f"d@{name}", "away": own, "n": 2, "seeds": 2} for name, own in means.items()
+    ]
     return pd.DataFrame(lines)
 
 
@@ -692,6 +694,17 @@ def test_the_look_of_the_figure_of_readings() -> None:
     assert {to_hex(own).upper() for own in edges} == {BEYOND}
     letters = {label.get_fontsize() for axes in (choices, held) for label in axes.get_yticklabels()}
     assert letters | {text.get_fontsize() for text in above.texts} == {7}
+
+
+def test_a_reading_that_lacks_a_run_is_marked_where_it_stands() -> None:
+    same: Any = {"changes": {}}
+    unused: Any = None
+    known = {"first_step": point("near", None, far_off=same, near=same, one=same)}
+    space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
+    numbers = told_of(far_off=3.0, near=0.5, one=1.0)
+    numbers.loc[numbers["column"] == "d@one", "n"] = 1
+    (sign,) = (text for text in picture(space, numbers).axes[0].texts if text.get_text() == "‡")
+    assert sign.get_position() == (1, 0.02)
 
 
 def colours(drawn: Any) -> Any:

@@ -530,6 +530,7 @@ def test_kept_histories_are_drawn_beside_those_of_the_column_s_other_methods(
     behind = {place for cell in cells for place in cell["runs"]}
     expected = [data["runs"][place]["method"] for place in behind if data["runs"][place]["curves"]]
     page, complaints = opened(browser, kept / f"papers/{PAPER}.html", place=f"#{target}")
+    page.evaluate("document.querySelectorAll('article details').forEach(one => { one.open = true; })")
     page.locator(f"[data-target={target}][data-cell='{at}']").first.click()
     dialog = page.locator("dialog[open]")
     dialog.get_by_text("Curves of all methods in this column").click()
