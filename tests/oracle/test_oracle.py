@@ -64,7 +64,7 @@ def test_float32(name: str, mlp: Path) -> None:
     assert losses(result)[-1] == pytest.approx(case["loss"], rel=0, abs=tolerance)
 
 
-@pytest.mark.parametrize("name", ["FedNova/mom", "ScafYogi"])
+@pytest.mark.parametrize("name", [pytest.param("FedNova/mom", marks=pytest.mark.slow), "ScafYogi"])
 def test_from_the_command_line(name: str, mlp: Path, tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(yaml.safe_dump(spec_of(name, mlp)))

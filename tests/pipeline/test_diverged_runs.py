@@ -137,7 +137,10 @@ def fits_its_page(figure: Figure, columns: int) -> None:
     assert min(float(text.get_fontsize()) for text in figure.findobj(Text) if text.get_text()) >= 7
 
 
-@pytest.mark.parametrize(("seeds", "name"), CASES)
+@pytest.mark.parametrize(
+    ("seeds", "name"),
+    [pytest.param(*case, marks=pytest.mark.slow) if case[0] == "all seeds" else case for case in CASES],
+)
 def test_every_report_marks_and_counts_runs_that_diverged(
     seeds: str, name: str, root: Path, pictures: list[Figure]
 ) -> None:

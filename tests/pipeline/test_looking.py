@@ -155,6 +155,7 @@ def clone(foreign: Project, tmp_path: Path) -> Project:
     return Project(tmp_path / "clone")
 
 
+@pytest.mark.slow
 def test_a_dry_run_foresees_the_jobs_of_the_real_run(clone: Project) -> None:
     asked = (TABLE, "reports/table1.tex")
     foreseen = clone.jobs(*asked)
@@ -185,6 +186,7 @@ def test_what_is_not_believed_is_set_aside_and_can_be_brought_back(clone: Projec
     assert (clone.folder / TABLE).read_bytes() == kept[TABLE]
 
 
+@pytest.mark.slow
 def test_what_was_set_aside_is_no_result(clone: Project) -> None:
     clone.make(TABLE)
     counted = clone.run(FEDCORE, "status", "results/rfedavg")

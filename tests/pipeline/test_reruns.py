@@ -143,9 +143,21 @@ def changed(old: str, new: str) -> dict[str, int]:
     ("old", "new", "expected"),
     [
         pytest.param("mu: 1.0", "mu: 1", {}, id="same-number"),
-        pytest.param("mu: 0.01}", "mu: 0.02}", {"train": 2, "report": 1}, id="one-data-set-of-an-algorithm"),
+        pytest.param(
+            "mu: 0.01}",
+            "mu: 0.02}",
+            {"train": 2, "report": 1},
+            id="one-data-set-of-an-algorithm",
+            marks=pytest.mark.slow,
+        ),
         pytest.param("q: 1.0\n", "q: 2.0\n", {"train": 6, "report": 1}, id="q"),
-        pytest.param("lambda: 1.0e-5", "lambda: 1.0e-6", {"train": 3, "report": 1}, id="lambda-on-cifar10"),
+        pytest.param(
+            "lambda: 1.0e-5",
+            "lambda: 1.0e-6",
+            {"train": 3, "report": 1},
+            id="lambda-on-cifar10",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "hidden: 64}, training: {rounds: 20}}",
             "hidden: 64}, training: {rounds: 7}}",
@@ -157,6 +169,7 @@ def changed(old: str, new: str) -> dict[str, int]:
             "training: {rounds: 60, lr: 0.2}",
             {"train": 15, "report": 1},
             id="lr-of-all-methods-without-their-own",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "clients: 10, training",
@@ -164,20 +177,44 @@ def changed(old: str, new: str) -> dict[str, int]:
             {"train": 48, "partition": 16, "report": 1},
             id="clients",
         ),
-        pytest.param("low_cost: {clients: 30,", "low_cost: {clients: 31,", {}, id="another-table's-regime"),
         pytest.param(
-            "similarity: 0.1}", "similarity: 0.2}", {"train": 6, "partition": 2, "report": 1}, id="similarity"
+            "low_cost: {clients: 30,",
+            "low_cost: {clients: 31,",
+            {},
+            id="another-table's-regime",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "similarity: 0.1}",
+            "similarity: 0.2}",
+            {"train": 6, "partition": 2, "report": 1},
+            id="similarity",
+            marks=pytest.mark.slow,
         ),
         pytest.param("dtype: float32", "dtype: float64", {"train": 48, "report": 1}, id="common"),
-        pytest.param("variant: paper", "variant: released", {"train": 48, "report": 1}, id="variant"),
+        pytest.param(
+            "variant: paper",
+            "variant: released",
+            {"train": 48, "report": 1},
+            id="variant",
+            marks=pytest.mark.slow,
+        ),
         pytest.param("mirror: null", "mirror: /elsewhere", {}, id="mirror"),
         pytest.param("{columns: 1,", "{columns: 2,", {"report": 1}, id="layout"),
-        pytest.param("seeds: [0]\n", "seeds: [7]\n", {}, id="another-scale"),
-        pytest.param("rounds: 200", "rounds: 300", {}, id="a-value-that-this-scale-replaces"),
-        pytest.param("seeds: [0, 1]", "seeds: [0,  1]", {}, id="whitespace"),
-        pytest.param("primary_paper: rfedavg", "primary_paper: fedomw", {}, id="primary-paper"),
+        pytest.param("seeds: [0]\n", "seeds: [7]\n", {}, id="another-scale", marks=pytest.mark.slow),
         pytest.param(
-            "scale: demo #", "scale: quick #", {"train": 48, "partition": 8, "report": 1}, id="scale"
+            "rounds: 200", "rounds: 300", {}, id="a-value-that-this-scale-replaces", marks=pytest.mark.slow
+        ),
+        pytest.param("seeds: [0, 1]", "seeds: [0,  1]", {}, id="whitespace"),
+        pytest.param(
+            "primary_paper: rfedavg", "primary_paper: fedomw", {}, id="primary-paper", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "scale: demo #",
+            "scale: quick #",
+            {"train": 48, "partition": 8, "report": 1},
+            id="scale",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -348,10 +348,9 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-def kinds(site: Path) -> list[Path]:
-    """One page of each kind."""
-    names = ("index", f"papers/{PAPER}", f"own/{PAPER}", "own/index", "results/board", "results/runs")
-    return [site / f"{name}.html" for name in (*names, "results/run")]
+# One page of each kind; the long ones take a browser's checks half a minute each.
+SHORT = ("index", "own/index", "results/run")
+LONG = (f"papers/{PAPER}", f"own/{PAPER}", "results/board", "results/runs")
 
 
 def a_run(site: Path) -> str:
@@ -379,28 +378,30 @@ RULES = {"resultTypes": ["violations"], "preload": False}
 COLOURS = {**RULES, "runOnly": ["color-contrast"]}  # a scheme changes nothing else
 
 
-def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, kept: Path) -> None:
+@pytest.mark.parametrize("name", [*SHORT, *(pytest.param(name, marks=pytest.mark.slow) for name in LONG)])
+def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, kept: Path, name: str) -> None:
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="needs axe-playwright-python"
     ).Axe()
-    for path in kinds(kept):
-        page, complaints = opened(browser, path, 390, a_run(kept) if path.stem == "run" else "")
-        page.wait_for_function("!document.querySelector('#run') || document.querySelector('#run .facts')")
-        for scheme, rules in (("default", RULES), ("slate", COLOURS)):
-            page.evaluate("scheme => document.body.setAttribute('data-md-color-scheme', scheme)", scheme)
-            page.wait_for_timeout(300)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path.name
-            page.evaluate("document.querySelectorAll('article details').forEach(one => { one.open = true; })")
-            found = axe.run(page, options=rules).response["violations"]
-            told = [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
-            assert told == [], f"{path.name}, {scheme}"
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path.name
-        page.wait_for_function(
-            "[...document.querySelectorAll('.chart')].every(one => one.querySelector('.main-svg'))"
-        )
-        assert complaints == [], path.name
-        assert page.evaluate("window.hacked") is None
-        page.context.close()
+    page, complaints = opened(
+        browser, kept / f"{name}.html", 390, a_run(kept) if name.endswith("/run") else ""
+    )
+    page.wait_for_function("!document.querySelector('#run') || document.querySelector('#run .facts')")
+    for scheme, rules in (("default", RULES), ("slate", COLOURS)):
+        page.evaluate("scheme => document.body.setAttribute('data-md-color-scheme', scheme)", scheme)
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.evaluate("document.querySelectorAll('article details').forEach(one => { one.open = true; })")
+        found = axe.run(page, options=rules).response["violations"]
+        told = [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
+        assert told == [], scheme
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.wait_for_function(
+        "[...document.querySelectorAll('.chart')].every(one => one.querySelector('.main-svg'))"
+    )
+    assert complaints == []
+    assert page.evaluate("window.hacked") is None
+    page.context.close()
 
 
 def asked_for(page: Page) -> set[Path]:
@@ -416,7 +417,7 @@ def asked_for(page: Page) -> set[Path]:
 
 
 def test_pages_are_light_and_have_folds(browser: Browser, kept: Path) -> None:
-    for path in kinds(kept):
+    for path in (kept / f"{name}.html" for name in (*SHORT, *LONG)):
         page, _ = opened(browser, path)
         loaded = asked_for(page)
         assert len(loaded) > 5
@@ -428,7 +429,13 @@ def test_pages_are_light_and_have_folds(browser: Browser, kept: Path) -> None:
         page.context.close()
 
 
-@pytest.mark.parametrize("name", ["index", f"papers/{PAPER}", f"own/{PAPER}", "results/board"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("index", f"papers/{PAPER}"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in (f"own/{PAPER}", "results/board")),
+    ],
+)
 def test_a_printed_page_is_whole(browser: Browser, kept: Path, name: str, tmp_path: Path) -> None:
     """On A4: no navigation, folds open, no table wider than the paper, dark text whatever the scheme."""
     page, complaints = opened(browser, kept / f"{name}.html", 703)

@@ -38,8 +38,12 @@ def changed(**algorithms: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("then", "now", "named"),
-    [({"fedadam": {}}, {}, "FedAdam"), ({}, {"qfedavg": None}, "q-FedAvg")],
-    ids=["a plug-in is no longer named", "a method left params.yaml"],
+    [
+        pytest.param(
+            {"fedadam": {}}, {}, "FedAdam", id="a plug-in is no longer named", marks=pytest.mark.slow
+        ),
+        pytest.param({}, {"qfedavg": None}, "q-FedAvg", id="a method left params.yaml"),
+    ],
 )
 def test_the_site_shows_rows_that_nobody_asks_for_any_more(
     then: dict[str, Any], now: dict[str, Any], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

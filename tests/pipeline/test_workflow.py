@@ -119,6 +119,7 @@ def test_without_network_and_mirror_the_data_rule_says_so(project: Project) -> N
     assert "error: mnist: no mirror, and upstream can't be reached" in done.stderr
 
 
+@pytest.mark.slow
 def test_scales_ask_for_their_own_data(project: Project) -> None:
     assert project.jobs("data") == {"data": 1}
     assert project.jobs("data", "--config", "scale=quick") == {"data": 1, "fetch": 2}
@@ -137,6 +138,7 @@ def test_a_run_a_job_at_full_scale(project: Project) -> None:
     assert counts == {"fetch": 2, "partition": 8, "train": 48, "table": 1}
 
 
+@pytest.mark.slow
 def test_a_figure_comes_with_its_numbers_and_is_the_same_bytes_again(project: Project) -> None:
     project.make("reports/rfedavg/fig2.svg")
     folder = project.folder / "reports" / "rfedavg"
