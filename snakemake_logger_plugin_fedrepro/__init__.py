@@ -24,6 +24,7 @@ NOISE = re.compile(
     r"|Group jobs: inactive|(Conda|Singularity|Apptainer).*ignored|Updating checkpoint"
     r"|Elapsed time|Exiting because a job|Storing|Rules with provenance|Some jobs were triggered"
 )
+NOWHERE = "\n    (check individual jobs above for details)"  # which profiles/default keeps quiet
 SAID = re.compile(r"RuleException:\s+CalledProcessError|Cannot restore .*no backup|Will exit after finishing")
 EARLY = 0.02
 
@@ -119,7 +120,7 @@ class LogHandler(LogHandlerBase):
 
     def _pass_on(self, record: LogRecord) -> None:
         """Print a message that is about no job, unless it says what nobody asked for."""
-        text = record.getMessage().strip()
+        text = record.getMessage().replace(NOWHERE, "").strip()
         if not text or text == "None" or SAID.match(text):
             return
         if record.levelno >= WARNING or not NOISE.match(text):

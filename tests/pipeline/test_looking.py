@@ -61,7 +61,6 @@ WITHIN = {
     "runs": CELL,
     "cost": ("rfedavg/table1", "--scale", "paper"),
     "chosen": ("reports/rfedavg/search_fedprox.csv",),
-    "taxonomy": (),
     "prune": ("--json",),
 }
 WRITES = {
@@ -145,6 +144,8 @@ def test_a_dry_run_says_how_long_its_jobs_train(foreign: Project) -> None:
     said = foreign.make("--dry-run", TABLE)
     (count,) = re.findall(r"^(\d+) jobs train for about \d\S* .*on one core", said, re.MULTILINE)
     assert re.findall(r"^train +(\d+)$", said, re.MULTILINE) == [count]
+    quiet = foreign.run(FEDCORE, "build", TABLE, "--dry-run", "-q")
+    assert re.fullmatch(rf"{count} jobs train for about \d.* on one core; see `fedcore cost`\n", quiet)
 
 
 @pytest.fixture
