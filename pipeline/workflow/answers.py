@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -81,7 +81,7 @@ class Workflow:
         self.fetched = rf"({fetched})-(?!demo\b)[a-z0-9_]+"
         self.site: JobSpec = {"file": "logs/reports/site.params.yaml", "plan": "site"}
         self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
-        LogHandler.words = Words(partial(messages.job_name, self.catalogue), self._seconds, duration, plain)
+        LogHandler.words = Words(self._named, self._seconds, duration, plain)
 
     def _planned(self, paper: str) -> Planned:
         """Return what a paper needs, with every specification checked before any of its jobs runs.
@@ -280,6 +280,13 @@ class Workflow:
     def _cost(self, wildcards: Any) -> Cost:
         """Return the cost of a job's runs, one after another."""
         return sum(map(self._guess, self._runs(wildcards)), NOTHING)
+
+    def _named(self, rule: str, wildcards: Mapping[str, str]) -> str:
+        """Return what a job does; where it trains with several seeds, with all of them."""
+        name = messages.job_name(self.catalogue, rule, wildcards)
+        together = self._runs(wildcards) if rule in TRAIN and "seed" not in wildcards else []
+        seeds = ", ".join(str(run.seed) for run in together)
+        return f"{name}, seed{'s' * (len(together) > 1)} {seeds}" if together else name
 
     def _seconds(self, rule: str, wildcards: Mapping[str, str]) -> float:
         return self._cost(wildcards).seconds if rule in TRAIN else 1.0

@@ -18,6 +18,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import plain
 from pipeline.papers import build_catalogue
 from pipeline.workflow import messages
+from pipeline.workflow.answers import Workflow
 from pipeline.workflow.estimate import duration
 from pipeline.workflow.messages import job_name
 from snakemake_logger_plugin_fedrepro import LogHandler, Words
@@ -163,7 +164,9 @@ def test_a_dry_run_names_the_jobs_and_counts_them_once(monkeypatch: pytest.Monke
     for _ in range(2):
         listener.hear("Job stats: 1", event=LogEvent.RUN_INFO, stats={"total": 1})
     listener.begin(1, x="[red]y")
-    assert listener.lines() == ["Job stats: 1", "  train [red]y"]
+    reasons = "\n    output files have to be generated:\n        train"
+    listener.hear(f"Reasons:\n    (check individual jobs above for details){reasons}")
+    assert listener.text.getvalue() == f"Job stats: 1\n  train [red]y\nReasons:{reasons}\n"
 
 
 def test_verbose_and_the_commands_bring_snakemake_s_own_lines_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,6 +226,15 @@ def test_quiet_hides_what_is_done_but_no_failure(
 )
 def test_a_job_has_a_name_in_the_words_of_its_paper(rule: str, wildcards: dict[str, str], name: str) -> None:
     assert job_name(CATALOGUE, rule, wildcards) == name
+
+
+def test_a_job_that_trains_with_several_seeds_names_them() -> None:
+    flow = Workflow(core_yaml.read(ROOT / "params.yaml", "configuration"))
+    run = flow.catalogue.needed("rfedavg", "table1")[0]
+    told = {key: getattr(run, key) for key in ("paper", "scale", "setting", "method")}
+    plain = job_name(CATALOGUE, "train", told)
+    assert LogHandler.words.name("train", told) == f"{plain}, seeds 0, 1"
+    assert LogHandler.words.name("train", told | {"seed": "1"}) == f"{plain}, seed 1"
 
 
 TABLE = """Accuracy (%).
