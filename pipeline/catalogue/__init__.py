@@ -8,7 +8,7 @@ is validated once for all its seeds.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,12 +84,14 @@ class Catalogue:
             for name, target in about.targets.items():
                 yield paper, name, target
 
-    def nearest(self, name: str) -> str:
-        """Return the reports that are most like a name, as they are asked for, and where all are listed."""
-        name = name if "/" in name else f"{self.params.primary}/{name}"
-        same = [known for known in self.names() if known.partition("/")[2] == name.partition("/")[2]]
-        close = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.5)
-        near = ", ".join(f"reports/{known}" for known in dict.fromkeys([*same, *close]))
+    def nearest(self, name: str, beside: Iterable[str] = ()) -> str:
+        """Return the reports, and names ``beside`` them, that are most like one, and what lists all."""
+        short = {own: f"{self.params.primary}/{own}" for own in self.papers[self.params.primary].targets}
+        known = short | {own: own for own in (*self.names(), *beside)}
+        name = name.removeprefix(f"{self.params.primary}/")
+        same = [own for own in self.names() if own.partition("/")[2] == name.rpartition("/")[2]]
+        close = map(known.__getitem__, difflib.get_close_matches(name, known))
+        near = ", ".join(f"reports/{own}" for own in dict.fromkeys([*same, *close]))
         return f"{f'the nearest: {near}; ' if near else ''}`fedcore targets` lists all"
 
     def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[PlannedRun, ...]]:

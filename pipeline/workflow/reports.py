@@ -23,7 +23,7 @@ def path_of(catalogue: Catalogue, typed: str) -> str:
     Raises:
         SpecError: there is no such report, or no such form of it.
     """
-    name = os.path.relpath(typed)
+    name = os.path.relpath(typed or ".")
     if name.startswith(("results/", "data/")):
         return name
     name = name.removeprefix("reports/")
@@ -38,7 +38,7 @@ def path_of(catalogue: Catalogue, typed: str) -> str:
     folder, _, target = stem.rpartition("/")
     paper = folder or catalogue.params.primary
     if f"{paper}/{target}" not in catalogue.names():
-        raise SpecError(f"{typed}: no such report; {catalogue.nearest(stem)}")
+        raise SpecError(f"{typed}: no such report; {catalogue.nearest(stem, [*catalogue.papers, *BESIDE])}")
     forms = (*catalogue.target(paper, target).files, "pdf", *(["provenance.json"] if folder else []))
     if dot and form not in forms:
         raise SpecError(f"{typed}: no such form; expected {stem} with one of .{', .'.join(forms)}")

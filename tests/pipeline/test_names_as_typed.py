@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,11 @@ def test_a_name_as_typed_is_found(
         ("fedomw/table33", "reports/fedomw/table3"),
         ("tabel1", "reports/rfedavg/table1"),
         ("rfedvag/table2", "reports/rfedavg/table2"),
+        ("rfedavgg", "the nearest: reports/rfedavg,"),
+        ("reports/fedomv/", "the nearest: reports/fedomw,"),
+        ("sitee", "the nearest: reports/site;"),
+        ("", "no such report; `"),
+        ("zzz", "no such report; `"),
         ("table1.docx", "table1 with one of .csv,"),
         ("table1.provenance.json", "table1 with one of .csv,"),
         ("rfedavg.html", "`"),
@@ -71,6 +77,14 @@ def test_any_other_name_is_one_line_with_names_to_paste(catalogue: Catalogue, ty
     assert str(refused.value).startswith(f"{typed}: no such ")
     assert near in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("command", ["explain --row a --column b", "runs", "readings", "report", "cost"])
+def test_every_command_that_takes_a_report_refuses_others_with_the_nearest(command: str) -> None:
+    name, *more = command.split()
+    refused = CliRunner().invoke(app, [name, "fedomw/tabel3", *more]).exception
+    assert isinstance(refused, SpecError)
+    assert "no such report; the nearest: reports/fedomw/table3" in str(refused)
 
 
 def test_runs_are_counted_by_the_same_names(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +114,8 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "told"
 
 
-def build(*arguments: str, folder: Path = HOME) -> subprocess.CompletedProcess[str]:
-    call = [str(Path(sys.executable).with_name("fedcore")), "build", *arguments]
+def build(*arguments: str, folder: Path = HOME, command: str = "build") -> subprocess.CompletedProcess[str]:
+    call = [str(Path(sys.executable).with_name("fedcore")), command, *arguments]
     return subprocess.run(call, cwd=folder, capture_output=True, text=True, check=False)
 
 
@@ -113,6 +127,17 @@ def test_build_calls_snakemake_as_a_user_would(told: Path) -> None:
     assert done.returncode == 3, "Snakemake's exit code"
     assert build("all", "-q").stderr == ""
     assert told.read_text() == "--cores all --quiet -- reports/all"
+
+
+def test_readings_say_what_they_cost_as_json_before_snakemake_begins(told: Path) -> None:
+    done = build("fedomw/table2", "--points", "labels", "--json", "-n", command="readings")
+    found = json.loads(done.stdout)
+    assert [*found] == ["cost", "report", "sentences"]
+    assert found["cost"]["target"] == "fedomw/table2_readings"
+    assert found["report"] == "reports/fedomw/table2_readings.csv"
+    assert found["sentences"] == []
+    assert done.stderr.startswith("fedomw/table2_readings at demo scale: ")
+    assert told.read_text().startswith("--cores all --dry-run --config papers=")
 
 
 def test_what_can_not_be_built_is_one_line(told: Path, tmp_path: Path) -> None:
