@@ -188,8 +188,8 @@ def _values(part: Part) -> dict[str, str]:
 
 
 def _documentation(owner: type) -> str:
-    """Return a class's own docstring without indentation, or the empty string."""
-    return inspect.cleandoc(owner.__dict__.get("__doc__") or "")
+    """Return a class's own docstring as a terminal shows it, or the empty string."""
+    return inspect.cleandoc(owner.__dict__.get("__doc__") or "").replace("``", "`")
 
 
 def written(schema: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.base.options import keys_of
-from fedcore.base.registry import plugins
+from fedcore.base.registry import PACKAGES, plugins
 from fedcore.cli.describe import KINDS, changes, description, listing
 from fedcore.cli.main import app
 from fedcore.engines import Upload
@@ -146,6 +146,9 @@ def test_on_the_command_line() -> None:
     everything = runner.invoke(app, ["list"]).output
     assert all(title.capitalize() in everything for title in KINDS)
     assert "control variate" in runner.invoke(app, ["describe", "scaffold"]).output
+    text = runner.invoke(app, ["describe", "fedasync"]).output
+    assert "`alpha`: share of a fresh update" in text
+    assert not any("``" in description(name) for kind in PACKAGES for name in plugins(kind))
 
 
 @pytest.mark.parametrize(
