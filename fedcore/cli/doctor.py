@@ -13,7 +13,7 @@ from typing import Literal
 import typer
 from packaging.requirements import Requirement
 
-from fedcore.base.errors import reason
+from fedcore.base.errors import columns, reason
 from fedcore.base.lazy import torch
 from fedcore.cli.options import Json, Mirror, Root, extensions, show
 
@@ -41,9 +41,10 @@ class Check:
     purpose: str
     how: str
 
-    def __str__(self) -> str:
-        line = f"{self.state:7} {self.name:14} {self.found}; for {self.purpose}"
-        return line if self.state == "ok" else f"{line}; to get it: {self.how}"
+    def cells(self) -> tuple[str, ...]:
+        """Return it in words, the last of which say how to get what is not fine."""
+        mended = "" if self.state == "ok" else f"; to get it: {self.how}"
+        return self.state, self.name, f"{self.found}; for {self.purpose}{mended}"
 
 
 def doctor(root: Root = Path("data"), mirror: Mirror = None, as_json: Json = False) -> None:
@@ -56,7 +57,7 @@ def doctor(root: Root = Path("data"), mirror: Mirror = None, as_json: Json = Fal
     found = [*machine(root, mirror), *packages(requires(PROJECT) or (), "the library", INSTALL)]
     for contributed in extensions(CHECKS):
         found += contributed
-    show(as_json, list(map(asdict, found)), found)
+    show(as_json, list(map(asdict, found)), columns([check.cells() for check in found]).split("\n"))
     if any(check.state == "wrong" for check in found):
         raise typer.Exit(1)
 

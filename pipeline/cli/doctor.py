@@ -24,11 +24,12 @@ from fedcore.cli.options import Json, show
 HOME = Path(__file__).parents[2]
 EXTRA = 'extra == "pipeline"'
 INSTALL = "uv sync, or pip install -e '.[pipeline]'"
+TEX = "apt-get install texlive-latex-recommended preview-latex-style"
 TOOLS = {
     "snakemake": ("building reports", INSTALL, True),
     "dvc": ("versions of data and results", INSTALL, False),
     "fedcore": ("the jobs of a build, which find it on PATH", "uv run in front of the command", True),
-    "pdflatex": ("tables as PDF", "apt-get install texlive-latex-extra", False),
+    "pdflatex lualatex xelatex tectonic": ("tables as PDF", TEX, False),
     "pdftoppm": ("pictures of reports for the documentation", "apt-get install poppler-utils", False),
     "dot": ("`fedcore rulegraph`", "apt-get install graphviz", False),
     "sbatch": ("profiles/slurm alone", "a login node of a cluster", False),
@@ -42,8 +43,8 @@ def checks() -> Iterator[Check]:
     yield from packages((f"{own.name}{own.specifier}" for own in extra), "the papers", INSTALL)
     yield tested(HOME / "pyproject.toml")
     for name, (purpose, how, needed) in TOOLS.items():
-        place = shutil.which(name)
-        yield look(name, place, place or "not on PATH", purpose, how, needed=needed)
+        place = next(filter(None, map(shutil.which, name.split())), None)
+        yield look(name.split()[0], place, place or "not on PATH", purpose, how, needed=needed)
 
 
 def tested(pyproject: Path) -> Check:
