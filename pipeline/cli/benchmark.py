@@ -13,11 +13,11 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError, say
 from fedcore.base.lazy import pd
 from fedcore.base.registry import find
-from fedcore.cli.options import Mirror, Root
+from fedcore.cli.options import Json, Mirror, Root, show
 from fedcore.data import Source
 from fedcore.execution.runner import Settings
 from pipeline.catalogue.params import configuration
-from pipeline.cli.names import PARAMS
+from pipeline.cli.names import ALGORITHMS, PARAMS
 from pipeline.papers import build_catalogue
 from pipeline.reports import write_partial
 from pipeline.reports.results import made
@@ -51,11 +51,14 @@ def work(
 
 @benchmark.command()
 def rank(
-    method: Annotated[str, typer.Argument(help="An algorithm, of fedcore or of FEDCORE_PLUGINS.")],
+    method: Annotated[
+        str, typer.Argument(help="An algorithm, of fedcore or of FEDCORE_PLUGINS.", autocompletion=ALGORITHMS)
+    ],
     small: Small = False,
     minutes: Minutes = 60.0,
     root: Root = Path("data"),
     mirror: Mirror = None,
+    as_json: Json = False,
 ) -> None:
     """Tune an algorithm as all others, on the workloads that are through, and say its place among them.
 
@@ -66,11 +69,15 @@ def rank(
     board = _sit(small, minutes, Source(root, mirror), method, lambda run: run.algorithm == method)
     own = board.loc[method]
     equal = board[board["sets"] == own["sets"]].sort_values("effect", ascending=False)
-    say(
+    place = list(equal.index).index(method) + 1
+    lines = [
         f"{method}: {own['effect']:+.2f} points ({own['interval']}) over {own['sets']:.0f} data sets: "
-        f"{own['verdict']}; place {list(equal.index).index(method) + 1} of {len(equal)}",
+        f"{own['verdict']}; place {place} of {len(equal)}",
         *(f"  {other['effect']:+7.2f}  {name}" for name, other in equal.iterrows()),
-    )
+    ]
+    others = equal.reset_index(names="method")[["method", "effect"]].to_dict("records")
+    said = {name: own[name] for name in ("effect", "interval", "sets", "verdict")}
+    show(as_json, {"method": method, **said, "place": place, "equal": others}, lines)
 
 
 def _sit(small: bool, minutes: float, source: Source, method: str, wanted: Wanted) -> pd.DataFrame:

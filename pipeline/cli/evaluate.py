@@ -16,7 +16,7 @@ from fedcore.base.errors import SpecError, say
 from fedcore.base.files import write_json, write_text
 from fedcore.base.lazy import torch
 from fedcore.base.options import suggestion
-from fedcore.cli.options import Mirror, Root, completing
+from fedcore.cli.options import Json, Mirror, Root, completing, show
 from fedcore.data import Source
 from fedcore.execution.machine import commit, processor
 from fedcore.execution.runner import Settings
@@ -50,6 +50,7 @@ def evaluate(
     fill: Annotated[bool, typer.Option(help="Take cells without kept histories, and keep these.")] = False,
     root: Root = Path("data"),
     mirror: Mirror = None,
+    as_json: Json = False,
 ) -> None:
     """Make kept results again, as many as fit into the time, and say what agrees: reports/evaluation/.
 
@@ -68,7 +69,7 @@ def evaluate(
     settings = Settings(source=Source(root, mirror), device="cpu")
     found = make_again(catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note, fill=fill)
     if fill:
-        say(f"wrote {package.write(REFERENCE)}")
+        say(f"wrote {package.write(REFERENCE)}", error=as_json)
     facts = _facts(catalogue, found, chosen, minutes, by, seed)
     text = rendered("evaluation.md", facts, TEMPLATES)
     write_json(OUT / "evaluation.json", facts)
@@ -78,10 +79,8 @@ def evaluate(
     for own in facts["papers"]:
         if own["checked"]:
             write_text(OUT / f"{own['paper']}.svg", rendered("badge.svg", {**facts, "own": own}, TEMPLATES))
-    say(
-        *(f"{own['paper']}: {own['said']}" for own in facts["papers"]),
-        f"wrote {OUT}/evaluation.html, .md and .json",
-    )
+    lines = [f"{own['paper']}: {own['said']}" for own in facts["papers"]]
+    show(as_json, facts, [*lines, f"wrote {OUT}/evaluation.html, .md and .json"])
 
 
 def _facts(

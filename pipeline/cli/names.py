@@ -1,11 +1,13 @@
 """What users type: options that several commands share, and the names that complete them."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
 
+from fedcore.base.registry import plugins
 from fedcore.cli.options import completing
 from pipeline.catalogue.params import STUDIES, configuration
 from pipeline.catalogue.schema import Shown
@@ -15,6 +17,7 @@ from pipeline.workflow.reports import BESIDE
 
 PARAMS = Path("params.yaml")
 TEMPLATES = Path(__file__).parent / "templates"
+ALGORITHMS, DATA = (completing(partial(plugins, kind)) for kind in ("algorithm", "data"))
 
 
 def names() -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 import os
 import re
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -12,12 +11,11 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError, say
 from fedcore.base.files import write_text
 from fedcore.base.options import keys_of
-from fedcore.base.registry import chosen, find, plugins
-from fedcore.cli.options import completing
+from fedcore.base.registry import chosen, find
 from fedcore.partitions import PartitionOptions
 from pipeline.catalogue.params import RESERVED, STUDIES, configuration, load
 from pipeline.catalogue.schema import KEY
-from pipeline.cli.names import PARAMS, TEMPLATES
+from pipeline.cli.names import ALGORITHMS, DATA, PARAMS, TEMPLATES
 from pipeline.papers import FOLDER, build_catalogue
 from pipeline.reports.render import rendered
 
@@ -33,16 +31,8 @@ paper = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-Data = Annotated[
-    str,
-    typer.Option(help="Data sets, with commas between.", autocompletion=completing(partial(plugins, "data"))),
-]
-Methods = Annotated[
-    str,
-    typer.Option(
-        help="Algorithms, with commas between.", autocompletion=completing(partial(plugins, "algorithm"))
-    ),
-]
+Data = Annotated[str, typer.Option(help="Data sets, with commas between.", autocompletion=DATA)]
+Methods = Annotated[str, typer.Option(help="Algorithms, with commas between.", autocompletion=ALGORITHMS)]
 Partitions = Annotated[
     str, typer.Option(help="Partitions with the value of their first key, if it has one: dirichlet:0.1,iid.")
 ]

@@ -9,6 +9,7 @@ import typer
 
 from fedcore.base.errors import SpecError, say
 from fedcore.base.lazy import pd
+from fedcore.cli.options import Json, show
 from pipeline.catalogue.params import configuration, overlay
 from pipeline.claims.points import points as open_points
 from pipeline.claims.readings import ENDING, nearest, sentences
@@ -30,27 +31,31 @@ def readings(
     cores: Cores = None,
     scale: Scale = None,
     dry_run: DryRun = False,
+    as_json: Json = False,
 ) -> None:
     """Measure a table under combinations of what its paper leaves open: what is nearest, what holds in which.
 
     Example: fedcore readings fedomw/table2 --points labels,start --dry-run
     """
-    paper, target = catalogue_of(PARAMS, scale).named(table)
+    known = catalogue_of(PARAMS, scale)
+    paper, target = known.named(table)
+    known.target(paper, target)
     config = configuration(PARAMS) | ({"scale": scale} if scale else {})
     report = Path(f"reports/{paper}/{target}{ENDING}.csv")
     wanted: dict[str, Any] = {}
     if points:
         wanted["points"] = [name.strip() for name in points.split(",")]
     elif target not in config["papers"].get(paper, {}).get("readings", {}):
-        known = [name for name, point in open_points(paper).items() if not point.fixed]
-        raise SpecError(f"--points: missing, expected some of {', '.join(known)}")
+        own = [name for name, point in open_points(paper).items() if not point.fixed]
+        raise SpecError(f"--points: missing, expected some of {', '.join(own)}")
     wanted |= {"seeds": seeds} if seeds else {}
     wanted |= {"again": nearest(pd.read_csv(report), again)} if again and report.exists() else {}
     change = {paper: {"readings": {target: wanted}}}
     catalogue = build_catalogue(overlay(config, {"papers": change}))
-    say(*text(bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)))
+    found = bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)
+    say(*text(found), error=as_json)
     name, more = str(report.with_suffix("")), [f"papers={json.dumps(change)}"]
     code = made([name], cores, scale, more, dry_run=dry_run)
-    if not code and not dry_run:
-        say(*sentences(pd.read_csv(report)))
+    told = [] if code or dry_run else sentences(pd.read_csv(report))
+    show(as_json, {"cost": found, "report": report, "sentences": told}, told)
     raise typer.Exit(code)

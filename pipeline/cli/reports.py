@@ -7,6 +7,7 @@ import typer
 
 from fedcore.base.errors import say
 from fedcore.base.files import write_text
+from fedcore.cli.options import Json, show
 from pipeline.catalogue.params import configuration, with_studies
 from pipeline.cli.names import PARAMS, Params, Report, Scale, StudyFiles
 from pipeline.fidelity.board import board
@@ -39,7 +40,7 @@ def partial(report: Report, study: StudyFiles = None) -> None:
         say(f"wrote {path}")
 
 
-def fidelity(scale: Scale = None) -> None:
+def fidelity(scale: Scale = None, as_json: Json = False) -> None:
     """Write reports/fidelity.{csv,md,html} and fidelity-claims.csv: what was published beside ours.
 
     Example: fedcore fidelity
@@ -48,8 +49,9 @@ def fidelity(scale: Scale = None) -> None:
     made = board(catalogue.params.scale)
     beside = {*made.cells[["paper", "beside"]].itertuples(index=False, name=None)}
     known = {name: labels(catalogue.sources(*name)) for name in beside if "/".join(name) in catalogue.names()}
-    for path in write_board(made, names=known):
-        say(f"wrote {path}")
+    paths = write_board(made, names=known)
+    parts = {name: getattr(made, name).to_dict("records") for name in ("cells", "tables", "claims")}
+    show(as_json, {"scale": made.scale, **parts, "files": paths}, [f"wrote {path}" for path in paths])
 
 
 def metrics(

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 STORED = Path(__file__).with_name("help.txt")
 FEDCORE = str(Path(sys.executable).with_name("fedcore"))
 RUN = CliRunner()
+PARTS = ("cells", "tables", "claims")
 COLOURED = re.compile(r"\x1b\[[\d;]*3\dm")
 
 
@@ -185,6 +186,12 @@ def test_json_has_the_keys_that_the_documentation_names(
     shutil.copy(ROOT / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert keys(as_json("adopt")) == table["fedcore adopt"]
+    board = as_json("fidelity")
+    assert keys(board) == table["fedcore fidelity"]
+    assert all((tmp_path / path).exists() for path in board["files"])
+    assert {line["verdict"] for line in board["cells"]} == {"not built"}
+    page = (ROOT / "docs" / "results.md").read_text()
+    assert {f"`{name}`" for part in PARTS for name in keys(board[part])} <= {*re.findall(r"`\w+`", page)}
 
 
 @pytest.mark.parametrize("name", inventory.entries())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -294,6 +295,10 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     said = capsys.readouterr().out
     assert "over 1 data sets: undecided; place" in said
     assert "of 2" in said
+    rank("mine", minutes=5, as_json=True, **how)
+    told = json.loads(capsys.readouterr().out)
+    assert [*told] == ["method", "effect", "interval", "sets", "verdict", "place", "equal"]
+    assert told["equal"][told["place"] - 1] == {"method": "mine", "effect": told["effect"]}
     with pytest.raises(SpecError, match="fedavg: is what the others are compared with"):
         rank("fedavg", minutes=5, **how)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -208,7 +210,8 @@ def test_the_command_writes_a_report_and_a_badge(
     monkeypatch.setattr(command, "catalogue_of", lambda *asked: made)
     (tmp_path / "reports").mkdir()
     kept.rename(tmp_path / "reports/reference")
-    done = CliRunner().invoke(app, ["evaluate", "fedomw", "--root", str(HOME / "data"), "--by", "A <b>"])
+    call = ["evaluate", "fedomw", "--root", str(HOME / "data"), "--by", "A <b>"]
+    done = CliRunner().invoke(app, call)
     assert done.exit_code == 0, done.output
     folder = tmp_path / "reports/evaluation"
     assert "fedomw: 1 of 1 cells and figures reproduced\n" in done.output
@@ -219,6 +222,11 @@ def test_the_command_writes_a_report_and_a_badge(
     badge = (folder / "fedomw.svg").read_text()
     assert "1 of 1 cells" in badge
     assert "A &lt;b&gt;" in badge
+    told = json.loads(CliRunner().invoke(app, [*call, "--json"]).stdout)
+    assert told == json.loads((folder / "evaluation.json").read_text())
+    page = (HOME / "docs/results.md").read_text()
+    (line,) = re.findall(r"^\| `fedcore evaluate` .*", page, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", line) == [*told]
 
 
 def test_an_unknown_paper_is_refused_in_one_line() -> None:
