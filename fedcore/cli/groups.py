@@ -108,8 +108,7 @@ def _say_version(asked: bool) -> None:
 
 def _front(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Take the options that stand before a command."""
@@ -146,9 +145,8 @@ def _flat(places: Places) -> dict[str, tuple[str, str]]:
 
 
 def _said(doc: str) -> str:
-    """Return the paragraphs of a docstring for a terminal of any width, without what is for programmers."""
-    paragraphs = re.split(r"\n\n(?=Raises:)", doc)[0].split("\n\n")
-    return "\n\n".join(map(" ".join, map(str.split, paragraphs))).replace("``", "`")
+    """Return the paragraphs of a docstring for a terminal of any width."""
+    return "\n\n".join(map(" ".join, map(str.split, doc.split("\n\n")))).replace("``", "`")
 
 
 @cache

@@ -119,8 +119,4 @@ def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:
     module = sys.modules[find("algorithm", method).build.__module__]
     entry = {"tune": getattr(module, "TUNE", {})}
     families = {**about["families"], "ranked": [method]}
-    return {
-        **study,
-        "algorithms": {**known, method: entry},
-        "benchmark": {**about, "families": families},
-    }
+    return {**study, "algorithms": {**known, method: entry}, "benchmark": {**about, "families": families}}

@@ -138,9 +138,6 @@ def rulegraph() -> None:
     """Draw docs/img/rulegraph.svg: the rules between the data and the site. Needs Graphviz.
 
     Example: fedcore rulegraph
-
-    Raises:
-        FedcoreError: Graphviz is missing, or Snakemake fails.
     """
     if shutil.which("dot") is None:
         raise FedcoreError("dot: not found; install Graphviz to draw the graph of rules")

@@ -281,9 +281,7 @@ def drawing(
 
 
 def each(
-    methods: Collection[str],
-    settings: Mapping[str, tuple[str, str, str]],
-    *changes: tuple[str, Any],
+    methods: Collection[str], settings: Mapping[str, tuple[str, str, str]], *changes: tuple[str, Any]
 ) -> Callable[[PaperParams], Mapping[Cell, Query]]:
     """Return the queries of each method in each setting, all methods of the paper if none are given.
 

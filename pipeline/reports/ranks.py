@@ -95,10 +95,7 @@ def critical_difference(methods: int, sets: int, alpha: float = ALPHA) -> float:
 
 
 def summary(
-    table: Table,
-    without: Collection[str] = (),
-    title: str = "",
-    dataset: Mapping[str, str] | None = None,
+    table: Table, without: Collection[str] = (), title: str = "", dataset: Mapping[str, str] | None = None
 ) -> Drawing:
     """Declare the rank summary of a table: one line in a paper's file.
 

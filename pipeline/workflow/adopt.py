@@ -21,7 +21,7 @@ from pathlib import Path
 from fedcore.base.files import read_object
 from fedcore.execution.integrity import CHECKPOINT, STATISTICS, SUMMARY, SUPERSEDED, changed, finished
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.targets import RESULTS, PartitionJob
+from pipeline.catalogue.targets import RESULTS
 from pipeline.reports import REPORTS, is_sound, owners
 from pipeline.workflow import dvc
 from pipeline.workflow.expected import stated
@@ -55,7 +55,9 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
             continue
         runs, _, divisions = catalogue.planned(paper)
         for folder, division in divisions.items():
-            found.judge(folder, _files(root / folder), _sound_partition(root / folder, division))
+            place = root / folder
+            good = not changed(place) and read_object(place / STATISTICS).get("code") == division.code
+            found.judge(folder, _files(place), good)
         for folder, run in runs.items():
             if (root / folder / SUMMARY).exists():
                 good = finished(root / folder, stated(run))
@@ -101,10 +103,6 @@ def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
         return path.read_text(encoding="utf-8") == made
     except OSError:
         return False
-
-
-def _sound_partition(folder: Path, division: PartitionJob) -> bool:
-    return not changed(folder) and read_object(folder / STATISTICS).get("code") == division.code
 
 
 FOLDER = Path(".snakemake")

@@ -147,10 +147,7 @@ def rounds(params: PaperParams) -> tuple[int, ...]:
 
 def queries(params: PaperParams) -> dict[Cell, Query]:
     """Return FedAvgR's runs on synthetic(1, 1), with features of the four rounds."""
-    kept = (
-        ("evaluation.observe.mixture.rows", ROWS),
-        ("evaluation.observe.mixture.rounds", rounds(params)),
-    )
+    kept = (("evaluation.observe.mixture.rows", ROWS), ("evaluation.observe.mixture.rounds", rounds(params)))
     return {(METHOD, COLUMN): Query("mmd", COLUMN, "natural", METHOD, kept)}
 
 

@@ -49,9 +49,7 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
     title="Accuracy of each client, similarity 0%, cross-silo",
     published="Fig. 11",
     queries=each(
-        METHODS,
-        {data: ("cross_silo", data, "sim0") for data in DATASETS},
-        ("evaluation.clients", True),
+        METHODS, {data: ("cross_silo", data, "sim0") for data in DATASETS}, ("evaluation.clients", True)
     ),
 )
 def fairness(inputs: Inputs) -> Picture:

@@ -62,9 +62,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 
 
 @drawing(
-    title="Parameter study on CIFAR-10, similarity 0%, cross-device",
-    published="Fig. 9",
-    queries=queries,
+    title="Parameter study on CIFAR-10, similarity 0%, cross-device", published="Fig. 9", queries=queries
 )
 def study(inputs: Inputs) -> Picture:
     """Draw accuracy over each parameter."""
