@@ -26,6 +26,8 @@ NOISE = re.compile(
 )
 NOWHERE = "\n    (check individual jobs above for details)"  # which profiles/default keeps quiet
 SAID = re.compile(r"RuleException:\s+CalledProcessError|Cannot restore .*no backup|Will exit after finishing")
+STOPPED = "Terminating processes on user request"
+KNOWN = re.compile(r"--keep-incomplete|WorkflowError:\s+At least one job")  # to those who stopped the jobs
 EARLY = 0.02
 
 
@@ -82,7 +84,7 @@ class LogHandler(LogHandlerBase):
         self.addFilter(lambda record: getattr(record, "event", None) in needed or theirs.filter(record))
         self.since = time.monotonic()
         self.begun: dict[int, Begun] = {}
-        self.finished, self.finished_seconds, self.counted = 0, 0.0, False
+        self.finished, self.finished_seconds, self.counted, self.stopped = 0, 0.0, False, False
         self.whole = ColorizingTextHandler(
             settings.nocolor, stream, DefaultFormatter(settings.quiet, settings.show_failed_logs)
         )
@@ -121,7 +123,8 @@ class LogHandler(LogHandlerBase):
     def _pass_on(self, record: LogRecord) -> None:
         """Print a message that is about no job, unless it says what nobody asked for."""
         text = record.getMessage().replace(NOWHERE, "").strip()
-        if not text or text == "None" or SAID.match(text):
+        self.stopped |= text.startswith(STOPPED)
+        if not text or text == "None" or SAID.match(text) or (self.stopped and KNOWN.match(text)):
             return
         if record.levelno >= WARNING or not NOISE.match(text):
             style = "red" if record.levelno > WARNING else "yellow" if record.levelno == WARNING else ""
@@ -156,6 +159,9 @@ class LogHandler(LogHandlerBase):
     def _fail(self, about: Mapping[str, Any]) -> None:
         job = self.begun.get(about["jobid"])
         name = job.name if job else about["rule_name"]
+        if self.stopped:
+            self._print(f"stopped: {name}", "yellow")
+            return
         files = [path for path in about["log"] if path.endswith(".log")]
         reason = next(filter(None, map(_last_line, files)), "its log says nothing")
         where = f"; log: {files[0]}" if files else ""

@@ -141,6 +141,18 @@ def test_a_failure_gives_the_job_the_last_line_of_its_log_and_the_log(
     ]
 
 
+def test_jobs_that_the_user_stops_have_not_failed(three_jobs: Listener) -> None:
+    """Snakemake announces that it ends them, and calls each of them failed."""
+    three_jobs.begin(1)
+    three_jobs.hear("Terminating processes on user request, this might take some time.", logging.WARNING)
+    three_jobs.hear(event=LogEvent.JOB_ERROR, jobid=1, rule_name="train", log=[])
+    three_jobs.hear(
+        "--keep-incomplete mode is set, so incomplete output files are not removed.", logging.WARNING
+    )
+    three_jobs.hear("WorkflowError:\nAt least one job did not complete successfully.", logging.ERROR)
+    assert three_jobs.lines()[1:] == ["stopped: a train"]
+
+
 def test_what_nobody_asked_for_is_left_out_and_warnings_are_not(three_jobs: Listener) -> None:
     three_jobs.hear("Building DAG of jobs...")
     three_jobs.hear("Provided cores: 2", event=LogEvent.RESOURCES_INFO)
