@@ -63,6 +63,18 @@ def test_a_table_s_rows_classes_and_clients_are_those_of_its_columns(place: Path
     assert data.note == "4 + 1 rows of a.csv"
 
 
+def test_columns_of_names_become_a_feature_for_each_name_of_any_row(place: Path) -> None:
+    Path("a.csv").write_text("sex,age,outcome\nf,30,well\nm,40,ill\n")
+    Path("b.csv").write_text("sex,age,outcome\nx,50,ill\n")
+    data = table(test="b.csv", categories=["sex"])
+    assert data.train.x.tolist() == [[30, 1, 0, 0], [40, 0, 1, 0]]  # age, then f, m, x
+    assert data.test.x.tolist() == [[50, 0, 0, 1]]
+    assert table(test="b.csv", categories=["sex"], features=["sex"]).train.x.tolist() == [
+        [1, 0, 0],
+        [0, 1, 0],
+    ]
+
+
 def test_parquet_holds_the_same_as_csv(place: Path) -> None:
     pd.read_csv("a.csv").to_parquet("a.parquet")
     options = {"target": "outcome", "client": "ward"}
@@ -98,6 +110,8 @@ def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
         ("", "", {"client": "wart"}, "a.csv: column 'wart' is missing (did you mean 'ward'?)"),
         ("", "", {"target": "weight"}, "a.csv: column 'weight', row 1: 70.5, expected a whole number or a"),
         ("ill", "well", {}, "a.csv: column 'outcome' holds well alone, expected two classes or more"),
+        ("9,60", ",60", {"categories": ["ward"]}, "a.csv: column 'ward', row 4: an empty cell, expected a whole"),
+        ("", "", {"categories": ["wart"]}, "a.csv: column 'wart' is missing (did you mean 'ward'?)"),
         (TABLE, "age,weight,outcome\n", {}, "a.csv: no rows"),
         ("", "", {"test": "c.csv"}, "c.csv: no such file"),
         ("", "", {"test": "b.csv", "features": ["ward"]}, "b.csv: column 'ward' is missing; known: outcome"),

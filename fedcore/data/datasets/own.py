@@ -19,6 +19,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fedcore.base.errors import DataError, reason, shown
 from fedcore.base.lazy import optional, pd
+from fedcore.base.options import omit_default
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
 from fedcore.data.readers import coded, columns, numbers, read_npz, read_picture, read_table, refuse, whole
@@ -59,13 +60,15 @@ class TableOptions(OwnOptions):
     """Of ``table`` the path is a csv or parquet file. ``target``: its column of classes, numbers or names.
 
     ``client``: the column that says whose row it is. ``features``: columns of numbers, all others unless
-    given; or ``image``: the column of images, which names files relative to the table.
+    given; or ``image``: the column of images, which names files relative to the table. ``categories``:
+    columns of names, each of which gives a feature of 0 and 1 for every name that occurs in it.
     """
 
     target: str
     client: str | None = None
     features: tuple[str, ...] = ()
     image: str | None = None
+    categories: tuple[str, ...] = omit_default(())
 
 
 class HuggingFaceOptions(TableOptions):
@@ -180,10 +183,14 @@ def _load(name: str, place: str, options: TableOptions, read: Callable[[str], An
     frames = {where: read(where) for where in (place, test) if isinstance(where, str)}
     others = [key for key in frames[place] if key not in {target, client}]
     inputs = [options.image] if options.image else list(options.features) or others
+    inputs = list(dict.fromkeys([*inputs, *options.categories]))
     for where, frame in frames.items():
         columns(where, frame, [target, *inputs, *([client] if client and where == place else [])])
         if not len(frame) or not inputs:
             raise DataError(f"{where}: no {'features' if len(frame) else 'rows'}")
+    for name in options.categories:
+        inputs.remove(name)
+        inputs += _indicated(frames, name)
     y, classes = _coded(frames, target)
     if len(classes) < 2:
         raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
@@ -221,6 +228,15 @@ def _scaled(scaling: str, *parts: NDArray[Any]) -> list[NDArray[np.float32]]:
         return [own.astype(np.float32) for own in SCALINGS[scaling](*parts)]
     by_channel = channel_statistics(parts[0])
     return [scale_pixels(own, "standard" if scaling == "standard" else "unit", *by_channel) for own in parts]
+
+
+def _indicated(frames: dict[str, Any], name: str) -> list[str]:
+    """Give each frame a column of 0 and 1 for every name in one of its columns; return the new ones' names."""
+    codes, names = _coded(frames, name)
+    added = [f"{name} = {one}" for one in names]
+    for where, frame in frames.items():
+        frame[added] = np.eye(len(names))[codes[where]]
+    return added
 
 
 def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
