@@ -12,7 +12,7 @@ import typer
 
 from fedcore.base.errors import SpecError, say
 from fedcore.base.files import canonical_json, write_json
-from fedcore.cli.options import Json, completing, show
+from fedcore.cli.options import Json, show
 from fedcore.data.download import inventory
 from fedcore.execution import runner
 from fedcore.execution.machine import processor
@@ -21,7 +21,7 @@ from fedcore.spec import parse
 from pipeline.catalogue import Catalogue, weights
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.cli.lookup import cell
-from pipeline.cli.names import PARAMS, Overlay, Scale, elsewhere, everything
+from pipeline.cli.names import PARAMS, TARGET, Overlay, Scale, elsewhere
 from pipeline.papers import catalogue_of
 from pipeline.reports.kept import line_of
 from pipeline.workflow import machine
@@ -50,13 +50,7 @@ Guess = dict[str, float]
 
 
 def cost(
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            help="A report (rfedavg/table2), a paper (rfedavg), a study's file, or all.",
-            autocompletion=completing(everything),
-        ),
-    ] = None,
+    target: Annotated[str | None, TARGET] = None,
     scale: Scale = None,
     cell: Annotated[
         tuple[str, str] | None,

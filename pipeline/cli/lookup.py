@@ -13,7 +13,7 @@ from fedcore.base.options import nearest
 from fedcore.cli.options import Json, show
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.cli.names import PARAMS, Overlay, Report, Scale
+from pipeline.cli.names import PARAMS, TARGET, Overlay, Report, Scale, elsewhere
 from pipeline.fidelity.reference import kept_specs
 from pipeline.papers import catalogue_of
 from pipeline.reports.kept import REFERENCE
@@ -21,15 +21,17 @@ from pipeline.reports.results import facts, short_hash
 from pipeline.reports.search import chosen as choice
 from pipeline.reports.search import with_chosen
 from pipeline.reports.style import labels
+from pipeline.workflow.reports import BESIDE, path_of
 
 
-def targets(as_json: Json = False) -> None:
-    """List the reports that can be asked for, with the number of runs that each needs.
+def targets(report: Annotated[str, TARGET] = "all", scale: Scale = None, as_json: Json = False) -> None:
+    """List the reports that can be asked for, all or a paper's, with the number of runs that each needs.
 
-    Example: fedcore targets
+    Example: fedcore targets rfedavg
     """
-    catalogue = catalogue_of(PARAMS)
-    found = [*listing(catalogue)]
+    catalogue = catalogue_of(PARAMS, scale, studies=elsewhere([report]))
+    path = path_of(catalogue, report).partition(".")[0]
+    found = [*listing(catalogue, "reports/" if path == BESIDE["all"] else path)]
     lines = (f"{own['report']:32} {own['runs']:5} runs  {own['published']}: {own['title']}" for own in found)
     show(as_json, found, [f"scale {catalogue.params.scale}", *lines])
 
@@ -38,13 +40,14 @@ def explain(
     report: Report,
     row: Annotated[str, typer.Option(help="The row, by key or label: fedomw or FedOMW.")],
     column: Annotated[str, typer.Option(help="The column, by key or label.")],
+    scale: Scale = None,
     as_json: Json = False,
 ) -> None:
     """Show the runs of a cell: folders, seeds, hashes of spec, data and partition, commit, time.
 
     Example: fedcore explain rfedavg/table1 --row fedprox --column mnist-sim0
     """
-    found = cell_facts(catalogue_of(PARAMS), report, row, column)
+    found = cell_facts(catalogue_of(PARAMS, scale), report, row, column)
     show(as_json, found, text(found))
 
 
@@ -131,11 +134,12 @@ def summaries(
     return [f"{folder}/summary.json" for folder, run in found.items() if short_hash(run) not in held]
 
 
-def listing(catalogue: Catalogue) -> Iterator[dict[str, Any]]:
+def listing(catalogue: Catalogue, within: str = "reports/") -> Iterator[dict[str, Any]]:
     """Yield each report's path, the number of runs that it needs, what it is in the paper, and its title."""
     for paper, name, about in catalogue.targets():
-        named = {"published": about.published, "title": about.title}
-        yield {"report": f"reports/{paper}/{name}", "runs": len(catalogue.needed(paper, name)), **named}
+        if f"reports/{paper}/{name}/".startswith(f"{within.rstrip('/')}/"):
+            named = {"published": about.published, "title": about.title}
+            yield {"report": f"reports/{paper}/{name}", "runs": len(catalogue.needed(paper, name)), **named}
 
 
 def cell_facts(

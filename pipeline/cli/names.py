@@ -66,6 +66,10 @@ Reports = Annotated[
         autocompletion=completing(everything),
     ),
 ]
+TARGET = typer.Argument(
+    help="A report (rfedavg/table2), a paper (rfedavg), a study's file, or all.",
+    autocompletion=completing(everything),
+)
 Params = Annotated[Path, typer.Option(help="Parameters with all that was laid over them.")]
 Overlay = Annotated[
     Path | None, typer.Option(help="A file laid over params.yaml, as Snakemake's --configfile would.")

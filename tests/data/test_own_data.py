@@ -110,7 +110,12 @@ def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
         ("", "", {"client": "wart"}, "a.csv: column 'wart' is missing (did you mean 'ward'?)"),
         ("", "", {"target": "weight"}, "a.csv: column 'weight', row 1: 70.5, expected a whole number or a"),
         ("ill", "well", {}, "a.csv: column 'outcome' holds well alone, expected two classes or more"),
-        ("9,60", ",60", {"categories": ["ward"]}, "a.csv: column 'ward', row 4: an empty cell, expected a whole"),
+        (
+            "9,60",
+            ",60",
+            {"categories": ["ward"]},
+            "a.csv: column 'ward', row 4: an empty cell, expected a whole",
+        ),
         ("", "", {"categories": ["wart"]}, "a.csv: column 'wart' is missing (did you mean 'ward'?)"),
         (TABLE, "age,weight,outcome\n", {}, "a.csv: no rows"),
         ("", "", {"test": "c.csv"}, "c.csv: no such file"),

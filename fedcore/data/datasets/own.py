@@ -231,7 +231,7 @@ def _scaled(scaling: str, *parts: NDArray[Any]) -> list[NDArray[np.float32]]:
 
 
 def _indicated(frames: dict[str, Any], name: str) -> list[str]:
-    """Give each frame a column of 0 and 1 for every name in one of its columns; return the new ones' names."""
+    """Give each frame a column of 0 and 1 for every name in a column of it; return the new columns."""
     codes, names = _coded(frames, name)
     added = [f"{name} = {one}" for one in names]
     for where, frame in frames.items():
