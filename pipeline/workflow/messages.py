@@ -78,7 +78,7 @@ def show(catalogue: Catalogue, asked: Iterable[str], console: Console) -> None:
     for name, files in reports.items():
         more = f" (also {', '.join(path.name.partition('.')[2] for path in files[1:])})" if files[1:] else ""
         console.print(plain(f"{files[0]}{more}"), markup=False, style="bold", soft_wrap=True)
-        page = Path(f"{name}.md")
+        page = Path("reports", *catalogue.named(name)).with_suffix(".md")
         if len(reports) <= MANY and page.is_file():
             show_table(page, console)
     for line in _means(catalogue, list(reports)):

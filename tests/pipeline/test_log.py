@@ -279,6 +279,19 @@ def test_foreign_text_neither_styles_nor_controls_the_terminal(tmp_path: Path, t
     assert three_jobs.lines()[-1] == "no file \\x1b[2Jx\\u202e"
 
 
+def test_a_copy_s_table_is_that_of_its_paper_s_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reports/rfedavg").mkdir(parents=True)
+    Path("reports/rfedavg/table1.md").write_text(TABLE)
+    Path("reports/table1.tex").write_text("")
+    text = io.StringIO()
+    messages.show(CATALOGUE, ["reports/table1.tex"], Console(file=text, width=60))
+    assert text.getvalue().startswith("reports/table1.tex\n")
+    assert "90.1 ± 0.2" in text.getvalue()
+
+
 def test_the_end_says_where_reports_are_what_they_mean_and_what_is_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
