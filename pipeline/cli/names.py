@@ -21,8 +21,10 @@ ALGORITHMS, DATA = (completing(partial(plugins, kind)) for kind in ("algorithm",
 
 
 def names() -> Iterator[str]:
-    """Yield what `fedcore targets` lists, without and with the folder's name."""
-    asked = configuration(PARAMS)["papers"] if PARAMS.exists() else {}
+    """Yield what `fedcore targets` lists, with and without the folder, and the primary paper's in short."""
+    known = configuration(PARAMS) if PARAMS.exists() else {}
+    asked, primary = known.get("papers", {}), known.get("primary_paper", "")
+    yield from (papers()[primary].targets if primary in papers() else ())
     for prefix in ("", "reports/"):
         for paper, about in papers().items():
             wanted = (table + ENDING for table in (asked.get(paper) or {}).get("readings", {}))

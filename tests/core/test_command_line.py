@@ -81,6 +81,7 @@ def test_completion_knows_commands_reports_algorithms_and_data() -> None:
     assert completed("fedcore build rfedavg/tab") == {
         f"rfedavg/{name}" for name in papers()["rfedavg"].targets if name.startswith("tab")
     }
+    assert completed("fedcore build table1") == {"table1", "table1_released"}
     assert completed("fedcore explain reports/fedomw/table3") >= {"reports/fedomw/table3"}
     assert completed("fedcore describe fedpro") == {"fedprox"}
     assert completed("fedcore data info mn") == {"mnist"}
