@@ -70,7 +70,7 @@ class Training(Options, use_attribute_docstrings=True):
     weight_decay: NonNegativeFloat = 0.0
     """Local L2 weight decay."""
     lr_schedule: LrSchedule = LrSchedule(name="constant")
-    """How the local rate changes over rounds."""
+    """How the local rate changes over rounds; constant unless set."""
     drop_last: bool = False
     """Leave out a client's last incomplete batch."""
 

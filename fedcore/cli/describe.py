@@ -207,7 +207,8 @@ def allowed(schema: Mapping[str, Any]) -> str:
         return str(schema["const"])
     bounds = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
     limits = [f"{sign} {schema[key]:g}" for key, sign in bounds.items() if key in schema]
-    return " ".join([str(schema.get("type", "values")), ", ".join(limits)]).strip()
+    kind = f"array of {allowed(schema['items'])}" if schema.get("items") else schema.get("type", "values")
+    return " ".join(["section" if "$ref" in schema else kind, ", ".join(limits)]).strip()
 
 
 def _indented(text: str, width: int) -> list[str]:

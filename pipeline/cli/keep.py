@@ -13,10 +13,10 @@ from fedcore.base.errors import DataError, FedcoreError, say
 from fedcore.base.files import write_text
 from fedcore.cli.options import Json, completing, show
 from pipeline.catalogue.params import configuration
-from pipeline.catalogue.schema_docs import FILES
 from pipeline.claims import points as open_points
 from pipeline.cli.names import PARAMS, Overlay, StudyFiles
 from pipeline.cli.names import names as known
+from pipeline.cli.schema_docs import FILES
 from pipeline.fidelity import package
 from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture

@@ -1,7 +1,6 @@
 """The reference: command lines, a run's specification and plug-ins, from what they say about themselves."""
 
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,11 @@ from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 from fedcore.base.registry import plugins
-from fedcore.cli.describe import KINDS, allowed, description, written
+from fedcore.cli.describe import KINDS, description
 from fedcore.cli.main import app
 from fedcore.spec import Evaluation, LrSchedule, Participation, Spec, Training
-from pipeline.reports.render import md_table, rendered
+from pipeline.cli.schema_docs import keys, table
+from pipeline.reports.render import rendered
 
 TEMPLATES = Path(__file__).parent / "templates"
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -39,11 +39,10 @@ def commands_page() -> str:
 
 def specification_page() -> str:
     """Return the page on a specification's keys."""
-    headings = ("key", "default", "values", "meaning")
-    sections = []
-    for where, model in SECTIONS.items():
-        title = f"`{where}`" if where else "The top level"
-        sections.append((title, inspect.getdoc(model), md_table(headings, _rows(model, where))))
+    sections = [
+        (f"`{where}`" if where else "The top level", inspect.getdoc(model), table(keys(model, where)))
+        for where, model in SECTIONS.items()
+    ]
     return rendered("specification.md", {"sections": sections}, TEMPLATES)
 
 
@@ -51,12 +50,3 @@ def plugins_page() -> str:
     """Return the page on plug-ins."""
     kinds = {title.capitalize(): sorted(plugins(kind)) for title, kind in KINDS.items()}
     return rendered("plugins.md", {"kinds": kinds, "describe": description}, TEMPLATES)
-
-
-def _rows(model: type[BaseModel], where: str) -> Iterator[tuple[str, ...]]:
-    made = model.model_json_schema(by_alias=True)
-    for key, schema in made["properties"].items():
-        default = "required" if key in made.get("required", ()) else f"`{written(schema)}`"
-        values = allowed(schema).replace("|", "\\|")
-        name = f"{where}.{key}".strip(".")
-        yield f"`{name}`", default, values, schema.get("description", "")

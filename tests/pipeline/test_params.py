@@ -12,9 +12,9 @@ from project import HOME, parameters
 
 from fedcore.base.errors import SpecError
 from fedcore.spec import Training
-from pipeline.catalogue import schema_docs
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import Params, TrainingParams
+from pipeline.cli import schema_docs
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.workflow import dvc
 
@@ -133,7 +133,7 @@ def test_dvc_file_follows_the_catalogue() -> None:
 
 
 def test_every_key_is_described() -> None:
-    lines = [line for line in schema_docs.key_table().splitlines() if line.startswith("| `")]
+    lines = [line for line in schema_docs.key_page().splitlines() if line.startswith("| `")]
     assert len(lines) > 60
     assert all(len(line.split(" | ")[-1].rstrip(" |")) > 5 for line in lines)
 
