@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from fedcore.parts import Recipe
 from pipeline.catalogue import codehash
 from pipeline.catalogue.schema import Layout, PaperParams
 
 Cell = tuple[str, str]
+Asked = Mapping[Cell, "Query | tuple[Query, ...]"]
 Needs = Literal["runs", "partitions"]
 Best = Literal["largest", "smallest", "none"]
 Test = Literal["t", "wilcoxon", "none"]
@@ -169,6 +170,9 @@ class Target(ABC):
         published: its name in the paper.
         rows: label of each row by key, empty for one that is called as everywhere; the paper's algorithms
             unless given.
+        columns: its columns, given the paper's parameters; none of a figure.
+        queries: the runs of each (row, column), of one setting or of several, such as folds, given the
+            paper's parameters; none of what follows from these alone.
         needs: what it is made of: finished runs, or partitions only.
         unit: of its numbers, where all have the same.
         basis: files that decide what it shows, besides the published numbers.
@@ -180,6 +184,8 @@ class Target(ABC):
     title: str
     published: str
     rows: Callable[[PaperParams], Mapping[str, str]] | None = None
+    columns: Callable[[PaperParams], tuple[Column, ...]] = lambda params: ()
+    queries: Callable[[PaperParams], Asked] = lambda params: {}
     needs: Needs = "runs"
     unit: str = ""
     basis: tuple[Path, ...] = ()
@@ -201,9 +207,10 @@ class Target(ABC):
         """Return the paths of its files, by form: ``csv``, ``standalone`` and so on."""
         return {ending.partition(".")[0]: folder / f"{name}.{ending}" for ending in self.files}
 
-    @abstractmethod
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""
+        asked = self.queries(params)
+        return {cell: own if isinstance(own, tuple) else (own,) for cell, own in asked.items()}
 
     @abstractmethod
     def build(self, found: Sources, outputs: Mapping[str, Path]) -> None:
@@ -212,6 +219,14 @@ class Target(ABC):
         Raises:
             DataError: a run can't be used.
         """
+
+    def read_as(self, words: str, change: Callable[[Query], Query], **more: Any) -> Self:
+        """Return it under another reading of the paper: words after its title, and changes of all queries."""
+
+        def queries(params: PaperParams) -> Asked:
+            return {cell: tuple(map(change, own)) for cell, own in self.cells(params).items()}
+
+        return replace(self, title=f"{self.title}{words}", queries=queries, **more)
 
     def row_keys(self, params: PaperParams) -> Iterable[str]:
         """Return the keys of its rows."""
@@ -223,8 +238,8 @@ class Target(ABC):
         return {row: label for row, label in labels.items() if label}
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
-        """Return what columns that are no data sets are called in print."""
-        return {}
+        """Return what columns that are no data sets are called in print, each after its group."""
+        return {column.key: column.heading for column in self.columns(params)}
 
     def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
         """Say why it can't be made of the runs in these folders; empty if it can."""

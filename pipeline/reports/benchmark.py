@@ -42,7 +42,7 @@ def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> d
     if best:
         found[AGAIN] = trials(plan, "The best trials at further seeds", best, seeds)
     if winners:
-        asked = {cell: (plan.query(*cell, number),) for cell, number in winners.items()}
+        asked = {cell: plan.query(*cell, number) for cell, number in winners.items()}
         methods = {key: label for key, label in labels.items() if any(row == key for row, _ in winners)}
         title = "Matrix: accuracy of each method in each setting, with its chosen values"
         found |= {FINALS: stage(plan, title, "Method", methods, asked), **standings(plan, methods, asked)}

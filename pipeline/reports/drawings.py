@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import Figure, pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import FIGURE_FILES, Cell, PlannedRun, Query, Sources, Target
+from pipeline.catalogue.targets import FIGURE_FILES, Asked, Cell, PlannedRun, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
 from pipeline.reports.captions import Caption, Note, origin_of
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
@@ -47,20 +47,13 @@ class Drawing(Target):
     """A figure with a picture of its own.
 
     Attributes:
-        queries: the runs of each (row, column), of one setting or of several, given the paper's parameters.
         draw: returns the tidy numbers and the figure that was drawn from them.
     """
 
     kind = "drawing"
     files = FIGURE_FILES
     kept = ("csv", "svg", "caption")
-    queries: Callable[[PaperParams], Mapping[Cell, Query | tuple[Query, ...]]]
     draw: Callable[[Inputs], Picture]
-
-    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
-        """Return the queries of each cell."""
-        asked = self.queries(params)
-        return {cell: own if isinstance(own, tuple) else (own,) for cell, own in asked.items()}
 
     def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
         """Say how many of its runs are here, where that are not all."""
@@ -118,8 +111,6 @@ class Curves(Target):
         axis: label of the vertical axis.
         across: panels in a row.
         so_far: show the largest value up to each round.
-        queries: several settings whose runs make up one curve, such as folds, given the parameters, panel and
-            algorithm; the panel's own setting unless given.
         series: a run's facts -> its values by round, in the figure's unit; ``metric`` times ``factor`` unless
             given.
         horizontal: label of the horizontal axis.
@@ -137,7 +128,6 @@ class Curves(Target):
     axis: str = "test accuracy (%)"
     across: int = 2
     so_far: bool = False
-    queries: Callable[[PaperParams, Panel, str], tuple[Query, ...]] | None = None
     series: Callable[[RunFacts], pd.Series[float]] | None = None
     horizontal: str = "communication round"
     shared: bool = True
@@ -149,17 +139,11 @@ class Curves(Target):
         return {panel.key: panel.label for panel in self.panels}
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
-        """Return the queries of each (algorithm, panel)."""
-
-        def asked(panel: Panel, name: str) -> tuple[Query, ...]:
-            if self.queries is not None:
-                return self.queries(params, panel, name)
-            return (Query(panel.regime, panel.dataset, panel.split, name),)
-
-        return {
-            (name, panel.key): asked(panel, name)
-            for panel in self.panels
-            for name in panel.rows or self.row_keys(params)
+        """Return the queries of each (algorithm, panel), of the panel's own setting unless given."""
+        return super().cells(params) or {
+            (name, own.key): (Query(own.regime, own.dataset, own.split, name),)
+            for own in self.panels
+            for name in own.rows or self.row_keys(params)
         }
 
     def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
@@ -273,7 +257,7 @@ def _published(sources: Sources, target: str = "") -> Mapping[Cell, Published]:
 def drawing(
     title: str,
     published: str,
-    queries: Callable[[PaperParams], Mapping[Cell, Query | tuple[Query, ...]]],
+    queries: Callable[[PaperParams], Asked] = lambda params: {},
     **more: Any,
 ) -> Callable[[Callable[[Inputs], Picture]], Drawing]:
     """Declare a drawing by the function that draws it; the arguments are those of ``Drawing``."""

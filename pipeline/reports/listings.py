@@ -9,7 +9,7 @@ from types import MappingProxyType
 from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Cell, Column, Query, Sources, Target
+from pipeline.catalogue.targets import Cell, Sources, Target
 from pipeline.reports import captions
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.render import csv, write_grid
@@ -23,7 +23,6 @@ class Listing(Target):
     """A table of words: it follows from the parameters or the recipes, so it needs no run.
 
     Attributes:
-        columns: the columns, given the paper's parameters.
         word: the text of a cell, given the paper's parameters, row and column key.
         heading: what stands over the lines' labels.
         note: a sentence of its own for the caption.
@@ -31,7 +30,6 @@ class Listing(Target):
     """
 
     kind = "words"
-    columns: Callable[[PaperParams], tuple[Column, ...]]
     word: Callable[[PaperParams, str, str], str]
     heading: str = ""
     note: str = ""
@@ -41,10 +39,6 @@ class Listing(Target):
     def changes_with_scale(self) -> bool:
         """Whether the words do."""
         return self.scaled
-
-    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
-        """Return no cells: nothing has to run."""
-        return {}
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""

@@ -19,7 +19,7 @@ from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.schema import PaperParams, Range, Tried, TuneParams
-from pipeline.catalogue.targets import Query
+from pipeline.catalogue.targets import Asked, Column, Query
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table, best
 
@@ -138,6 +138,7 @@ def searches(
     grids: Mapping[str, Search],
     query: Callable[[PaperParams, str, Search, Choice], Query],
     title: str,
+    columns: Callable[[PaperParams], tuple[Column, ...]],
     measure: Measure | None = None,
     **shared: Any,
 ) -> dict[str, Table]:
@@ -147,6 +148,7 @@ def searches(
         grids: the searches by the name of their target.
         query: (parameters, column key, search, candidate) -> its runs.
         title: of all tables, each with its method's name.
+        columns: of all tables.
         measure: what a run is scored by; its accuracy on rows held out, in per cent, unless given.
         shared: what else the tables have in common.
     """
@@ -160,13 +162,15 @@ def searches(
         def rows(params: PaperParams) -> dict[str, str]:
             return {name: _said(own, " = ", ", ", search.labels) for name, own in named(params).items()}
 
-        def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-            return (query(params, column, search, named(params)[row]),)
+        def queries(params: PaperParams) -> Asked:
+            cells = product(named(params).items(), columns(params))
+            return {(row, c.key): query(params, c.key, search, choice) for (row, choice), c in cells}
 
         return Table(
             title=title.format(search.label),
             published=search.published,
             rows=rows,
+            columns=columns,
             queries=queries,
             measure=measure or on_held_out(lambda facts: "accuracy"),
             heading="Candidate",

@@ -12,14 +12,13 @@ import numpy as np
 
 from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
-from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Cell, Column, Sources, Target
+from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
 from pipeline.reports import captions, effects, figures, render, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.effects import FEWEST, Effect
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.results import RunFacts, each_once, made, read, refuse_changed
-from pipeline.reports.trials import TRIALS, Asked, Plan, late_mean
+from pipeline.reports.trials import TRIALS, Plan, late_mean
 
 RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
@@ -58,7 +57,7 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
         "board": Board(
             title=f"{plan.params.title.rstrip('?.')}: methods by their effect",
             published="Board",
-            asked=asked,
+            queries=lambda params: asked,
             plan=plan,
         ),
         "effects": figure("Effects over data sets", _draw_effects),
@@ -74,12 +73,7 @@ class Board(Target):
 
     kind = "table"
     kept = ("csv", "md")
-    asked: Asked
     plan: Plan
-
-    def cells(self, params: PaperParams) -> Asked:
-        """Return the runs of each method in each setting."""
-        return self.asked
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""

@@ -7,6 +7,7 @@ import re
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
@@ -50,10 +51,7 @@ class Table(Target):
         when: at which point of a run, for the caption; empty where that makes no sense.
         note: a sentence of its own for the caption, or what makes one of the tidy frame.
         heading: what stands over the rows' labels.
-        columns: the columns, given the paper's parameters.
-        query: the runs of a cell, given row and column key.
-        queries: several settings whose runs make up one cell, such as folds, given the parameters, row
-            and column key; takes the place of ``query``.
+        query: the runs of a cell, given row and column key, where ``queries`` gives none.
         measure: (run's facts, column key) -> the number, in the table's unit, None for a diverged run, or
             ``NEVER`` for one that did not get there; the test accuracy after the last round in per cent
             unless given.
@@ -68,9 +66,7 @@ class Table(Target):
 
     kind = "table"
     kept = ("csv", "md")
-    columns: Callable[[PaperParams], tuple[Column, ...]]
     query: Callable[[str, str], Query] | None = None
-    queries: Callable[[PaperParams, str, str], tuple[Query, ...]] | None = None
     measure: Callable[[RunFacts, str], float | None] | None = None
     relative: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     dataset: Callable[[str, str], str] | None = None
@@ -86,17 +82,11 @@ class Table(Target):
     search: bool = False
     untrained: bool = False
 
-    def column_labels(self, params: PaperParams) -> Mapping[str, str]:
-        """Return what columns are called in print, each after its group."""
-        return {c.key: c.heading for c in self.columns(params)}
-
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""
-        columns = self.columns(params)
-        cells = [(row, c.key) for row in self.row_keys(params) for c in columns]
-        if self.queries is not None:
-            return {cell: self.queries(params, *cell) for cell in cells}
-        return {cell: (self.query(*cell),) if self.query else () for cell in cells}
+        places = product(self.row_keys(params), (c.key for c in self.columns(params)))
+        own = {cell: (self.query(*cell),) if self.query else () for cell in places}
+        return super().cells(params) or own
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from fedcore.base.files import digest
 from pipeline.catalogue.grids import Setting
-from pipeline.catalogue.schema import BenchmarkParams, PaperParams, StudyParams
-from pipeline.catalogue.targets import Cell, Column, Query, Sources
+from pipeline.catalogue.schema import BenchmarkParams, StudyParams
+from pipeline.catalogue.targets import Asked, Cell, Column, Query, Sources
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import RunFacts, made
 from pipeline.reports.search import candidates, held_out, tried
@@ -21,7 +21,6 @@ from pipeline.reports.tables import Table
 REPORTS = Path("reports")
 TRIALS, AGAIN, FINALS = "trials", "again", "matrix"
 SHARED = {"common", "regimes", "datasets", "tune", "equal_trainings", "measurements"}
-Asked = Mapping[Cell, tuple[Query, ...]]
 
 
 @dataclass(frozen=True)
@@ -98,12 +97,6 @@ class Plan:
 class Stage(Table):
     """A table of the cells that there are, in which not every method has every trial."""
 
-    asked: Callable[[PaperParams], Asked]
-
-    def cells(self, params: PaperParams) -> Asked:
-        """Return the queries of each cell that there is."""
-        return self.asked(params)
-
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the cells of which a run was made, and the columns that have one."""
         here = {
@@ -121,7 +114,7 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked:
         published=title.partition(":")[0],
         columns=lambda params: tuple(Column(key, own.label, own.group) for key, own in plan.places.items()),
         rows=lambda params: names,
-        asked=lambda params: asked,
+        queries=lambda params: asked,
         measure=lambda facts, column: late_mean(facts, plan.about.late),
         dataset=lambda row, column: plan.dataset(column),
         when=f"mean over the last {plan.about.late:.0%} of the rounds",
@@ -139,7 +132,7 @@ def trials(plan: Plan, title: str, numbers: Mapping[Cell, list[int]], seeds: tup
         for number in own:
             row = f"{plan.rows[method]}-{number:02d}"
             names[row] = f"{plan.labels[method]}, trial {number}"
-            asked[row, place] = (plan.query(method, place, number, seeds),)
+            asked[row, place] = plan.query(method, place, number, seeds)
     return stage(plan, f"{title}: accuracy on the rows to choose by", "Trial", names, asked)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Column, Paper, Query, Target
+from pipeline.catalogue.targets import Asked, Column, Paper, Query, Target
 from pipeline.papers.comfed.taxonomy import TABLES
 from pipeline.reports import significance
 from pipeline.reports.captions import stopped
@@ -56,29 +58,29 @@ def best_so_far(facts: RunFacts, column: str) -> float | None:
     return 100 * float(history.loc[history["round"] <= int(column), "test_accuracy"].max())
 
 
-def checkpoints(ending: str, split: str, words: str) -> dict[str, Target]:
-    """Declare both on one partition; columns of the table are rounds of the same runs."""
-    table = Table(
-        title=f"Test accuracy of the best model so far{words}",
+ACCURACIES: Mapping[str, Target] = {
+    "table4": Table(
+        title="Test accuracy of the best model so far",
         published="Table IV",
         columns=columns,
-        query=lambda algorithm, column: Query(REGIME, DATASET, split, algorithm),
+        query=lambda algorithm, column: Query(REGIME, DATASET, SPLIT, algorithm),
         measure=best_so_far,
-        beside="table4" if ending else "",
+        beside="table4",
         decimals=1,
         when="",
         note=stopped(PRINTED),
-    )
-    panels = (Panel(key, label, REGIME, DATASET, split, rows) for key, (label, rows) in CLIENT_SIDES.items())
-    figure = Curves(
-        title=f"Test accuracy of the best model so far on CIFAR-10, by client side{words}",
+    ),
+    "fig2": Curves(
+        title="Test accuracy of the best model so far on CIFAR-10, by client side",
         published="Fig. 2",
-        panels=tuple(panels),
+        panels=tuple(
+            Panel(key, label, REGIME, DATASET, SPLIT, rows) for key, (label, rows) in CLIENT_SIDES.items()
+        ),
         so_far=True,
         beside="table4",
         note=stopped(PRINTED),
-    )
-    return {f"table4{ending}": table, f"fig2{ending}": figure}
+    ),
+}
 
 
 class Step(NamedTuple):
@@ -101,8 +103,13 @@ def search(step: Step, split: str, words: str) -> Table:
     accuracy = Column(algorithm, label, best="none")
     distance = Column(DISTANCE, "distance from the published", best="smallest", decimals=2)
 
-    def queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-        return (Query(CALIBRATION, DATASET, split, algorithm, candidates.get(row, ()), seeds(params)),)
+    def queries(params: PaperParams) -> Asked:
+        rows = {IN_USE: (), **candidates}
+        return {
+            (row, column): Query(CALIBRATION, DATASET, split, algorithm, changes, seeds(params))
+            for row, changes in rows.items()
+            for column in (algorithm, DISTANCE)
+        }
 
     return Table(
         title=f"Search for the lost hyperparameters, {what}{words}: test accuracy of the best model so far",
@@ -177,9 +184,9 @@ PAPER = Paper(
     targets={
         **TABLES,
         **{
-            name: target
+            f"{name}{ending}": target.read_as(words, partial(replace, split=split))
             for ending, (split, words) in PARTITIONS.items()
-            for name, target in checkpoints(ending, split, words).items()
+            for name, target in ACCURACIES.items()
         },
         **{
             f"{name}{ending}": search(step, split, words)

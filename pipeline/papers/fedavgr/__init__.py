@@ -117,7 +117,7 @@ SEARCHES = searches(
     GRIDS,
     searched,
     "Grid search of {}: accuracy on a fifth of each client's rows",
-    columns=sets(DATASETS),
+    sets(DATASETS),
     note="Bold is what the search chooses; other hyperparameters as declared.",
 )
 

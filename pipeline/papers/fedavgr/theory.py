@@ -89,7 +89,6 @@ def sides(own: populations.Population, n: int, even: bool = False, guess: bool =
 @drawing(
     title="Both sides of the inequalities behind the excess-risk bound",
     published="The excess-risk bound (Section 3)",
-    queries=lambda params: {},
 )
 def bounds(inputs: Inputs) -> Picture:
     """Measure and draw both sides over n and over K, with clients that are skewed and that are alike."""

@@ -10,15 +10,14 @@ the learner takes the one client, and the model, of the smallest empirical loss.
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import pd, scipy
-from pipeline.catalogue.targets import Column, Paper, Query
+from pipeline.catalogue.targets import Column, Paper, Query, Target
 from pipeline.reports import figures, inequalities, populations, ranks
-from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, drawing
+from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, drawing
 from pipeline.reports.populations import DELTA, DRAWS, RADIUS, ROWS, SKEW, Floats, spread
 from pipeline.reports.style import Look
 from pipeline.reports.tables import Table, of_datasets
@@ -65,9 +64,7 @@ def sides(own: populations.Population, n: int, free: bool = False) -> inequaliti
     }
 
 
-@drawing(
-    title="Both sides of the inequalities of Theorem 1", published="Theorem 1", queries=lambda params: {}
-)
+@drawing(title="Both sides of the inequalities of Theorem 1", published="Theorem 1")
 def theorem1(inputs: Inputs) -> Picture:
     """Measure and draw both sides over n and over K, with given and with free weights."""
     free = partial(sides, free=True)
@@ -87,8 +84,7 @@ def theorem1(inputs: Inputs) -> Picture:
     )
 
 
-Variant = Literal["paper", "released"]
-SPLITS: Mapping[Variant, str] = {"paper": "skewed", "released": "released"}
+SPLIT = "skewed"
 DATASETS = {name: name for name in ("usps", "pendigits", "satimage", "letter", "dna", "mnist")}
 DISTRIBUTED = {"dl_u": "DL-u", "dl_opt": "DL-opt"}
 FEDERATED = {"fedavg": "FedAvg", "fedprox": "FedProx", "fedomw": "FedOMW"}
@@ -99,46 +95,41 @@ def ablations(name: str, label: str) -> dict[str, str]:
     return {f"{name}_{part}": f"{label}-{part}" for part in ("non", "w", "p")} | {name: label}
 
 
-def query(variant: Variant | None, regime: str, dataset: str, algorithm: str) -> Query:
-    """Return a setting's runs; ``variant`` takes the place of the paper's, and has its own split."""
-    changes = () if variant is None else (("variant", variant),)
-    return Query(regime, dataset, SPLITS[variant or "paper"], algorithm, changes)
-
-
-def accuracy(number: int, variant: Variant | None, title: str, regime: str, rows: Mapping[str, str]) -> Table:
-    """Return a table of accuracies, in the paper's reading unless a variant is given."""
+def accuracy(number: int, title: str, regime: str, rows: Mapping[str, str]) -> Table:
+    """Return a table of accuracies."""
     return Table(
-        title=f"{title}{RELEASED if variant else ''}",
+        title=title,
         published=f"Table {number}",
         columns=lambda params: tuple(
             Column(name, label) for name, label in DATASETS.items() if name in params.datasets
         ),
-        query=lambda algorithm, column: query(variant, regime, column, algorithm),
+        query=lambda algorithm, column: Query(regime, column, SPLIT, algorithm),
         rows=lambda params: rows,
-        beside=f"table{number}" if variant else "",
     )
 
 
-RELEASED = ", as the authors' code reads it"
-READINGS: Mapping[str, Variant | None] = {"": None, "_released": "released"}
+def released(own: Target, **more: str) -> Target:
+    """Return a target in the reading of the authors' code, which has its own split."""
+    changes = (("variant", "released"),)
+    words = ", as the authors' code reads it"
+    return own.read_as(words, lambda query: replace(query, split="released", changes=changes), **more)
+
+
 ACCURACIES = {
-    2: ("Test accuracy of distributed learning", "dl", DISTRIBUTED),
-    3: ("Test accuracy of federated learning", "fl", FEDERATED),
-    4: ("Ablation of DL-opt", "dl", ablations("dl_opt", "DL-opt")),
-    5: ("Ablation of FedOMW", "fl", ablations("fedomw", "FedOMW")),
+    "table2": accuracy(2, "Test accuracy of distributed learning", "dl", DISTRIBUTED),
+    "table3": accuracy(3, "Test accuracy of federated learning", "fl", FEDERATED),
+    "table4": accuracy(4, "Ablation of DL-opt", "dl", ablations("dl_opt", "DL-opt")),
+    "table5": accuracy(5, "Ablation of FedOMW", "fl", ablations("fedomw", "FedOMW")),
 }
-TABLES: Mapping[str, Table] = {
+TABLES: Mapping[str, Target] = {
     "table1": of_datasets(
         "Table 1",
         ("training_size", "testing_size", "dimensions", "classes"),
         DATASETS,
-        *("dl", "skewed", "dl_u"),
+        *("dl", SPLIT, "dl_u"),
     ),
-    **{
-        f"table{number}{ending}": accuracy(number, variant, *about)
-        for ending, variant in READINGS.items()
-        for number, about in ACCURACIES.items()
-    },
+    **ACCURACIES,
+    **{f"{name}_released": released(own, beside=name) for name, own in ACCURACIES.items()},
 }
 
 METHOD, DATASET = "dl_opt", "letter"
@@ -186,29 +177,21 @@ def solve() -> dict[str, tuple[float, float, float]]:
     }
 
 
-def curves(variant: Variant | None = None) -> Curves:
-    """Return Fig. 1, in the paper's reading unless a variant is given."""
-    return Curves(
-        title=f"Test accuracy of federated learning on satimage{RELEASED if variant else ''}",
-        published="Fig. 1",
-        panels=(Panel("satimage", "satimage", "fl", "satimage", SPLITS[variant or "paper"]),),
-        across=1,
-        rows=lambda params: FEDERATED,
-        queries=lambda params, panel, algorithm: (query(variant, panel.regime, panel.dataset, algorithm),),
-    )
+CURVES = Curves(
+    title="Test accuracy of federated learning on satimage",
+    published="Fig. 1",
+    panels=(Panel("satimage", "satimage", "fl", "satimage", SPLIT),),
+    across=1,
+    rows=lambda params: FEDERATED,
+)
 
 
-def mixture(variant: Variant | None = None) -> Drawing:
-    """Return Fig. 2, in the paper's reading unless a variant is given."""
-    return Drawing(
-        title=f"Mixture weights of DL-opt in central training on letter{RELEASED if variant else ''}",
-        published="Fig. 2",
-        queries=lambda params: {(METHOD, DATASET): query(variant, "dl", DATASET, METHOD)},
-        draw=draw_mixture,
-    )
-
-
-def draw_mixture(inputs: Inputs) -> Picture:
+@drawing(
+    title="Mixture weights of DL-opt in central training on letter",
+    published="Fig. 2",
+    queries=lambda params: {(METHOD, DATASET): Query("dl", DATASET, SPLIT, METHOD)},
+)
+def mixture(inputs: Inputs) -> Picture:
     """Draw the weights of the clients that started with the most rows, over passes of central training."""
     first = inputs.cells[METHOD, DATASET][0]
     weights = first.table("mixture.csv").set_index("pass")
@@ -236,11 +219,7 @@ def draw_mixture(inputs: Inputs) -> Picture:
     return Picture(lines.assign(column=DATASET, n=1, seeds=1), figure, sentences)
 
 
-@drawing(
-    title="The two-client example of Theorem 2, solved numerically",
-    published="Section 3.2",
-    queries=lambda params: {},
-)
+@drawing(title="The two-client example of Theorem 2, solved numerically", published="Section 3.2")
 def example(inputs: Inputs) -> Picture:
     """Draw the expected loss over models for three mixtures, and mark the solutions."""
     solved = solve()
@@ -277,11 +256,11 @@ PAPER = Paper(
     datasets=DATASETS,
     targets={
         **TABLES,
-        "table3_ranks": ranks.summary(TABLES["table3"]),
-        "fig1": curves(),
-        "fig1_released": curves("released"),
-        "fig2": mixture(),
-        "fig2_released": mixture("released"),
+        "table3_ranks": ranks.summary(ACCURACIES["table3"]),
+        "fig1": CURVES,
+        "fig1_released": released(CURVES),
+        "fig2": mixture,
+        "fig2_released": released(mixture),
         "theorem1": theorem1,
         "theorem2": example,
     },

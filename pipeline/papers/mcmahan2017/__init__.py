@@ -152,11 +152,11 @@ class Grid:
             {"": Search("fedavg", label, published)},
             asked,
             "Rounds of communication to the target by local rate, {}",
-            rounds_of,
-            columns=lambda params: tuple(
+            lambda params: tuple(
                 Column(place, f"{self.rows[row][0]}, {self.columns[column][0].heading}")
                 for place, (row, column) in cells.items()
             ),
+            rounds_of,
             dataset=lambda row, column: self.data,
             unit="rounds",
             decimals=0,

@@ -80,15 +80,19 @@ def curves(published: str, best: Mapping[str, str], intervals: str) -> Curves:
     smoothed over ``intervals``, in words.
     """
     shown = ((key, variant, SETTINGS[key]) for key, variant in best.items())
-    panels = (
+    panels = tuple(
         Panel(key, f"{one.label} ({METRICS[one.metric]})", "", one.dataset, one.split, (*COMPARED, variant))
         for key, variant, one in shown
     )
     return Curves(
         title="Scores on validation clients",
         published=published,
-        panels=tuple(panels),
-        queries=lambda params, panel, algorithm: folds(params, SETTINGS[panel.key].query(algorithm)),
+        panels=panels,
+        queries=lambda params: {
+            (name, own.key): folds(params, SETTINGS[own.key].query(name))
+            for own in panels
+            for name in own.rows
+        },
         series=smoothed,
         axis="validation score (%)",
         horizontal="round of local training",

@@ -17,7 +17,7 @@ from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd, seaborn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import specification
-from pipeline.catalogue.targets import Cell, Column, Query
+from pipeline.catalogue.targets import Asked, Column, Query
 from pipeline.papers.radfed.settings import (
     DATASETS,
     METRICS,
@@ -65,7 +65,7 @@ def partition_rows(params: PaperParams) -> dict[str, str]:
     return rows
 
 
-def partition_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
+def partition_query(params: PaperParams, row: str) -> Query:
     """Return 20 draws of a partition (fewer where few seeds are asked for), or the released code's one.
 
     Clients that the data name are not drawn, so there is one partition.
@@ -73,12 +73,12 @@ def partition_queries(params: PaperParams, row: str, column: str) -> tuple[Query
     name = row.removesuffix(MARK)
     query = whole(SETTINGS[PARTITIONS[name][1]].query("fedavg"))
     if params.datasets[query.dataset].splits[query.split].name == "natural":
-        return (replace(query, seeds=(0,)),)
+        return replace(query, seeds=(0,))
     if row != name:
         changes = [(f"partition.{key}", value) for key, value in {**SEARCH, **RELEASED[name]}.items()]
-        return (replace(query, changes=(*query.changes, *changes), seeds=(0,)),)
+        return replace(query, changes=(*query.changes, *changes), seeds=(0,))
     few = len(params.seeds) < ENOUGH
-    return (replace(query, seeds=params.seeds if few else tuple(range(DRAWS))),)
+    return replace(query, seeds=params.seeds if few else tuple(range(DRAWS)))
 
 
 def statistic(facts: RunFacts, column: str) -> float | None:
@@ -89,7 +89,7 @@ def statistic(facts: RunFacts, column: str) -> float | None:
     return float(known["c_score"] if column == "c_score" else known["sizes"][column])
 
 
-def stages(params: PaperParams) -> Mapping[Cell, Query]:
+def stages(params: PaperParams) -> Asked:
     """Return the same draw of sizes and targets without and with random moves."""
     after = replace(whole(SETTINGS[EXAMPLE].query("fedavg")), seeds=params.seeds[:1])
     before = replace(after, changes=(*after.changes, *STILL))
@@ -138,7 +138,9 @@ STATISTICS_TABLE = Table(
         Column(key, label, "partition", 2 if key == "c_score" else 0) for key, label in STATISTICS.items()
     ),
     rows=partition_rows,
-    queries=partition_queries,
+    queries=lambda params: {
+        (row, column): partition_query(params, row) for row in partition_rows(params) for column in STATISTICS
+    },
     measure=statistic,
     beside_cell=lambda row, column: (row.removesuffix(MARK), column),
     relative=lambda frame: frame.assign(verdict=""),
@@ -189,11 +191,15 @@ def score_columns(params: PaperParams) -> tuple[Column, ...]:
     )
 
 
-def score_queries(params: PaperParams, row: str, column: str) -> tuple[Query, ...]:
-    """Return all folds of a data set; of all data sets for the average."""
+def score_queries(params: PaperParams) -> Asked:
+    """Return all folds of each method and data set; of all data sets for the average."""
     settings = present(params)
-    chosen = settings.values() if column == AVERAGE else (settings[column],)
-    return tuple(fold for one in chosen for fold in folds(params, one.query(row)))
+    columns = {**{key: (one,) for key, one in settings.items()}, AVERAGE: (*settings.values(),)}
+    return {
+        (row, column): tuple(fold for one in own for fold in folds(params, one.query(row)))
+        for row in params.algorithms
+        for column, own in columns.items()
+    }
 
 
 def score_of(facts: RunFacts, column: str) -> float | None:
@@ -302,8 +308,8 @@ SEARCHES = searches(
     GRIDS,
     query,
     "Grid search of {}: scores on validation clients",
+    tuned,
     on_held_out(lambda facts: metric_of(facts.run)),
-    columns=tuned,
     dataset=data_of_column,
     note="Bold is what the search chooses, on the first fold; other hyperparameters as declared.",
 )

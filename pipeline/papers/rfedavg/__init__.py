@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pipeline.catalogue.targets import Paper, Query
+from pipeline.catalogue.targets import Paper
 from pipeline.papers.rfedavg.efficiency import efficiency
 from pipeline.papers.rfedavg.fairness import fairness
 from pipeline.papers.rfedavg.features import visualised
@@ -10,7 +10,7 @@ from pipeline.papers.rfedavg.study import privacy, study
 from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, METHODS, TABLES
 from pipeline.papers.rfedavg.theory import theory
 from pipeline.reports.captions import stopped
-from pipeline.reports.drawings import Curves, Drawing, Panel
+from pipeline.reports.drawings import Curves, Drawing, Panel, each
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
 SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
@@ -58,7 +58,7 @@ def released(number: int, name: str, regime: str, dataset: str, printed: int) ->
         panels=(Panel("cross_silo-sim0", "cross-silo, similarity 0%", regime, dataset, "sim0"),),
         across=1,
         rows=lambda params: {"fedavg": "", **METHODS},
-        queries=lambda params, panel, algorithm: (Query(regime, dataset, panel.split, algorithm, CODE),),
+        queries=each(("fedavg", *METHODS), {"cross_silo-sim0": (regime, dataset, "sim0")}, *CODE),
         note=stopped(printed),
     )
 
