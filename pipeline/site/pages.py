@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,27 +80,27 @@ def every(found: Survey, root: Path) -> Results:
         OWN: _page("own", "../", foot=foot, **_overview(found)),
     }
     data = dict(_runs(found, root)) | {"data/runs.js": script("runs", _list(found, compared))}
+
+    def add(template: str, address: str, targets: Sequence[TargetStatus], **values: Any) -> None:
+        blocks, told = paper_page.page(found, targets)
+        pages[f"{address}.md"] = _page(template, "../", address, **values, blocks=blocks, foot=foot)
+        data[f"data/{address}.js"] = script(address, told)
+
     for key, answer in answers.items():
         measured = [one for one in found.reference if one.paper == key]
-        blocks, told = paper_page.page(found, measured, root)
         judged = answer["claims"].groupby("target")
         shown = {
             **answer,
-            "blocks": blocks,
             "claims": {target: own.to_dict("records") for target, own in judged},
             "first": next(
-                (one.name for one in measured if one.about.needs == "runs" and one.name in judged.groups), ""
+                (one.name for one in measured if one.target.needs == "runs" and one.name in judged.groups), ""
             ),
             "readme": _readme(key),
         }
-        pages[f"papers/{key}.md"] = _page("paper", "../", f"papers/{key}", **shown, foot=foot)
-        data[f"data/papers/{key}.js"] = script(f"papers/{key}", told)
+        add("paper", f"papers/{key}", measured, **shown)
     for key in dict.fromkeys(paper for paper, _ in found.own):
-        shown_own = [one for one in found.own.values() if one.paper == key]
-        blocks, told = paper_page.page(found, shown_own, root)
-        about = {"key": key, "paper": found.papers[key], "quiet": _quiet(shown_own)}
-        pages[f"own/{key}.md"] = _page("own_paper", "../", f"own/{key}", **about, blocks=blocks, foot=foot)
-        data[f"data/own/{key}.js"] = script(f"own/{key}", told)
+        built = [one for one in found.own.values() if one.paper == key]
+        add("own_paper", f"own/{key}", built, key=key, paper=found.papers[key], quiet=_quiet(built))
     return Results((*found.kept, *found.own.values()), pages, data)
 
 
@@ -132,10 +132,10 @@ def _answer(key: str, found: Survey, root: Path, guess: Guesses) -> dict[str, An
     missing = [shown for shown in own if not shown.kept]
     runs = {run.folder: run for shown in own for run in shown.runs if shown.kept}
     known = [found.evidence[folder].facts.get("seconds") for folder in runs]
-    drawn = sorted(own, key=lambda one: one.about.kind != "curves")
+    drawn = sorted(own, key=lambda one: one.target.kind != "curves")
     return {
         "key": key,
-        "paper": own[0].declared,
+        "paper": own[0].about,
         "best": best,
         "verdict": _verdict(best),
         "lines": lines,
@@ -145,7 +145,7 @@ def _answer(key: str, found: Survey, root: Path, guess: Guesses) -> dict[str, An
         "thumb": next((f"{one.folder}/{one.name}.svg" for one in drawn if "svg" in one.files), ""),
         "kept": len(own) - len(missing),
         "missing": [
-            {"heading": shown.heading, "about": shown.about, "name": shown.name, **_cost([shown], guess)}
+            {"heading": shown.heading, "about": shown.target, "name": shown.name, **_cost([shown], guess)}
             for shown in missing
         ],
         "cost": _cost(missing, guess),
@@ -170,7 +170,7 @@ def summaries() -> dict[str, tuple[str, str]]:
 
 def _cost(targets: Iterable[TargetStatus], guess: Guesses) -> dict[str, Any]:
     """Return how many runs targets need, and their time on one core."""
-    runs = {run.folder: run for one in targets if one.about.needs == "runs" for run in one.runs}
+    runs = {run.folder: run for one in targets if one.target.needs == "runs" for run in one.runs}
     return {"needed": len(runs), "time": duration(sum(map(guess, runs.values()), NOTHING).seconds)}
 
 

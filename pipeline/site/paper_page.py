@@ -1,7 +1,6 @@
 """A paper's page: its tables and figures, and the runs of each cell."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pipeline.catalogue.targets import Cell, PlannedRun
@@ -21,11 +20,9 @@ MANY = 12  # columns, of which more are read as rows
 BODIES = ("view", "grid", "charts", "numbers", "caption", "columns", "matrix")
 
 
-def page(
-    found: Survey, targets: Sequence[TargetStatus], root: Path
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def page(found: Survey, targets: Sequence[TargetStatus]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the blocks of a page of targets that have files or runs, and the data for its script."""
-    blocks = {shown.name: _block(shown, found, root) for shown in targets if shown.kept or shown.begun}
+    blocks = {shown.name: _block(shown, found) for shown in targets if shown.kept or shown.begun}
     own = [shown for shown in targets if shown.name in blocks]
     runs = {run.folder: run for shown in own for run in shown.runs}
     places = {folder: place for place, folder in enumerate(runs)}
@@ -36,13 +33,13 @@ def page(
     }
 
 
-def _block(shown: TargetStatus, found: Survey, root: Path) -> dict[str, Any]:
+def _block(shown: TargetStatus, found: Survey) -> dict[str, Any]:
     again = found.own.get((shown.paper, shown.name)) if shown.kept else None
     return {
         **dict.fromkeys(BODIES),
         "name": shown.name,
         "heading": shown.heading,
-        "title": shown.about.title,
+        "title": shown.target.title,
         "state": shown.state,
         "standing": _standing(shown),
         "changed": "; ".join(shown.changed),
@@ -51,7 +48,7 @@ def _block(shown: TargetStatus, found: Survey, root: Path) -> dict[str, Any]:
         "downloads": [(form, f"{shown.folder}/{path.name}") for form, path in shown.files.items()],
         "picture": f"{shown.folder}/{shown.name}.svg" if "svg" in shown.files else "",
         "again": again and again.frame is not None and again,
-        **_body(shown, lost(shown.cells, found.diverged), root, again.lines if again else {}),
+        **_body(shown, lost(shown.cells, found.diverged), again.lines if again else {}),
     }
 
 
@@ -62,14 +59,12 @@ def _rebuilt(shown: TargetStatus, made: str) -> str:
     return f"uv run snakemake --cores 2 {made}"
 
 
-def _body(
-    shown: TargetStatus, gone: Mapping[Any, Any], root: Path, own: Mapping[Cell, tables.Line]
-) -> dict[str, Any]:
+def _body(shown: TargetStatus, gone: Mapping[Any, Any], own: Mapping[Cell, tables.Line]) -> dict[str, Any]:
     """Return what a block shows of a target besides its state: a table, charts or a picture."""
-    frame, sources = shown.frame, shown.sources(root)
+    frame = shown.frame
     if frame is None:
-        return {} if shown.about.kind == "words" else _matrix(shown)
-    match shown.about:
+        return {} if shown.target.kind == "words" else _matrix(shown)
+    match shown.target:
         case Table() as table:
             try:
                 return {"view": tables.view(shown, table, frame, own)}
@@ -78,13 +73,13 @@ def _body(
         case Listing() as listing:
             return {"grid": tables.words(shown, listing, frame)}
         case Curves() as curves:
-            caption = curves.caption(sources, gone, frame, shown.runs)
-            names = curves.row_labels(sources.params)
+            caption = curves.caption(shown.whole, gone, frame, shown.runs)
+            names = curves.row_labels(shown.params)
             with style.marking(row for row, _ in gone):
                 drawn = charts.of_figure(frame, curves, names)
             return {**_matrix(shown), "charts": drawn, "caption": caption}
         case Drawing() as drawing:
-            caption = drawing.caption(sources, gone)
+            caption = drawing.caption(shown.whole, gone)
             return {**_matrix(shown), "numbers": tables.plain(frame), "caption": caption}
     return _matrix(shown)
 
@@ -101,7 +96,7 @@ def _standing(shown: TargetStatus) -> str:
     if shown.reference:
         return ", ".join(filter(None, [_near(shown), shown.numbers]))
     needed = len(shown.runs)
-    told = [f"{shown.finished} of {needed} {shown.about.needs}" if needed else "needs no run"]
+    told = [f"{shown.finished} of {needed} {shown.target.needs}" if needed else "needs no run"]
     return "; ".join(told + [f"{shown.scale} scale"] * shown.scaled)
 
 
@@ -115,7 +110,7 @@ def _near(shown: TargetStatus) -> str:
 def _matrix(shown: TargetStatus) -> dict[str, Any]:
     """Return a button for each cell of a target that has runs, as rows and columns; many columns as rows."""
     rows, columns = shown.labels
-    what = shown.about.needs.removesuffix("s")
+    what = shown.target.needs.removesuffix("s")
 
     def entry(cell: tuple[str, str]) -> tuple[int | None, str]:
         count = len(shown.cells.get(cell, ()))
@@ -132,19 +127,19 @@ def _matrix(shown: TargetStatus) -> dict[str, Any]:
 def _cells(shown: TargetStatus, places: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the runs of each cell, in the cells' order."""
     rows, columns = shown.labels
-    lines = shown.lines if shown.about.kind == "table" else {}
+    lines = shown.lines if shown.target.kind == "table" else {}
     over = f" --scale paper --overlay {EDITIONS}" if shown.reference else ""
     return [
         {
             "title": f"{rows[row]}, {columns[column]}",
             "column": column,
             "facts": [
-                ["table", f"{shown.paper}, {shown.heading}: {shown.about.title}"],
+                ["table", f"{shown.paper}, {shown.heading}: {shown.target.title}"],
                 *([["scale", shown.scale]] if shown.scaled else []),
-                *(_measured(lines[row, column], shown.about.unit) if (row, column) in lines else []),
+                *(_measured(lines[row, column], shown.target.unit) if (row, column) in lines else []),
             ],
             "runs": list(dict.fromkeys(places[run.folder] for run in runs)),
-            "partitions": shown.about.needs == "partitions",
+            "partitions": shown.target.needs == "partitions",
             "command": _rebuilt(
                 shown, f"$({RUNS} {shown.paper}/{shown.name}{over} --row {row} --column {column})"
             ),

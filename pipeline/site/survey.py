@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration, overlay
-from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources, Target
+from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources
 from pipeline.fidelity.board import READINGS
 from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
@@ -71,31 +71,25 @@ class Evidence:
         return not self.kept and self.facts.get("status") in FINISHED
 
 
-@dataclass(frozen=True)
-class TargetStatus:
-    """A target as it stands.
+@dataclass(frozen=True, kw_only=True)
+class TargetStatus(Sources):
+    """A target as it stands, at the scale at which it was built, or would be.
 
     Attributes:
-        paper, name: which one.
-        about: its declaration.
-        home: the catalogue of the scale at which it was built, or of the parameters' scale.
+        cells: the runs of each cell, as the parameters ask for them now; those that are known of a kept one.
+        whole: it with all runs.
         frame: its tidy csv, None where it was not built.
         files: its forms that exist, by ending.
-        cells: the runs of each cell, as the parameters ask for them now.
         finished: how many of its runs are finished.
         changed: what was changed in its files after they were written.
         begun: whether there is anything of it or its runs here, be it damaged.
         reference: whether these are the numbers in reports/reference, in place of those that were built here.
     """
 
-    paper: str
-    name: str
-    about: Target
-    home: Catalogue
+    whole: Sources
     frame: pd.DataFrame | None
     files: Mapping[str, Path]
-    cells: Mapping[Cell, tuple[PlannedRun, ...]]
-    finished: int
+    finished: int = 0
     changed: tuple[str, ...] = ()
     reference: bool = False
     begun: bool = False
@@ -111,34 +105,20 @@ class TargetStatus:
         return f"files/{'kept' if self.reference else 'own'}/{self.paper}"
 
     @property
-    def scale(self) -> str:
-        """The scale at which it was built, or would be."""
-        return self.home.params.scale_of(self.paper)
-
-    @property
     def scaled(self) -> bool:
         """Whether what it shows changes with the papers' scale."""
-        return self.about.changes_with_scale and not self.declared.is_study
-
-    @property
-    def declared(self) -> Paper:
-        """The paper's declaration."""
-        return self.home.papers[self.paper]
+        return self.target.changes_with_scale and not self.about.is_study
 
     @property
     def heading(self) -> str:
         """Its name in its paper, and which reading it is where that is not the text's."""
         reading = next((word for word in KINDS if self.name.endswith(f"_{word}")), "")
-        return f"{self.about.published} ({reading.replace('_', ' ')})" if reading else self.about.published
-
-    def sources(self, root: Path = Path()) -> Sources:
-        """What it is built from, at its scale."""
-        return self.home.sources(self.paper, self.name, root)
+        return self.target.published + (f" ({reading.replace('_', ' ')})" if reading else "")
 
     @cached_property
     def labels(self) -> Labels:
         """The printed labels of its rows and columns."""
-        return labels(self.sources())
+        return labels(self)
 
     @cached_property
     def lines(self) -> Mapping[Cell, Mapping[Hashable, Any]]:
@@ -178,13 +158,6 @@ class TargetStatus:
             return begun
         return "outdated" if 0 < self.finished < len(self.runs) else "made"
 
-    @cached_property
-    def runs(self) -> tuple[PlannedRun, ...]:
-        """Its runs, each once; of a kept target those that are known."""
-        if self.kept:
-            return tuple({run.folder: run for own in self.cells.values() for run in own}.values())
-        return tuple(self.home.needed(self.paper, self.name))
-
 
 @dataclass(frozen=True)
 class Survey:
@@ -205,7 +178,7 @@ class Survey:
     @property
     def papers(self) -> Mapping[str, Paper]:
         """The papers and studies that have targets."""
-        return {shown.paper: shown.declared for shown in self.targets}
+        return {shown.paper: shown.about for shown in self.targets}
 
     @property
     def kept(self) -> list[TargetStatus]:
@@ -238,27 +211,31 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     evidence: dict[str, Evidence] = {}
     reference = tuple(_reference(config, root, evidence))
     targets = []
-    for name in own.names():
-        paper, target = name.split("/")
+    for paper, name, _ in own.targets():
         folder = root / "reports" / paper
-        frame, files = _built(folder, target)
+        frame, files = _built(folder, name)
         scale = "" if frame is None or frame.empty or "scale" not in frame else str(frame["scale"].iloc[0])
         if scale not in homes and scale in config["scales"]:
             homes[scale] = build_catalogue({**config, "scale": scale})
-        home = homes.get(scale, own)
-        about, cells, runs = home.target(paper, target), home.cells(paper, target), home.needed(paper, target)
-        if about.needs == "runs":
-            for run in runs:
-                _evidence(evidence, run, root).used.append(name)
-            finished = sum(evidence[run.folder].finished for run in runs)
-            hurt = any(evidence[run.folder].facts["status"].startswith(DAMAGED) for run in runs)
+        asked = homes.get(scale, own).sources(paper, name, root)
+        if asked.target.needs == "runs":
+            found = [_evidence(evidence, run, root) for run in asked.runs]
+            for one in found:
+                one.used.append(f"{paper}/{name}")
+            finished = sum(one.finished for one in found)
+            hurt = any(one.facts["status"].startswith(DAMAGED) for one in found)
         else:
-            finished, hurt = sum(made(run, root, partition=True) for run in runs), False
-        provenance = folder / f"{target}.{PROVENANCE}"
+            finished, hurt = sum(made(run, root, partition=True) for run in asked.runs), False
+        provenance = folder / f"{name}.{PROVENANCE}"
         changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
-        told = (frame, files, cells, finished, changed)
-        targets.append(TargetStatus(paper, target, about, home, *told, begun=bool(files or finished or hurt)))
+        begun = bool(files or finished or hurt)
+        told = _status(asked, frame=frame, files=files, finished=finished, changed=changed, begun=begun)
+        targets.append(told)
     return Survey(own.params.scale, tuple(targets), reference, evidence)
+
+
+def _status(asked: Sources, **told: Any) -> TargetStatus:
+    return TargetStatus(**{own.name: getattr(asked, own.name) for own in fields(asked)} | told, whole=asked)
 
 
 def _built(folder: Path, target: str) -> tuple[pd.DataFrame | None, dict[str, Path]]:
@@ -279,21 +256,19 @@ def _reference(
     known = {str(line["spec_sha256"]): line for own in lines for line in own.to_dict("records")}
     measured = [read_histories(path) for path in sorted((root / REFERENCE).glob(f"*/{HISTORIES}"))]
     curves = {str(run): one for whole in measured for run, one in whole.groupby("run")}
-    for name in home.names():
-        paper, target = name.split("/")
-        frame, files = _built(root / REFERENCE / paper, target)
-        cells = home.cells(paper, target)
-        if frame is not None:
-            cells = {
-                cell: tuple(run for run in runs if digest(run.spec) in known) for cell, runs in cells.items()
-            }
-            for run in {run.folder: run for runs in cells.values() for run in runs}.values():
-                found = _remembered(run, known[digest(run.spec)])
-                kept = Evidence(run, found, [], True, curves.get(run.folder))
-                evidence.setdefault(run.folder, kept).used.append(name)
-        yield TargetStatus(
-            paper, target, home.target(paper, target), home, frame, files, cells, 0, reference=True
-        )
+    for paper, name, _ in home.targets():
+        frame, files = _built(root / REFERENCE / paper, name)
+        asked = home.sources(paper, name, root)
+        cells = {
+            cell: tuple(run for run in runs if frame is None or digest(run.spec) in known)
+            for cell, runs in asked.cells.items()
+        }
+        shown = _status(asked, cells=cells, frame=frame, files=files, reference=True)
+        for run in shown.runs if shown.kept else ():
+            found = _remembered(run, known[digest(run.spec)])
+            kept = Evidence(run, found, [], True, curves.get(run.folder))
+            evidence.setdefault(run.folder, kept).used.append(f"{paper}/{name}")
+        yield shown
 
 
 def _remembered(run: PlannedRun, line: Mapping[Hashable, Any]) -> dict[str, Any]:

@@ -53,9 +53,8 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, own: Mapping[Ce
     Raises:
         KeyError: the csv's cells are not those that the parameters ask for.
     """
-    params = shown.home.params.papers[shown.paper]
-    columns = table.columns(params)
-    grid = arrange(frame, table, columns, shown.declared, table.row_labels(params))
+    columns = table.columns(shown.params)
+    grid = arrange(frame, table, columns, shown.about, table.row_labels(shown.params))
     lines, judged = shown.lines, not watermark(shown.scale)
     rows = [
         (
@@ -102,7 +101,7 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
 def words(shown: TargetStatus, listing: Listing, frame: pd.DataFrame) -> Grid:
     """Lay out a table of words that was built; a cell that the csv lacks is empty."""
     texts = {(line["row"], line["column"]): str(line["value"]) for line in frame.to_dict("records")}
-    return listing.grid(shown.sources(), texts)
+    return listing.grid(shown, texts)
 
 
 def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[str]]]:
