@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,10 @@ SCORES = ("method", "workload", "dataset", "seed", "score", *COSTLY, "diverged")
 
 def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str, Target]:
     """Return the reports of final runs, whose cells are ``asked``."""
+    compared = {
+        "effects": ("Effects over data sets", {"": (*plan.params.datasets,)}),
+        "kinds": ("Effects within each kind of skew", plan.about.kinds),
+    }
 
     def figure(title: str, draw: Callable[[Plan, Inputs], Picture]) -> Drawing:
         return Drawing(
@@ -60,8 +64,7 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
             queries=lambda params: asked,
             plan=plan,
         ),
-        "effects": figure("Effects over data sets", _draw_effects),
-        **({"kinds": figure("Effects within each kind of skew", _draw_kinds)} if plan.about.kinds else {}),
+        **{key: figure(title, partial(_draw_effects, own)) for key, (title, own) in compared.items() if own},
         "profiles": figure("Performance profiles", _draw_profiles),
         "budget": figure("What trials are worth", _draw_budget),
     }
@@ -192,21 +195,11 @@ def expected(plan: Plan) -> pd.DataFrame:
     return found.groupby(["method", "dataset"]).mean().groupby("method").mean()
 
 
-def _draw_effects(plan: Plan, inputs: Inputs) -> Picture:
-    return _effects(plan, inputs, {"": [*plan.places]})
-
-
-def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
-    kinds = {
-        kind.replace("_", " "): [key for key, own in plan.places.items() if own.dataset in names]
-        for kind, names in plan.about.kinds.items()
-    }
-    there = {place for _, place in inputs.cells}
-    return _effects(plan, inputs, {kind: own for kind, own in kinds.items() if not there.isdisjoint(own)})
-
-
-def _effects(plan: Plan, inputs: Inputs, groups: Mapping[str, list[str]]) -> Picture:
-    """Draw the effect of each method within each group of settings."""
+def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inputs) -> Picture:
+    """Draw the effect of each method within each kind of data sets of which a setting is there."""
+    there = {place: plan.places[place].dataset for _, place in inputs.cells}
+    each = {kind: [place for place, own in there.items() if own in names] for kind, names in kinds.items()}
+    groups = {kind.replace("_", " "): places for kind, places in each.items() if places}
     found, margin = scores(plan, inputs.cells), plan.about.margin
     order = [*reversed(found_effects(plan, found))]
     figure = figures.framed(1.0 + 0.17 * len(order))
