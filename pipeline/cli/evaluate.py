@@ -2,7 +2,6 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +34,7 @@ from pipeline.site.survey import EDITIONS
 from pipeline.workflow.estimate import duration
 
 OUT = REPORTS / "evaluation"
+LINE = "{report}: {cell}: {said} ({runs} runs, {seconds:.0f} s)"
 
 
 def evaluate(
@@ -64,7 +64,7 @@ def evaluate(
     shutil.rmtree(OUT, ignore_errors=True)
 
     def note(what: Check | str) -> None:
-        say(what if isinstance(what, str) else _line(catalogue, what), error=True)
+        say(what if isinstance(what, str) else LINE.format_map(_check(catalogue, what)), error=True)
 
     settings = Settings(source=Source(root, mirror), device="cpu")
     found = make_again(catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note, fill=fill)
@@ -119,7 +119,8 @@ def _paper(found: Evaluation, paper: str) -> dict[str, Any]:
 
 
 def _check(catalogue: Catalogue, check: Check) -> dict[str, Any]:
-    unit, counted = check.unit, Counter(check.outcomes)
+    unit, counted = check.unit, Counter[str](check.outcomes)
+    said = (f"{what} {count}x" if len(counted) > 1 else what for what, count in counted.items())
     return {
         "report": f"{unit.paper}/{unit.target}",
         "row": unit.row,
@@ -127,16 +128,11 @@ def _check(catalogue: Catalogue, check: Check) -> dict[str, Any]:
         "cell": _cell(catalogue, unit),
         "runs": len(check.outcomes),
         "outcomes": dict(counted),
-        "said": _outcomes(check),
+        "said": ", ".join(said),
         "largest_difference": None if check.largest == float("inf") else check.largest,
         "agrees": check.agrees,
         "seconds": round(check.seconds, 1),
     }
-
-
-def _outcomes(check: Check) -> str:
-    counted: Mapping[str, int] = Counter(check.outcomes)
-    return ", ".join(f"{what} {count}x" if len(counted) > 1 else what for what, count in counted.items())
 
 
 def _cell(catalogue: Catalogue, unit: Unit) -> str:
@@ -144,8 +140,3 @@ def _cell(catalogue: Catalogue, unit: Unit) -> str:
         return "the figure"
     rows, columns = labels(catalogue.sources(unit.paper, unit.target))
     return f"{rows[unit.row]}, {columns[unit.column]}"
-
-
-def _line(catalogue: Catalogue, check: Check) -> str:
-    what = f"{check.unit.paper}/{check.unit.target}: {_cell(catalogue, check.unit)}"
-    return f"{what}: {_outcomes(check)} ({len(check.outcomes)} runs, {check.seconds:.0f} s)"

@@ -7,10 +7,10 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 from fedcore.base.lazy import pd
-from pipeline.catalogue.targets import Cell
+from pipeline.catalogue.targets import Cell, Column
 from pipeline.reports.agreement import Agreement
 from pipeline.reports.captions import watermark
-from pipeline.reports.grid import Grid
+from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.listings import Listing
 from pipeline.reports.render import number
 from pipeline.reports.tables import Table, arrange
@@ -55,30 +55,22 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, own: Mapping[Ce
     """
     columns = table.columns(shown.params)
     grid = arrange(frame, table, columns, shown.about, table.row_labels(shown.params))
-    lines, judged = shown.lines, not watermark(shown.scale)
+    judged = not watermark(shown.scale)
+
+    def cell(row: str, column: Column, printed: PrintedCell) -> dict[str, Any]:
+        line, made = shown.lines[row, column.key], own.get((row, column.key))
+        decimals = table.decimals if column.decimals is None else column.decimals
+        return {
+            "printed": printed,
+            "distance": distance(line, line["published_unit"], decimals) if judged else None,
+            "about": _about(line),
+            "own": with_std(made["mean"], made["std"]) if made else "–",
+            "place": shown.places.get((row, column.key)),
+        }
+
     rows = [
-        (
-            label,
-            [
-                {
-                    "printed": printed,
-                    "distance": distance(
-                        lines[name, column.key],
-                        lines[name, column.key]["published_unit"],
-                        table.decimals if column.decimals is None else column.decimals,
-                    )
-                    if judged
-                    else None,
-                    "about": _about(lines[name, column.key]),
-                    "own": with_std(made["mean"], made["std"])
-                    if (made := own.get((name, column.key)))
-                    else "–",
-                    "place": shown.places.get((name, column.key)),
-                }
-                for column, printed in zip(columns, cells, strict=True)
-            ],
-        )
-        for name, (label, cells) in zip(dict.fromkeys(frame["row"]), grid.rows, strict=True)
+        (label, [cell(row, *one) for one in zip(columns, cells, strict=True)])
+        for row, (label, cells) in zip(dict.fromkeys(frame["row"]), grid.rows, strict=True)
     ]
     return {"grid": grid, "rows": rows, "legend": _legend(frame) if judged and grid.has_published else ()}
 
