@@ -14,18 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedcore.base.errors import SpecError
-from fedcore.base.files import digest, sha256_file
+from fedcore.base.files import digest
 from fedcore.base.options import nearest
-from fedcore.base.registry import plugins
 from fedcore.spec import parse
-from pipeline.catalogue import codehash
 from pipeline.catalogue.params import ScaledParams, overlay
 from pipeline.catalogue.specification import place_of, specification
 from pipeline.catalogue.targets import RESULTS, Paper, PartitionJob, PlannedRun, Query, Sources, Target
 
 WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
 EDITIONS = ("full", "tflite")
-TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
 
 
 class Planned(NamedTuple):
@@ -196,20 +193,6 @@ class Catalogue:
                 partition=f"{partitions}/seed{seed}",
                 recipe=parsed.recipe,
             )
-
-    def plan(self, paper: str, target: str) -> str:
-        """Return a hash of what a target shows and of the code that makes it, for rerunning."""
-        asked, known = sorted(self.cells(paper, target).items()), plugins("algorithm")
-        cells = [[*cell, [run.folder for run in runs]] for cell, runs in asked]
-        methods = (known[row] for row in sorted({row for (row, _), _ in asked}) if row in known)
-        looks = [[one.label, one.colour, one.marker, one.line] for one in methods]
-        about = self.papers[paper]
-        code = codehash.of_code(type(self.target(paper, target)).__module__, about.code)
-        shown = [about.shown] if about.numbers is None else [sha256_file(about.numbers)]
-        basis = self.target(paper, target).basis
-        files = [sha256_file(path) for path in (*sorted(TEMPLATES.iterdir()), *basis)]
-        printed = self.params.layout.model_dump()
-        return digest([cells, looks, code, [*shown, *files], printed])[:16]
 
 
 def weights(run: PlannedRun) -> Mapping[str, Any] | None:

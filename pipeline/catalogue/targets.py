@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+from fedcore.base.files import digest, sha256_file
+from fedcore.base.registry import plugins
 from fedcore.parts import Recipe
 from pipeline.catalogue import codehash
 from pipeline.catalogue.schema import Layout, PaperParams
@@ -22,6 +24,7 @@ Kind = Literal["table", "words", "curves", "drawing"]
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
 FIGURE_FILES = ("csv", "svg", "pdf", "png", "tex", "caption.md")
 RESULTS = "results"
+TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,23 @@ class Sources:
     def runs(self) -> list[PlannedRun]:
         """Its runs, each once."""
         return list({run.folder: run for runs in self.cells.values() for run in runs}.values())
+
+    @property
+    def owners(self) -> list[str]:
+        """The folders of what it is made of: of its runs, or only of their partitions."""
+        return [run.folder if self.target.needs == "runs" else run.partition for run in self.runs]
+
+    @property
+    def plan(self) -> str:
+        """A hash of what it shows and of the code that makes it, for rerunning."""
+        asked, known = sorted(self.cells.items()), plugins("algorithm")
+        cells = [[*cell, [run.folder for run in runs]] for cell, runs in asked]
+        methods = (known[row] for row in sorted({row for (row, _), _ in asked}) if row in known)
+        looks = [[one.label, one.colour, one.marker, one.line] for one in methods]
+        code = codehash.of_code(type(self.target).__module__, self.about.code)
+        shown = self.about.shown if self.about.numbers is None else sha256_file(self.about.numbers)
+        files = [sha256_file(path) for path in (*sorted(TEMPLATES.iterdir()), *self.target.basis)]
+        return digest([cells, looks, code, [shown, *files], self.layout.model_dump()])[:16]
 
 
 @dataclass(frozen=True, kw_only=True)

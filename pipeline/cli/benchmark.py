@@ -101,7 +101,7 @@ def _sit(small: bool, minutes: float, source: Source, method: str, wanted: Wante
     if catalogue is None:
         say("the time is over; the same command goes on", error=True)
         raise typer.Exit(3)
-    write_partial(catalogue, name, "board")
+    write_partial(catalogue.sources(name, "board"))
     return pd.read_csv(f"reports/{name}/board.csv").set_index("row")
 
 

@@ -162,7 +162,8 @@ def _basis(found: Mapping[str, Any]) -> str:
 def _runs(catalogue: Catalogue, target: str, where: tuple[str, str] | None) -> list[PlannedRun]:
     if where:
         path_of(catalogue, target)
-        return list({run.folder: run for run in cell(catalogue, target, *where)[2]}.values())
+        sources, row, column = cell(catalogue, target, *where)
+        return list({run.folder: run for run in sources.cells[row, column]}.values())
     paper, name = catalogue.named(path_of(catalogue, target))
     partitions = f"{paper}/{name}" in catalogue.names() and catalogue.target(paper, name).needs != "runs"
     return [] if partitions else runs_of(catalogue, target)

@@ -12,7 +12,7 @@ from fedcore.base.files import write_text
 from fedcore.base.options import nearest
 from fedcore.cli.options import Json, show
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.targets import PlannedRun
+from pipeline.catalogue.targets import Sources
 from pipeline.cli.names import PARAMS, TARGET, Overlay, Report, Scale, elsewhere
 from pipeline.fidelity.reference import kept_specs
 from pipeline.papers import catalogue_of
@@ -117,20 +117,20 @@ def summaries(
     Raises:
         SpecError: no such report, row or column, or nothing like that is in it.
     """
-    paper, target = catalogue.named(report)
-    known_rows, known_columns = labels(catalogue.sources(paper, target))
+    sources = catalogue.sources(*catalogue.named(report))
+    known_rows, known_columns = labels(sources)
     asked_rows = {_found(report, "row", one, known_rows) for one in rows}
     asked_columns = {_found(report, "column", one, known_columns) for one in columns}
     found = {
         run.folder: run
-        for (row, column), runs in catalogue.cells(paper, target).items()
+        for (row, column), runs in sources.cells.items()
         for run in runs
         if (not rows or row in asked_rows) and (not columns or column in asked_columns)
         if not seeds or run.seed in seeds
     }
     if not found:
         raise SpecError(f"{report}: no run in the rows, columns and seeds that were asked for")
-    held = kept_specs(paper, target, kept) if kept else ()
+    held = kept_specs(sources.paper, sources.name, kept) if kept else ()
     return [f"{folder}/summary.json" for folder, run in found.items() if short_hash(run) not in held]
 
 
@@ -153,30 +153,28 @@ def cell_facts(
     Raises:
         SpecError: no such report, row or column.
     """
-    paper, target = catalogue.named(report)
-    row, column, runs = cell(catalogue, report, row, column)
-    rows, columns = labels(catalogue.sources(paper, target))
-    keys = {"paper": paper, "target": target, "row": row, "column": column}
-    made = [{"run": run.folder, "facts": facts(run, root)} for run in runs]
+    sources, row, column = cell(catalogue, report, row, column)
+    rows, columns = labels(sources)
+    keys = {"paper": sources.paper, "target": sources.name, "row": row, "column": column}
+    made = [{"run": run.folder, "facts": facts(run, root)} for run in sources.cells[row, column]]
     return {**keys, "row_label": rows[row], "column_label": columns[column], "runs": made}
 
 
-def cell(catalogue: Catalogue, report: str, row: str, column: str) -> tuple[str, str, tuple[PlannedRun, ...]]:
-    """Return the keys of a report's cell, which is named by keys or labels, and its runs.
+def cell(catalogue: Catalogue, report: str, row: str, column: str) -> tuple[Sources, str, str]:
+    """Return a report, and the keys of its cell that is named by keys or labels.
 
     Raises:
         SpecError: no such report, row or column.
     """
-    paper, target = catalogue.named(report)
-    cells = catalogue.cells(paper, target)
-    if not cells:
+    sources = catalogue.sources(*catalogue.named(report))
+    if not sources.cells:
         raise SpecError(f"{report}: no cell of it is made of runs; it follows from parameters and recipes")
-    rows, columns = labels(catalogue.sources(paper, target))
+    rows, columns = labels(sources)
     row, column = _found(report, "row", row, rows), _found(report, "column", column, columns)
-    if (row, column) not in cells:
-        there = ", ".join(c for r, c in cells if r == row)
+    if (row, column) not in sources.cells:
+        there = ", ".join(c for r, c in sources.cells if r == row)
         raise SpecError(f"{report}: no cell at row '{row}', column '{column}'; that row has: {there}")
-    return row, column, cells[row, column]
+    return sources, row, column
 
 
 def text(found: Mapping[str, Any]) -> Iterator[str]:

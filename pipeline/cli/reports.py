@@ -26,7 +26,7 @@ def report(report: Report, params: Params = PARAMS) -> None:
     Example: fedcore report rfedavg/table1
     """
     catalogue = catalogue_of(params)
-    for path in build_report(catalogue, *catalogue.named(report)):
+    for path in build_report(catalogue.sources(*catalogue.named(report))):
         say(f"wrote {path}")
 
 
@@ -36,7 +36,7 @@ def partial(report: Report, study: StudyFiles = None) -> None:
     Example: fedcore partial rfedavg/table1
     """
     catalogue = catalogue_of(PARAMS, studies=study or ())
-    for path in write_partial(catalogue, *catalogue.named(report)):
+    for path in write_partial(catalogue.sources(*catalogue.named(report))):
         say(f"wrote {path}")
 
 

@@ -158,8 +158,8 @@ def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Kept]], folder: 
     for paper, target, about in catalogue.targets():
         if not kept.get(paper) or not (folder / paper / f"{target}.csv").exists() or about.needs != "runs":
             continue
-        whole = catalogue.needed(paper, target)
-        cells = {("", ""): whole} if about.drawn else catalogue.cells(paper, target)
+        sources = catalogue.sources(paper, target)
+        cells = {("", ""): sources.runs} if about.drawn else sources.cells
         for (row, column), runs in cells.items():
             lines = [kept[paper].get(one.folder, {}) for one in runs]
             if runs and [digest(one.spec) for one in runs] == [line.get("spec_sha256") for line in lines]:

@@ -22,7 +22,7 @@ from fedcore.base.files import read_object, sha256_file, write_text
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.targets import PlannedRun
+from pipeline.catalogue.targets import PlannedRun, Sources
 from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, WORK, add_histories
 from pipeline.reports.render import md_table
 from pipeline.reports.results import RunFacts, earlier_cells, made, read_history, refuse_changed
@@ -53,7 +53,8 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     runs: dict[str, dict[str, PlannedRun]] = {}
     for name in names:
         paper, target = name.split("/")
-        about, needed = catalogue.target(paper, target), catalogue.needed(paper, target)
+        sources = catalogue.sources(paper, target, root, folder / paper / f"{target}.csv")
+        about, needed = sources.target, sources.runs
         partitions = about.needs == "partitions"
         ended = [run for run in needed if made(run, root, partitions)]
         if not partitions:
@@ -65,10 +66,10 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
                 left[name] = "holds no measurement"
             elif needed and not ended:
                 left[name] = "no run of it was made"
-            elif reason := about.lacks(catalogue.cells(paper, target), {run.folder for run in ended}):
+            elif reason := about.lacks(sources.cells, {run.folder for run in ended}):
                 left[name] = reason
             else:
-                written += _report(catalogue, paper, target, root, folder)
+                written += _report(sources, folder)
         except DataError as error:
             left[name] = str(error)
     for paper, own in runs.items():
@@ -79,15 +80,15 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     return Kept(tuple(written), left)
 
 
-def _report(catalogue: Catalogue, paper: str, target: str, root: Path, folder: Path) -> list[Path]:
+def _report(sources: Sources, folder: Path) -> list[Path]:
     """Write a report unless it is there with the same numbers: captions name a commit, which changes."""
-    about, kept = catalogue.target(paper, target), folder / paper / f"{target}.csv"
+    about = sources.target
     with TemporaryDirectory() as place:
-        outputs = about.paths(Path(place), target)
-        catalogue.build(paper, target, outputs, root, kept)
+        outputs = about.paths(Path(place), sources.name)
+        about.build(sources, outputs)
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in about.kept}
-    paths = about.paths(folder / paper, target)
-    same = kept.exists() and kept.read_text(encoding="utf-8") == texts["csv"]
+    paths = about.paths(folder / sources.paper, sources.name)
+    same = paths["csv"].exists() and paths["csv"].read_text(encoding="utf-8") == texts["csv"]
     if same and all(paths[form].exists() for form in texts):
         return []
     for form, text in texts.items():

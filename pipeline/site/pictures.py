@@ -41,10 +41,10 @@ def front(reports: Path, paper: str, target: Path) -> None:
 def redrawn(catalogue: Catalogue, name: str, folder: Path, target: Path) -> None:
     """Draw a figure of curves anew from its numbers in the folder of kept results."""
     paper, figure = name.split("/")
-    sources, about = catalogue.sources(paper, figure), catalogue.target(paper, figure)
-    assert isinstance(about, Curves)
+    sources = catalogue.sources(paper, figure)
+    assert isinstance(sources.target, Curves)
     with atomic(target) as handle, figures.styled(sources.layout.columns):
-        figures.save(about.picture(pd.read_csv(folder / f"{name}.csv"), sources), {"svg": handle})
+        figures.save(sources.target.picture(pd.read_csv(folder / f"{name}.csv"), sources), {"svg": handle})
 
 
 def numbers(table: Path) -> str:

@@ -21,7 +21,7 @@ from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.base.files import canonical_json, digest, sha256_file, write_text
 from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
 from pipeline.catalogue.params import STUDY, StudyError, with_studies
-from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Target
+from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Sources
 from pipeline.papers import FOLDER, build_catalogue
 from pipeline.reports.kept import line_of
 from pipeline.workflow import machine, messages
@@ -189,21 +189,22 @@ class Workflow:
     def summaries(self, wildcards: Any) -> list[str]:
         """Return the summaries, or the statistics of partitions, that a table or figure is made of."""
         self._foresee()
-        target, runs = self._target(wildcards)
-        if target.needs == "partitions":
-            return [f"{run.partition}/stats.json" for run in runs]
-        return [f"{run.folder}/summary.json" for run in runs if line_of(run, Path()) is None]
+        asked = self._sources(wildcards)
+        if asked.target.needs == "partitions":
+            return [f"{run.partition}/stats.json" for run in asked.runs]
+        return [f"{run.folder}/summary.json" for run in asked.runs if line_of(run, Path()) is None]
 
     def histories(self, wildcards: Any) -> list[str]:
         """Return the histories that a figure is made of."""
-        target, runs = self._target(wildcards)
-        asked = (run for run in runs if target.needs == "runs" and line_of(run, Path()) is None)
-        return [f"{run.folder}/history.csv" for run in asked]
+        asked = self._sources(wildcards)
+        runs = asked.runs if asked.target.needs == "runs" else ()
+        return [f"{run.folder}/history.csv" for run in runs if line_of(run, Path()) is None]
 
     def report(self, wildcards: Any) -> JobSpec:
         """Return the spec of a report: a function of its runs and its code, as a hash."""
         paper, name = wildcards.paper, self._name(wildcards)
-        return {"file": f"logs/reports/{paper}/{name}.params.yaml", "plan": self.catalogue.plan(paper, name)}
+        plan = self.catalogue.sources(paper, name).plan
+        return {"file": f"logs/reports/{paper}/{name}.params.yaml", "plan": plan}
 
     def data(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched data that a partition needs; none for data in the repository."""
@@ -301,10 +302,9 @@ class Workflow:
             raise SystemExit(self.reports.refusal(f"reports/{wildcards.paper}/{name}"))
         return str(name)
 
-    def _target(self, wildcards: Any) -> tuple[Target, list[PlannedRun]]:
-        paper, name = wildcards.paper, self._name(wildcards)
-        self._planned(paper)
-        return self.catalogue.target(paper, name), self.catalogue.needed(paper, name)
+    def _sources(self, wildcards: Any) -> Sources:
+        self._planned(wildcards.paper)
+        return self.catalogue.sources(wildcards.paper, self._name(wildcards))
 
     def _runs(self, wildcards: Any) -> list[PlannedRun]:
         """Return the runs of a job: one, or those of all seeds."""

@@ -52,12 +52,11 @@ def job_name(catalogue: Catalogue, rule: str, wildcards: Mapping[str, str]) -> s
 def _methods(catalogue: Catalogue, study: str) -> Mapping[str, str]:
     """Return the row and the column of each group of runs of a study."""
     found: dict[str, str] = {}
-    for name, target in catalogue.papers[study].targets.items():
-        if target.needs != "runs":
-            continue
-        rows, columns = style.labels(catalogue.sources(study, name))
-        for (row, column), runs in catalogue.cells(study, name).items():
-            for run in runs:
+    for name in catalogue.papers[study].targets:
+        sources = catalogue.sources(study, name)
+        rows, columns = style.labels(sources)
+        for (row, column), runs in sources.cells.items():
+            for run in runs if sources.target.needs == "runs" else ():
                 found.setdefault(run.group, f"{rows[row]} on {columns[column]}")
     return found
 

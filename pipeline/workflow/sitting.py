@@ -34,7 +34,7 @@ def sit(
         for stage in changed:  # by its table the next stage is planned
             catalogue = planned()
             if any(made(run, Path()) for run in needed(catalogue, name, stage)):
-                write_partial(catalogue, name, stage)
+                write_partial(catalogue.sources(name, stage))
         catalogue = planned()
         stage, runs = _next(catalogue, name, wanted)
         if not runs:

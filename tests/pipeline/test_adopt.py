@@ -62,8 +62,7 @@ def report(made: Catalogue, root: Path) -> None:
     folder = root / "reports/rfedavg"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{FIGURE}.csv").write_text("numbers")
-    path = folder / f"{FIGURE}.provenance.json"
-    seal_report(made, "rfedavg", FIGURE, [folder / f"{FIGURE}.csv"], path, root)
+    seal_report(made.sources("rfedavg", FIGURE, root), [folder / f"{FIGURE}.csv"])
 
 
 def stale(made: Catalogue, root: Path) -> set[str]:

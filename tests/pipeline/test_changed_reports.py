@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = catalogue("fedomw")
     for run in made.needed("fedomw", "table2"):
         finish(run, tmp_path, 0.5)
-    build_report(made, "fedomw", "table2")
+    build_report(made.sources("fedomw", "table2"))
     return tmp_path
 
 

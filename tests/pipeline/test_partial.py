@@ -55,7 +55,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stale = root / f"reports/{PAPER}/{TARGET}.pdf"
     stale.parent.mkdir(parents=True)
     stale.touch()
-    reports.write_partial(found, PAPER, TARGET, root)
+    reports.write_partial(found.sources(PAPER, TARGET, root))
     assert not stale.exists()
     return root
 
@@ -96,9 +96,9 @@ def test_its_files_look_older_than_any_run(made: Path) -> None:
 
 def test_a_figure_needs_all_runs_and_a_table_some(made: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is no table"):
-        reports.write_partial(catalogue(PAPER), PAPER, "fig2", made)
+        reports.write_partial(catalogue(PAPER).sources(PAPER, "fig2", made))
     with pytest.raises(DataError, match="table1: none of its 96 runs is finished"):
-        reports.write_partial(catalogue(PAPER), PAPER, TARGET, tmp_path)
+        reports.write_partial(catalogue(PAPER).sources(PAPER, TARGET, tmp_path))
 
 
 KILL = """

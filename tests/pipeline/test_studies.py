@@ -96,9 +96,9 @@ def test_scale_and_common_values_of_the_papers_change_no_study() -> None:
     assert len(runs) == 3 * 2
     for changes in ({"scale": "paper"}, {"scale": "quick"}, {"common": {"dtype": "float64"}}):
         assert [run for run in made(**changes).index if run.startswith("results/own/")] == runs
-    assert made().plan("own", "table") == made(scale="paper").plan("own", "table")
+    assert made().sources("own", "table").plan == made(scale="paper").sources("own", "table").plan
     titled = made({"title": "Another"})
-    assert titled.plan("own", "table") != made().plan("own", "table")
+    assert titled.sources("own", "table").plan != made().sources("own", "table").plan
     assert [run for run in titled.index if run.startswith("results/own/")] == runs
 
 
