@@ -36,6 +36,10 @@ FEW = 3  # of fewer seeds all are run, as one process may train them together
 WITHIN, BEYOND, TAKEN = "#009E73", "#D55E00", "#0072B2"
 ROOM = 0.16
 HOLDS = {"reproduced": True, "not reproduced": False}
+SHOWN = (
+    "Above: a reading's distance from the print in margins, mean over cells (dashed: one, up to which a cell "
+    "is near); in the middle: what it takes; below: the claims that hold (filled) or fail (open) in it."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +153,7 @@ def draw(space: Space, inputs: Inputs) -> Picture:
     shown = ["row", "column", "mean", "std", "n", "seeds", "published_mean", "margin", "away"]
     cells = [own[shown].assign(column=own["column"] + f"@{name}") for name, own in tables.items()]
     numbers = pd.concat([lines, explained, claims, *cells], ignore_index=True)
-    return Picture(numbers, picture(space, numbers), sentences(numbers))
+    return Picture(numbers, picture(space, numbers), [SHOWN, *sentences(numbers)])
 
 
 def _distance(name: str, frame: pd.DataFrame) -> dict[str, Any]:

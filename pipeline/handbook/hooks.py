@@ -31,14 +31,15 @@ SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 BOARD = {"All cells and claims": "results/board.md"}  # in the navigation
 EMPTY = re.compile(r"<th([^>]*)></th>")
 LOOKED_UP = (
-    *("api.md", "architecture.md", "params.md", "reliability.md"),
-    *("reference/changelog.md", "reference/commands.md", "reference/plugins.md"),
+    *("api.md", "architecture.md", "decisions.md", "fidelity.md", "params.md", "peers.md", "reliability.md"),
+    *("reference/changelog.md", "reference/commands.md", "reference/papers.md", "reference/plugins.md"),
+    "reference/specification.md",
 )
-GUIDES = ("add-an-algorithm.md", "fidelity.md", "own-data.md", "peers.md", "results.md")
-# Pages of more than six screens, with how many of their sections stay open.
+GUIDES = ("add-an-algorithm.md", "benchmark.md", "own-data.md", "results.md", "studies.md")
+# Pages of more than six screens of a phone, with how many of their sections stay open.
 FOLDED = {**dict.fromkeys(LOOKED_UP, 0), **dict.fromkeys(GUIDES, 1)}
 LONG = 1200  # of a section's HTML
-SECTION = re.compile(r"(<h2[ >].*?</h2>\s*(?:<p>.*?</p>)?)(.*?)(?=<h2[ >]|\Z)", re.DOTALL)
+SECTION = re.compile(r"(?s)(<h2[ >].*?</h2>(?:\s*<p>.*?</p>)?(?:\s*<p><img[^>]*></p>)?)(.*?)(?=<h2[ >]|\Z)")
 PLAIN = re.compile(r"<a class=.headerlink.*?</a>|<[^>]*>")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 

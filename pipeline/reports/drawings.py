@@ -18,7 +18,7 @@ from fedcore.base.lazy import Figure, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import FIGURE_FILES, Asked, Cell, PlannedRun, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
-from pipeline.reports.captions import Caption, Note, origin_of
+from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
 
 Values = Sequence[float | None]
@@ -66,26 +66,19 @@ class Drawing(Target):
         """Draw the figure and write the numbers that it was drawn from."""
         results.require_one_scale(sources.runs)
         results.refuse_changed(sources.runs, sources.root)
-        cells = read(sources.cells, sources.root)
+        cells, about = read(sources.cells, sources.root), sources.about
         gone = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
-        origin = origin_of(each_once(cells))
+        runs = each_once(cells)
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
             inputs = Inputs(sources.params, cells, _published(sources))
             frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-            caption = self.caption(sources, gone, *sentences, origin=origin)
+            notes = [(about.datasets.get(own.run.dataset, own.run.dataset), *own.notes) for own in runs]
+            lacks = captions.diverged(gone, style.labels(sources), sources.cells)
+            scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
+            said = (f"{self.title}.", *sentences, lacks)
+            caption = captions.compose(said, self.published, about, scale, variant, notes, origin_of(runs))
             figures.write(sources, figure, frame, caption, outputs)
-
-    def caption(
-        self, sources: Sources, gone: Mapping[Cell, tuple[int, int]], *sentences: str, origin: str = ""
-    ) -> Caption:
-        """Say what the figure shows: title, its own sentences, diverged runs, scale and data, origin."""
-        about, runs = sources.about, each_once(read(sources.cells, sources.root))
-        notes = [(about.datasets.get(own.run.dataset, own.run.dataset), *own.notes) for own in runs]
-        lacks = captions.diverged(gone, style.labels(sources), sources.cells)
-        scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
-        every = (f"{self.title}.", *sentences, lacks)
-        return captions.compose(every, self.published, about, scale, variant, notes, origin)
 
 
 @dataclass(frozen=True)
@@ -166,21 +159,8 @@ class Curves(Target):
         if before is not None and before.exists() and pd.read_csv(before)["n"].sum() > frame["n"].sum():
             raise DataError("the figure that is kept is of more runs")
         gone = lost(cells, lambda facts: facts.diverged)
-        caption = self.caption(sources, gone, frame, runs, origin_of(done))
-        with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
-            figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
-
-    def caption(
-        self,
-        sources: Sources,
-        gone: Mapping[Cell, tuple[int, int]],
-        frame: pd.DataFrame,
-        runs: Collection[PlannedRun],
-        origin: str = "",
-    ) -> Caption:
-        """Say what the figure shows, and what it lacks; ``frame``: the lines that it was drawn from."""
-        datasets = sources.about.datasets
-        labels = {panel.key: datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
+        about = sources.about
+        labels = {panel.key: about.datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
         sentences = (
             f"{self.title}.",
             captions.note(self.note, frame),
@@ -188,9 +168,11 @@ class Curves(Target):
             f"{len(runs)} of {len(sources.runs)} runs are made." if len(runs) < len(sources.runs) else "",
             captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )
-        return captions.of_frame(
-            sentences, self.published, sources.about, frame, lambda row, column: labels[column], origin
+        caption = captions.of_frame(
+            sentences, self.published, about, frame, lambda row, column: labels[column], origin_of(done)
         )
+        with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
+            figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
 
     def tidy(
         self, paper: str, target: str, cells: Mapping[Cell, Sequence[RunFacts]], finished: bool = False

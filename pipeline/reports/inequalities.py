@@ -18,9 +18,9 @@ from fedcore.base.lazy import Figure, pd, scipy
 from pipeline.reports import figures
 from pipeline.reports.drawings import Picture
 
-Sides = Mapping[
-    str, tuple[ArrayLike, ArrayLike]
-]  # left and right by inequality: a number, or one for each draw
+# Left and right by inequality: a number, or one for each draw.
+Sides = Mapping[str, tuple[ArrayLike, ArrayLike]]
+PLAIN: Mapping[str, str] = {}
 SLOPE = "_slope"
 GROUPS = 10  # of draws, or populations: a slope's interval is over them
 NEAR = 1e-9, 1e-12  # rounding: a share of the right side, and at all
@@ -80,17 +80,21 @@ def slope(along: Sequence[float], values: NDArray[np.float64]) -> float:
     return float(np.polyfit(np.log(along), np.log(values), 1)[0]) if (values > 0).all() else np.nan
 
 
-def picture(frame: pd.DataFrame, titles: Mapping[str, str], *about: str) -> Picture:
+def picture(
+    frame: pd.DataFrame, titles: Mapping[str, str], *about: str, labels: Mapping[str, str] = PLAIN
+) -> Picture:
     """Draw the ratios, and say what fails, what is too loose to say anything, and how laws grow.
 
     Args:
         frame: tidy lines.
         titles: the settings in words, by column.
         about: what the caption's notes say first.
+        labels: what rows are called in print, where that isn't what the lines call them.
     """
-    lawful = frame["column"].str.endswith(SLOPE)
-    named = frame.assign(column=frame["column"].str.removesuffix(SLOPE).map(titles))
-    laws, judged = named[lawful], named[~lawful & frame["round"].isna() & frame["holds"].notna()]
+    shown = frame.replace({"row": dict(labels)})
+    lawful = shown["column"].str.endswith(SLOPE)
+    named = shown.assign(column=shown["column"].str.removesuffix(SLOPE).map(titles))
+    laws, judged = named[lawful], named[~lawful & named["round"].isna() & named["holds"].notna()]
     failing = [
         "{row}: {column} ({holds:.0%})".format_map(own)
         for own in judged[judged["holds"] < 1].to_dict("records")
@@ -110,7 +114,7 @@ def picture(frame: pd.DataFrame, titles: Mapping[str, str], *about: str) -> Pict
         f"Vacuous, the right side being over 1,000 times the left: {'; '.join(loose)}." if loose else "",
         f"Slopes on log-log axes (95% interval; the law's): {'; '.join(slopes)}." if slopes else "",
     )
-    return Picture(frame, draw(frame, titles), sentences)
+    return Picture(frame, draw(shown, titles), sentences)
 
 
 def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
@@ -129,8 +133,9 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
                 heights, own["low"].where(own["low"] > 0, own["mean"]), own["high"], colours, linewidth=0.6
             )
             axes.scatter(own["mean"], heights, c=colours, s=5)
-        axes.set(xscale="log", xlabel="left side / right side", ylim=(len(rows) - 0.5, -0.5))
+        axes.set(xscale="log", ylim=(len(rows) - 0.5, -0.5))
         axes.set_yticks(range(len(rows)), [*rows], fontsize=figures.SMALL)
-        axes.label_outer()
-        axes.tick_params(labelbottom=place >= len(panels) - 2)
+        last = place >= len(panels) - 2
+        axes.set_xlabel("left side / right side" if last else "")
+        axes.tick_params(labelbottom=last, labelleft=place % 2 == 0)
     return figure

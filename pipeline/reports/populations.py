@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedcore.base.lazy import pd
 from pipeline.reports import inequalities
 from pipeline.reports.drawings import Picture
-from pipeline.reports.inequalities import GROUPS, Sides
+from pipeline.reports.inequalities import GROUPS, PLAIN, Sides
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -105,14 +105,16 @@ def population(clients: int, skew: float, seed: int) -> Population:
 Setting = tuple[str, Callable[[Population, int], Sides], float]
 
 
-def picture(settings: Mapping[str, Setting], laws: Collection[str], *about: str) -> Picture:
+def picture(
+    settings: Mapping[str, Setting], laws: Collection[str], *about: str, labels: Mapping[str, str] = PLAIN
+) -> Picture:
     """Draw both sides of inequalities in populations, over the number n of rows or K of clients.
 
     Args:
         settings: in words, what is measured in a population for n rows, and the skew; their names end in
             what varies, ``-n`` or ``-K``, and begin with ``one`` where there is one client.
         laws: the inequalities in O().
-        about: the first sentences of the caption.
+        about, labels: see ``inequalities.picture``.
     """
     found: list[dict[str, Any]] = []
     for name, (_, measure, skew) in settings.items():
@@ -126,7 +128,7 @@ def picture(settings: Mapping[str, Setting], laws: Collection[str], *about: str)
             places += [[measure(own, n) for own in known] for n in sizes]
         found += inequalities.lines(name, sizes if len(sizes) > 1 else clients, places, laws)
     titles = {name: title for name, (title, *_) in settings.items()}
-    return inequalities.picture(pd.DataFrame(found), titles, *about)
+    return inequalities.picture(pd.DataFrame(found), titles, *about, labels=labels)
 
 
 def spread(weights: Floats) -> Floats:

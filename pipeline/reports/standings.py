@@ -44,14 +44,14 @@ SCORES = ("method", "workload", "dataset", "seed", "score", *COSTLY, "diverged")
 def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str, Target]:
     """Return the reports of final runs, whose cells are ``asked``."""
     compared = {
-        "effects": ("Effects over data sets", {"": (*plan.params.datasets,)}),
-        "kinds": ("Effects within each kind of skew", plan.about.kinds),
+        "effects": ("Effects", "Effects over data sets", {"": (*plan.params.datasets,)}),
+        "kinds": ("Kinds of skew", "Effects by skew", plan.about.kinds),
     }
 
-    def figure(title: str, draw: Callable[[Plan, Inputs], Picture]) -> Drawing:
+    def figure(published: str, title: str, draw: Callable[[Plan, Inputs], Picture]) -> Drawing:
         return Drawing(
             title=title,
-            published=title,
+            published=published,
             queries=lambda params: asked,
             draw=partial(draw, plan),
             rows=lambda params: methods,
@@ -64,9 +64,13 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
             queries=lambda params: asked,
             plan=plan,
         ),
-        **{key: figure(title, partial(_draw_effects, own)) for key, (title, own) in compared.items() if own},
-        "profiles": figure("Performance profiles", _draw_profiles),
-        "budget": figure("What trials are worth", _draw_budget),
+        **{
+            key: figure(name, title, partial(_draw_effects, own))
+            for key, (name, title, own) in compared.items()
+            if own
+        },
+        "profiles": figure("Profiles", "Performance profiles", _draw_profiles),
+        "budget": figure("Budget", "What trials are worth", _draw_budget),
     }
 
 
@@ -208,7 +212,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     for axes, (group, places) in zip(panels, groups.items(), strict=True):
         axes.axvspan(-margin, margin, color="0.9")
         axes.axvline(0, color="0.5", linewidth=0.8)
-        axes.set_title(group)
+        axes.set_title(f"skew: {group}" if group else "")
         for name, own in found_effects(plan, found[found["workload"].isin(places)]).items():
             ends, look = [[own.mean - own.low], [own.high - own.mean]], style.look(name)
             axes.errorbar(own.mean, order.index(name), xerr=ends, color=look.colour, marker=look.marker)
@@ -228,17 +232,20 @@ def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
 
 def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
     said = "Expected accuracy of the best of n trials on the rows to choose by, mean over data sets."
-    return _steps(plan, expected(plan), "trials", "accuracy (%)", said)
+    drawn = _steps(plan, expected(plan), "trials", "accuracy (%)", said)
+    figures.whole_numbers(drawn.figure.axes[0].xaxis)
+    return drawn
 
 
 def _steps(plan: Plan, found: pd.DataFrame, across: str, up: str, said: str) -> Picture:
     figure = figures.framed(3.4)
     axes = figure.subplots()
     looks = style.looks(map(str, found.index))
-    for name, look in looks.items():
-        axes.plot(found.columns, found.loc[name], color=look.colour, linestyle=look.line)
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
+    every = -(-len(found.columns) // figures.MARKS)
+    for place, (name, look) in enumerate(looks.items()):
+        (line,) = axes.plot(found.columns, found.loc[name], color=look.colour, linestyle=look.line)
+        line.set(marker=look.marker, markevery=(place * every // len(looks), every))
+    axes.set(xlabel=across, ylabel=up)
     figures.legend(figure, {plan.labels[name]: replace(look, label="") for name, look in looks.items()})
     tidy = found.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")
     return Picture(tidy, figure, [said])

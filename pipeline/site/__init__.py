@@ -39,7 +39,11 @@ def build(config: Mapping[str, Any], root: Path = Path()) -> Path:
             )
             told.extra["results"] = results
             mkdocs_build.build(told)
-        _swap(made, target)
+        old = made.with_name(f"{made.name}.old")
+        if target.exists():
+            os.rename(target, old)
+        os.rename(made, target)
+        shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
@@ -56,12 +60,3 @@ def write(results: Results, site: Path) -> None:
         for file in shown.files.values():
             shutil.copyfile(file, site / shown.folder / file.name)
     (site / "assets" / "plotly.min.js").write_text(plotly.offline.get_plotlyjs(), encoding="utf-8")
-
-
-def _swap(made: Path, target: Path) -> None:
-    """Put the new site in the old one's place."""
-    old = made.with_name(f"{made.name}.old")
-    if target.exists():
-        os.rename(target, old)
-    os.rename(made, target)
-    shutil.rmtree(old, ignore_errors=True)

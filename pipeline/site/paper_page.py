@@ -17,7 +17,7 @@ from pipeline.site.words import SHORT, outcome, with_std
 
 RUNS = "uv run fedcore runs"
 MANY = 12  # columns, of which more are read as rows
-BODIES = ("view", "grid", "charts", "numbers", "caption", "columns", "matrix")
+BODIES = ("view", "grid", "charts", "numbers", "columns", "matrix")
 
 
 def page(found: Survey, targets: Sequence[TargetStatus]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -47,6 +47,7 @@ def _block(shown: TargetStatus, found: Survey) -> dict[str, Any]:
         "command": _rebuilt(shown, f"reports/{shown.paper}/{shown.name}.csv"),
         "downloads": [(form, f"{shown.folder}/{path.name}") for form, path in shown.files.items()],
         "picture": f"{shown.folder}/{shown.name}.svg" if "svg" in shown.files else "",
+        "caption": shown.caption,
         "again": again and again.frame is not None and again,
         **_body(shown, lost(shown.cells, found.diverged), again.lines if again else {}),
     }
@@ -71,16 +72,14 @@ def _body(shown: TargetStatus, gone: Mapping[Any, Any], own: Mapping[Cell, table
             except KeyError:  # it was built of other rows or columns than params.yaml asks for now
                 return {"numbers": tables.plain(frame)}
         case Listing() as listing:
-            return {"grid": tables.words(shown, listing, frame)}
+            texts = {cell: str(line["value"]) for cell, line in shown.lines.items()}
+            return {"grid": listing.grid(shown, texts)}
         case Curves() as curves:
-            caption = curves.caption(shown.whole, gone, frame, shown.runs)
-            names = curves.row_labels(shown.params)
             with style.marking(row for row, _ in gone):
-                drawn = charts.of_figure(frame, curves, names)
-            return {**_matrix(shown), "charts": drawn, "caption": caption}
-        case Drawing() as drawing:
-            caption = drawing.caption(shown.whole, gone)
-            return {**_matrix(shown), "numbers": tables.plain(frame), "caption": caption}
+                drawn = charts.of_figure(frame, curves, curves.row_labels(shown.params))
+            return {**_matrix(shown), "charts": drawn}
+        case Drawing():
+            return {**_matrix(shown), "numbers": tables.plain(frame)}
     return _matrix(shown)
 
 
@@ -161,7 +160,7 @@ def _measured(line: tables.Line, unit: str) -> list[list[str]]:
     if line["published_mean"] == line["published_mean"]:
         facts += [
             ["published", f"{with_std(line['published_mean'], line['published_std'])} {unit}".strip()],
-            ["difference", number(line["difference"], form)],
+            ["difference", number(line["difference"], form.replace("%", "points"))],
         ]
     told = ("verdict", "variant", "data", "data_state")
     return facts + [[name.replace("_", " "), str(line[name])] for name in told if line.get(name)]

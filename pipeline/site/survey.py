@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +20,18 @@ from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources
 from pipeline.fidelity.board import READINGS
 from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
+from pipeline.reports.captions import watermark
 from pipeline.reports.grid import missed
 from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, read_histories
 from pipeline.reports.results import REPRODUCTION, facts, made, short_hash
 from pipeline.reports.style import Labels, labels
 
-FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv")
+CAPTION = "caption.md"
+FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv", CAPTION)
 NUMBERS = ["mean", "std", "n", "seeds", "diverged", "published_mean", "published_std", "difference", "round"]
 DAMAGED = "damaged: "
-KINDS = (
-    *READINGS,
-    "readings",
-    "ranks",
-)  # what a target's name ends in that shows another side of one in print
+# What a target's name ends in that shows another side of one in print.
+KINDS = (*READINGS, "readings", "ranks")
 FINISHED = frozenset({"completed", "diverged"})
 EDITIONS = Path("data/editions.yaml")  # which data the kept results were measured on
 MEANING = {
@@ -130,6 +131,13 @@ class TargetStatus(Sources):
     def places(self) -> Mapping[Cell, int]:
         """The place of each cell among all, by which a page's script knows it."""
         return {cell: place for place, cell in enumerate(self.cells)}
+
+    @property
+    def caption(self) -> tuple[str, str]:
+        """The sentences of a figure's caption, without the warning of a reduced scale, and its notes."""
+        text = self.files[CAPTION].read_text(encoding="utf-8") if CAPTION in self.files else ""
+        first, _, notes = unescape(re.sub(r"\\(.)", r"\1", text)).partition("\n\n")
+        return first.removeprefix(watermark(self.scale)).strip(), notes
 
     @property
     def numbers(self) -> str:

@@ -10,8 +10,7 @@ from fedcore.base.lazy import pd
 from pipeline.catalogue.targets import Cell, Column
 from pipeline.reports.agreement import Agreement
 from pipeline.reports.captions import watermark
-from pipeline.reports.grid import Grid, PrintedCell
-from pipeline.reports.listings import Listing
+from pipeline.reports.grid import PrintedCell
 from pipeline.reports.render import number
 from pipeline.reports.tables import Table, arrange
 from pipeline.site.survey import TargetStatus
@@ -88,12 +87,6 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     level = level if found.difference > 0 else -level
     kind, mark, _ = LEVELS[level]
     return Distance(level, kind, mark, number(found.difference, f"{{:+.{decimals}f}}"))
-
-
-def words(shown: TargetStatus, listing: Listing, frame: pd.DataFrame) -> Grid:
-    """Lay out a table of words that was built; a cell that the csv lacks is empty."""
-    texts = {(line["row"], line["column"]): str(line["value"]) for line in frame.to_dict("records")}
-    return listing.grid(shown, texts)
 
 
 def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[str]]]:

@@ -85,13 +85,14 @@ def test_the_search_finds_a_word_without_a_network(browser: Browser, site: Path)
     assert any("determinism.html" in (link.get_attribute("href") or "") for link in found.all())
 
 
-def test_every_page_has_at_most_six_screens(browser: Browser, site: Path) -> None:
-    page = browser.new_context(offline=True, viewport={"width": 1280, "height": 800}).new_page()
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)], ids=["desk", "phone"])
+def test_every_page_has_at_most_six_screens(browser: Browser, site: Path, width: int, height: int) -> None:
+    page = browser.new_context(offline=True, viewport={"width": width, "height": height}).new_page()
     heights = {}
     for path in sorted(set(site.rglob("*.html")) - {site / "404.html", *site.rglob("files/**/*.html")}):
         page.goto(path.as_uri())
-        heights[path.name] = page.evaluate("document.documentElement.scrollHeight") / 800
-    assert {name: height for name, height in heights.items() if height > 6} == {}
+        heights[path.name] = page.evaluate("document.documentElement.scrollHeight") / height
+    assert {name: screens for name, screens in heights.items() if screens > 6} == {}
 
 
 def test_a_link_into_a_fold_opens_it(browser: Browser, site: Path) -> None:

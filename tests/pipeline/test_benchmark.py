@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -164,6 +165,11 @@ def test_stages_follow_from_what_is_there() -> None:
     kinds = build(catalogue, "kinds").set_index(["row", "column"])
     assert kinds.loc[("fedprox", "none"), "mean"] == pytest.approx(2.0)
     assert kinds.loc[("fedprox", "none"), "n"] == 2
+    drawn = {name: Path(f"reports/bench/{name}.svg").read_text() for name in ("kinds", "budget", "profiles")}
+    assert ">skew: none<" in drawn["kinds"]
+    assert not re.search(r">\d\.\d<", drawn["budget"].partition(">trials<")[0]), "trials are whole"
+    assert all(drawn[name].count("<use ") > 30 for name in ("budget", "profiles")), "lines have markers"
+    assert "Budget of studies/benchmark/bench.yaml." in Path("reports/bench/budget.caption.md").read_text()
     matrix = build(catalogue, "matrix").set_index(["row", "column"])
     assert ("moon", "a1a-s") not in matrix.index
     worth = pd.read_csv("reports/bench/budget.csv").set_index(["row", "column"])["mean"]

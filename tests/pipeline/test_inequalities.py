@@ -68,6 +68,21 @@ def test_a_planted_violation_is_found_and_told() -> None:
     assert good.figure.axes[0].get_title() == "a setting"
 
 
+def test_a_row_is_called_in_print_what_its_label_says() -> None:
+    found = frame({"good": ([1.0], 1e5), "bad": ([1.0, 1.0, 1.1, 1.0], 1.0)})
+    drawn = picture(found, {"c": "a setting"}, labels={"bad": "L ≤ R"})
+    assert [text.get_text() for text in drawn.figure.axes[0].get_yticklabels()] == ["good", "L ≤ R"]
+    assert "not so: L ≤ R: a setting (75%)." in " ".join(drawn.sentences)
+    assert {*drawn.numbers["row"]} == {"good", "bad"}, "programs find it by its name"
+
+
+def test_the_last_panel_of_each_column_names_its_axis() -> None:
+    titles = dict(zip("abc", ("first", "second", "third"), strict=True))
+    found = pd.concat(frame({"r": ([1.0], 2.0)}).assign(column=name) for name in titles)
+    axes = picture(found, titles).figure.axes
+    assert [own.get_xlabel() for own in axes[:3]] == ["", *["left side / right side"] * 2]
+
+
 def test_nothing_is_at_most_nothing_and_something_is_not() -> None:
     found = frame(
         {"zero": (0.0, 0.0), "more": (1e-3, 0.0), "less": (-1.0, 0.0), "rounding": (1 + 1e-12, 1.0)}

@@ -42,6 +42,7 @@ from pipeline.claims.points import load as load_points
 from pipeline.claims.readings import (
     BEYOND,
     ROOM,
+    SHOWN,
     TAKEN,
     WITHIN,
     Readings,
@@ -475,6 +476,7 @@ def test_readings_are_measured_in_margins_and_judged_by_the_claims(
     assert cells.loc[("dl_opt", f"dna@{OURS}"), "away"] == pytest.approx(3)
     assert cells.loc[("dl_u", f"dna@{CODES}"), "n"] == 3
     assert told.sentences == [
+        SHOWN,
         "2 readings.",
         f"Nearest to the print: {CODES}, 0.33 ± 0.33 margins away on average, 3 of 3 cells near; "
         f"next: {OURS}, 1.7 margins away on average, 1 of 3 cells near.",
@@ -520,7 +522,8 @@ def test_a_reading_with_a_diverged_run_has_no_distance_and_no_claim_is_no_line(
     assert lines["mean"].to_dict() == pytest.approx({OURS: math.nan, CODES: 1 / 3}, nan_ok=True)
     assert (lines["near"][OURS], lines["of"][OURS]) == (0, 3)
     assert "claim" not in set(told.numbers["row"])
-    assert told.sentences[:2] == [
+    assert told.sentences[:3] == [
+        SHOWN,
         "2 readings.",
         f"Nearest to the print: {CODES}, 0.33 ± 0.33 margins away on average, 3 of 3 cells near.",
     ]
@@ -727,7 +730,7 @@ def test_readings_of_which_every_run_diverged_are_counted_and_drawn(
 ) -> None:
     claimed(monkeypatch)
     told = picture_of({(reading, column): 0.0 for reading in (OURS, CODES) for column in SETS})
-    assert told.sentences == ["2 readings."]
+    assert told.sentences == [SHOWN, "2 readings."]
     assert {*told.numbers["row"]}.isdisjoint({"share", "claim"})
     lines = told.numbers[told.numbers["row"] == "distance"]
     assert lines[["near", "of"]].to_numpy().tolist() == [[0, 3], [0, 3]]

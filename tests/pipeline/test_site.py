@@ -322,11 +322,33 @@ def test_a_kept_cell_names_its_runs(kept: Path) -> None:
         assert (run["commit"], run["page"]) == (line["commit"], None)
 
 
+def test_a_figure_has_the_caption_that_it_was_drawn_with(kept: Path) -> None:
+    text = (kept / f"papers/{PAPER}.html").read_text()
+    own = text[text.index('id="theorem1"') : text.index('id="theorem2"')]
+    for paragraph in (HOME / REFERENCE / PAPER / "theorem1.caption.md").read_text().split("\n\n"):
+        assert str(escape(paragraph.replace("\\", "").strip())) in own
+    assert "theorem1.caption.md" in own
+    mine = (kept / f"own/{PAPER}.html").read_text()
+    assert '<p class="said"> Test accuracy of federated learning on satimage.</p>' not in mine
+    assert '<p class="said">Test accuracy of federated learning on satimage.</p>' in mine
+    assert mine.count("Demo scale: not a reproduction.") == 1, "once, above"
+
+
+def test_many_claims_do_not_fill_the_page(kept: Path) -> None:
+    text = (kept / f"papers/{PAPER}.html").read_text()
+    own = text[text.index('id="table3"') : text.index('id="table4"')]
+    assert own.partition("<summary>3 more claims</summary>")[0].count('class="badge') == 1 + 3
+    assert own.count('class="badge') == 1 + len(
+        [claim for claim in ledger(PAPER) if claim.target == "table3"]
+    )
+
+
 def test_the_front_page_and_the_board_say_how_far_the_kept_numbers_hold(kept: Path) -> None:
     line = scoreboard(HOME / REFERENCE, [PAPER]).set_index("reading").loc["released"]
     front = " ".join((kept / "index.html").read_text().split())
     assert "Do the papers' numbers hold?" in front
     assert f"{line['near']} near, {line['measured'] - line['near']} not near" in front
+    assert re.search(rf'mostly near</span> <a href="#{PAPER}">{PAPER}</a>.</p>', front)
     assert "mostly near" in front
     assert f"{line['near']} of {line['measured']} measured cells are near" in front
     board = (kept / "results/board.html").read_text()
@@ -426,6 +448,9 @@ def test_pages_are_light_and_have_folds(browser: Browser, kept: Path) -> None:
         assert weight < 300_000, f"{path.name}: {weight:,} bytes"
         height = page.evaluate("document.documentElement.scrollHeight")
         assert height <= 6 * 800, f"{path.name}: {height} pixels"
+        page.set_viewport_size({"width": 390, "height": 844})
+        height = page.evaluate("document.documentElement.scrollHeight")
+        assert height <= 6 * 844, f"{path.name}: {height} pixels on a phone"
         page.context.close()
 
 

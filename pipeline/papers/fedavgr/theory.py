@@ -14,6 +14,7 @@ from pipeline.reports.drawings import Inputs, Picture, drawing
 from pipeline.reports.populations import CLASSES, DELTA, DRAWS, RADIUS, ROWS, SKEW, signs, spread
 
 SCALED = 100
+UNIT = f"the same, {SCALED} times the loss"
 ORDER, UNEVEN, EVEN = "risk, G1 + G2 + G3", "risk, (κB√C + 1) Σ p_k/√n_k", "risk, κB√(KC/n)"
 LAWS = (ORDER, UNEVEN, EVEN)
 
@@ -78,7 +79,7 @@ def sides(own: populations.Population, n: int, even: bool = False, guess: bool =
         "Φ": (gap, 2 * of_losses + 3 * most * np.sqrt(skewness * chance / n)),
         "R(L) ≤ √2λ R(H)": (of_losses, np.sqrt(2) * steep * of_models),
         "R(L) ≤ √(2λ) R(H)": (of_losses, np.sqrt(2 * steep) * of_models),
-        f"the same, {SCALED} times the loss": (SCALED * of_losses, np.sqrt(2 * SCALED * steep) * of_models),
+        UNIT: (SCALED * of_losses, np.sqrt(2 * SCALED * steep) * of_models),
         "R(H)": (of_models, guessed.mean()),
         "disc(ρ~, ρ) ≤ Σ p_k disc(ρ_k, ρ)": (disc, estimated @ discs),
         ORDER: (excess, disc + guessed + np.sqrt(skewness / n) + whole + np.sqrt(1 / n) + g3),
@@ -107,5 +108,7 @@ def bounds(inputs: Inputs) -> Picture:
         "Skewed clients have n_k in proportion to 1/k, true weights 1/K, and estimated ones in proportion to "
         "√n_k; clients that are alike have the true weights. "
         f"{populations.ABOUT}",
-        f"{SCALED} times the loss has {SCALED} times its λ, which tells √(2λ) from √2λ.",
+        f"{SCALED} L is the same loss in another unit, with a λ {SCALED} times as large: √2λ grows as much, "
+        f"√(2λ) {SCALED**0.5:g} times only.",
+        labels={UNIT: f"R({SCALED} L) ≤ √(2 · {SCALED} λ) R(H)"},
     )
