@@ -73,7 +73,9 @@ def cost(
         say(f"runs take {calibrated():.2f} times as long here as the kept ones took", error=True)
     elif target is None:
         raise SpecError("cost: expected a report, a paper or 'all'; `fedcore targets` lists them")
-    if target is not None:
+    if target is None:
+        show(as_json, {"speed": machine.speed()}, [])
+    else:
         catalogue = catalogue_of(PARAMS, scale, overlay, studies=elsewhere([target]))
         found = bill(catalogue, target, cell, cores or os.cpu_count() or 1)
         show(as_json, found, text(found))
@@ -140,7 +142,7 @@ def text(found: Mapping[str, Any]) -> list[str]:
         f"  memory        {_gigabytes(found['memory_gb'])} for the largest run",
         f"  disk          {_gigabytes(found['disk_gb'])}",
         "the dearest settings:",
-        *(f"  {_shown(own['core_hours']):32} {own['name']}, runs: {own['runs']}" for own in found["dearest"]),
+        *(f"  {_shown(own['core_hours']):36} {own['name']}, runs: {own['runs']}" for own in found["dearest"]),
         "In brackets: where eight of ten lie. " + _basis(found),
     ]
     if found["gpus"] and not gpu_hours:
@@ -156,7 +158,9 @@ def _basis(found: Mapping[str, Any]) -> str:
         return f"Times follow results that are here ({found['measured_here']} groups of runs)."
     if found["speed"]:
         return f"Runs take {found['speed']:.2f} times as long here as the kept ones took."
-    return "This machine counts as as fast as that of the kept runs; measure it: fedcore cost --calibrate"
+    return (
+        "This machine is taken to be as fast as that of the kept runs; measure it: fedcore cost --calibrate"
+    )
 
 
 def _runs(catalogue: Catalogue, target: str, where: tuple[str, str] | None) -> list[PlannedRun]:

@@ -129,7 +129,7 @@ class Workflow:
     def show_reports(self) -> None:
         """Say where the reports are that were asked for, and what they mean."""
         asked = (path for path in self.snakemake.dag.derived_targetfiles if path.startswith("reports/"))
-        messages.show(self.catalogue, asked, Console(stderr=True))
+        messages.show(self.catalogue, asked, Console(stderr=True, highlight=False))
 
     def _say_how_long(self) -> None:
         jobs = [job for job in self._jobs() if job.rule.name in TRAIN]

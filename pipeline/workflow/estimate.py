@@ -287,7 +287,7 @@ def duration(seconds: float) -> str:
         return f"{ceil(seconds)} s"
     if seconds < 5400:
         return f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:.1f} hours" if seconds < 864_000 else f"{seconds / 86400:.0f} days"
+    return f"{seconds / 3600:.1f} hours" if seconds < 172_800 else f"{seconds / 86400:.1f} days"
 
 
 def with_interval(seconds: float, low: float, high: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,9 @@ def test_a_calibration_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found = calibrated()
     assert machine.speed() == pytest.approx(found, abs=1e-3)
     assert json.loads(cache.read_text())["processor"] == processor()
+    done = CliRunner().invoke(app, ["cost", "--calibrate", "--json"])
+    assert json.loads(done.stdout) == {"speed": json.loads(cache.read_text())["speed"]}
+    assert re.fullmatch(r"runs take \d+\.\d\d times as long here as the kept ones took\n", done.stderr)
 
 
 def test_data_of_unknown_size_are_named(catalogue: Catalogue, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from pipeline.workflow.estimate import (
     fitted,
     network_of,
     size_of,
+    with_interval,
 )
 
 PARAMS = yaml.safe_load((HOME / "params.yaml").read_text())
@@ -465,7 +466,9 @@ def test_the_page_says_how_far_off_guesses_are() -> None:
 
 
 def test_times_are_said_in_a_unit_that_suits_them() -> None:
-    said = [duration(seconds) for seconds in (0.2, 59.0, 89.0, 90.0, 600.0, 5399.0, 5400.0, 360_190.0)]
+    said = [
+        duration(seconds) for seconds in (0.2, 59.0, 89.0, 90.0, 600.0, 5399.0, 5400.0, 172_799.0, 172_800.0)
+    ]
     assert said == [
         "1 s",
         "59 s",
@@ -474,8 +477,10 @@ def test_times_are_said_in_a_unit_that_suits_them() -> None:
         "10 minutes",
         "90 minutes",
         "1.5 hours",
-        "100.1 hours",
+        "48.0 hours",
+        "2.0 days",
     ]
+    assert with_interval(1.3e6, 5.9e5, 2.9e6) == "15.0 days (6.8 to 33.6 days)"
 
 
 def test_an_interval_says_its_unit_once() -> None:
