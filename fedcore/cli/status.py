@@ -102,7 +102,7 @@ def view(found: list[Status]) -> RenderableType:
     whole = ProgressBar(total=max(1, len(found)), completed=sum(run.state in FINISHED for run in found))
     text = [plain(line) for line in lines(found)]
     hidden = [f"and {len(text) - SHOWN} more lines"] if len(text) > SHOWN else []
-    return Group(whole, *map(Text, [*text[:SHOWN], *hidden]))
+    return Group(whole, *map(Text, ["", *text[:SHOWN], *hidden]))  # a bar has no end of line
 
 
 def _watched(look: Callable[[], list[Status]], every: float, silent: bool) -> list[Status]:

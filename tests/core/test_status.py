@@ -8,14 +8,16 @@ import socket
 import subprocess
 import sys
 import time
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from fedcore.cli.main import app
-from fedcore.cli.status import clock, lines
+from fedcore.cli.status import clock, lines, view
 from fedcore.execution.status import Status, counts, seconds_left, survey
 
 EXPECTED = {"code": "c0de", "spec_sha256": "5bec"}
@@ -162,6 +164,14 @@ def test_watching_ends_when_everything_is_finished(tmp_path: Path, monkeypatch: 
     told = CLI.invoke(app, ["status", "--watch"])
     assert told.exit_code == 0
     assert told.output == "1 of 1 runs: 1 done\n"
+
+
+def test_the_live_view_has_the_counts_on_a_line_of_their_own() -> None:
+    console = Console(width=60, force_terminal=True, color_system="truecolor", record=True, file=StringIO())
+    console.print(view([Status(Path("a"), "done"), Status(Path("b"), "waiting")]))
+    bar, counted = console.export_text().splitlines()
+    assert set(bar) <= set("━╸╺")
+    assert counted == "1 of 2 runs: 1 done, 1 waiting"
 
 
 def test_nothing_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
