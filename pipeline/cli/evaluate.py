@@ -34,7 +34,7 @@ from pipeline.site.survey import EDITIONS
 from pipeline.workflow.estimate import duration
 
 OUT = REPORTS / "evaluation"
-LINE = "{report}: {cell}: {said} ({runs} runs, {seconds:.0f} s)"
+LINE = "{report}: {cell}: {said} (runs: {runs}, {seconds:.0f} s)"
 
 
 def evaluate(
