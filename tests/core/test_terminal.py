@@ -19,6 +19,7 @@ SPEC = {
     "algorithm": {"name": "fedavg"},
     "training": {"rounds": 3, "batch_size": "full", "lr": 0.1},
 }
+ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("fedcore")
 COLOUR = re.compile(r"\x1b\[[\d;]*3\d")
 SHOWN = """
@@ -86,14 +87,20 @@ def test_a_run_draws_a_bar_unless_it_is_told_not_to(monkeypatch: pytest.MonkeyPa
     assert "3/3" in bar
 
 
-def test_bash_completes_the_names_of_algorithms(tmp_path: Path) -> None:
+def test_bash_completes_the_names_of_algorithms_reports_and_data_sets(tmp_path: Path) -> None:
     asked = environment(_FEDCORE_COMPLETE="source_bash")
     script = subprocess.run([COMMAND], env=asked, capture_output=True, text=True, check=True).stdout
     (tmp_path / "rc").write_text(f"PATH={COMMAND.parent}:$PATH\n{script}\nPS1='ready> '\n")
     child = pexpect.spawn(
-        "bash", ["--rcfile", str(tmp_path / "rc"), "-i"], env=environment(), encoding="utf-8"
+        "bash", ["--rcfile", str(tmp_path / "rc"), "-i"], cwd=ROOT, env=environment(), encoding="utf-8"
     )
-    child.expect("ready> ", timeout=10)
-    child.send("fedcore describe fedpr\t")
-    child.expect("describe fedprox ", timeout=20)
+    for begun, whole in (
+        ("describe fedpr", "ox "),
+        ("build rfedavg/table2_", "cohort "),
+        ("data info femn", "ist "),
+    ):
+        child.expect("ready> ", timeout=20)
+        child.send(f"fedcore {begun}\t")
+        child.expect_exact(begun + whole, timeout=40)
+        child.send("\x15\r")
     child.close(force=True)
