@@ -57,11 +57,6 @@ def held_out(params: PaperParams) -> tuple[tuple[str, Any], ...]:
     return (rows, ("evaluation.validation", True))
 
 
-def shown(value: Value) -> str:
-    """Return a value as a row's name shows it."""
-    return value if isinstance(value, str) else f"{value:g}"
-
-
 def tried(params: PaperParams, method: str, dataset: str = "") -> Tried:
     """Return the values to try of a method, by key: those of all methods, of a data set, and its own."""
     here = params.datasets[dataset].tune if dataset else {}
@@ -183,7 +178,8 @@ def searches(
 
 def _said(choice: Choice, sign: str, between: str, labels: Mapping[str, str] = {}) -> str:
     names = {key: labels.get(key, key.rpartition(".")[2]) for key in choice}
-    return between.join(f"{names[key]}{sign}{shown(value)}" for key, value in choice.items())
+    words = {key: own if isinstance(own, str) else f"{own:g}" for key, own in choice.items()}
+    return between.join(f"{names[key]}{sign}{word}" for key, word in words.items())
 
 
 def chosen(catalogue: Catalogue, *reports: Path) -> dict[str, Any]:

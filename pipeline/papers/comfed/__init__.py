@@ -50,7 +50,7 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
     return tuple(Column(str(end), str(end), "CIFAR-10") for end in ends)
 
 
-def best_so_far(facts: RunFacts, column: str) -> float | None:
+def best_so_far(facts: RunFacts, column: str | int) -> float | None:
     """Return the best test accuracy up to the column's round in per cent, None if the run diverged."""
     if not facts.final:
         return None
@@ -117,7 +117,7 @@ def search(step: Step, split: str, words: str) -> Table:
         columns=lambda params: (accuracy, distance),
         rows=lambda params: {IN_USE: "values in use", **{name: name for name in candidates}},
         queries=queries,
-        measure=best_in_all,
+        measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
         relative=with_distance,
         dataset=lambda row, column: DATASETS[DATASET],
         beside="table4",
@@ -128,11 +128,6 @@ def search(step: Step, split: str, words: str) -> Table:
         search=True,
         note="Each row changes what it names and keeps the rest at the values in use.",
     )
-
-
-def best_in_all(facts: RunFacts, column: str) -> float | None:
-    """Return the best test accuracy of a whole run in per cent, None if it diverged."""
-    return best_so_far(facts, str(facts.run.spec["training"]["rounds"]))
 
 
 RATES = {32: (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03), 128: (0.003, 0.01, 0.03)}

@@ -267,7 +267,8 @@ class Objective:
 
     def gradient(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the gradient [classes, d]."""
-        return (self._chances(w) - self.labels).T @ self.rows / len(self.rows) + 2 * w @ self.quadratic
+        chances: NDArray[np.float64] = scipy.special.softmax(self.rows @ w.T, axis=1)
+        return (chances - self.labels).T @ self.rows / len(self.rows) + 2 * w @ self.quadratic
 
     def minimum(self) -> NDArray[np.float64]:
         """Return W of the smallest value, by BFGS from W = 0.
@@ -285,10 +286,6 @@ class Objective:
         if np.abs(self.gradient(found)).max() > 100 * PRECISION:
             raise DataError("theory: BFGS found no minimum")
         return found
-
-    def _chances(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        chances: NDArray[np.float64] = scipy.special.softmax(self.rows @ w.T, axis=1)
-        return chances
 
 
 def clients_of(run: PlannedRun) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
