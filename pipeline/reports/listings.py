@@ -6,13 +6,12 @@ from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
-from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Sources, Target
 from pipeline.reports import captions
 from pipeline.reports.grid import Grid, PrintedCell
-from pipeline.reports.render import csv, write_grid
+from pipeline.reports.render import write_grid
 from pipeline.reports.results import published_cells
 
 COLUMNS = ("paper", "target", "row", "column", "value", "published_mean", "scale", "variant")
@@ -48,8 +47,8 @@ class Listing(Target):
         known = {cell: own.mean for cell, own in published_cells(sources.about.numbers, sources.name).items()}
         place, at = (sources.paper, sources.name), (sources.scale, params.variant)
         lines = [(*place, *cell, word, known.get(cell), *at) for cell, word in words.items()]
-        write_text(outputs["csv"], csv(pd.DataFrame(lines, columns=list(COLUMNS))))
-        write_grid(self.grid(sources, words, known), outputs, sources.layout)
+        frame = pd.DataFrame(lines, columns=list(COLUMNS))
+        write_grid(self.grid(sources, words, known), frame, outputs, sources.layout)
 
     def grid(
         self, sources: Sources, words: Mapping[Cell, str], known: Mapping[Cell, float] = MappingProxyType({})

@@ -197,11 +197,11 @@ def csv(frame: pd.DataFrame) -> str:
     return frame.to_csv(index=False, lineterminator="\n", float_format="%.6g")
 
 
-def write_grid(grid: Grid, outputs: Mapping[str, Path], layout: Layout) -> None:
-    """Write a table in the forms that are printed."""
+def write_grid(grid: Grid, frame: pd.DataFrame, outputs: Mapping[str, Path], layout: Layout) -> None:
+    """Write a table in the forms that are printed, and its numbers."""
     shown, columns = grid if layout.published else grid.alone(), layout.columns
-    texts = (markdown(shown), html(shown), latex(shown, columns), standalone(shown, columns))
-    for form, text in zip(("md", "html", "tex", "standalone"), texts, strict=True):
+    texts = (csv(frame), markdown(shown), html(shown), latex(shown, columns), standalone(shown, columns))
+    for form, text in zip(("csv", "md", "html", "tex", "standalone"), texts, strict=True):
         write_text(outputs[form], text)
 
 

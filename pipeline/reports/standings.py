@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
-from pipeline.reports import captions, effects, figures, render, style
+from pipeline.reports import captions, effects, figures, style
+from pipeline.reports.captions import origin_of
 from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.effects import FEWEST, Effect
 from pipeline.reports.grid import Grid, PrintedCell
+from pipeline.reports.render import write_grid
 from pipeline.reports.results import RunFacts, each_once, made, read, refuse_changed
 from pipeline.reports.trials import TRIALS, Plan, late_mean
 
@@ -88,7 +89,6 @@ class Board(Target):
         found, labels = read(sources.cells, sources.root), self.plan.labels
         frame = board(self.plan, scores(self.plan, found))
         stated = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-        write_text(outputs["csv"], render.csv(stated))
         columns = tuple(Column(key, label) for key, label in STATISTICS.items())
         rows = tuple(
             (labels[line["row"]], tuple(PrintedCell(_printed(line[one.key])) for one in columns))
@@ -96,12 +96,9 @@ class Board(Target):
         )
         here = sum(made(run, sources.root) for run in sources.runs)
         missing = "" if here == len(sources.runs) else f"{here} of {len(sources.runs)} runs are here."
-        sentences, origin = (
-            (f"{self.title}.", _note(self.plan), missing),
-            captions.origin_of(each_once(found)),
-        )
+        sentences, origin = (f"{self.title}.", _note(self.plan), missing), origin_of(each_once(found))
         caption = captions.compose(sentences, self.published, sources.about, origin=origin)
-        render.write_grid(Grid(f"{sources.paper}-board", columns, rows, caption), outputs, sources.layout)
+        write_grid(Grid(f"{sources.paper}-board", columns, rows, caption), stated, outputs, sources.layout)
 
 
 def _note(plan: Plan) -> str:

@@ -11,7 +11,6 @@ from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
-from fedcore.base.files import write_text
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources, Target, Test
@@ -19,7 +18,7 @@ from pipeline.reports import captions, results, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
 from pipeline.reports.captions import Caption, Note, origin_of
 from pipeline.reports.grid import MISSED, PARTIAL, Grid, Line, PrintedCell, failed_in, missed, printed_column
-from pipeline.reports.render import csv, write_grid
+from pipeline.reports.render import write_grid
 from pipeline.reports.results import Published, RunFacts, Summary, pair_key, short_hash
 from pipeline.reports.significance import Comparison
 
@@ -96,8 +95,7 @@ class Table(Target):
         frame = tidy(sources.paper, sources.name, self, cells, numbers, columns, sources.earlier)
         labels = self.row_labels(sources.params)
         grid = arrange(frame, self, columns, sources.about, labels, origin_of(results.each_once(cells)))
-        write_text(outputs["csv"], csv(frame))
-        write_grid(grid, outputs, sources.layout)
+        write_grid(grid, frame, outputs, sources.layout)
 
 
 def tidy(
