@@ -202,9 +202,8 @@ class Workflow:
 
     def report(self, wildcards: Any) -> JobSpec:
         """Return the spec of a report: a function of its runs and its code, as a hash."""
-        paper, name = wildcards.paper, self._name(wildcards)
-        plan = self.catalogue.sources(paper, name).plan
-        return {"file": f"logs/reports/{paper}/{name}.params.yaml", "plan": plan}
+        asked = self._sources(wildcards)
+        return {"file": f"logs/reports/{asked.paper}/{asked.name}.params.yaml", "plan": asked.plan}
 
     def data(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched data that a partition needs; none for data in the repository."""
@@ -296,15 +295,10 @@ class Workflow:
     def _guess(self) -> Guesses:
         return machine.guesses(self.catalogue)
 
-    def _name(self, wildcards: Any) -> str:
-        name = wildcards.get("table") or wildcards.get("figure")
-        if name not in self.catalogue.papers[wildcards.paper].targets:
-            raise SystemExit(self.reports.refusal(f"reports/{wildcards.paper}/{name}"))
-        return str(name)
-
     def _sources(self, wildcards: Any) -> Sources:
         self._planned(wildcards.paper)
-        return self.catalogue.sources(wildcards.paper, self._name(wildcards))
+        with _in_one_line(""):
+            return self.catalogue.sources(wildcards.paper, wildcards.get("table") or wildcards.get("figure"))
 
     def _runs(self, wildcards: Any) -> list[PlannedRun]:
         """Return the runs of a job: one, or those of all seeds."""
