@@ -108,17 +108,6 @@ class Catalogue:
         declared, layout = self.papers[paper], self.params.layout
         return Sources(paper, target, about, declared, params, scale, cells, root, earlier, layout)
 
-    def build(
-        self,
-        paper: str,
-        target: str,
-        outputs: Mapping[str, Path],
-        root: Path = Path(),
-        earlier: Path | None = None,
-    ) -> None:
-        """Write a target's files, a path for each form; see ``sources``."""
-        self.target(paper, target).build(self.sources(paper, target, root, earlier), outputs)
-
     def needed(self, paper: str, target: str) -> list[PlannedRun]:
         """Return the runs that a target needs, each once; of some targets only the partitions count."""
         return self.sources(paper, target).runs

@@ -163,6 +163,10 @@ class Sources:
         """Its runs, each once."""
         return list({run.folder: run for runs in self.cells.values() for run in runs}.values())
 
+    def build(self, outputs: Mapping[str, Path]) -> None:
+        """Write the target's files, a path for each form."""
+        self.target.build(self, outputs)
+
     @property
     def owners(self) -> list[str]:
         """The folders of what it is made of: of its runs, or only of their partitions."""

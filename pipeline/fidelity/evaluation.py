@@ -237,7 +237,7 @@ def rebuilt(catalogue: Catalogue, paper: str, target: str, root: Path, folder: P
     outputs = catalogue.target(paper, target).paths(root / REPORTS / paper, target)
     kept = folder / paper / f"{target}.csv"
     outputs["csv"].parent.mkdir(parents=True, exist_ok=True)
-    catalogue.build(paper, target, outputs, root, kept)
+    catalogue.sources(paper, target, root, kept).build(outputs)
     now, was = (pd.read_csv(path).drop(columns="values", errors="ignore") for path in (outputs["csv"], kept))
     with suppress(AssertionError):
         pd.testing.assert_frame_equal(now, was, check_dtype=False, rtol=TOLERANCE, atol=1e-9)

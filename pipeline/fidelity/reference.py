@@ -85,7 +85,7 @@ def _report(sources: Sources, folder: Path) -> list[Path]:
     about = sources.target
     with TemporaryDirectory() as place:
         outputs = about.paths(Path(place), sources.name)
-        about.build(sources, outputs)
+        sources.build(outputs)
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in about.kept}
     paths = about.paths(folder / sources.paper, sources.name)
     same = paths["csv"].exists() and paths["csv"].read_text(encoding="utf-8") == texts["csv"]

@@ -23,7 +23,7 @@ def build_report(sources: Sources) -> list[Path]:
         DataError: a run that the target needs can't be used.
     """
     outputs = sources.target.paths(_folder(sources), sources.name)
-    sources.target.build(sources, outputs)
+    sources.build(outputs)
     return [*outputs.values(), seal_report(sources, outputs.values())]
 
 
@@ -90,7 +90,7 @@ def write_partial(sources: Sources) -> list[Path]:
     if not any(made(run, sources.root) for run in sources.runs):
         raise DataError(f"{name}: none of its {len(sources.runs)} runs is finished")
     outputs = sources.target.paths(folder, sources.name)
-    sources.target.build(sources, outputs)
+    sources.build(outputs)
     for ending in FROM_ALL_RUNS:
         (folder / f"{sources.name}.{ending}").unlink(missing_ok=True)
     for path in outputs.values():

@@ -92,7 +92,7 @@ def made(changes: dict[str, Any] | None = None) -> Catalogue:
 def build(catalogue: Catalogue, target: str) -> pd.DataFrame:
     outputs = catalogue.target("bench", target).paths(Path("reports/bench"), target)
     outputs["csv"].parent.mkdir(parents=True, exist_ok=True)
-    catalogue.build("bench", target, outputs)
+    catalogue.sources("bench", target).build(outputs)
     return pd.read_csv(outputs["csv"])
 
 

@@ -71,7 +71,7 @@ def test_methods_land_where_they_must(tmp_path: Path, monkeypatch: pytest.Monkey
     frames = {}
     for name in ("board", "matrix", "trials"):
         outputs = whole.target("controls", name).paths(Path("reports/controls"), name)
-        whole.build("controls", name, outputs)
+        whole.sources("controls", name).build(outputs)
         frames[name] = pd.read_csv(outputs["csv"])
     board = frames["board"].set_index("row")
     assert board.loc["twin", "verdict"] == "equivalent"

@@ -87,7 +87,7 @@ def test_a_report_refuses_a_changed_run_and_names_it(
     spoil, said = DAMAGES[damage]
     spoil(root / runs[-1].folder)
     with pytest.raises(DataError) as refused:
-        made.build(PAPER, target, {}, root)
+        made.sources(PAPER, target, root).build({})
     line = str(refused.value)
     assert f"{root / runs[-1].folder}: {said}" in line
     assert line.endswith("delete the folder and build it again)")

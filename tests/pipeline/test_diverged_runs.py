@@ -113,7 +113,7 @@ def build(made: Catalogue, name: str, root: Path, pictures: list[Figure]) -> tup
     paper, target = name.split("/")
     about = made.target(paper, target)
     outputs = about.paths(root, "report")
-    made.build(paper, target, outputs, root)
+    made.sources(paper, target, root).build(outputs)
     if about.kind == "table":
         head, table, notes = outputs["md"].read_text().split("\n\n")
         return f"{head} {notes}", table

@@ -44,7 +44,7 @@ def listing(words: Mapping[str, str] = WORDS, scaled: bool = True) -> Listing:
 
 def built(listing: Listing, folder: Path) -> dict[str, str]:
     outputs = {form: folder / f"table1.{form}" for form in FORMS}
-    catalogue(listing).build("comfed", "table1", outputs)
+    catalogue(listing).sources("comfed", "table1").build(outputs)
     return {form: path.read_text() for form, path in outputs.items()}
 
 

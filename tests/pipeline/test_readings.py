@@ -385,7 +385,7 @@ def test_a_planted_reading_is_found_from_the_numbers_that_were_made_with_it(
     catalogue = small(ask, [0, 1], numbers)
     train(catalogue.needed("fedomw", "table2_readings"))
     outputs = catalogue.target("fedomw", "table2_readings").paths(tmp_path, "readings")
-    catalogue.build("fedomw", "table2_readings", outputs)
+    catalogue.sources("fedomw", "table2_readings").build(outputs)
     told = pd.read_csv(outputs["csv"])
     assert nearest(told, 1) == [name]
     assert f"Nearest to the print: {name}" in sentences(told)[1]

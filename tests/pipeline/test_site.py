@@ -92,7 +92,7 @@ def project(root: Path) -> Path:
     folder = root / "reports" / PAPER
     folder.mkdir(parents=True)
     for target in ("table3", "fig1"):
-        catalogue.build(PAPER, target, catalogue.target(PAPER, target).paths(folder, target), root)
+        catalogue.sources(PAPER, target, root).build(catalogue.target(PAPER, target).paths(folder, target))
     return root
 
 

@@ -55,7 +55,7 @@ def test_the_site_shows_rows_that_nobody_asks_for_any_more(
             finish(run, tmp_path, 0.5)
     folder = Path("reports/rfedavg")
     for target in ("table1", "fig2"):
-        made.build("rfedavg", target, made.target("rfedavg", target).paths(folder, target))
+        made.sources("rfedavg", target).build(made.target("rfedavg", target).paths(folder, target))
     build(changed(**now))
     page = (tmp_path / "reports/site/own/rfedavg.html").read_text()
     said = f"Not asked for by params.yaml or a plug-in any more: {named}. From which runs"

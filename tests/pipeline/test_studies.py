@@ -260,7 +260,7 @@ def test_two_files_of_one_name_and_a_file_that_is_no_yaml_are_refused(tmp_path: 
 
 def costs(catalogue: Catalogue, root: Path) -> dict[tuple[str, str], dict[str, Any]]:
     outputs = {form: root / f"cost.{form}" for form in ("csv", "md", "html", "tex", "standalone")}
-    catalogue.build("own", "cost", outputs, root)
+    catalogue.sources("own", "cost", root).build(outputs)
     lines: Any = pd.read_csv(outputs["csv"]).to_dict("records")
     return {(line["row"], line["column"]): line for line in lines}
 
@@ -474,7 +474,7 @@ def test_a_diverged_run_counts_as_the_untrained_model_where_that_is_asked(tmp_pa
             for run in runs:
                 finish(run, root, None if run.seed and row == "fedavg" else 0.8)
         outputs = catalogue.target("own", "table").paths(tmp_path, counted)
-        catalogue.build("own", "table", outputs, root)
+        catalogue.sources("own", "table", root).build(outputs)
         frame = pd.read_csv(outputs["csv"]).set_index("row")
         assert [frame.loc["fedavg", key] for key in ("mean", "n", "diverged")] == [mean, n, 1]
         assert [frame.loc["fedprox-mu_0.1", key] for key in ("mean", "n", "diverged")] == [80.0, 2, 0]
