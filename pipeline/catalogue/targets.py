@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -199,6 +199,7 @@ class Target(ABC):
             paper's parameters; none of what follows from these alone.
         needs: what it is made of: finished runs, or partitions only.
         unit: of its numbers, where all have the same.
+        scaled: whether what it shows changes with the scale.
         basis: files that decide what it shows, besides the published numbers.
         kind: what it is, in a word.
         files: the endings of its files.
@@ -212,6 +213,7 @@ class Target(ABC):
     queries: Callable[[PaperParams], Asked] = lambda params: {}
     needs: Needs = "runs"
     unit: str = ""
+    scaled: bool = True
     basis: tuple[Path, ...] = ()
     kind: ClassVar[Kind]
     files: ClassVar[tuple[str, ...]] = TABLE_FILES
@@ -221,11 +223,6 @@ class Target(ABC):
     def drawn(self) -> bool:
         """Whether it is a figure."""
         return self.kind in {"curves", "drawing"}
-
-    @property
-    def changes_with_scale(self) -> bool:
-        """Whether what it shows changes with the scale."""
-        return True
 
     def paths(self, folder: Path, name: str) -> dict[str, Path]:
         """Return the paths of its files, by form: ``csv``, ``standalone`` and so on."""
@@ -264,10 +261,6 @@ class Target(ABC):
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what columns that are no data sets are called in print, each after its group."""
         return {column.key: column.heading for column in self.columns(params)}
-
-    def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
-        """Say why it can't be made of the runs in these folders; empty if it can."""
-        return ""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
                 left[name] = "holds no measurement"
             elif needed and not ended:
                 left[name] = "no run of it was made"
-            elif reason := about.lacks(sources.cells, {run.folder for run in ended}):
+            elif reason := _lacking(sources, {run.folder for run in ended}):
                 left[name] = reason
             else:
                 written += _report(sources, folder)
@@ -78,6 +78,17 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
             whole = [history(name, root / name) for name in own]
             written.append(add_histories(whole, folder / paper / HISTORIES))
     return Kept(tuple(written), left)
+
+
+def _lacking(sources: Sources, here: set[str]) -> str:
+    """Say why a figure can't be made of the runs in these folders; a figure of curves needs one of each."""
+    cells, kind = sources.cells, sources.target.kind
+    bare = sum(here.isdisjoint(run.folder for run in runs) for runs in cells.values())
+    if kind == "curves" and bare:
+        return f"{bare} of {len(cells)} curves have no run"
+    if kind == "drawing" and any(run.folder not in here for run in sources.runs):
+        return f"a figure needs all of its {len(sources.runs)} runs, {len(here)} are here"
+    return ""
 
 
 def _report(sources: Sources, folder: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import Figure, pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import FIGURE_FILES, Asked, Cell, PlannedRun, Query, Sources, Target
+from pipeline.catalogue.targets import FIGURE_FILES, Asked, Cell, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
 from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
@@ -54,13 +54,6 @@ class Drawing(Target):
     files = FIGURE_FILES
     kept = ("csv", "svg", "caption")
     draw: Callable[[Inputs], Picture]
-
-    def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
-        """Say how many of its runs are here, where that are not all."""
-        needed = {run.folder for runs in cells.values() for run in runs}
-        if needed <= {*here}:
-            return ""
-        return f"a figure needs all of its {len(needed)} runs, {len(here)} are here"
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from."""
@@ -138,11 +131,6 @@ class Curves(Target):
             for own in self.panels
             for name in own.rows or self.row_keys(params)
         }
-
-    def lacks(self, cells: Mapping[Cell, tuple[PlannedRun, ...]], here: Collection[str]) -> str:
-        """Say how many curves have no run."""
-        bare = sum(not any(run.folder in here for run in runs) for runs in cells.values())
-        return f"{bare} of {len(cells)} curves have no run" if bare else ""
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from.

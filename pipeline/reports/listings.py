@@ -25,19 +25,12 @@ class Listing(Target):
         word: the text of a cell, given the paper's parameters, row and column key.
         heading: what stands over the lines' labels.
         note: a sentence of its own for the caption.
-        scaled: whether the words change with the scale, which the caption then says.
     """
 
     kind = "words"
     word: Callable[[PaperParams, str, str], str]
     heading: str = ""
     note: str = ""
-    scaled: bool = True
-
-    @property
-    def changes_with_scale(self) -> bool:
-        """Whether the words do."""
-        return self.scaled
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""

@@ -108,7 +108,7 @@ class TargetStatus(Sources):
     @property
     def scaled(self) -> bool:
         """Whether what it shows changes with the papers' scale."""
-        return self.target.changes_with_scale and not self.about.is_study
+        return self.target.scaled and not self.about.is_study
 
     @property
     def heading(self) -> str:
@@ -172,13 +172,11 @@ class Survey:
     """Everything that the pages show.
 
     Attributes:
-        scale: the parameters' scale.
         targets: all targets in the papers' order, as far as they were built here.
         reference: the papers' targets in their order, as far as reports/reference keeps them.
         evidence: all runs of these targets by folder, finished or not.
     """
 
-    scale: str
     targets: tuple[TargetStatus, ...]
     reference: tuple[TargetStatus, ...]
     evidence: Mapping[str, Evidence]
@@ -239,7 +237,7 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
         begun = bool(files or finished or hurt)
         told = _status(asked, frame=frame, files=files, finished=finished, changed=changed, begun=begun)
         targets.append(told)
-    return Survey(own.params.scale, tuple(targets), reference, evidence)
+    return Survey(tuple(targets), reference, evidence)
 
 
 def _status(asked: Sources, **told: Any) -> TargetStatus:
