@@ -30,7 +30,8 @@ NAMELESS: Names = {}
 def page(found: Survey, root: Path) -> dict[str, Any]:
     """Return what the site shows of the kept results."""
     whole = comparing.board(REPRODUCTION, root / REFERENCE)
-    own = (frame[frame["paper"].isin([*found.papers])] for frame in (whole.cells, whole.tables, whole.claims))
+    known = {shown.paper for shown in found.targets}
+    own = (frame[frame["paper"].isin(known)] for frame in (whole.cells, whole.tables, whole.claims))
     names = {(shown.paper, shown.name): shown.labels for shown in found.reference}
     return content(Board(whole.scale, *own), names) | {"linked": [*names]}
 

@@ -100,7 +100,7 @@ def every(found: Survey, root: Path) -> Results:
         add("paper", f"papers/{key}", measured, **shown)
     for key in dict.fromkeys(paper for paper, _ in found.own):
         built = [one for one in found.own.values() if one.paper == key]
-        add("own_paper", f"own/{key}", built, key=key, paper=found.papers[key], quiet=_quiet(built))
+        add("own_paper", f"own/{key}", built, key=key, paper=built[0].about, quiet=_quiet(built))
     return Results((*found.kept, *found.own.values()), pages, data)
 
 
@@ -196,13 +196,15 @@ def _overview(found: Survey) -> dict[str, Any]:
 def _runs(found: Survey, root: Path) -> Iterator[tuple[str, str]]:
     """Yield the data of each run that was made here, and the curves of those with a kept history."""
     for one in found.evidence.values():
-        if one.history is not None:
+        if one.finished:
+            shown = run_page.page(one, root)
+            counts = shown["statistics"] and shown["statistics"].label_counts
+            told = {"html": rendered("run.html", shown), "charts": {"run": shown["charts"]}, "counts": counts}
+        elif one.history is not None:
             drawn = charts.of_history(one.history.drop(columns=KEYS), one.run.algorithm)
-            yield f"data/runs/{one.name}.js", script(f"runs/{one.name}", {"charts": {"run": drawn[:1]}})
-    for one in found.finished:
-        shown = run_page.page(one, root)
-        counts = shown["statistics"] and shown["statistics"].label_counts
-        told = {"html": rendered("run.html", shown), "charts": {"run": shown["charts"]}, "counts": counts}
+            told = {"charts": {"run": drawn[:1]}}
+        else:
+            continue
         yield f"data/runs/{one.name}.js", script(f"runs/{one.name}", told)
 
 

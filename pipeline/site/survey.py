@@ -16,7 +16,7 @@ from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration, overlay
-from pipeline.catalogue.targets import Cell, Paper, PlannedRun, Sources
+from pipeline.catalogue.targets import Cell, PlannedRun, Sources
 from pipeline.fidelity.board import READINGS
 from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
@@ -182,11 +182,6 @@ class Survey:
     evidence: Mapping[str, Evidence]
 
     @property
-    def papers(self) -> Mapping[str, Paper]:
-        """The papers and studies that have targets."""
-        return {shown.paper: shown.about for shown in self.targets}
-
-    @property
     def kept(self) -> list[TargetStatus]:
         """The targets that reports/reference keeps."""
         return [shown for shown in self.reference if shown.kept]
@@ -195,11 +190,6 @@ class Survey:
     def own(self) -> Mapping[tuple[str, str], TargetStatus]:
         """The targets of which something was built here, by paper and name."""
         return {(shown.paper, shown.name): shown for shown in self.targets if shown.begun}
-
-    @property
-    def finished(self) -> list[Evidence]:
-        """The runs whose results are here."""
-        return [one for one in self.evidence.values() if one.finished]
 
     def diverged(self, run: PlannedRun) -> bool:
         """Whether a run diverged, as far as that is known."""
