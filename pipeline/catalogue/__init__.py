@@ -18,6 +18,7 @@ from fedcore.base.files import digest
 from fedcore.base.options import nearest
 from fedcore.spec import parse
 from pipeline.catalogue.params import ScaledParams, overlay
+from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.specification import place_of, specification
 from pipeline.catalogue.targets import RESULTS, Paper, PartitionJob, PlannedRun, Query, Sources, Target
 
@@ -159,7 +160,8 @@ class Catalogue:
     def _expand(self, paper: str, query: Query) -> Iterator[PlannedRun]:
         params = self.params.papers[paper]
         try:
-            common = self.params.common_of(paper).model_dump(exclude_none=True)
+            shared = params.common if isinstance(params, StudyParams) else self.params.common
+            common = shared.model_dump(exclude_none=True)
             values = overlay(common, specification(params, query))
             parsed = parse({"seed": 0, "variant": params.variant} | values)
         except SpecError as error:

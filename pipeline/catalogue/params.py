@@ -45,11 +45,6 @@ class ScaledParams:
         """Return the scale of a paper's runs; a study has none, which is a word of its own."""
         return STUDY if paper in self.files else self.scale
 
-    def common_of(self, paper: str) -> CommonParams:
-        """Return what a paper's runs share with those of the other papers, or a study's with each other."""
-        own = self.papers[paper]
-        return own.common if isinstance(own, StudyParams) else self.common
-
     def refusal(self, paper: str, problem: object) -> SpecError:
         """Return the error for a wrong value of a paper's section, or of a study's file."""
         if paper in self.files:
