@@ -209,8 +209,8 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
     """
     frame = _read(report)
     paper, name = frame["paper"].iloc[0], frame["target"].iloc[0]
-    table = catalogue.target(paper, name)
-    scale, params = catalogue.params.scale_of(paper), catalogue.params.papers[paper]
+    sources = catalogue.sources(paper, name)
+    table, scale, params = sources.target, sources.scale, sources.params
     if other := {*frame["scale"]} - {scale}:
         raise DataError(f"{report}: made at {min(other)} scale, expected {scale}; say --scale {min(other)}")
     if not isinstance(table, Table) or not table.search:

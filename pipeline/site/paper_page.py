@@ -91,19 +91,15 @@ def _unknown(shown: TargetStatus) -> str:
 
 
 def _standing(shown: TargetStatus) -> str:
-    """Say of how many runs a target is made, and at which scale."""
+    """Say of how many runs a target is made, at which scale, and how many cells of a kept one are near."""
     if shown.reference:
-        return ", ".join(filter(None, [_near(shown), shown.numbers]))
+        words = [] if shown.frame is None else [*shown.frame.get("verdict", ())]
+        near, far = words.count(AGREES), words.count(DIFFERS)
+        counted = [f"{near} of {near + far} cells near"] if near + far else []
+        return ", ".join([*counted, shown.numbers])
     needed = len(shown.runs)
     told = [f"{shown.finished} of {needed} {shown.target.needs}" if needed else "needs no run"]
     return "; ".join(told + [f"{shown.scale} scale"] * shown.scaled)
-
-
-def _near(shown: TargetStatus) -> str:
-    """Say how many of a kept target's cells that can be compared are near."""
-    words = [] if shown.frame is None else [*shown.frame.get("verdict", ())]
-    near, far = words.count(AGREES), words.count(DIFFERS)
-    return f"{near} of {near + far} cells near" if near + far else ""
 
 
 def _matrix(shown: TargetStatus) -> dict[str, Any]:

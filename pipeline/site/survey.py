@@ -78,7 +78,6 @@ class TargetStatus(Sources):
 
     Attributes:
         cells: the runs of each cell, as the parameters ask for them now; those that are known of a kept one.
-        whole: it with all runs.
         frame: its tidy csv, None where it was not built.
         files: its forms that exist, by ending.
         finished: how many of its runs are finished.
@@ -87,7 +86,6 @@ class TargetStatus(Sources):
         reference: whether these are the numbers in reports/reference, in place of those that were built here.
     """
 
-    whole: Sources
     frame: pd.DataFrame | None
     files: Mapping[str, Path]
     finished: int = 0
@@ -231,7 +229,7 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
 
 
 def _status(asked: Sources, **told: Any) -> TargetStatus:
-    return TargetStatus(**{own.name: getattr(asked, own.name) for own in fields(asked)} | told, whole=asked)
+    return TargetStatus(**{own.name: getattr(asked, own.name) for own in fields(asked)} | told)
 
 
 def _built(folder: Path, target: str) -> tuple[pd.DataFrame | None, dict[str, Path]]:
