@@ -1,8 +1,6 @@
 """Every table and figure is a file below reports/: `snakemake --cores 2 reports/table1.tex`."""
 
 import gc
-import os
-import sys
 
 from snakemake.utils import min_version
 
@@ -18,10 +16,6 @@ configfile: "params.yaml"
 
 # A graph of thousands of jobs is in use, and large to look through.
 gc.set_threshold(200_000, 50, 100)
-# Rules call fedcore, which lies beside this Python, also where its environment is not activated.
-os.environ["PATH"] = os.pathsep.join(
-    [os.environ["PATH"], os.path.dirname(sys.executable)]
-)
 flow = Workflow(config, workflow)
 forkserver.share()
 
