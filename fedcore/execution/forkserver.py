@@ -43,14 +43,13 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 def share() -> None:
     """Let the ``fedcore`` commands below this process be found, and share a warm one, which ends with this.
 
-    They lie beside this Python, also where its environment is not activated. Nothing is shared where a process
-    above has said so already, where ``FEDCORE_WARM=off`` turns it off, or where fork is unsafe. In a job of
-    Slurm the warm process is started at once: a step of the job, which ends with all that it started, then
-    finds it there.
+    They lie beside this Python, also where its environment is not activated. Nothing is shared where a
+    process above has said so already, where ``FEDCORE_WARM=off`` turns it off, or where fork is unsafe. In a
+    job of Slurm the warm process is started at once: a step of the job, which ends with all that it started,
+    then finds it there.
     """
-    os.environ["PATH"] = os.pathsep.join(
-        [os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)]
-    )
+    beside = os.path.dirname(sys.executable)
+    os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), beside))
     _, owner, here = _warm()
     if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or (here and alive(int(owner))):
         return
