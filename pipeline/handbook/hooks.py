@@ -33,9 +33,9 @@ EMPTY = re.compile(r"<th([^>]*)></th>")
 LOOKED_UP = (
     *("api.md", "architecture.md", "decisions.md", "fidelity.md", "params.md", "peers.md", "reliability.md"),
     *("reference/changelog.md", "reference/commands.md", "reference/papers.md", "reference/plugins.md"),
-    "reference/specification.md",
+    *("reference/specification.md", "results.md"),
 )
-GUIDES = ("add-an-algorithm.md", "benchmark.md", "own-data.md", "results.md", "studies.md")
+GUIDES = ("add-an-algorithm.md", "benchmark.md", "own-data.md", "studies.md")
 # Pages of more than six screens of a phone, with how many of their sections stay open.
 FOLDED = {**dict.fromkeys(LOOKED_UP, 0), **dict.fromkeys(GUIDES, 1)}
 LONG = 1200  # of a section's HTML
