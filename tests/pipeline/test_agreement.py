@@ -134,7 +134,7 @@ def test_tables_board_and_site_give_one_verdict(
     for module in (board_module, scoreboard_module):
         monkeypatch.setattr(module, "papers", lambda: {"rfedavg": papers()["rfedavg"]})
     monkeypatch.setattr(board_module, "published", lambda paper: printed)
-    shown = SimpleNamespace(papers=["rfedavg"], reference=[])
+    shown = SimpleNamespace(targets=[SimpleNamespace(paper="rfedavg")], reference=[])
     [(_, [site_cell])] = site_board.page(shown, tmp_path)["cells"]["rfedavg"]  # type: ignore[arg-type]
     found = board_module.board("paper", tmp_path / "reports")
     scores = scoreboard_module.scoreboard(tmp_path / "reports")

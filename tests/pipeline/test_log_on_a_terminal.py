@@ -15,11 +15,12 @@ STYLES = re.compile(r"\x1b\[[\d;]*m")
 
 def built(project: Project, columns: int) -> str:
     """Return what a build of the table writes to a terminal so many columns wide."""
+    environment = project.environment(TERM="xterm-256color", FEDCORE_WARM="0")
     child = pexpect.spawn(
         str(Path(sys.executable).with_name("snakemake")),
         ["--cores", "2", TABLE],
         cwd=project.folder,
-        env=project.environment(TERM="xterm-256color", FEDCORE_WARM="0"),
+        env={key: value for key, value in environment.items() if key != "COLUMNS"},  # pytest sets it
         dimensions=(50, columns),
         encoding="utf-8",
         timeout=300,
