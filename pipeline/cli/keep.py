@@ -16,12 +16,12 @@ from pipeline.catalogue.params import configuration
 from pipeline.claims import points as open_points
 from pipeline.cli.names import PARAMS, Overlay, StudyFiles
 from pipeline.cli.names import names as known
-from pipeline.cli.schema_docs import FILES
 from pipeline.fidelity import package
 from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers
 from pipeline.reports.kept import REFERENCE
+from pipeline.reports.schema_docs import FILES
 from pipeline.site import pictures as paper_pictures
 from pipeline.workflow.adopt import apply, forget, inspect
 from pipeline.workflow.dvc import dvc_yaml

@@ -13,8 +13,8 @@ from fedcore.base.registry import plugins
 from fedcore.cli.describe import KINDS, description
 from fedcore.cli.main import app
 from fedcore.spec import Evaluation, LrSchedule, Participation, Spec, Training
-from pipeline.cli.schema_docs import keys, table
 from pipeline.reports.render import rendered
+from pipeline.reports.schema_docs import keys, table
 
 TEMPLATES = Path(__file__).parent / "templates"
 SECTIONS: dict[str, type[BaseModel]] = {

@@ -14,8 +14,8 @@ from fedcore.base.errors import SpecError
 from fedcore.spec import Training
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import Params, TrainingParams
-from pipeline.cli import schema_docs
 from pipeline.papers import build_catalogue, catalogue_of
+from pipeline.reports import schema_docs
 from pipeline.workflow import dvc
 
 
