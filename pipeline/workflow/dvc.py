@@ -24,12 +24,27 @@ def dvc_yaml(params: Path) -> str:
 
 
 def means_json(tables: Iterable[Path]) -> str:
-    """Return the means of tables, which are .csv files, as JSON; null where a run of the cell diverged."""
+    """Return the means of tables, which are .csv files, as JSON; null where a run of the cell diverged.
+
+    A table that has no means, such as the board of a benchmark, is one of numbers: a row for each of its own.
+    """
     found: dict[str, dict[str, dict[str, float | None]]] = {}
     for path in sorted(tables):
         with path.open(encoding="utf-8", newline="") as lines:
             for cell in csv.DictReader(lines):
-                known = cell["mean"] and not float(cell.get("diverged") or 0)
                 row = found.setdefault(path.stem, {}).setdefault(cell["row"], {})
-                row[cell["column"]] = float(cell["mean"]) if known else None
+                if "mean" in cell:
+                    diverged = float(cell.get("diverged") or 0)
+                    row[cell["column"]] = None if diverged else _number(cell["mean"])
+                else:
+                    row |= {
+                        name: value for name, text in cell.items() if (value := _number(text)) is not None
+                    }
     return json.dumps(found, indent=2) + "\n"
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

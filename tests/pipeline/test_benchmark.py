@@ -35,6 +35,7 @@ from pipeline.reports.results import made as done
 from pipeline.reports.search import candidates
 from pipeline.reports.trials import Plan, late_mean
 from pipeline.workflow.answers import Workflow
+from pipeline.workflow.dvc import means_json
 
 FILE = "studies/benchmark/bench.yaml"
 SETS = {"validation": 0.05, "validation_from": "pool", "selection": 0.1, "test": 0.25}
@@ -418,6 +419,17 @@ def test_the_protocol_is_the_frozen_one(name: str) -> None:
     assert Plan(name, said, params.benchmark, {}, {}).protocol == frozen, "words are no part of it"
     longer = params.model_copy(update={"seeds": (*params.seeds, 9)})
     assert Plan(name, longer, params.benchmark, {}, {}).protocol != frozen
+
+
+def test_the_numbers_of_a_board_are_metrics_as_those_of_tables_are() -> None:
+    tables = [
+        HOME / f"reports/reference/benchmark_small/{name}.csv" for name in ("board", "matrix", "trials")
+    ]
+    found = json.loads(means_json(tables))
+    boards = pd.read_csv(tables[0], index_col="row")
+    assert found["board"]["fedyogi"]["effect"] == boards.loc["fedyogi", "effect"]
+    assert "verdict" not in found["board"]["fedyogi"]
+    assert [*found["matrix"]["fedyogi"]] == [*pd.read_csv(tables[1])["column"].unique()]
 
 
 def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
