@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from fedcore.base.errors import plain
 from fedcore.base.files import read_or_empty
 from fedcore.execution.forkserver import alive
 from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SUMMARY, TIMING, below
@@ -136,8 +137,8 @@ def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
         _number(record.get("accuracy")),
         record["updated"] - record["began"],
         Path(str(record["log"])) if record.get("log") else None,
-        str(record.get("command", "")),
-        str(record.get("error", "")),
+        plain(record.get("command", "")),
+        plain(record.get("error", "")),
     )
 
 
