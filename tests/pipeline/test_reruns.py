@@ -139,83 +139,47 @@ def changed(old: str, new: str) -> dict[str, int]:
     return {rule: stale.count(rule) for rule in dict.fromkeys(stale)}
 
 
+EDITS: dict[str, tuple[str, str, dict[str, int]]] = {
+    "same-number": ("mu: 1.0", "mu: 1", {}),
+    "q": ("q: 1.0\n", "q: 2.0\n", {"train": 6, "report": 1}),
+    "rounds-of-a-data-set": (
+        "hidden: 64}, training: {rounds: 20}}",
+        "hidden: 64}, training: {rounds: 7}}",
+        {"train": 18, "report": 1},
+    ),
+    "clients": (
+        "clients: 10, training",
+        "clients: 11, training",
+        {"train": 48, "partition": 16, "report": 1},
+    ),
+    "common": ("dtype: float32", "dtype: float64", {"train": 48, "report": 1}),
+    "mirror": ("mirror: null", "mirror: /elsewhere", {}),
+    "layout": ("{columns: 1,", "{columns: 2,", {"report": 1}),
+    "whitespace": ("seeds: [0, 1]", "seeds: [0,  1]", {}),
+}
+MORE: dict[str, tuple[str, str, dict[str, int]]] = {
+    "one-data-set-of-an-algorithm": ("mu: 0.01}", "mu: 0.02}", {"train": 2, "report": 1}),
+    "lambda-on-cifar10": ("lambda: 1.0e-5", "lambda: 1.0e-6", {"train": 3, "report": 1}),
+    "lr-of-all-methods-without-their-own": (
+        "training: {rounds: 60, lr: 0.1}",
+        "training: {rounds: 60, lr: 0.2}",
+        {"train": 15, "report": 1},
+    ),
+    "another-table's-regime": ("low_cost: {clients: 30,", "low_cost: {clients: 31,", {}),
+    "similarity": ("similarity: 0.1}", "similarity: 0.2}", {"train": 6, "partition": 2, "report": 1}),
+    "variant": ("variant: paper", "variant: released", {"train": 48, "report": 1}),
+    "another-scale": ("seeds: [0]\n", "seeds: [7]\n", {}),
+    "a-value-that-this-scale-replaces": ("rounds: 200", "rounds: 300", {}),
+    "primary-paper": ("primary_paper: rfedavg", "primary_paper: fedomw", {}),
+    "scale": ("scale: demo #", "scale: quick #", {"train": 48, "partition": 8, "report": 1}),
+}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        pytest.param("mu: 1.0", "mu: 1", {}, id="same-number"),
-        pytest.param(
-            "mu: 0.01}",
-            "mu: 0.02}",
-            {"train": 2, "report": 1},
-            id="one-data-set-of-an-algorithm",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param("q: 1.0\n", "q: 2.0\n", {"train": 6, "report": 1}, id="q"),
-        pytest.param(
-            "lambda: 1.0e-5",
-            "lambda: 1.0e-6",
-            {"train": 3, "report": 1},
-            id="lambda-on-cifar10",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "hidden: 64}, training: {rounds: 20}}",
-            "hidden: 64}, training: {rounds: 7}}",
-            {"train": 18, "report": 1},
-            id="rounds-of-a-data-set",
-        ),
-        pytest.param(
-            "training: {rounds: 60, lr: 0.1}",
-            "training: {rounds: 60, lr: 0.2}",
-            {"train": 15, "report": 1},
-            id="lr-of-all-methods-without-their-own",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "clients: 10, training",
-            "clients: 11, training",
-            {"train": 48, "partition": 16, "report": 1},
-            id="clients",
-        ),
-        pytest.param(
-            "low_cost: {clients: 30,",
-            "low_cost: {clients: 31,",
-            {},
-            id="another-table's-regime",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "similarity: 0.1}",
-            "similarity: 0.2}",
-            {"train": 6, "partition": 2, "report": 1},
-            id="similarity",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param("dtype: float32", "dtype: float64", {"train": 48, "report": 1}, id="common"),
-        pytest.param(
-            "variant: paper",
-            "variant: released",
-            {"train": 48, "report": 1},
-            id="variant",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param("mirror: null", "mirror: /elsewhere", {}, id="mirror"),
-        pytest.param("{columns: 1,", "{columns: 2,", {"report": 1}, id="layout"),
-        pytest.param("seeds: [0]\n", "seeds: [7]\n", {}, id="another-scale", marks=pytest.mark.slow),
-        pytest.param(
-            "rounds: 200", "rounds: 300", {}, id="a-value-that-this-scale-replaces", marks=pytest.mark.slow
-        ),
-        pytest.param("seeds: [0, 1]", "seeds: [0,  1]", {}, id="whitespace"),
-        pytest.param(
-            "primary_paper: rfedavg", "primary_paper: fedomw", {}, id="primary-paper", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            "scale: demo #",
-            "scale: quick #",
-            {"train": 48, "partition": 8, "report": 1},
-            id="scale",
-            marks=pytest.mark.slow,
-        ),
+        *(pytest.param(*edit, id=name) for name, edit in EDITS.items()),
+        *(pytest.param(*edit, id=name, marks=pytest.mark.slow) for name, edit in MORE.items()),
     ],
 )
 def test_each_key_reaches_its_own_jobs(old: str, new: str, expected: dict[str, int]) -> None:
