@@ -238,6 +238,17 @@ class StudyAlgorithm(AlgorithmParams):
     """Named settings of such keys, in place of the study's; each is a row."""
 
 
+class HeadlineParams(Section):
+    """What a paper shows first: its method ahead of others, on data sets of its own."""
+
+    method: Key
+    """The paper's method."""
+    above: Annotated[tuple[Key, ...], Field(min_length=1)]
+    """Methods that it is shown ahead of."""
+    ground: tuple[str, ...]
+    """Names of the paper's data sets; those of the benchmark that aren't among them are others' ground."""
+
+
 class ReportParams(Section):
     """What a study reports."""
 
@@ -254,6 +265,11 @@ class ReportParams(Section):
     """Which reports there are."""
     labels: dict[Key, str] = Field(default={})
     """Names in print of methods, data sets, splits and regimes; their keys unless given."""
+    controls: dict[Key, dict[str, bool | int | float | str]] = Field(default={})
+    """Rows beside a benchmark's methods, in no family: its base under changes of runs, by key of a
+    specification, such as `{evaluation.tested_on: test}` for trials that are chosen by test rows."""
+    headlines: dict[Key, HeadlineParams] = Field(default={})
+    """Headlines that a benchmark tests on the papers' own ground and on that of others, by paper."""
 
 
 class BenchmarkParams(Section):

@@ -102,7 +102,8 @@ def _sit(small: bool, minutes: float, source: Source, method: str, wanted: Wante
         say("the time is over; the same command goes on", error=True)
         raise typer.Exit(3)
     write_partial(catalogue.sources(name, "board"))
-    return pd.read_csv(f"reports/{name}/board.csv").set_index("row")
+    board = pd.read_csv(f"reports/{name}/board.csv").set_index("row")
+    return board.drop([*study.get("report", {}).get("controls", ())], errors="ignore")
 
 
 def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:

@@ -59,6 +59,7 @@ def reference(
         "kept": (REFERENCE / "README.md", keeping.contents(REFERENCE)),
         "scoreboard": (fidelity, markdown(scoreboard(REFERENCE))),
         "readings": (fidelity, open_points.markdown(papers())),
+        "decisions": (Path("docs/benchmark.md"), keeping.decided(REFERENCE)),
     }
     for name, (page, part) in parts.items():
         try:

@@ -194,6 +194,15 @@ def _paper_line(path: Path) -> tuple[str, ...]:
     )
 
 
+def decided(folder: Path) -> str:
+    """Return what the kept benchmarks say in words, as Markdown for a page in docs/."""
+    pages = [path for path in sorted(folder.glob("*/*.md")) if path.stem in {"decisions", "headlines"}]
+    return "\n".join(
+        path.read_text(encoding="utf-8").replace("](", f"](../{REFERENCE}/{path.parent.name}/")
+        for path in pages
+    )
+
+
 def inserted(page: str, name: str, part: str) -> str:
     """Return a page with a generated part between ``<!-- name -->`` and ``<!-- end of name -->``.
 

@@ -12,6 +12,7 @@ from pipeline.catalogue.params import require_known
 from pipeline.catalogue.schema import BenchmarkParams, StudyParams
 from pipeline.catalogue.targets import Target
 from pipeline.reports import style
+from pipeline.reports.decisions import decisions
 from pipeline.reports.standings import standings
 from pipeline.reports.trials import AGAIN, FINALS, TRIALS, Plan, stage, trials
 
@@ -29,6 +30,8 @@ def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> d
         key: params.report.labels.get(key) or style.label(own.name or key)
         for key, own in params.algorithms.items()
     }
+    controls = params.report.controls
+    labels |= {key: params.report.labels.get(key, f"{labels[about.base]}: {key}") for key in controls}
     plan = Plan(name, params, about, places, labels)
     numbers, seeds = range(params.tune.trials or 0), (about.seed, *about.seeds)
     first, second = plan.ranked(TRIALS), plan.ranked(AGAIN)
@@ -41,20 +44,26 @@ def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> d
     }
     if best:
         found[AGAIN] = trials(plan, "The best trials at further seeds", best, seeds)
-    if winners:
-        asked = {cell: plan.query(*cell, number) for cell, number in winners.items()}
+    asked = {cell: plan.query(*cell, number) for cell, number in winners.items()}
+    if asked:
         methods = {key: label for key, label in labels.items() if any(row == key for row, _ in winners)}
         title = "Matrix: accuracy of each method in each setting, with its chosen values"
         found |= {FINALS: stage(plan, title, "Method", methods, asked), **standings(plan, methods, asked)}
-    return found
+    return {**found, **decisions(plan, asked)}
 
 
 def _check(params: StudyParams, about: BenchmarkParams) -> None:
-    methods = {"base": (about.base,), **{f"families.{key}": own for key, own in about.families.items()}}
-    methods |= {f"omit.{key}": own for key, own in about.omit.items()}
+    methods: dict[str, tuple[str, ...]] = {"benchmark.base": (about.base,)}
+    methods |= {f"benchmark.families.{key}": own for key, own in about.families.items()}
+    methods |= {f"benchmark.omit.{key}": own for key, own in about.omit.items()}
+    heads = params.report.headlines.items()
+    methods |= {f"report.headlines.{key}": (own.method, *own.above) for key, own in heads}
     for where, names in methods.items():
         for one in names:
-            require_known(f"benchmark.{where}", one, params.algorithms)
+            require_known(where, one, params.algorithms)
+    for key, changes in params.report.controls.items():
+        if key in params.algorithms or not changes:
+            raise SpecError(f"report.controls.{key}: expected changes, under a name that no method has")
     sets = {"omit": [*about.omit], **{f"kinds.{key}": own for key, own in about.kinds.items()}}
     for where, places in sets.items():
         for one in places:

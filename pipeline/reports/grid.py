@@ -32,6 +32,7 @@ class PrintedCell:
         mark: a sign that the caption explains, or empty.
         published: the published number with its deviation, or empty.
         about: one sentence for a reader who asks.
+        link: the report beside it that it leads to, or empty.
     """
 
     mean: str
@@ -41,6 +42,7 @@ class PrintedCell:
     mark: str = ""
     published: str = ""
     about: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True)

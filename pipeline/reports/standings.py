@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ STATISTICS = {
     "gone": "Diverged",
     "missing": "Missing",
 }
-SCORES = ("method", "workload", "dataset", "seed", "score", *COSTLY, "diverged")
+SCORES = ("method", "workload", "dataset", "seed", "score", *COSTLY, "diverged", "keeps")
 
 
 def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str, Target]:
@@ -53,7 +53,7 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
         return Drawing(
             title=title,
             published=published,
-            queries=lambda params: asked,
+            queries=lambda params: {cell: own for cell, own in asked.items() if cell[0] not in plan.controls},
             draw=partial(draw, plan),
             rows=lambda params: methods,
         )
@@ -64,6 +64,7 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
             published="Board",
             queries=lambda params: asked,
             plan=plan,
+            say=_said,
         ),
         **{
             key: figure(name, title, partial(_draw_effects, own))
@@ -75,30 +76,57 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
     }
 
 
+class Said(NamedTuple):
+    """What a board says: its tidy lines, its columns, its printed rows, and a note."""
+
+    frame: pd.DataFrame
+    columns: Mapping[str, str]
+    rows: Sequence[tuple[str, tuple[PrintedCell, ...]]]
+    note: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Board(Target):
-    """A row a method: what all of its final runs together say."""
+    """A table of what all final runs together say.
+
+    Attributes:
+        plan: what the benchmark compares.
+        say: what there is to say, given the scores of runs.
+        heading: what stands over the rows' labels.
+        words: whether cells are texts.
+    """
 
     kind = "table"
     kept = ("csv", "md")
     plan: Plan
+    say: Callable[[Plan, pd.DataFrame], Said]
+    heading: str = "Method"
+    words: bool = False
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
         refuse_changed(sources.runs, sources.root)
-        found, labels = read(sources.cells, sources.root), self.plan.labels
-        frame = board(self.plan, scores(self.plan, found))
-        stated = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-        columns = tuple(Column(key, label) for key, label in STATISTICS.items())
-        rows = tuple(
-            (labels[line["row"]], tuple(PrintedCell(_printed(line[one.key])) for one in columns))
-            for line in frame.to_dict("records")
-        )
+        found = read(sources.cells, sources.root)
+        said = self.say(self.plan, scores(self.plan, found))
+        stated = said.frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
+        columns = tuple(Column(key, label) for key, label in said.columns.items())
         here = sum(made(run, sources.root) for run in sources.runs)
         missing = "" if here == len(sources.runs) else f"{here} of {len(sources.runs)} runs are here."
-        sentences, origin = (f"{self.title}.", _note(self.plan), missing), origin_of(each_once(found))
+        note = f"{said.note} Protocol {self.plan.protocol}."
+        sentences, origin = (f"{self.title}.", note, missing), origin_of(each_once(found))
         caption = captions.compose(sentences, self.published, sources.about, origin=origin)
-        write_grid(Grid(f"{sources.paper}-board", columns, rows, caption), stated, outputs, sources.layout)
+        name, rows = f"{sources.paper}-{sources.name}", tuple(said.rows)
+        grid = Grid(name, columns, rows, caption, self.heading, self.words)
+        write_grid(grid, stated, outputs, sources.layout)
+
+
+def _said(plan: Plan, found: pd.DataFrame) -> Said:
+    frame = board(plan, found)
+    rows = [
+        (plan.labels[line["row"]], tuple(PrintedCell(_printed(line[key])) for key in STATISTICS))
+        for line in frame.to_dict("records")
+    ]
+    return Said(frame, STATISTICS, rows, _note(plan))
 
 
 def _note(plan: Plan) -> str:
@@ -110,7 +138,7 @@ def _note(plan: Plan) -> str:
         f"by Holm within families of methods: {family}. Verdicts: at {about.margin:g} points, from {FEWEST} "
         "data sets on. E(n): expected accuracy of the best of n trials, on rows to choose by. Bytes, rows: "
         "against the base, a row without a gradient counting a third. Diverged: share of runs. Missing: "
-        f"settings that lack runs. Protocol {plan.protocol}."
+        "settings that lack runs."
     )
 
 
@@ -121,7 +149,7 @@ def _printed(value: object) -> str:
 
 
 def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFrame:
-    """Return a line for each run: method, workload, data set, seed, score, traffic, work and divergence."""
+    """Return a line for each run: what it is, its score, traffic, work, and whether clients keep state."""
     lines = [
         {
             "method": method,
@@ -132,6 +160,7 @@ def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFra
             "traffic": float(own.history[["bytes_down", "bytes_up"]].to_numpy().sum()),
             "work": own.summary.get("rows_gradient", 0) + FORWARD * own.summary.get("rows_forward", 0),
             "diverged": own.diverged,
+            "keeps": own.run.recipe.work(0).held > 0,
         }
         for (method, place), runs in cells.items()
         for own in runs
@@ -163,8 +192,10 @@ def board(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
     ranks = effects.mean_ranks(whole[whole["method"].isin([about.base, *ranked])])
     worth = expected(plan).to_dict("index")
     each = {key: whole.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
-    lines = []
-    for name in sorted(plan.labels, key=lambda one: -(effect[one].mean if one in effect else 0.0)):
+    lines, run = [], {*found["method"]}
+    shown = [name for name in plan.labels if name in run or name not in plan.controls]
+    shown.sort(key=lambda one: (one in plan.controls, -(effect[one].mean if one in effect else 0.0)))
+    for name in shown:
         line: dict[str, Any] = {"row": name, "verdict": "base" if name == about.base else ""}
         asked = sum(method == name for method, _ in plan.cells)
         line["missing"] = asked - whole[whole["method"] == name]["workload"].nunique()
@@ -229,7 +260,8 @@ def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
 
 def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
     said = "Expected accuracy of the best of n trials on the rows to choose by, mean over data sets."
-    drawn = _steps(plan, expected(plan), "trials", "accuracy (%)", said)
+    found = expected(plan).drop([*plan.controls], errors="ignore")
+    drawn = _steps(plan, found, "trials", "accuracy (%)", said)
     figures.whole_numbers(drawn.figure.axes[0].xaxis)
     return drawn
 

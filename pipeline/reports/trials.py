@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from fedcore.base.files import digest
 from pipeline.catalogue.grids import Setting
@@ -40,6 +41,11 @@ class Plan:
             self.params.model_dump(mode="json", exclude={"title", "report"}, exclude_defaults=True)
         )[:12]
 
+    @property
+    def controls(self) -> Mapping[str, Mapping[str, Any]]:
+        """What each control changes in the runs of the base; no control decides what is in ``protocol``."""
+        return self.params.report.controls
+
     @cached_property
     def cells(self) -> list[Cell]:
         """Each method with each setting in which it runs."""
@@ -50,16 +56,20 @@ class Plan:
     def rows(self) -> dict[str, str]:
         """What rows of each method's trials begin with; trials of another protocol have another one."""
         shared = self.params.model_dump(mode="json", include=SHARED, exclude_defaults=True)
-        own = {key: self.params.algorithms[key].model_dump(mode="json") for key in self.labels}
+        own: dict[str, Any] = {
+            key: entry.model_dump(mode="json") for key, entry in self.params.algorithms.items()
+        }
+        own |= {key: [own[self.about.base], changes] for key, changes in self.controls.items()}
         return {key: f"{key}-{digest([shared, own[key]])[:4]}" for key in self.labels}
 
     def query(self, method: str, place: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
         """Return the runs of a trial: at the study's seeds on test rows, at others on those to choose by."""
-        setting = self.places[place]
+        setting, control = self.places[place], self.controls.get(method, {})
+        method = self.about.base if control else method
         values = tried(self.params, method, setting.dataset)
         trial = candidates(self.params.tune, values, setting.dataset)[number]
         measured = () if seeds is None else held_out(self.params)
-        changes = (*setting.changes, *measured, *trial.items())
+        changes = (*setting.changes, *measured, *trial.items(), *control.items())
         return Query(setting.regime, setting.dataset, setting.split, method, changes, seeds, setting.key)
 
     def dataset(self, place: str) -> str:

@@ -6,6 +6,7 @@ import copy
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,11 +107,11 @@ def accuracy(run: PlannedRun) -> float | None:
     return float(0.8 + gain - 0.05 * abs(np.log10(rate) + 1) + 0.001 * run.seed)
 
 
-def pretend(runs: list[PlannedRun]) -> None:
+def pretend(runs: list[PlannedRun], score: Callable[[PlannedRun], float | None] = accuracy) -> None:
     for run in runs:
         work = 2 if run.algorithm == "moon" else 1
         sent: dict[str, list[float]] = {"bytes_down": [0, work, work], "bytes_up": [0, work, work]}
-        finish(run, Path(), accuracy(run), **sent)
+        finish(run, Path(), score(run), **sent)
         path = Path(run.folder) / "summary.json"
         text = path.read_text()
         more = f'"rows_gradient": 10, "rows_forward": {30 * (work - 1)}'
@@ -120,7 +121,7 @@ def pretend(runs: list[PlannedRun]) -> None:
 
 def test_stages_follow_from_what_is_there() -> None:
     catalogue = made()
-    assert set(catalogue.papers["bench"].targets) == {"partitions", "trials"}
+    assert set(catalogue.papers["bench"].targets) == {"partitions", "trials", "decisions"}
     trials = catalogue.needed("bench", "trials")
     assert len(trials) == (5 * 3 - 1) * 4
     assert {run.seed for run in trials} == {100}
@@ -129,7 +130,7 @@ def test_stages_follow_from_what_is_there() -> None:
     build(catalogue, "trials")
 
     catalogue = made()
-    assert set(catalogue.papers["bench"].targets) == {"partitions", "trials", "again"}
+    assert set(catalogue.papers["bench"].targets) == {"partitions", "trials", "again", "decisions"}
     again = catalogue.needed("bench", "again")
     assert len(again) == (5 * 3 - 1) * 2 * 2
     assert {run.seed for run in again} == {100, 101}
@@ -188,6 +189,41 @@ def test_a_report_of_what_is_there_says_what_is_missing() -> None:
     assert [board.loc["fedprox", key] for key in ("missing", "sets")] == [1, 2]
     text = Path("reports/bench/board.md").read_text()
     assert "18 of 28 runs are here" in text
+
+
+def test_controls_stand_beside_the_methods() -> None:
+    """Test rows that favour a rate of .3 choose it, and rows dealt to clients are worth a point."""
+    changes = {"oracle": {"evaluation.tested_on": "test"}, "dealt": {"partition.validation": 0}}
+    asked = {"report": {"controls": changes, "labels": {"dealt": "More rows"}}}
+
+    def score(run: PlannedRun) -> float:
+        best = -1.5 if "tested_on" in run.spec["evaluation"] else -0.5
+        rows = 0.01 * (run.spec["partition"]["validation"] == 0)
+        return float(0.8 + rows - 0.05 * abs(np.log10(run.spec["training"]["lr"]) - best))
+
+    catalogue = made(asked)
+    for stage in ("trials", "again", "board"):
+        pretend([run for run in catalogue.needed("bench", stage) if not done(run, Path())], score)
+        board = build(catalogue, stage).set_index("row")
+        catalogue = made(asked)
+    trials = catalogue.cells("bench", "trials")
+    tested = {
+        row[:6] for row, column in trials if "tested_on" not in trials[row, column][0].spec["evaluation"]
+    }
+    assert tested == {"oracle"}
+    assert {*board.index[-2:]} == {"oracle", "dealt"}, "below the methods"
+    assert board.loc["dealt", "effect"] == pytest.approx(1.0)
+    assert float(board["effect"]["oracle"]) > 0.2, "at the rate that test rows favour"
+    assert board.loc[["dealt", "oracle"], ["p", "rank"]].isna().all(axis=None), "they are in no family"
+    text = Path("reports/bench/board.md").read_text()
+    assert "| More rows | 1.00 |" in text
+    assert "| FedAvg: oracle |" in text
+    for drawn in ("effects", "budget"):
+        assert not {*changes} & {*build(catalogue, drawn)["row"]}
+    assert [*build(made(), "board")["row"]] == [*board.index[:-2]]
+    protocol = re.search(r"Protocol \w+\.", Path("reports/bench/board.md").read_text())
+    assert protocol
+    assert protocol[0] in text, "controls are no part of it"
 
 
 def through(catalogue: Catalogue, *stages: str) -> Catalogue:
@@ -384,6 +420,8 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
         ({"benchmark": {"best": 9}}, r"benchmark\.best: got 9, expected at most the 4 trials"),
         ({"tune": {"held_out": 0.2}}, r"tune: a benchmark expects 'how: sobol', 'trials' and 'held_out: sel"),
         ({"tune": {"trials": 6}}, r"tune: got 6 trials of 1 keys, expected a power of 2"),
+        ({"report": {"controls": {"moon": {"training.lr": 1}}}}, r"report\.controls\.moon: expected changes"),
+        ({"report": {"controls": {"x": {}}}}, r"report\.controls\.x: expected changes"),
         ({"benchmark": {"margin": 0}}, r"benchmark\.margin: .*greater than 0"),
     ],
 )

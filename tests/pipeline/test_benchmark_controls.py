@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,9 @@ import pandas as pd
 import pytest
 from project import HOME, parameters
 
-from fedcore.data import Source
+from fedcore.base.registry import plugins
+from fedcore.data import Dataset, Source
+from fedcore.execution import runner
 from fedcore.execution.runner import Settings
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue
@@ -81,6 +86,44 @@ def test_methods_land_where_they_must(tmp_path: Path, monkeypatch: pytest.Monkey
     scores = frames["matrix"].pivot_table(index="row", columns="column", values="mean")
     assert (scores.loc["short"] < scores.loc["fedavg"]).mean() >= 0.8, "else a workload saturates"
     assert frames["trials"].groupby("column").size().tolist() == [2 * len(STUDY["algorithms"])] * len(SETS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_nothing_is_learnt_from_permuted_labels(
+    spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each algorithm's accuracy is chance, within three standard errors over the permutations."""
+    load, draws = runner.load_data, 8
+
+    def permuted(seed: int, section: str, source: Source) -> tuple[Dataset, str]:
+        data, sha = load(section, source)
+        assert data.validation
+        rows, rng = (data.train, data.validation), np.random.default_rng(seed)
+        train, validation = (replace(own, y=rng.permutation(own.y)) for own in rows)
+        return replace(data, train=train, validation=validation), sha
+
+    def accuracy(name: str, seed: int) -> float:
+        once = name in {"dl_opt", "dl_u", "oneshot"}
+        length = {"rounds": 1, "local_epochs": 40} if once else {"rounds": 20, "local_epochs": 2}
+        own = {
+            "algorithm": {"name": name},
+            "training": {**spec["training"], **length, "lr": 0.2},
+            "seed": seed,
+        }
+        return float(runner.run(spec | own).summary["final"]["test_accuracy"])
+
+    assert np.mean([accuracy("fedavg", seed) for seed in range(draws)]) > 0.5, "true labels are learnt"
+    found: dict[str, list[float]] = defaultdict(list)
+    for seed in range(draws):
+        monkeypatch.setattr(runner, "load_data", partial(permuted, seed))
+        for name in plugins("algorithm"):
+            found[name].append(accuracy(name, seed))
+    scores = np.array([*found.values()])
+    error = np.sqrt(scores.var(axis=1, ddof=1).mean() / draws)
+    assert 0.002 < error < 0.03
+    apart = dict(zip(found, np.abs(scores.mean(axis=1) - 0.1) / error, strict=True))
+    assert {name: own for name, own in apart.items() if own > 3} == {}
 
 
 @pytest.mark.slow

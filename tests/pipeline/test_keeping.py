@@ -236,8 +236,9 @@ def gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     config = parameters("fedomw") | {"primary_paper": "fedomw"}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     marked = {"reports/reference/README.md": ["kept"], "docs/fidelity.md": ["scoreboard", "readings"]}
+    marked |= {"docs/benchmark.md": ["decisions"]}
     for page, names in marked.items():
-        (tmp_path / page).parent.mkdir(parents=True)
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         marks = (f"<!-- {own} -->\nold\n<!-- end of {own} -->\n" for own in names)
         (tmp_path / page).write_text(f"above\n{''.join(marks)}below\n")
     for run in catalogue("fedomw", "paper").cells("fedomw", "table3")["fedomw", "dna"]:
@@ -253,7 +254,7 @@ def test_a_reference_is_kept_with_its_pages_and_picture(gathered: Path) -> None:
     assert written == [
         *(f"reports/reference/fedomw/{name}" for name in ("table3.csv", "table3.md", "runs.csv")),
         "reports/reference/fedomw/histories.parquet",
-        *("reports/reference/README.md", "docs/fidelity.md"),
+        *("reports/reference/README.md", "docs/fidelity.md", "docs/benchmark.md"),
         *(f"reports/reference/{name}" for name in (*PICTURES, "datapackage.json")),
     ]
     assert all((gathered / name).is_file() for name in written)

@@ -284,6 +284,7 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
     [
         ("docs/fidelity.md", "scoreboard", lambda folder: markdown(scoreboard(folder))),
         ("docs/fidelity.md", "readings", lambda folder: open_points(papers())),
+        ("docs/benchmark.md", "decisions", reference.decided),
         ("reports/reference/README.md", "kept", reference.contents),
     ],
 )

@@ -1,0 +1,186 @@
+"""What a benchmark decides in words, on boards with planted differences, and papers' headlines beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from project import HOME
+
+from fedcore.base.options import validate
+from pipeline.catalogue.grids import settings
+from pipeline.catalogue.schema import StudyParams
+from pipeline.catalogue.targets import Column
+from pipeline.reports import kept
+from pipeline.reports.captions import Caption
+from pipeline.reports.decisions import COLUMNS, decisions
+from pipeline.reports.grid import Grid
+from pipeline.reports.render import html, markdown
+from pipeline.reports.standings import Board, Said
+from pipeline.reports.trials import Plan
+
+OWN = ("a1a", "svmguide1", "splice", "vehicle", "dna")
+OTHERS = ("pendigits", "satimage", "usps", "mnist", "letter")
+STUDY: dict[str, Any] = {
+    "title": "Which method?",
+    "seeds": [0, 1, 2],
+    "regimes": {"b": {"clients": 4, "training": {"rounds": 10, "batch_size": 10, "lr": 0.1}}},
+    "datasets": {
+        name: {
+            "data": {"name": name},
+            "model": {"name": "linear"},
+            "splits": {"s": {"name": "iid"}},
+            **({"fraction": 0.5} if name in OWN[:2] else {}),
+        }
+        for name in OWN + OTHERS
+    },
+    "algorithms": {"fedavg": {}, "fedprox": {}, "fedadam": {}, "scaffold": {}, "oneshot": {}},
+    "benchmark": {
+        "base": "fedavg",
+        "families": {"main": ["fedprox", "fedadam", "scaffold"]},
+        "kinds": {"label_and_size": [*OWN], "size": [*OTHERS]},
+    },
+    "report": {
+        "headlines": {"paper": {"method": "fedprox", "above": ["fedavg", "fedadam"], "ground": [*OWN]}}
+    },
+}
+NAMES = {
+    "fedavg": "FedAvg",
+    "fedprox": "FedProx",
+    "fedadam": "FedAdam",
+    "scaffold": "SCAFFOLD",
+    "oneshot": "One",
+}
+Gains = dict[str, float | tuple[float, float]]
+
+
+def planned() -> Plan:
+    params = validate(StudyParams, STUDY, "")
+    assert params.benchmark
+    return Plan("bench", params, params.benchmark, settings(params), NAMES)
+
+
+def planted(plan: Plan, gains: Gains, where: tuple[str, ...] = OWN + OTHERS) -> pd.DataFrame:
+    """Return scores whose differences to FedAvg have these means, or these on own and others' ground."""
+    rng, lines = np.random.default_rng(0), []
+    for place in plan.places:
+        name = plan.dataset(place)
+        for method, gain in {"fedavg": 0.0, **gains}.items():
+            here = gain[name in OTHERS] if isinstance(gain, tuple) else gain
+            for seed in plan.params.seeds if name in where else ():
+                score = 70 + here + rng.normal(0, 0.1)
+                lines.append((method, place, name, seed, score, method == "scaffold"))
+    return pd.DataFrame(lines, columns=["method", "workload", "dataset", "seed", "score", "keeps"])
+
+
+def said(
+    report: str, gains: Gains, where: tuple[str, ...] = OWN + OTHERS
+) -> tuple[Said, dict[str, list[str]]]:
+    """Return what a report says, and its printed texts by row."""
+    plan = planned()
+    target = decisions(plan, {})[report]
+    assert isinstance(target, Board)
+    found = target.say(plan, planted(plan, gains, where))
+    rows = {label: [cell.mean for cell in cells] for label, cells in found.rows}
+    assert {len(own) for own in rows.values()} == {len(found.columns)}
+    return found, rows
+
+
+def test_methods_stand_under_their_verdict_in_each_case() -> None:
+    gains: Gains = {"fedprox": (2.0, 0.0), "fedadam": 0.5, "scaffold": -2.0, "oneshot": 9.0}
+    found, rows = said("decisions", gains)
+    general, label = rows["in general"], rows["skew: label and size"]
+    assert [own.split(" ")[0] for own in label[1:5]] == ["FedProx", "–", "SCAFFOLD", "FedAdam"]
+    assert label[0] == "take FedProx"
+    assert label[3].endswith("), keeps state")
+    assert rows["skew: size"][:2] == ["undecided: none is surely ahead of FedAvg", "–"]
+    assert rows["skew: size"][2].startswith("FedProx ")
+    assert general[0] == "undecided: none is surely ahead of FedAvg", "it is ahead on half of them"
+    assert rows["some clients in each round"][0] == "undecided: 2 of at least 5 data sets"
+    assert "FedProx +2" in rows["some clients in each round"][4], "of two data sets nothing is decided"
+    assert rows["all clients in each round"][5] == "8"
+    assert "SCAFFOLD" in general[3]
+    assert not any("SCAFFOLD" in text for text in rows["clients keep no state"])
+    assert not any("One" in text for own in rows.values() for text in own), "is in no family"
+    assert [*found.frame] == COLUMNS
+    lines = found.frame.set_index(["row", "column"])
+    assert lines.loc[("skew: label and size", "fedprox"), "verdict"] == "better"
+    assert found.frame["verdict"].isin(["better", "equivalent", "worse", "undecided"]).all()
+
+
+@pytest.mark.parametrize(
+    ("gains", "advice", "left_out"),
+    [
+        ({"fedprox": 2.0, "fedadam": 3.0}, "take FedAdam or FedProx", "is +3.0"),
+        ({"fedprox": -0.2, "scaffold": -2.0}, "take FedAvg: none is ahead of it", "is +0.00"),
+        ({"fedprox": 0.5}, "undecided: none is surely ahead of FedAvg", "is +0.49"),
+        ({"fedprox": (-2.0, 1.9), "fedadam": (1.9, -2.0)}, "undecided: none is surely ahead", "is no reason"),
+    ],
+)
+def test_the_advice_follows_and_says_what_it_is_worth(gains: Gains, advice: str, left_out: str) -> None:
+    found, rows = said("decisions", gains)
+    assert rows["in general"][0].startswith(advice)
+    assert left_out in found.note
+    assert ("no reason to leave FedAvg" in found.note) == (left_out in {"is no reason", "is +0.00"})
+
+
+def test_nothing_is_said_of_what_was_not_run() -> None:
+    found, rows = said("decisions", {"fedprox": 2.0}, where=())
+    assert {own[0] for own in rows.values()} == {"no workload yet"}
+    assert {own[-1] for own in rows.values()} == {"–"}, "no evidence"
+    assert {*found.frame["verdict"]} == {"no workload yet"}
+    assert "left out in turn" not in found.note
+    _, rows = said("decisions", {"fedprox": 2.0}, where=OWN)
+    assert rows["in general"][0] == "take FedProx"
+    assert rows["skew: size"][0] == "no workload yet"
+
+
+def test_a_headline_is_tested_on_its_own_ground_and_on_that_of_others() -> None:
+    first, second = "paper: FedProx ahead of FedAvg", "paper: FedProx ahead of FedAdam"
+    found, rows = said("headlines", {"fedprox": (2.0, -2.0), "fedadam": (2.0, -4.0)})
+    assert [text.partition(":")[0] for text in rows[first]] == ["holds", "fails"]
+    assert [text.partition(":")[0] for text in rows[second]] == [
+        "fails, no difference that matters",
+        "holds",
+    ]
+    assert rows[first][0].endswith(", 5 data sets")
+    assert found.frame["verdict"].tolist() == ["better", "worse", "equivalent", "better"]
+    _, rows = said("headlines", {"fedprox": 0.5}, where=OWN)
+    assert rows[first][0].startswith("undecided: +0.")
+    assert [rows[first][1], *rows[second]] == ["no workload yet"] * 3
+    _, rows = said("headlines", {"fedprox": 2.0}, where=OWN[:1])
+    assert rows[first][0].startswith("undecided: +1.98"), "a verdict takes five data sets"
+    assert rows[first][0].endswith(", 1 data set")
+
+
+def test_evidence_is_linked_in_both_forms() -> None:
+    found, _ = said("decisions", {"fedprox": 2.0})
+    columns = tuple(Column(key, label) for key, label in found.columns.items())
+    grid = Grid("x", columns, tuple(found.rows), Caption("", ("A.",)), words=True)
+    assert "| [board](board.md) |" in markdown(grid)
+    assert '<a href="board.html">board</a>' in html(grid)
+    assert "[kinds](kinds.svg)" in markdown(grid)
+
+
+def test_headlines_are_those_of_the_papers_here_on_their_data_sets() -> None:
+    study = yaml.safe_load((HOME / "studies/benchmark/benchmark.yaml").read_text())
+    papers = yaml.safe_load((HOME / "params.yaml").read_text())["papers"]
+    headlines = study["report"]["headlines"]
+    assert [*headlines] == ["rfedavg", "fedavgr", "comfed", "fedomw", "radfed"]
+    for paper, own in headlines.items():
+        assert {*own["ground"]} == {about["data"]["name"] for about in papers[paper]["datasets"].values()}
+        assert own["method"] in study["benchmark"]["families"]["primary"]
+
+
+def test_kept_words_are_those_of_the_kept_boards() -> None:
+    folder = HOME / kept.REFERENCE / "benchmark_small"
+    board = pd.read_csv(folder / "board.csv", index_col="row")
+    lines = pd.read_csv(folder / "decisions.csv").set_index(["row", "column"])
+    for name, own in lines.loc["in general"].iterrows():
+        assert own["mean"] == board.loc[str(name), "effect"]
+        assert own["verdict"] == board.loc[str(name), "verdict"]
+    assert Path(folder / "decisions.md").read_text().count("undecided") >= 1
