@@ -179,6 +179,10 @@ class ReadingsParams(Section):
     """How many of the paper's seeds each reading runs with, the first ones; all of fewer than three."""
     again: tuple[str, ...] = ()
     """Readings that run with all seeds, by the names that the report gives them."""
+    rows: tuple[Key, ...] = ()
+    """Rows of the table that run; all by default."""
+    columns: tuple[Key, ...] = ()
+    """Columns of the table that run; all by default."""
 
 
 class PaperParams(Section):

@@ -74,13 +74,32 @@ class Space:
         taken = (dict(zip(self.points, row, strict=True)) for row in names)
         return {"-".join(map("_".join, own.items())): own for own in taken}
 
+    def asked_of(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
+        """Return the runs of each cell of the table that readings are asked for.
+
+        Raises:
+            SpecError: the table has no such row or column.
+        """
+        cells = self.table.cells(params)
+        wanted = [getattr(self.asked, key) for key in ("rows", "columns")]
+        for place, key in enumerate(("rows", "columns")):
+            known = dict.fromkeys(cell[place] for cell in cells)
+            for name in getattr(self.asked, key):
+                if name not in known:
+                    raise SpecError(f"readings.{self.target}.{key}: no '{name}'{suggestion(name, known)}")
+        return {
+            cell: own
+            for cell, own in cells.items()
+            if all(not names or name in names for name, names in zip(cell, wanted, strict=True))
+        }
+
     def cells(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
-        """Return the runs of each of the table's cells in each reading."""
+        """Return the runs of each of those cells in each reading."""
         found = {}
         for name, taken in self.readings().items():
             every = len(params.seeds) < FEW or name in self.asked.again
             seeds = None if every else params.seeds[: self.asked.seeds]
-            for (row, column), queries in self.table.cells(params).items():
+            for (row, column), queries in self.asked_of(params).items():
                 found[row, f"{column}@{name}"] = tuple(
                     replace(own, changes=(*own.changes, *self._changes(params, own, taken)), seeds=seeds)
                     for own in queries
@@ -126,6 +145,7 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
             if table.measure and any(own.measure for own in known[key].alternatives.values()):
                 raise SpecError(f"readings.{name}.points: '{key}' is a measure, and the table has its own")
         space = Space(paper, name, table, about, {key: known[key] for key in wanted.points}, wanted)
+        space.asked_of(params)
         if strange := {*wanted.again}.difference(space.readings()):
             raise SpecError(f"readings.{name}.again: no reading '{min(strange)}'; the report lists them")
         found[name + ENDING] = Readings(

@@ -24,6 +24,8 @@ def readings(
     points: Annotated[
         str, typer.Option(help="Open points, with commas between; those of params.yaml by default.")
     ] = "",
+    rows: Annotated[str, typer.Option(help="Rows of the table, with commas between; all by default.")] = "",
+    columns: Annotated[str, typer.Option(help="Its columns, likewise.")] = "",
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds each reading runs with.")] = None,
     again: Annotated[
         int, typer.Option(min=0, help="How many of the nearest readings, once built, run with all seeds.")
@@ -42,10 +44,11 @@ def readings(
     known.target(paper, target)
     config = configuration(PARAMS) | ({"scale": scale} if scale else {})
     report = Path(f"reports/{paper}/{target}{ENDING}.csv")
-    wanted: dict[str, Any] = {}
-    if points:
-        wanted["points"] = [name.strip() for name in points.split(",")]
-    elif target not in config["papers"].get(paper, {}).get("readings", {}):
+    lists = {"points": points, "rows": rows, "columns": columns}
+    wanted: dict[str, Any] = {
+        key: [name.strip() for name in told.split(",")] for key, told in lists.items() if told
+    }
+    if not points and target not in config["papers"].get(paper, {}).get("readings", {}):
         own = [name for name, point in open_points(paper).items() if not point.fixed]
         raise SpecError(f"--points: missing, expected some of {', '.join(own)}")
     wanted |= {"seeds": seeds} if seeds else {}

@@ -335,6 +335,12 @@ def test_a_wrong_point_is_refused_in_one_line(change: dict[str, Any], line: str,
             "points: 'theorem2' has one reading that can run",
         ),
         ("table2", {"points": ["labels"], "again": ["labels_x"]}, "again: no reading 'labels_x'"),
+        ("table2", {"points": ["labels"], "rows": ["dl_otp"]}, "rows: no 'dl_otp' (did you mean 'dl_opt'?)"),
+        (
+            "table2",
+            {"points": ["labels"], "columns": ["usp"]},
+            "columns: no 'usp' (did you mean 'usps'?)",
+        ),
     ],
 )
 def test_a_wrong_wish_is_refused_in_one_line(table: str, wanted: dict[str, Any], line: str) -> None:
@@ -344,6 +350,17 @@ def test_a_wrong_wish_is_refused_in_one_line(table: str, wanted: dict[str, Any],
         build_catalogue(config)
     assert str(refused.value).startswith("papers.fedomw.readings.")
     assert line in str(refused.value)
+
+
+def test_readings_may_run_with_a_part_of_their_table() -> None:
+    config, part = (
+        without_readings(),
+        {"points": ["labels", "start"], "rows": ["dl_opt"], "columns": ["dna"]},
+    )
+    config["papers"]["fedomw"]["readings"] = {"table2": part}
+    cells = build_catalogue(config).cells("fedomw", "table2_readings")
+    assert {(row, column.partition("@")[0]) for row, column in cells} == {("dl_opt", "dna")}
+    assert len(cells) == 4
 
 
 def small(readings: dict[str, Any], seeds: list[int], numbers: Path) -> Catalogue:
