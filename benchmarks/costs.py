@@ -51,6 +51,7 @@ FEW = 3
 TWICE, THIRD = 2.0, 1 / 3
 OUTLIER = 0.3
 NEAR, NEAR_TOTAL, SHARE = 1.5, 1.3, 0.8
+KNOWN = RESULTS, SPEED, NOTHING = "with_results", "with_speed", "without_speed"
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,8 @@ def _short(value: float) -> float:
 def left_out(catalogue: Catalogue, runs: Sequence[Kept]) -> tuple[dict[str, Any], list[float]]:
     """Return how far off guesses are of each kept table when its runs are left out, and by sort of group."""
     by_level: dict[int, list[float]] = {}
-    every, told, totals, told_totals = [], [], [], []
+    misses: dict[str, list[float]] = {known: [] for known in KNOWN}
+    totals: dict[str, list[float]] = {known: [] for known in KNOWN}
     for name, folders in _tables(catalogue):
         own = [run for run in runs if run.run in folders]
         rest = [run for run in runs if run.run not in folders]
@@ -158,43 +160,47 @@ def left_out(catalogue: Catalogue, runs: Sequence[Kept]) -> tuple[dict[str, Any]
             continue
         rates, groups, _ = fit(rest)
         guesses = [guessed(run.demand, rates, groups) for run in own]
-        misses = [log(run.seconds / guess) for run, guess in zip(own, guesses, strict=True)]
-        for run, miss in zip(own, misses, strict=True):
-            by_level.setdefault(factor(run.demand, groups)[0], []).append(abs(miss))
-        others = [(run.sitting, log(run.seconds / guessed(run.demand, rates, groups))) for run in rest]
-        speeds = _speeds([*zip((run.sitting for run in own), misses, strict=True), *others])[: len(own)]
-        every += misses
-        told += [miss - speed for miss, speed in zip(misses, speeds, strict=True)]
+        for run, guess in zip(own, guesses, strict=True):
+            by_level.setdefault(factor(run.demand, groups)[0], []).append(abs(log(run.seconds / guess)))
+        ratios = [(run, run.seconds / guessed(run.demand, rates, groups)) for run in (*own, *rest)]
         took = sum(run.seconds for run in own)
-        totals.append(log(took / sum(guesses)))
-        at_speed = (guess * exp(speed) for guess, speed in zip(guesses, speeds, strict=True))
-        told_totals.append(log(took / sum(at_speed)))
-        near, total = _near(told, NEAR, len(own)), exp(told_totals[-1])
+        for known, corrections in _corrections(ratios, len(own)).items():
+            better = [guess * own for guess, own in zip(guesses, corrections, strict=True)]
+            misses[known] += [log(run.seconds / guess) for run, guess in zip(own, better, strict=True)]
+            totals[known].append(log(took / sum(better)))
+        near, total = _near(misses[RESULTS], NEAR, len(own)), exp(totals[RESULTS][-1])
         print(f"{name:36} {len(own):4} runs {near:4.0%} near, measured / guessed {total:.2f}")
     figures = {
-        "tables": len(totals),
-        "runs": len(every),
-        "near": _near(told, NEAR),
-        "within_2": _near(told, 2),
-        "within_3": _near(told, 3),
-        "totals_near": _near(told_totals, NEAR_TOTAL),
-        "totals_within_2": _near(told_totals, 2),
-        "near_without_speed": _near(every, NEAR),
-        "totals_near_without_speed": _near(totals, NEAR_TOTAL),
+        "tables": len(totals[RESULTS]),
+        "runs": len(misses[RESULTS]),
+        "within_2": _near(misses[RESULTS], 2),
+        "totals_within_2": _near(totals[RESULTS], 2),
         "near_other_seeds": _near(_seeds(runs), NEAR),
     }
+    for known in KNOWN:
+        figures[f"near_{known}"] = _near(misses[known], NEAR)
+        figures[f"totals_near_{known}"] = _near(totals[known], NEAR_TOTAL)
     spread = [_short(exp(_quantile(by_level.get(at, [0.0])))) for at in range(5)]
     return figures, list(accumulate(spread, max))
 
 
-def _speeds(misses: Sequence[tuple[str, float]]) -> list[float]:
-    """Return how slow each run's sitting was: the median of the misses of its other runs, 0 without any."""
-    sittings: dict[str, list[float]] = {}
-    for sitting, miss in misses:
-        sittings.setdefault(sitting, []).append(miss)
-    return [
-        median(others) if (others := _without(sittings[sitting], miss)) else 0.0 for sitting, miss in misses
-    ]
+def _corrections(ratios: Sequence[tuple[Kept, float]], count: int) -> dict[str, list[float]]:
+    """Return what the first ``count`` guesses are multiplied by, by what is known of the machine.
+
+    That is: the other runs of the sitting, as ``fedcore cost`` takes results that are here; their median
+    alone, as a calibration gives it; nothing.
+    """
+    sittings: dict[str, list[tuple[Kept, float]]] = {}
+    for run, ratio in ratios:
+        sittings.setdefault(run.sitting, []).append((run, ratio))
+    found: dict[str, list[float]] = {known: [] for known in KNOWN}
+    for run, _ in ratios[:count]:
+        others = [(own, ratio) for own, ratio in sittings[run.sitting] if own is not run]
+        here = factors((own.demand, ratio) for own, ratio in others)
+        found[RESULTS].append(factor(run.demand, here)[1])
+        found[SPEED].append(exp(median(log(ratio) for _, ratio in others)) if others else 1.0)
+        found[NOTHING].append(1.0)
+    return found
 
 
 def _without(values: list[float], one: float) -> list[float]:
