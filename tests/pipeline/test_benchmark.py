@@ -479,6 +479,11 @@ def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
     frozen = Plan("benchmark_small", params, params.benchmark, {}, {}).protocol
     assert f"Protocol {frozen}." in (folder / "board.md").read_text()
     runs = pd.read_csv(folder / "runs.csv")
+    stages = pd.concat([pd.read_csv(folder / f"{own}.csv") for own in ("trials", "again", "matrix")])
+    controls = stages["row"].str.partition("-")[0].isin(study["report"]["controls"])
+    assert stages[controls]["n"].sum() == 2 * 6 * (4 + 2 * 2 + 3), "controls have the budget of methods"
+    own_specs = {spec for text in stages[~controls]["specs"] for spec in text.split()}
+    runs = runs[runs["spec_sha256"].str[:12].isin(own_specs)]
     parts = runs["run"].str.split("/", expand=True)
     runs = runs.assign(workload=parts[3], method=parts[4].str.rpartition("-")[0], seed=parts[5])
     counts = runs.groupby(["workload", "method", "seed"]).size().unstack()
