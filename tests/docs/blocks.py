@@ -196,7 +196,9 @@ def check(block: Block, folder: Path) -> None:
     elif block.kind == "part":
         path = folder / block.title.removeprefix("In ")
         values = yaml.safe_load(path.read_text())
-        path.write_text(yaml.safe_dump(overlay(values, yaml.safe_load(block.code)), sort_keys=False))
+        shown = yaml.safe_load(block.code)
+        changed = values | shown if path.parent.name == "studies" else overlay(values, shown)
+        path.write_text(yaml.safe_dump(changed, sort_keys=False))
 
 
 def exists(line: str, where: str) -> None:
