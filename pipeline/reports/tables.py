@@ -61,6 +61,7 @@ class Table(Target):
         beside_cell: (row, column) -> the cell there; the one of the same name unless given.
         search: its rows are candidates, the best of which ``pipeline chosen`` puts into parameters.
         untrained: ``measure`` gives a diverged run the number of the model before the first round.
+        apart: whether a row doesn't compete for the best.
     """
 
     kind = "table"
@@ -80,6 +81,7 @@ class Table(Target):
     heading: str = "Method"
     search: bool = False
     untrained: bool = False
+    apart: Callable[[str], bool] | None = None
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""
@@ -133,8 +135,14 @@ def tidy(
         values = _line(table, cell[1], runs, known.get(beside, Published()), before.get(cell, {}))
         lines.append((paper, target, *cell, *values))
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
-    frame = significance.with_p(frame, significance.columns(frame, table.best, table.test, columns))
+    frame = significance.with_p(frame, compared_in(frame, table, columns))
     return frame if table.relative is None else table.relative(frame)
+
+
+def compared_in(frame: pd.DataFrame, table: Table, columns: Sequence[Column]) -> dict[str, Comparison]:
+    """Compare the rows of each column that compete for the best."""
+    rivals = frame if table.apart is None else frame[~frame["row"].map(table.apart).astype(bool)]
+    return significance.columns(rivals, table.best, table.test, columns)
 
 
 def _line(
@@ -208,7 +216,7 @@ def arrange(
 ) -> Grid:
     """Lay a tidy table out; ``labels`` are those of rows that are no algorithms."""
     names = {name: labels.get(name) or style.label(name) for name in dict.fromkeys(frame["row"])}
-    compared = significance.columns(frame, table.best, table.test, columns)
+    compared = compared_in(frame, table, columns)
     cells = {
         c.key: printed_column(
             frame[frame["column"] == c.key].to_dict("records"),

@@ -119,6 +119,7 @@ class Stage(Table):
 
 def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked: Asked) -> Stage:
     """Return a table of scores: a row for each of these names, a column for each setting."""
+    controls = {*plan.controls, *(plan.rows[name] for name in plan.controls)}
     return Stage(
         title=title,
         published=title.partition(":")[0],
@@ -130,8 +131,9 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked:
         when=f"mean over the last {plan.about.late:.0%} of the rounds",
         test="none",
         heading=heading,
-        note=f"Protocol {plan.protocol}.",
+        note=f"Protocol {plan.protocol}." + " Controls don't compete." * bool(controls),
         untrained=True,
+        apart=lambda row: row in controls or row.rpartition("-")[0] in controls,
     )
 
 

@@ -217,6 +217,10 @@ def test_controls_stand_beside_the_methods() -> None:
     assert board.loc[["dealt", "oracle"], ["p", "rank"]].isna().all(axis=None), "they are in no family"
     text = Path("reports/bench/board.md").read_text()
     assert "| More rows | 1.00 |" in text
+    build(catalogue, "matrix")
+    lines = Path("reports/bench/matrix.md").read_text().splitlines()
+    bold = {line.split(" | ")[0].removeprefix("| ") for line in lines if "**" in line}
+    assert bold == {"FedAvg", "FedProx", "RADFed", "moon", "OneShot"}, "controls don't compete for the best"
     assert "| FedAvg: oracle |" in text
     for drawn in ("effects", "budget"):
         assert not {*changes} & {*build(catalogue, drawn)["row"]}
