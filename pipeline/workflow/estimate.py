@@ -29,7 +29,7 @@ from pipeline.catalogue.specification import cohort_size, training_clients
 from pipeline.catalogue.targets import PlannedRun
 
 FITTED = Path(__file__).with_name("costs.json")
-ENOUGH = 3
+ENOUGH = 5
 START_SECONDS = 60.0
 BASE_MB = 600
 MARGIN, MEMORY_MARGIN = 3.0, 1.5

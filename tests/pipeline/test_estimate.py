@@ -24,6 +24,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.workflow.estimate import (
     BASE_MB,
+    ENOUGH,
     LONGEST_MINUTES,
     MARGIN,
     UNKNOWN,
@@ -234,7 +235,8 @@ def test_runs_are_alike_by_data_model_and_the_parts_that_work() -> None:
 
 def test_the_factor_of_a_group_is_the_median_of_enough_runs() -> None:
     one, other = asked(SMALL), asked({**SMALL, "model": {"name": "mlp"}})
-    found = factors([(one, 1.0), (one, 4.0), (one, 2.0), (other, 16.0), (other, 16.0)])
+    few = [(other, 16.0)] * (ENOUGH - 1)
+    found = factors([(one, 1.0), (one, 4.0), *[(one, 2.0)] * (ENOUGH - 2), *few])
     assert found == pytest.approx({**dict.fromkeys(one.like[:3], 2.0), "all": 4.0})
 
 
@@ -453,7 +455,7 @@ def test_a_guess_is_corrected_by_the_other_runs_of_its_sitting(
     exact = [
         replace(run, seconds=guessed(run.demand, rates, groups) * slower[run.sitting])
         for run in some
-        if sum(run.sitting == own.sitting for own in some) > 3
+        if sum(run.sitting == own.sitting for own in some) > ENOUGH
     ]
     figures, _ = left_out(paper, exact)
     for known, share in {"with_results": 1.0, "with_speed": 1.0, "without_speed": 0.0}.items():
