@@ -23,7 +23,7 @@ from pipeline.catalogue.targets import PlannedRun
 from pipeline.cli.cost import bill, calibrated, text
 from pipeline.papers import catalogue_of
 from pipeline.workflow import machine
-from pipeline.workflow.estimate import Guesses
+from pipeline.workflow.estimate import ENOUGH, Guesses
 
 CELL = ("FedProx", "mnist-sim0")
 
@@ -93,7 +93,7 @@ def test_a_report_of_partitions_trains_nothing(catalogue: Catalogue, tmp_path: P
 def test_times_follow_the_results_that_are_here(
     catalogue: Catalogue, tmp_path: Path, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three runs took five times as long as guessed; one that went on from a checkpoint does not count."""
+    """Enough runs took five times as long as guessed; one that went on from a checkpoint does not count."""
     for gpu in ("0", "1"):
         (tmp_path / "gpus" / gpu).mkdir(parents=True)
     monkeypatch.setattr("pipeline.cli.cost.GPUS", tmp_path / "gpus")
@@ -102,15 +102,15 @@ def test_times_follow_the_results_that_are_here(
     assert before["gpu_wall_hours"] is None
     assert any("A GPU is seen" in line for line in text(before))
     alike = [run for run in runs if run.algorithm == "fedprox" and run.dataset == "mnist"]
-    for run in alike[:3]:
+    for run in alike[:ENOUGH]:
         finish(run, tmp_path, 5 * guess(run).seconds, device=device)
-    finish(alike[3], tmp_path, 1e6, device=device, rounds_in_this_process=1)
+    finish(alike[ENOUGH], tmp_path, 1e6, device=device, rounds_in_this_process=1)
     known = machine.here(catalogue, tmp_path, device)
     assert known == pytest.approx(dict.fromkeys(known, 5.0), rel=1e-3)
     assert {group.partition(",")[0] for group in known} >= {"mnist", "all"}
     assert not machine.here(catalogue, tmp_path, {"cpu": "cuda", "cuda": "cpu"}[device])
     after = bill(catalogue, "table1", root=tmp_path)
-    left = sum(guess(run).seconds for run in runs if run not in alike[:4]) / 3600
+    left = sum(guess(run).seconds for run in runs if run not in alike[: ENOUGH + 1]) / 3600
     assert after["core_hours"]["guess"] == pytest.approx(5 * left if device == "cpu" else left, rel=1e-2)
     if device == "cuda":
         assert after["gpu_wall_hours"] is not None

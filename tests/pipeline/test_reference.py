@@ -109,7 +109,7 @@ def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None
     assert paths
     for path in paths:
         runs = pd.read_csv(path.with_name(kept_runs.RUNS)).set_index("run")
-        last = kept_runs.read_histories(path).groupby("run").last()
+        last = kept_runs.read_histories(path).groupby("run").tail(1).set_index("run").sort_index()
         stated = runs.loc[last.index]
         assert (last["round"] == stated["rounds"]).all()
         for name in {*last} & {*stated} - {"processor"}:
