@@ -80,26 +80,22 @@ class Space:
         Raises:
             SpecError: the table has no such row or column.
         """
-        cells = self.table.cells(params)
-        wanted = [getattr(self.asked, key) for key in ("rows", "columns")]
+        cells = dict(self.table.cells(params))
         for place, key in enumerate(("rows", "columns")):
-            known = dict.fromkeys(cell[place] for cell in cells)
-            for name in getattr(self.asked, key):
+            names, known = getattr(self.asked, key), dict.fromkeys(cell[place] for cell in cells)
+            for name in names:
                 if name not in known:
                     raise SpecError(f"readings.{self.target}.{key}: no '{name}'{suggestion(name, known)}")
-        return {
-            cell: own
-            for cell, own in cells.items()
-            if all(not names or name in names for name, names in zip(cell, wanted, strict=True))
-        }
+            cells = {cell: own for cell, own in cells.items() if not names or cell[place] in names}
+        return cells
 
     def cells(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
         """Return the runs of each of those cells in each reading."""
-        found = {}
+        found, asked_for = {}, self.asked_of(params)
         for name, taken in self.readings().items():
             every = len(params.seeds) < FEW or name in self.asked.again
             seeds = None if every else params.seeds[: self.asked.seeds]
-            for (row, column), queries in self.asked_of(params).items():
+            for (row, column), queries in asked_for.items():
                 found[row, f"{column}@{name}"] = tuple(
                     replace(own, changes=(*own.changes, *self._changes(params, own, taken)), seeds=seeds)
                     for own in queries
