@@ -179,10 +179,12 @@ class ReadingsParams(Section):
     """How many of the paper's seeds each reading runs with, the first ones; all of fewer than three."""
     again: tuple[str, ...] = ()
     """Readings that run with all seeds, by the names that the report gives them."""
-    rows: tuple[Key, ...] = ()
+    rows: tuple[str, ...] = ()
     """Rows of the table that run; all by default."""
-    columns: tuple[Key, ...] = ()
+    columns: tuple[str, ...] = ()
     """Columns of the table that run; all by default."""
+    changes: dict[str, Any] = Field(default={})
+    """What all its runs change, such as `training.rounds: 20`: keys of a specification with their values."""
 
 
 class PaperParams(Section):

@@ -115,10 +115,15 @@ def asked(params: PaperParams, query: Query, point: Point, alternative: str) -> 
     """Return what an alternative changes in the runs of a query, as far as they have what it changes."""
     if point.only and {query.algorithm, query.dataset}.isdisjoint(point.only):
         return ()
+    return applied(params, query, point.alternatives[alternative].changes or {})
+
+
+def applied(params: PaperParams, query: Query, changes: Mapping[str, Any]) -> Changes:
+    """Return those of the changes whose keys the runs of a query have."""
     name = params.algorithms[query.algorithm].name or query.algorithm
     known = known_there(params, query.dataset, query.split) | {"evaluation": keys_of(Evaluation)}
     known["algorithm"] = options_of("algorithm", name, "algorithm")
-    return known_changes(point.alternatives[alternative].changes or {}, known)
+    return known_changes(changes, known)
 
 
 def taken_of(measure: Measure, facts: RunFacts, column: str) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import comb, prod
 from statistics import stdev
 from typing import Any
@@ -24,7 +24,7 @@ from fedcore.base.options import suggestion
 from pipeline.catalogue.schema import PaperParams, ReadingsParams
 from pipeline.catalogue.targets import Cell, Paper, Query, Target
 from pipeline.claims.ledger import FOLDER, LEDGER, cells_of, judge, ledger
-from pipeline.claims.points import FILE, Point, asked, points, taken_of
+from pipeline.claims.points import FILE, Point, applied, asked, points, taken_of
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.significance import parsed
@@ -78,7 +78,7 @@ class Space:
         """Return the runs of each cell of the table that readings are asked for.
 
         Raises:
-            SpecError: the table has no such row or column.
+            SpecError: the table has no such row or column, or none of these runs has a key of ``changes``.
         """
         cells = dict(self.table.cells(params))
         for place, key in enumerate(("rows", "columns")):
@@ -87,6 +87,10 @@ class Space:
                 if name not in known:
                     raise SpecError(f"readings.{self.target}.{key}: no '{name}'{suggestion(name, known)}")
             cells = {cell: own for cell, own in cells.items() if not names or cell[place] in names}
+        queries = list(chain.from_iterable(cells.values()))
+        for key, value in self.asked.changes.items():
+            if not any(applied(params, query, {key: value}) for query in queries):
+                raise SpecError(f"readings.{self.target}.changes: no run has a key '{key}'")
         return cells
 
     def cells(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
@@ -105,6 +109,7 @@ class Space:
     def _changes(
         self, params: PaperParams, query: Query, taken: Mapping[str, str]
     ) -> Iterator[tuple[str, Any]]:
+        yield from applied(params, query, self.asked.changes)
         for key, name in taken.items():
             yield from asked(params, query, self.points[key], name)
 
@@ -130,9 +135,9 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
     found: dict[str, Target] = {}
     for name, wanted in params.readings.items():
         table, known = about.targets.get(name), points(paper)
-        if not isinstance(table, Table) or table.needs != "runs":
+        if not isinstance(table, Table):
             tables = [key for key, own in about.targets.items() if isinstance(own, Table)]
-            raise SpecError(f"readings.{name}: expected a table of runs{suggestion(name, tables)}")
+            raise SpecError(f"readings.{name}: expected a table of numbers{suggestion(name, tables)}")
         for key in wanted.points:
             if key not in known:
                 raise SpecError(f"readings.{name}.points: no open point '{key}'{suggestion(key, known)}")
@@ -149,6 +154,7 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
             published=table.published,
             basis=tuple(own for file in (FILE, LEDGER) if (own := FOLDER / paper / file).exists()),
             queries=space.cells,
+            needs=table.needs,
             draw=partial(draw, space),
             rows=table.row_labels,
         )
@@ -169,7 +175,9 @@ def draw(space: Space, inputs: Inputs) -> Picture:
     shown = ["row", "column", "mean", "std", "n", "seeds", "published_mean", "margin", "away"]
     cells = [own[shown].assign(column=own["column"] + f"@{name}") for name, own in tables.items()]
     numbers = pd.concat([lines, explained, claims, *cells], ignore_index=True)
-    return Picture(numbers, picture(space, numbers), [SHOWN, *sentences(numbers)])
+    changes = ", ".join(f"{key} is {value}" for key, value in space.asked.changes.items())
+    notes = [f"All runs differ from the table's: {changes}."] if changes else []
+    return Picture(numbers, picture(space, numbers), [SHOWN, *notes, *sentences(numbers)])
 
 
 def _distance(name: str, frame: pd.DataFrame) -> dict[str, Any]:

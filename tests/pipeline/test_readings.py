@@ -327,7 +327,7 @@ def test_a_wrong_point_is_refused_in_one_line(change: dict[str, Any], line: str,
 @pytest.mark.parametrize(
     ("table", "wanted", "line"),
     [
-        ("fig1", {"points": ["labels"]}, "readings.fig1: expected a table of runs"),
+        ("fig1", {"points": ["labels"]}, "readings.fig1: expected a table of numbers"),
         ("table2", {"points": ["label"]}, "points: no open point 'label' (did you mean 'labels'?)"),
         (
             "table2",
@@ -340,6 +340,11 @@ def test_a_wrong_point_is_refused_in_one_line(change: dict[str, Any], line: str,
             "table2",
             {"points": ["labels"], "columns": ["usp"]},
             "columns: no 'usp' (did you mean 'usps'?)",
+        ),
+        (
+            "table2",
+            {"points": ["labels"], "changes": {"training.round": 2}},
+            "changes: no run has a key 'training.round'",
         ),
     ],
 )
@@ -361,6 +366,19 @@ def test_readings_may_run_with_a_part_of_their_table() -> None:
     cells = build_catalogue(config).cells("fedomw", "table2_readings")
     assert {(row, column.partition("@")[0]) for row, column in cells} == {("dl_opt", "dna")}
     assert len(cells) == 4
+
+
+def test_readings_may_all_run_with_the_same_changes() -> None:
+    config, changes = without_readings(), {"training.local_epochs": 3, "algorithm.lr_p": 0.5}
+    part = {"points": ["labels", "start"], "columns": ["dna"], "changes": changes}
+    config["papers"]["fedomw"]["readings"] = {"table2": part}
+    catalogue = build_catalogue(config)
+    cells, table = (catalogue.cells("fedomw", name) for name in ("table2_readings", "table2"))
+    for (row, _), runs in cells.items():
+        specs, own = [run.spec for run in runs], table[row, "dna"][0].spec
+        assert {spec["training"]["local_epochs"] for spec in specs} == {3}
+        rates = {spec["algorithm"].get("lr_p") for spec in specs}
+        assert rates == ({0.5} if "lr_p" in own["algorithm"] else {None})
 
 
 def small(readings: dict[str, Any], seeds: list[int], numbers: Path) -> Catalogue:
