@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +18,11 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from fedcore.base.errors import DataError, plain, say
-from fedcore.cli.options import Json, Results, extensions, say_json, show
+from fedcore.cli.options import Json, Results, completing, extensions, say_json, show
 from fedcore.execution.integrity import check
 from fedcore.execution.status import FINISHED, Status, counts, seconds_left, survey
 
-PLANS, CHECKS = "fedcore.plan", "fedcore.verify"
+PLANS, CHECKS, NAMES = "fedcore.plan", "fedcore.verify", "fedcore.names"
 SHOWN = 40
 LOG_LINES = 5
 LOG_BYTES = 1 << 14
@@ -31,7 +32,12 @@ LINE_SECONDS = 30.0
 def status(
     results: Results = Path("results"),
     of: Annotated[
-        str, typer.Option("--for", help="Count the runs of one report or paper only, such as rfedavg/table1.")
+        str,
+        typer.Option(
+            "--for",
+            help="Count the runs of one report or paper only, such as rfedavg/table1.",
+            autocompletion=completing(lambda: chain.from_iterable(extensions(NAMES))),
+        ),
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until everything is finished.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,

@@ -86,6 +86,7 @@ def test_completion_knows_commands_reports_algorithms_and_data() -> None:
     assert completed("fedcore describe fedpro") == {"fedprox"}
     assert completed("fedcore data info mn") == {"mnist"}
     assert completed("fedcore build all --scale qu") == {"quick"}
+    assert completed("fedcore status --for rfedavg/tab") == completed("fedcore build rfedavg/tab")
 
 
 def test_completion_outside_of_a_checkout_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
