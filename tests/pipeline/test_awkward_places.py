@@ -66,8 +66,9 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy(tmp_path_factory.mktemp("odd") / NAME / "project")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("made", [f"{TABLE}.md", pytest.param(FIGURE, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("made", [f"{TABLE}.md", FIGURE])
 def test_a_report_is_made_below_any_folder(odd: Path, made: str) -> None:
     snakemake = str(odd / ".venv" / "bin" / "snakemake")
     call(odd, snakemake, "--cores", "1", made, PATH=os.defpath)  # as of an environment that is not activated

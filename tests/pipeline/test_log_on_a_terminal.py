@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pexpect
+import pytest
 from project import Project
 
 TABLE = "reports/rfedavg/table3.md"
@@ -31,6 +32,7 @@ def built(project: Project, columns: int) -> str:
     return str(child.before)
 
 
+@pytest.mark.slow
 def test_a_build_ends_with_the_table_if_the_terminal_is_wide_enough(tmp_path: Path) -> None:
     project = Project.copy(tmp_path)
     wide = built(project, 120)

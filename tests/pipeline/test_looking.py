@@ -140,6 +140,7 @@ def test_a_report_about_what_exists_changes_nothing_else(
     assert seen(foreign, own) == before
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_how_long_its_jobs_train(foreign: Project) -> None:
     said = foreign.make("--dry-run", TABLE)
     (count,) = re.findall(r"^(\d+) jobs train for about \d\S* .*on one core", said, re.MULTILINE)

@@ -381,6 +381,24 @@ def test_readings_may_all_run_with_the_same_changes() -> None:
         assert rates == ({0.5} if "lr_p" in own["algorithm"] else {None})
 
 
+def test_a_table_of_partitions_has_readings_that_train_nothing() -> None:
+    config = without_readings()
+    part = {"points": ["xi"], "rows": ["mnist_1"], "columns": ["c_score"]}
+    config["papers"]["radfed"]["readings"] = {"table1": part}
+    catalogue = build_catalogue(config)
+    assert catalogue.target("radfed", "table1_readings").needs == "partitions"
+    cells = catalogue.cells("radfed", "table1_readings")
+    steps = {
+        column.partition("@")[2]: {(run.spec["partition"]["xi"], run.spec["partition"]["xi_reading"])}
+        for (_, column), (run, *_) in cells.items()
+    }
+    assert steps == {
+        "xi_relative": {(0.002, "relative")},
+        "xi_samples": {(0.002, "samples")},
+        "xi_small": {(0.0002, "relative")},
+    }
+
+
 def small(readings: dict[str, Any], seeds: list[int], numbers: Path) -> Catalogue:
     """Return FedOMW on two small sets for a few epochs, beside these published numbers."""
     config = without_readings()

@@ -213,6 +213,7 @@ def test_a_hash_holds_its_own_plug_ins_and_no_others() -> None:
     assert "pipeline.reports.figures" not in modules("pipeline.reports.tables")
 
 
+@pytest.mark.slow
 def test_a_contributed_algorithm_is_hashed_with_what_it_imports(tmp_path: Path) -> None:
     plugin = tmp_path / "algorithms" / "mine.py"
     plugin.parent.mkdir()

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fedcore.execution.forkserver import THREADS
 
 START = (
@@ -67,6 +69,7 @@ def test_a_forked_command_has_torch_at_once() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_each_run_measures_itself_in_a_warm_process_too(spec: dict[str, Any], tmp_path: Path) -> None:
     order = tmp_path / "order.json"
     order.write_text(json.dumps([{"spec": {**spec, "seed": seed}, "out": f"out/{seed}"} for seed in (1, 2)]))

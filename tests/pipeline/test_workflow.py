@@ -173,6 +173,7 @@ def test_the_primary_papers_reports_are_at_the_top(project: Project) -> None:
     assert top.read_bytes() == (project.folder / "reports" / "rfedavg" / "table2.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_no_rule_writes_outside_its_folders(project: Project) -> None:
     known = {
         "bin",
