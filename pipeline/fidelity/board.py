@@ -18,7 +18,7 @@ from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in
 from pipeline.reports.results import REPRODUCTION
 
-READINGS = ("released", "by_client", "cohort")
+READINGS = ("released", "by_client", "cohort", "symmetric")
 KEY = ["paper", "target", "row", "column"]
 PUBLISHED, MEASURED = ["published_mean", "published_std"], ["mean", "std", "n", "seeds"]
 ANSWERS = ["within_margin", "within_interval"]

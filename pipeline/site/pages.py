@@ -25,6 +25,7 @@ READINGS = {
     "released": "as the authors' code reads it",
     "by_client": "with a Dirichlet draw per client",
     "cohort": "with the deltas of the round's clients alone",
+    "symmetric": "with pixels from −1 to 1",
 }
 # From which share of the measured cells on a paper is called so; below the last one's, see ``_verdict``.
 VERDICTS = ((2 / 3, "mostly near"), (1 / 3, "partly near"), (0, "mostly not near"))

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin
@@ -397,6 +397,18 @@ def test_a_table_of_partitions_has_readings_that_train_nothing() -> None:
         "xi_samples": {(0.002, "samples")},
         "xi_small": {(0.0002, "relative")},
     }
+
+
+@pytest.mark.parametrize("name", ["table1_2nn", "rates_2nn"])
+def test_tables_of_other_pixels_differ_in_these_alone(name: str) -> None:
+    catalogue = build_catalogue(without_readings())
+    own, other = (catalogue.cells("mcmahan2017", f"{name}{ending}") for ending in ("", "_symmetric"))
+    pairs = zip(chain(*own.values()), chain(*other.values()), strict=True)
+    for run, again in pairs:
+        assert run.spec["data"]["scaling"] == "unit"
+        assert again.spec == {**run.spec, "data": {**run.spec["data"], "scaling": "symmetric"}}
+    about = catalogue.target("mcmahan2017", "table1_2nn_symmetric")
+    assert cast("Table", about).beside == "table1_2nn"
 
 
 def small(readings: dict[str, Any], seeds: list[int], numbers: Path) -> Catalogue:
