@@ -31,7 +31,8 @@ from pipeline.reports.significance import parsed
 from pipeline.reports.tables import Table, tidy
 
 ENDING = "_readings"
-DISTANCE, SHARE, CLAIM = "distance", "share", "claim"
+DISTANCE, SHARE, CLAIM, IN_PART = "distance", "share", "claim", "claim_in_part"
+CLAIMS = (CLAIM, IN_PART)
 FEW = 3  # of fewer seeds all are run, as one process may train them together
 WITHIN, BEYOND, TAKEN = "#009E73", "#D55E00", "#0072B2"
 ROOM = 0.16
@@ -200,7 +201,11 @@ def _distance(name: str, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Iterator[dict[str, Any]]:
-    """Yield a line for each claim on the table: the share of ``of`` readings in which it holds, and these."""
+    """Yield a line for each claim on the table: the share of ``of`` readings in which it holds, and these.
+
+    On a part of the table, or with changed runs, it decides nothing about the paper and has another name.
+    """
+    row = IN_PART if space.asked.rows or space.asked.columns or space.asked.changes else CLAIM
     for claim in ledger(space.paper):
         here = claim.model_copy(update={"scales": (scale,)})
         found = {
@@ -212,12 +217,12 @@ def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Ite
         if held:
             part, names = sum(held) / len(held), " ".join(name for name, own in found.items() if own)
             said = {"of": len(held), "says": verdict(part), "in": names}
-            yield {"row": CLAIM, "column": claim.id, "mean": part, **said}
+            yield {"row": row, "column": claim.id, "mean": part, **said}
 
 
 def sentences(numbers: pd.DataFrame) -> list[str]:
     """Say which reading is nearest, what the points explain, and in which share of readings claims hold."""
-    lines, parts, claims = (numbers[numbers["row"] == name] for name in (DISTANCE, SHARE, CLAIM))
+    lines, parts, claims = (numbers[numbers["row"].isin(own)] for own in ([DISTANCE], [SHARE], CLAIMS))
     told = [f"{len(lines)} readings."]
     two = lines.dropna(subset="mean").nsmallest(2, "mean").to_dict("records")
     pairs = zip(("Nearest to the print", "next"), map(_named, two), strict=False)
@@ -233,7 +238,8 @@ def sentences(numbers: pd.DataFrame) -> list[str]:
         told += [f"Of the variance of the distance points explain {listed}; combinations the rest."]
     if len(claims):
         each = (f"{own['column']} in {own['says']} ({own['mean']:.0%})" for own in claims.to_dict("records"))
-        told += [f"Claims hold in a share of the readings: {', '.join(each)}."]
+        where = "On what was run here, claims" if IN_PART in {*claims["row"]} else "Claims"
+        told += [f"{where} hold in a share of the readings: {', '.join(each)}."]
     return told
 
 
@@ -252,7 +258,7 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     """Draw readings from near to far: the distance, what each takes, and the claims that hold in it."""
     order = numbers[numbers["row"] == DISTANCE].sort_values("mean", kind="stable").reset_index(drop=True)
     parts = numbers[numbers["row"] == SHARE].set_index("column")["mean"]
-    claims = numbers[numbers["row"] == CLAIM].to_dict("records")
+    claims = numbers[numbers["row"].isin(CLAIMS)].to_dict("records")
     taken = [(key, name) for key, point in space.points.items() for name in point.tried]
     heights = [10, len(taken) + 0.5, len(claims) + 0.5]
     figure = figures.framed(ROOM * sum(heights) + 0.4)
@@ -266,10 +272,14 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
         above.text(x, 0.02, style.DIVERGED, transform=place, ha="center", va="bottom", fontsize=7)
     above.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
     above.set(yscale="log", ylabel="margins from the print")
-    for word in ("paper", "code"):
-        names = pd.Series({key: getattr(own, word) for key, own in space.points.items()})
+    points = space.points.values()
+    marks: dict[Any, str] = {}
+    for word in ("paper", "code") if any(own.released for own in points) else ("paper",):
+        names = pd.Series([getattr(own, word) for own in points], [*space.points])
         for x in order.index[(order[[*names.index]] == names).all(axis=1)]:
-            above.annotate(word, (x, order["mean"][x]), (5, 3), textcoords="offset points", fontsize=7)
+            marks[x] = f"{marks[x]}, {word}" if x in marks else word
+    for x, words in marks.items():
+        above.annotate(words, (x, order["mean"][x]), (5, 3), textcoords="offset points", fontsize=7)
     for y, (key, name) in enumerate(taken):
         x = order.index[order[key] == name]
         choices.scatter(x, [y] * len(x), c=TAKEN, s=12)

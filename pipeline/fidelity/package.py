@@ -9,6 +9,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import DataError
 from fedcore.base.files import sha256_file, write_text
 from fedcore.base.lazy import pd
+from pipeline.claims.points import points
 from pipeline.papers import papers
 from pipeline.reports.kept import HISTORIES, read_histories
 
@@ -20,7 +21,7 @@ def package(folder: Path) -> dict[str, Any]:
     """Return what ``datapackage.json`` holds of a folder of kept results.
 
     Raises:
-        DataError: a file has a column that columns.yaml does not explain.
+        DataError: a file has a column that neither columns.yaml nor an open point of its paper explains.
     """
     told = core_yaml.read(COLUMNS, "columns")
     paths = sorted([*folder.rglob("*.csv"), *folder.rglob(HISTORIES)])
@@ -46,6 +47,11 @@ def write(folder: Path) -> Path:
 
 def _resource(path: Path, folder: Path, fields: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     inner = path.relative_to(folder).with_suffix("")
+    chosen = {
+        name: {"name": name, "type": "string", "description": f"a reading's choice; open is {own.open}"}
+        for name, own in points(path.parent.name).items()
+    }
+    fields = {**chosen, **fields}
     columns = [*(read_histories(path) if path.suffix == ".parquet" else pd.read_csv(path, nrows=0))]
     if unknown := [name for name in columns if name not in fields]:
         raise DataError(f"{path}: {', '.join(unknown)}: no such column in {COLUMNS.name}; explain it there")

@@ -499,16 +499,15 @@ SCORES: dict[
 
 
 @pytest.fixture
-def picture_of(tmp_path: Path) -> Callable[[Mapping[tuple[str, str], float]], Picture]:
+def picture_of(tmp_path: Path) -> Callable[..., Picture]:
     """Return what draws Table 2's readings from the scores above; what is given is set in place of one."""
     cells = (("dl_u", "dna", 80.0), ("dl_u", "pendigits", 80.0), ("dl_opt", "dna", 90.0))
-    catalogue = small(
-        {"points": ["labels"], "again": [CODES]}, [0, 1, 2], printed(tmp_path / "n.csv", *cells)
-    )
-    target = catalogue.target("fedomw", "table2_readings")
-    assert isinstance(target, Readings)
 
-    def draw(diverged: Mapping[tuple[str, str], float]) -> Picture:
+    def draw(diverged: Mapping[tuple[str, str], float], **more: Any) -> Picture:
+        asked = {"points": ["labels"], "again": [CODES], **more}
+        catalogue = small(asked, [0, 1, 2], printed(tmp_path / "n.csv", *cells))
+        target = catalogue.target("fedomw", "table2_readings")
+        assert isinstance(target, Readings)
         every = catalogue.cells("fedomw", "table2_readings")
         for (row, column), runs in every.items():
             own, _, reading = column.partition("@")
@@ -523,7 +522,7 @@ def picture_of(tmp_path: Path) -> Callable[[Mapping[tuple[str, str], float]], Pi
 
 
 def test_readings_are_measured_in_margins_and_judged_by_the_claims(
-    picture_of: Callable[[Mapping[tuple[str, str], float]], Picture], monkeypatch: pytest.MonkeyPatch
+    picture_of: Callable[..., Picture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A margin is a point. Ours is 2, 0 and 3 off; the code's by seed 0, 1 and 2 in one of three cells."""
     claimed(monkeypatch)
@@ -553,8 +552,24 @@ def test_readings_are_measured_in_margins_and_judged_by_the_claims(
     assert nearest(told.numbers, 2) == [CODES, OURS]
 
 
+@pytest.mark.parametrize("part", [{"rows": ["dl_u", "dl_opt"]}, {"changes": {"training.local_epochs": 3}}])
+def test_claims_on_a_part_or_of_changed_runs_have_a_name_of_their_own(
+    part: dict[str, Any], picture_of: Callable[..., Picture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(monkeypatch)
+    told = picture_of({}, **part)
+    (claim,) = told.numbers[told.numbers["column"] == "ten-points"].to_dict("records")
+    assert (claim["row"], claim["says"]) == ("claim_in_part", "some")
+    assert told.sentences[-1] == (
+        "On what was run here, claims hold in a share of the readings: ten-points in some (50%)."
+    )
+    said = "All runs differ from the table's: training.local_epochs is 3."
+    assert (said in told.sentences) == ("changes" in part)
+    assert [text.get_text() for text in told.figure.axes[2].get_yticklabels()] == ["ten-points: in some"]
+
+
 def test_the_figure_of_readings_shows_near_ones_first_what_they_take_and_which_claims_hold(
-    picture_of: Callable[[Mapping[tuple[str, str], float]], Picture], monkeypatch: pytest.MonkeyPatch
+    picture_of: Callable[..., Picture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed(monkeypatch)
     above, choices, held = picture_of({}).figure.axes
@@ -579,7 +594,7 @@ def test_the_figure_of_readings_shows_near_ones_first_what_they_take_and_which_c
 
 
 def test_a_reading_with_a_diverged_run_has_no_distance_and_no_claim_is_no_line(
-    picture_of: Callable[[Mapping[tuple[str, str], float]], Picture], monkeypatch: pytest.MonkeyPatch
+    picture_of: Callable[..., Picture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed(monkeypatch, target="table3")
     told = picture_of({(OURS, "pendigits"): 0.0})
@@ -764,6 +779,18 @@ def test_the_look_of_the_figure_of_readings() -> None:
     assert letters | {text.get_fontsize() for text in above.texts} == {7}
 
 
+@pytest.mark.parametrize(("released", "mark"), [("near", "paper, code"), (None, "paper")])
+def test_a_reading_of_text_and_code_has_one_mark_and_no_code_has_none(
+    released: str | None, mark: str
+) -> None:
+    same: Any = {"changes": {}}
+    unused: Any = None
+    known = {"first_step": point("near", released, near=same, one=same)}
+    space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
+    above, *_ = picture(space, told_of(near=0.5, one=1.0)).axes
+    assert [text.get_text() for text in above.texts] == [mark]
+
+
 def test_a_reading_that_lacks_a_run_is_marked_where_it_stands() -> None:
     same: Any = {"changes": {}}
     unused: Any = None
@@ -791,7 +818,7 @@ def test_a_figure_of_one_point_that_lists_no_claim_hides_their_panel() -> None:
 
 
 def test_readings_of_which_every_run_diverged_are_counted_and_drawn(
-    picture_of: Callable[[Mapping[tuple[str, str], float]], Picture], monkeypatch: pytest.MonkeyPatch
+    picture_of: Callable[..., Picture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed(monkeypatch)
     told = picture_of({(reading, column): 0.0 for reading in (OURS, CODES) for column in SETS})
