@@ -79,14 +79,10 @@ class Space:
         """Return the runs of each cell of the table that readings are asked for.
 
         Raises:
-            SpecError: the table has no such row or column, or none of these runs has a key of ``changes``.
+            SpecError: none of these runs has a key of ``changes``.
         """
         cells = dict(self.table.cells(params))
-        for place, key in enumerate(("rows", "columns")):
-            names, known = getattr(self.asked, key), dict.fromkeys(cell[place] for cell in cells)
-            for name in names:
-                if name not in known:
-                    raise SpecError(f"readings.{self.target}.{key}: no '{name}'{suggestion(name, known)}")
+        for place, names in enumerate((self.asked.rows, self.asked.columns)):
             cells = {cell: own for cell, own in cells.items() if not names or cell[place] in names}
         queries = list(chain.from_iterable(cells.values()))
         for key, value in self.asked.changes.items():
@@ -139,17 +135,12 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
         if not isinstance(table, Table):
             tables = [key for key, own in about.targets.items() if isinstance(own, Table)]
             raise SpecError(f"readings.{name}: expected a table of numbers{suggestion(name, tables)}")
-        for key in wanted.points:
-            if key not in known:
-                raise SpecError(f"readings.{name}.points: no open point '{key}'{suggestion(key, known)}")
-            if reason := known[key].fixed:
-                raise SpecError(f"readings.{name}.points: '{key}' has one reading that can run: {reason}")
-            if table.measure and any(own.measure for own in known[key].alternatives.values()):
-                raise SpecError(f"readings.{name}.points: '{key}' is a measure, and the table has its own")
+        _refuse_unknown(name, wanted, table, known, params)
         space = Space(paper, name, table, about, {key: known[key] for key in wanted.points}, wanted)
-        space.asked_of(params)
-        if strange := {*wanted.again}.difference(space.readings()):
-            raise SpecError(f"readings.{name}.again: no reading '{min(strange)}'; the report lists them")
+        if wanted.changes:
+            space.asked_of(params)
+        if others := {*wanted.again}.difference(space.readings()):
+            raise SpecError(f"readings.{name}.again: no reading '{min(others)}'; the report lists them")
         found[name + ENDING] = Readings(
             title=f"{table.title}: readings by their distance from the print",
             published=table.published,
@@ -160,6 +151,22 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
             rows=table.row_labels,
         )
     return found
+
+
+def _refuse_unknown(
+    name: str, wanted: ReadingsParams, table: Table, known: Mapping[str, Point], params: PaperParams
+) -> None:
+    for key in wanted.points:
+        if key not in known:
+            raise SpecError(f"readings.{name}.points: no open point '{key}'{suggestion(key, known)}")
+        if reason := known[key].fixed:
+            raise SpecError(f"readings.{name}.points: '{key}' has one reading that can run: {reason}")
+        if table.measure and any(own.measure for own in known[key].alternatives.values()):
+            raise SpecError(f"readings.{name}.points: '{key}' is a measure, and the table has its own")
+    there = {"rows": table.row_keys(params), "columns": [own.key for own in table.columns(params)]}
+    for place, names in there.items():
+        if strange := [own for own in getattr(wanted, place) if own not in names]:
+            raise SpecError(f"readings.{name}.{place}: no '{strange[0]}'{suggestion(strange[0], names)}")
 
 
 def draw(space: Space, inputs: Inputs) -> Picture:
