@@ -14,12 +14,10 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
@@ -33,6 +31,7 @@ import pandas as pd
 import seaborn as sns
 import torch  # noqa: F401 - so that no size pays for it
 import yaml
+from scheduling import copy, snakemake
 
 from fedcore.base.options import validate
 from fedcore.base.registry import find
@@ -46,7 +45,6 @@ from pipeline.reports.render import md_table
 
 ROOT = Path(__file__).parents[1]
 NUMBERS, PICTURE, PAGE = ROOT / "benchmarks/growth.csv", ROOT / "docs/img/growth.svg", ROOT / "docs/growth.md"
-COPIED = ("Snakefile", "params.yaml", "pipeline", "fedcore", "profiles", "studies")
 COHORT = 10
 STEEPEST = 1.1
 SMALL = {"smallest": 10, "largest": 20, "size_mean": 1.0}  # about 14 rows a client
@@ -122,38 +120,11 @@ def demo(seeds: int) -> dict[str, Any]:
 def planned(count: int) -> None:
     """Plan the demo of all papers with about so many runs, a job each, as `snakemake -n` does."""
     seeds = max(1, round(2 * count / len(build_catalogue(demo(2)).index)))
-    with copy(demo(seeds)) as folder:
-        snakemake(folder, "--dry-run", "--quiet", "rules", "--cores", "1")
-
-
-@contextmanager
-def copy(config: Mapping[str, Any]) -> Iterator[Path]:
-    """Make a copy of the project with these parameters, without data and results."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name, "project")
-        folder.mkdir()
-        for part in COPIED:
-            source = ROOT / part
-            if source.is_dir():
-                shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(source, folder / part)
-        (folder / "params.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
-        yield folder
-
-
-def snakemake(folder: Path, *arguments: str) -> None:
-    """Run Snakemake in a copy of the project, and end with what it says if it fails."""
-    done = subprocess.run(
-        [shutil.which("snakemake") or "snakemake", *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr[-2000:])
+        folder = Path(name)
+        copy(folder)
+        (folder / "params.yaml").write_text(yaml.safe_dump(demo(seeds), sort_keys=False))
+        snakemake(folder, 1, ["--dry-run", "--quiet", "rules"])
 
 
 AXES = {
