@@ -19,7 +19,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import pd
 from fedcore.base.options import Options, suggestion, validate
-from pipeline.claims.checks import CHECKS, Cell, Check
+from pipeline.claims.checks import CHECKS, Cell, Check, Finding
 from pipeline.reports.agreement import CHANGE, ON_STAND_IN, stands_in
 from pipeline.reports.significance import parsed
 
@@ -75,11 +75,15 @@ class Claim(Options):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim, the numbers behind it or what is missing, and whether these say anything."""
+    """What became of a claim, the numbers behind it or what is missing, and whether it holds so far.
+
+    Where nothing is decided, ``so_far`` says what fewer seeds, rounds or rows than the paper's show, if they
+    show anything.
+    """
 
     status: str
     detail: str
-    told: bool = True
+    so_far: bool | None = None
 
 
 @cache
@@ -122,16 +126,17 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
     anywhere = claim.check.judge(means, rows)
     if scale not in claim.scales:
         undecided = anywhere.holds is None
-        told = _missing(missing, len(needed)) if undecided else f"at {scale} scale {anywhere.detail}"
-        return Verdict("not tested at this scale", told, not undecided)
+        detail = _missing(missing, len(needed)) if undecided else f"at {scale} scale {anywhere.detail}"
+        return Verdict("not tested at this scale", detail, anywhere.holds)
     full = {cell: mean for cell, mean in means.items() if not _on_stand_in(cells[cell])}
     finding = claim.check.judge(full, rows)
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
-        return Verdict(ON_STAND_IN, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}")
+        return Verdict(ON_STAND_IN, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}", anywhere.holds)
     so_far = _so_far(claim.check, {cell: cells[cell] for cell in needed if cell in cells}, rows)
-    return Verdict("not enough runs", _missing(missing, len(needed)) + so_far, bool(so_far))
+    told = "" if so_far.holds is None else f"; so far it {WORDS[so_far.holds]}: {so_far.detail}"
+    return Verdict("not enough runs", _missing(missing, len(needed)) + told, so_far.holds)
 
 
 def _claim(values: Any, where: str, paper: str) -> Claim:
@@ -184,16 +189,15 @@ def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str = "mean") -> str
     return "no number" if pd.isna(line[of]) else ""
 
 
-def _so_far(check: Check, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> str:
-    """Say what the finished runs would decide, if each cell that counts has one; else nothing.
+def _so_far(check: Check, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> Finding:
+    """Return what the finished runs would decide; nothing unless each cell that counts has one.
 
     Cells are compared on the runs that all of a column's have.
     """
     alone = ((cell, line, {**line, "seeds": 1}) for cell, line in cells.items())
     begun = {c: line for c, line, one in alone if not _lacking(one, 1, check.of) and not _on_stand_in(line)}
     means = shared_means(begun) if check.of == "mean" else {c: line["mean"] for c, line in begun.items()}
-    finding = check.judge({c: check.read({**begun[c], "mean": mean}) for c, mean in means.items()}, rows)
-    return "" if finding.holds is None else f"; so far it {WORDS[finding.holds]}: {finding.detail}"
+    return check.judge({c: check.read({**begun[c], "mean": mean}) for c, mean in means.items()}, rows)
 
 
 def _on_stand_in(line: Mapping[Any, Any]) -> bool:

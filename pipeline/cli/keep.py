@@ -5,7 +5,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,6 +21,7 @@ from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers
 from pipeline.reports.kept import REFERENCE
+from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.schema_docs import FILES
 from pipeline.site import pictures as paper_pictures
 from pipeline.workflow.adopt import apply, forget, inspect
@@ -43,6 +44,10 @@ def reference(
             autocompletion=completing(known),
         ),
     ] = None,
+    scale: Annotated[
+        Literal["paper", "quick"],
+        typer.Option(help="Scale of the runs; quick has a folder of its own, quick/."),
+    ] = REPRODUCTION,
     overlay: Overlay = None,
     study: StudyFiles = None,
 ) -> None:
@@ -50,10 +55,13 @@ def reference(
 
     Example: fedcore reference fedomw/table3
     """
-    catalogue = catalogue_of(PARAMS, "paper", overlay, studies=study or ())
+    catalogue = catalogue_of(PARAMS, scale, overlay, studies=study or ())
+    folder = REFERENCE if scale == REPRODUCTION else REFERENCE / scale
     studies = {path.stem for path in study or ()}
     names = [own for own in catalogue.names() if not studies or own.partition("/")[0] in studies]
-    kept = keeping.keep(catalogue, ["/".join(catalogue.named(own)) for own in reports or names])
+    kept = keeping.keep(
+        catalogue, ["/".join(catalogue.named(own)) for own in reports or names], folder=folder
+    )
     fidelity = Path("docs/fidelity.md")
     parts = {
         "kept": (REFERENCE / "README.md", keeping.contents(REFERENCE)),

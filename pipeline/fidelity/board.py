@@ -26,7 +26,7 @@ CELLS = ["paper", "target", "beside", "variant", "row", "column", "unit", *PUBLI
 CELLS += ["difference", *ANSWERS, "methods", "tau", "scale", "verdict"]
 TABLES = ["paper", "target", "variant", "cells", "compared", *ANSWERS, "tau"]
 CLAIMS = ["paper", "id", "statement", "text", "source", "target"]
-CLAIMS += ["scale", "verdict", "detail", "told", "printed"]
+CLAIMS += ["scale", "verdict", "detail", "so_far", "printed"]
 RANKED = agreement.PERCENTAGES | {"bytes"}
 NOT_BUILT, NO_CELL, NO_RUN = "not built", "no such cell", "no finished run"
 SHORT, NOT_JUDGED = "not enough runs", "not comparable"
@@ -158,9 +158,9 @@ def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFram
         else:
             status = "not enough runs" if scale in claim.scales else "not tested at this scale"
             file = f"reports/{claim.paper}/{claim.target}.csv"
-            found = Verdict(status, f"{file}: {NOT_BUILT}", told=False)
+            found = Verdict(status, f"{file}: {NOT_BUILT}")
         about = (claim.paper, claim.id, claim.statement, claim.text, claim.source, claim.target)
-        lines.append((*about, scale, found.status, found.detail, found.told, claim.printed))
+        lines.append((*about, scale, found.status, found.detail, found.so_far, claim.printed))
     return pd.DataFrame(lines, columns=CLAIMS)
 
 

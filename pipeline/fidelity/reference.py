@@ -164,29 +164,28 @@ def history(run: str, folder: Path) -> pd.DataFrame:
 
 def contents(folder: Path) -> str:
     """Return what a reference holds as Markdown: its reports, and each paper's runs and hours."""
-    papers = [path for path in sorted(folder.iterdir()) if path.is_dir()]
-    runs = (path / RUNS for path in papers if (path / RUNS).exists())
-    reports = (path for paper in papers for path in sorted(paper.glob("*.csv")) if path.name != RUNS)
+    tables = [path for path in sorted(folder.rglob("*.csv")) if path.parent != folder]
+    runs = [_paper_line(path, folder) for path in tables if path.name == RUNS]
+    reports = [_report_line(path, folder) for path in tables if path.name != RUNS]
     headings = ("Paper", "Runs:", "Hours on one core:", "Commits", "Machines", "Days")
-    tables = (headings, map(_paper_line, runs)), (("Report", "Numbers:", "Of:"), map(_report_line, reports))
-    return "\n".join(md_table(*table) for table in tables)
+    return "\n".join((md_table(headings, runs), md_table(("Report", "Numbers:", "Of:"), reports)))
 
 
-def _report_line(path: Path) -> tuple[str, ...]:
+def _report_line(path: Path, folder: Path) -> tuple[str, ...]:
     kept = pd.read_csv(path)
     made, asked = (
         (int(kept["n"].sum()), int(kept["seeds"].sum())) if "seeds" in kept else (len(kept), len(kept))
     )
     form = ".md" if path.with_suffix(".md").exists() else ".svg"
-    name = f"{path.parent.name}/{path.stem}"
+    name = path.relative_to(folder).with_suffix("").as_posix()
     return f"[{name}]({name}{form})", f"{made:,}", f"{asked:,}"
 
 
-def _paper_line(path: Path) -> tuple[str, ...]:
+def _paper_line(path: Path, folder: Path) -> tuple[str, ...]:
     kept = pd.read_csv(path)
     days = sorted({str(moment)[:10] for moment in kept["finished"]})
     return (
-        path.parent.name,
+        path.parent.relative_to(folder).as_posix(),
         f"{len(kept):,}",
         f"{kept['seconds'].sum() / 3600:.2f}",
         *(", ".join(sorted(set(map(str, kept[key])))) for key in ("commit", "machine")),

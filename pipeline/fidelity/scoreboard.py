@@ -11,13 +11,14 @@ from typing import Any
 
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import Figure, pd
-from pipeline.claims.ledger import ledger
+from pipeline.claims.ledger import WORDS, ledger
 from pipeline.claims.readings import CLAIM, ENDING, HOLDS
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
 from pipeline.papers import papers
 from pipeline.reports import figures
 from pipeline.reports.agreement import AGREES, DEVIATIONS, DIFFERS, ON_STAND_IN, PERCENTAGES, POINTS
+from pipeline.reports.kept import SHORTER
 from pipeline.reports.render import md_table, number
 from pipeline.reports.results import REPRODUCTION
 
@@ -55,7 +56,8 @@ KINDS = {
     "fails": ("fails in the only one measured", "#F0B48F"),
     "none": ("fails in every reading measured", ORANGE),
     "test": ("held by a test of the code", "#56B4E9"),
-    "begun": ("too few runs or part of the data", "#B0B0B0"),
+    "holds so far": ("holds with fewer seeds, rounds or rows", "#B9C9C4"),
+    "fails so far": ("fails with fewer seeds, rounds or rows", "#CDBFB6"),
     "waits": ("no runs yet", "#DADADA"),
     "untested": ("can't be tested", "white"),
 }
@@ -135,8 +137,10 @@ def _best(own: pd.DataFrame, name: str) -> set[str]:
     return set(own.loc[own[name] == own[name].max(), "row"])
 
 
-def claims(paper: str, reading: str, folder: Path) -> pd.DataFrame:
+def claims(paper: str, reading: str, folder: Path, scale: str = REPRODUCTION) -> pd.DataFrame:
     """Judge a paper's claims on reports of one reading, those that it has; columns as the board's.
+
+    ``folder`` holds ``<paper>/<target>.csv`` of runs at a scale.
 
     Raises:
         DataError: a report is of another scale.
@@ -147,8 +151,8 @@ def claims(paper: str, reading: str, folder: Path) -> pd.DataFrame:
         target = claim.target if as_read else f"{claim.target}_{reading}"
         if target in known or (reading == "paper" and claim.check is None):
             own.append(claim.model_copy(update={"target": target}))
-    reports = read(sorted({(claim.paper, claim.target) for claim in own}), folder, REPRODUCTION)
-    return judged(own, reports, REPRODUCTION)
+    reports = read(sorted({(claim.paper, claim.target) for claim in own}), folder, scale)
+    return judged(own, reports, scale)
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -223,14 +227,21 @@ def claims_by_reading(folder: Path) -> pd.DataFrame:
     """Return a line per claim: ``paper``, ``claim``, the number of ``readings`` under which kept runs decide
     it, the ``share`` of them in which it holds, and its ``kind``, one of ``KINDS``.
 
-    A kept report of readings that has the claim counts its combinations in place of the named readings.
+    A kept report of readings that has the claim counts its combinations in place of the named readings. Where
+    nothing at the papers' scale says anything, runs at a shorter scale do, if ``folder`` has kept some.
     """
     lines = []
     for paper in papers():
         kept = [pd.read_csv(path) for path in sorted((folder / paper).glob(f"*{ENDING}.csv"))]
         known = (line for frame in kept for line in frame[frame["row"] == CLAIM].to_dict("records"))
         combined = {line["column"]: (int(line["of"]), line["mean"]) for line in known}
-        judged = pd.concat([claims(paper, reading, folder) for reading in ("paper", *READINGS)])
+        readings = ("paper", *READINGS)
+        judged = pd.concat(
+            [
+                *(claims(paper, reading, folder) for reading in readings),
+                *(claims(paper, reading, folder / SHORTER, SHORTER) for reading in readings),
+            ]
+        )
         for claim, told in judged.groupby("id", sort=False):
             held = told["verdict"].map(HOLDS).dropna()
             count, share = combined.get(claim, (len(held), held.mean()))
@@ -243,8 +254,10 @@ def _kind(count: int, share: float, told: pd.DataFrame) -> str:
         return "all" if share == 1 else "some" if share else "none"
     if count:
         return "holds" if share else "fails"
-    undecided = "begun" if told["told"].any() else "waits"
-    return {"held by a test": "test", "untested": "untested"}.get(told["verdict"].iloc[0], undecided)
+    found = [f"{WORDS[so_far]} so far" for so_far in told["so_far"] if so_far is not None]
+    return {"held by a test": "test", "untested": "untested"}.get(
+        told["verdict"].iloc[0], [*found, "waits"][0]
+    )
 
 
 def draw_claims(told: pd.DataFrame) -> Figure:

@@ -2,6 +2,7 @@
 
     reports/reference/<paper>/runs.csv             one line per run: numbers, hashes, machine
     reports/reference/<paper>/histories.parquet    a line per run and measured round, as in history.csv
+    reports/reference/quick/<paper>/               the same of runs at quick scale
 
 A study's kept run counts as made where its results are not, as long as its specification is the one that is
 asked for; runs.csv says by which code it was made. A paper's runs are made anew. Runs that were kept before
@@ -23,7 +24,7 @@ from fedcore.execution.integrity import SUMMARY
 from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.targets import PlannedRun
 
-REFERENCE = Path("reports/reference")
+REFERENCE, SHORTER = Path("reports/reference"), "quick"
 RUNS, HISTORIES = "runs.csv", "histories.parquet"
 FIRST = ["run", "processor", "round"]
 WORK = ("rows_gradient", "rows_forward")

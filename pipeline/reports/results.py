@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from pipeline.catalogue.targets import Cell, PlannedRun
 from pipeline.reports import agreement, kept
 from pipeline.reports.agreement import ON_STAND_IN
 
-REPRODUCTION = "paper"
+REPRODUCTION: Final = "paper"
 MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
 TIMED = ("seconds", "finished", "device", "commit")
 MADE = {SUMMARY, PROVENANCE, PARTITION, STATISTICS, "history.csv"}

@@ -332,9 +332,10 @@ def test_what_is_missing_may_not_matter(keys: dict[str, Any], without: str, stat
 def test_fewer_runs_are_told_but_not_judged() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
     found = verdict(check, results(n=1, seeds=3))
-    assert found.status == "not enough runs"
+    assert (found.status, found.so_far) == ("not enough runs", False)
     assert found.detail.endswith("1 of 3 runs; so far it fails: true in 1 of 2: not where y 80 against b 80")
     found = verdict({**check, "in_share": 0.5}, results(n=1, seeds=3))
+    assert found.so_far
     assert "; so far it holds: true in 1 of 2, asked for 50%: not where" in found.detail
     without = results(n=1, seeds=3).query("row != 'b' or column != 'x'")
     assert "so far it fails: true in 0 of 2 (1 without a number)" in verdict(check, without).detail
@@ -425,18 +426,18 @@ def on_a_part(column: str, unit: str = "percent") -> pd.DataFrame:
 def test_another_scale_without_numbers_tells_nothing() -> None:
     lacking = results().assign(mean=float("nan"))
     found = verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, lacking, "demo")
-    assert (found.status, found.told) == ("not tested at this scale", False)
+    assert (found.status, found.so_far) == ("not tested at this scale", None)
     assert found.detail == "2 of 2 cells can't be used, such as a/x: no number"
-    assert verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, scale="demo").told
+    assert verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, scale="demo").so_far
 
 
 def test_a_part_of_the_data_is_told_but_not_judged() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": "y"}
     found = verdict(check, on_a_part("y"))
-    assert found.status == "on stand-in data"
+    assert (found.status, found.so_far) == ("on stand-in data", False)
     assert found.detail == "there it fails: true in 0 of 1: not where y 80 against b 80"
     found = verdict({**check, "columns": "x"}, on_a_part("x"))
-    assert (found.status, found.detail[:14]) == ("on stand-in data", "there it holds")
+    assert (found.status, found.detail[:14], found.so_far) == ("on stand-in data", "there it holds", True)
 
 
 def test_what_full_data_settle_needs_no_stand_in() -> None:
@@ -454,9 +455,9 @@ def test_bytes_are_the_same_on_any_data() -> None:
 def test_runs_so_far_are_not_those_on_a_part_of_the_data() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
     few = on_a_part("y").assign(n=1, seeds=3)
-    assert not verdict(check, few).told
+    assert verdict(check, few).so_far is None
     found = verdict({**check, "in_share": 0.5}, few)
-    assert found.told
+    assert found.so_far
     assert "so far it holds" in found.detail
 
 

@@ -225,7 +225,7 @@ def test_a_claim_with_flipped_numbers_is_not_reproduced() -> None:
     assert verdict_of({("p", "table1"): flipped}, "demo")[0] == "not tested at this scale"
     assert verdict_of({("p", "table1"): right.assign(n=2)})[0] == "not enough runs"
     assert verdict_of({}) == ("not enough runs", "reports/p/table1.csv: not built")
-    assert not judged([claim()], {}, "paper")["told"].any()
+    assert judged([claim()], {}, "paper")["so_far"].isna().all()
     assert verdict_of({}, "demo")[0] == "not tested at this scale"
 
 

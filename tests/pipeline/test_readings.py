@@ -858,6 +858,24 @@ def test_claims_are_counted_by_the_readings_in_which_they_hold(tmp_path: Path) -
     assert [*own.loc[("fedomw", "dl-opt-margins"), ["readings", "share", "kind"]]] == [16, 0.25, "some"]
 
 
+def test_shorter_runs_speak_where_those_at_the_papers_scale_say_nothing(tmp_path: Path) -> None:
+    (shorter := tmp_path / "quick" / "fedomw").mkdir(parents=True)
+    kept = pd.read_csv(HOME / "reports/reference/fedomw/table3.csv").assign(scale="quick")
+    kept.to_csv(shorter / "table3.csv", index=False)
+    own = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
+    assert [*own.loc["fedomw-best", ["readings", "kind"]]] == [0, "holds so far"]
+    assert own.loc["fedomw-letter", "kind"] == "fails so far"
+    assert own.loc["dl-opt-margins", "kind"] == "waits"
+    (whole := tmp_path / "fedomw").mkdir()
+    kept[kept["row"] == "fedavg"].assign(scale="paper").to_csv(whole / "table3.csv", index=False)
+    own = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
+    assert own.loc["fedomw-best", "kind"] == "holds so far"
+    turned = kept.assign(scale="paper", mean=-kept["mean"], n=1)
+    turned.to_csv(whole / "table3.csv", index=False)  # begun at the papers' scale, and otherwise there
+    own = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
+    assert own.loc["fedomw-best", "kind"] == "fails so far"
+
+
 def test_the_figure_of_claims_has_a_bar_a_paper_and_counts_every_claim() -> None:
     lines = [
         ("fedomw", "a", 2, 1.0, "all"),
@@ -880,7 +898,8 @@ ANSWERS = {
     "Under no reading": "none",
     "In the one reading measured it holds": "holds",
     "In the one reading measured it fails": "fails",
-    "Begun with too few runs or a part of the data": "begun",
+    "With fewer seeds, rounds or rows it holds": "holds so far",
+    "With fewer seeds, rounds or rows it fails": "fails so far",
     "Waiting for runs": "waits",
     "Not testable": "untested",
 }

@@ -294,7 +294,7 @@ def test_pages_show_the_reference_that_is_here(path: str, name: str, part: Calla
 
 
 def test_kept_reports_show_no_test_of_fewer_than_five_pairs() -> None:
-    for path in sorted((HOME / kept_runs.REFERENCE).glob("*/*.csv")):
+    for path in sorted((HOME / kept_runs.REFERENCE).rglob("*.csv")):
         kept = pd.read_csv(path)
         tested = kept[kept["p_best"].notna()] if "p_best" in kept else kept.iloc[:0]
         assert all(len(parsed(text)) >= FEWEST for text in tested.get("values", [])), path
