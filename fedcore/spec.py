@@ -167,7 +167,11 @@ Section = Annotated[
 
 
 class Spec(Options):
-    """One run. ``data``, ``partition``, ``model`` and ``algorithm`` hold a plug-in's name and its options."""
+    """One run. ``data``, ``partition``, ``model`` and ``algorithm`` hold a plug-in's name and its options.
+
+    Runs that differ in their ``repetition`` alone share the partition; initial weights, cohorts and batches
+    are drawn anew.
+    """
 
     data: Section
     partition: Section
@@ -177,6 +181,7 @@ class Spec(Options):
     participation: Participation = Participation()
     evaluation: Evaluation = Evaluation()
     seed: NonNegativeInt = 0
+    repetition: NonNegativeInt = omit_default(0)
     dtype: Literal["float32", "float64"] = "float32"
     engine: Literal["auto", "autograd", "analytic", "stacked", "fused"] = "auto"
     precision: Precision = "fp32"

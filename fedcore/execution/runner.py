@@ -149,7 +149,7 @@ def execute(
 def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[str, Any]]:
     """Return a run with all it needs, its identity (as a checkpoint must have it), and notes on its data."""
     device = usable_device(settings.device)
-    streams = Streams(spec.seed)
+    streams = Streams(spec.seed, spec.repetition)
     dataset, data_hash, partition = _dealt(spec, settings)
     inputs, scaling = tuple(dataset.train.x.shape[1:]), getattr(spec.data.options, "scaling", "")
     known = (dataset.classes, dataset.vocabulary, dataset.embeddings, settings.source, scaling)

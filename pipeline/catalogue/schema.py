@@ -255,6 +255,13 @@ class HeadlineParams(Section):
     """Names of the paper's data sets; those of the benchmark that aren't among them are others' ground."""
 
 
+class TimesParams(Section):
+    """A number of a run, as a multiple of what it is otherwise."""
+
+    times: Annotated[float, Field(gt=0)]
+    """By what the number is multiplied; whole numbers stay whole, and at least 1."""
+
+
 class ReportParams(Section):
     """What a study reports."""
 
@@ -271,9 +278,10 @@ class ReportParams(Section):
     """Which reports there are."""
     labels: dict[Key, str] = Field(default={})
     """Names in print of methods, data sets, splits and regimes; their keys unless given."""
-    controls: dict[Key, dict[str, bool | int | float | str]] = Field(default={})
+    controls: dict[Key, dict[str, bool | int | float | str | TimesParams]] = Field(default={})
     """Rows beside a benchmark's methods, in no family: its base under changes of runs, by key of a
-    specification, such as `{evaluation.tested_on: test}` for trials that are chosen by test rows."""
+    specification, such as `{evaluation.tested_on: test}` for trials that are chosen by test rows, or
+    `{training.rounds: {times: 0.5}}` for half of a setting's rounds. A `draw` of the trials gives others."""
     headlines: dict[Key, HeadlineParams] = Field(default={})
     """Headlines that a benchmark tests on the papers' own ground and on that of others, by paper."""
 

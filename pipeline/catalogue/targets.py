@@ -201,6 +201,7 @@ class Target(ABC):
         unit: of its numbers, where all have the same.
         scaled: whether what it shows changes with the scale.
         basis: files that decide what it shows, besides the published numbers.
+        follows: the paper's reports whose numbers decide which runs it needs.
         kind: what it is, in a word.
         files: the endings of its files.
         kept: the forms that a reference keeps; none of a target that holds no measurement.
@@ -215,6 +216,7 @@ class Target(ABC):
     unit: str = ""
     scaled: bool = True
     basis: tuple[Path, ...] = ()
+    follows: tuple[str, ...] = ()
     kind: ClassVar[Kind]
     files: ClassVar[tuple[str, ...]] = TABLE_FILES
     kept: ClassVar[tuple[str, ...]] = ()

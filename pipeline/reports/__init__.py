@@ -62,6 +62,11 @@ def is_sound(sources: Sources) -> bool:
     return same and stated["plan"] == sources.plan and stated["made_of"] == now
 
 
+def is_partial(files: Iterable[Path]) -> bool:
+    """Whether these are the files of a table that ``write_partial`` wrote and nobody touched."""
+    return {path.stat().st_mtime for path in files} == {OLD}
+
+
 def _folder(sources: Sources) -> Path:
     return sources.root / REPORTS / sources.paper
 

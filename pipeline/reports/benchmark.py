@@ -5,6 +5,7 @@ the study's seeds. A cell whose trials are all there goes on without waiting for
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fedcore.base.errors import SpecError
 from pipeline.catalogue.grids import Setting
@@ -49,7 +50,10 @@ def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> d
         methods = {key: label for key, label in labels.items() if any(row == key for row, _ in winners)}
         title = "Matrix: accuracy of each method in each setting, with its chosen values"
         found |= {FINALS: stage(plan, title, "Method", methods, asked), **standings(plan, methods, asked)}
-    return {**found, **decisions(plan, asked)}
+    return {
+        name: replace(own, follows={TRIALS: (), AGAIN: (TRIALS,)}.get(name, (TRIALS, AGAIN)))
+        for name, own in {**found, **decisions(plan, asked)}.items()
+    }
 
 
 def _check(params: StudyParams, about: BenchmarkParams) -> None:

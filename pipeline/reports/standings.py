@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedcore.base.lazy import pd
+from pipeline.catalogue.schema import TimesParams
 from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
 from pipeline.reports import captions, effects, figures, style
 from pipeline.reports.captions import origin_of
@@ -126,7 +127,7 @@ def _said(plan: Plan, found: pd.DataFrame) -> Said:
         (plan.labels[line["row"]], tuple(PrintedCell(_printed(line[key])) for key in STATISTICS))
         for line in frame.to_dict("records")
     ]
-    return Said(frame, STATISTICS, rows, _note(plan))
+    return Said(frame, STATISTICS, rows, f"{_note(plan)}{_saturated(plan, found)}")
 
 
 def _note(plan: Plan) -> str:
@@ -140,6 +141,20 @@ def _note(plan: Plan) -> str:
         "against the base, a row without a gradient counting a third. Diverged: share of runs. Missing: "
         "settings that lack runs."
     )
+
+
+def _saturated(plan: Plan, found: pd.DataFrame) -> str:
+    """Say in which settings having less of something, such as rounds, costs a control nothing."""
+    mean = complete(plan, found).pivot_table(index="workload", columns="method", values="score")
+    said = ""
+    for name, changes in plan.controls.items():
+        if name in mean and any(isinstance(own, TimesParams) and own.times < 1 for own in changes.values()):
+            apart = (mean[name] - mean[plan.about.base]).dropna()
+            where = ", ".join(str(place) for place in apart.index[apart >= 0]) or "none"
+            said += (
+                f" {plan.labels[name]} is not below the base in {sum(apart >= 0)} of {len(apart)}: {where}."
+            )
+    return said
 
 
 def _printed(value: object) -> str:

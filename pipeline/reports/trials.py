@@ -6,13 +6,15 @@ import csv
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
+from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from pipeline.catalogue.grids import Setting
-from pipeline.catalogue.schema import BenchmarkParams, StudyParams
+from pipeline.catalogue.schema import BenchmarkParams, StudyParams, TimesParams
+from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Asked, Cell, Column, Query, Sources
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import RunFacts, made
@@ -21,6 +23,7 @@ from pipeline.reports.tables import Table
 
 REPORTS = Path("reports")
 TRIALS, AGAIN, FINALS = "trials", "again", "matrix"
+DRAW = "draw"
 SHARED = {"common", "regimes", "datasets", "tune", "equal_trainings", "measurements"}
 
 
@@ -59,7 +62,8 @@ class Plan:
         own: dict[str, Any] = {
             key: entry.model_dump(mode="json") for key, entry in self.params.algorithms.items()
         }
-        own |= {key: [own[self.about.base], changes] for key, changes in self.controls.items()}
+        controls = self.params.report.model_dump(mode="json")["controls"]
+        own |= {key: [own[self.about.base], changes] for key, changes in controls.items()}
         return {key: f"{key}-{digest([shared, own[key]])[:4]}" for key in self.labels}
 
     def query(self, method: str, place: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
@@ -67,10 +71,13 @@ class Plan:
         setting, control = self.places[place], self.controls.get(method, {})
         method = self.about.base if control else method
         values = tried(self.params, method, setting.dataset)
-        trial = candidates(self.params.tune, values, setting.dataset)[number]
+        draw = f"{setting.dataset}{control.get(DRAW, '')}"
+        trial = candidates(self.params.tune, values, draw)[number]
         measured = () if seeds is None else held_out(self.params)
-        changes = (*setting.changes, *measured, *trial.items(), *control.items())
-        return Query(setting.regime, setting.dataset, setting.split, method, changes, seeds, setting.key)
+        changes = (*setting.changes, *measured, *trial.items())
+        own = Query(setting.regime, setting.dataset, setting.split, method, changes, seeds, setting.key)
+        more = ((key, _applied(change, key, self.params, own)) for key, change in control.items())
+        return replace(own, changes=(*changes, *(one for one in more if one[0] != DRAW)))
 
     def dataset(self, place: str) -> str:
         """Return the data set of a setting, the unit of inference."""
@@ -101,6 +108,19 @@ class Plan:
             cell: [number for *_, number in sorted((gone, -mean, number) for gone, mean, number in own)]
             for cell, own in self.measured(stage).items()
         }
+
+
+def _applied(change: Any, key: str, params: StudyParams, query: Query) -> Any:
+    """Return what a control's change comes to: a value, or a multiple of a query's own."""
+    if not isinstance(change, TimesParams):
+        return change
+    known: Any = specification(params, query)
+    own = reduce(lambda inner, part: inner.get(part, {}), key.split("."), known)
+    if isinstance(own, bool) or not isinstance(own, int | float):
+        raise SpecError(
+            f"report.controls: {key}: got a multiple, expected it of a number that runs are given"
+        )
+    return max(1, round(own * change.times)) if isinstance(own, int) else own * change.times
 
 
 @dataclass(frozen=True, kw_only=True)

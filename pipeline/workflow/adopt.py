@@ -22,7 +22,7 @@ from fedcore.base.files import read_object
 from fedcore.execution.integrity import CHECKPOINT, STATISTICS, SUMMARY, SUPERSEDED, changed, finished
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import RESULTS
-from pipeline.reports import REPORTS, is_sound
+from pipeline.reports import REPORTS, is_partial, is_sound
 from pipeline.workflow import dvc
 from pipeline.workflow.expected import stated
 
@@ -64,6 +64,8 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
                 found.judge(folder, _files(root / folder), good, [run.partition])
         for name in about.targets:
             files = [path for path in (root / REPORTS / paper).glob(f"{name}.*") if path.is_file()]
+            if is_partial(files):
+                continue
             asked = catalogue.sources(paper, name, root)
             found.judge(f"reports/{paper}/{name}", files, is_sound(asked), asked.owners)
         tables = [name for name, target in about.targets.items() if target.kind == "table"]

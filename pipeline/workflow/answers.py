@@ -187,12 +187,17 @@ class Workflow:
         raise SystemExit(plain(self.reports.refusal(wildcards.unknown)))
 
     def summaries(self, wildcards: Any) -> list[str]:
-        """Return the summaries, or the statistics of partitions, that a table or figure is made of."""
+        """Return the summaries, or the statistics of partitions, that a table or figure is made of.
+
+        Reports that decide which these are come first, where they are.
+        """
         self._foresee()
         asked = self._sources(wildcards)
         if asked.target.needs == "partitions":
             return [f"{run.partition}/stats.json" for run in asked.runs]
-        return [f"{run.folder}/summary.json" for run in asked.runs if line_of(run, Path()) is None]
+        first = (f"reports/{asked.paper}/{name}.csv" for name in asked.target.follows)
+        runs = (f"{run.folder}/summary.json" for run in asked.runs if line_of(run, Path()) is None)
+        return [*(name for name in first if Path(name).exists()), *runs]
 
     def histories(self, wildcards: Any) -> list[str]:
         """Return the histories that a figure is made of."""

@@ -55,6 +55,19 @@ def test_another_seed_gives_other_numbers(spec: dict[str, Any], tmp_path: Path) 
     assert (tmp_path / "a/history.csv").read_bytes() != (tmp_path / "b/history.csv").read_bytes()
 
 
+def test_a_repetition_draws_all_but_the_partition_anew(spec: dict[str, Any]) -> None:
+    first, same, other = (run({**spec, "repetition": again}) for again in (0, 0, 1))
+    assert first.spec == run(spec).spec, "the first one isn't written, so it has the hash of before"
+    assert other.spec == {**first.spec, "repetition": 1}
+    assert first.summary["partition_sha256"] == other.summary["partition_sha256"]
+    assert all(np.array_equal(first.parameters[name], own) for name, own in same.parameters.items())
+    assert not any(np.array_equal(first.parameters[name], own) for name, own in other.parameters.items())
+    drawn = {
+        (seed, again): Streams(seed, again).get("x").random() for seed in (1, 2, 11) for again in (0, 1, 11)
+    }
+    assert len({*drawn.values()}) == len(drawn)
+
+
 def test_command_line_gives_the_bytes_of_the_library(spec: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(yaml.safe_dump(spec))
     run(spec, tmp_path / "library")

@@ -230,6 +230,35 @@ def test_controls_stand_beside_the_methods() -> None:
     assert protocol[0] in text, "controls are no part of it"
 
 
+def test_controls_may_draw_anew_or_have_a_multiple_of_something() -> None:
+    """The twin has other trials and draws on the same partitions; half has half of the rounds."""
+    controls = {"twin": {"draw": "twin", "repetition": 1}, "half": {"training.rounds": {"times": 0.5}}}
+    catalogue = made({"report": {"controls": controls}})
+    runs = {}
+    for (row, place), (run,) in catalogue.cells("bench", "trials").items():
+        name, _, number = row.partition("-")
+        runs[name, place, number.rpartition("-")[2]] = run
+    for (name, place, number), run in runs.items():
+        if name in controls:
+            assert run.partition == runs["fedavg", place, number].partition
+    lengths = {(name, run.spec["training"]["rounds"]) for (name, *_), run in runs.items()}
+    assert {("fedavg", 10), ("twin", 10), ("half", 5)} <= lengths
+    rates = {
+        name: {run.spec["training"]["lr"] for (own, *_), run in runs.items() if own == name}
+        for name in ("fedavg", *controls)
+    }
+    assert rates["half"] == rates["fedavg"]
+    assert rates["twin"].isdisjoint(rates["fedavg"])
+    for stage in ("trials", "again", "board"):
+        pretend([run for run in catalogue.needed("bench", stage) if not done(run, Path())])
+        build(catalogue, stage)
+        catalogue = made({"report": {"controls": controls}})
+    text = Path("reports/bench/board.md").read_text()
+    places = re.search(r"FedAvg: half is not below the base in 3 of 3: (.*?)\. Protocol", text)
+    assert places, "nothing depends on rounds here"
+    assert {*places[1].split(", ")} == {column for _, column in catalogue.cells("bench", "matrix")}
+
+
 def through(catalogue: Catalogue, *stages: str) -> Catalogue:
     """Pretend the runs of stages, keep them, and delete what is not in git."""
     for stage in stages:
@@ -252,10 +281,32 @@ def test_the_next_sitting_takes_up_what_is_kept() -> None:
         assert Path(f"reports/bench/{name}.csv").read_text() == text
     flow = Workflow(parameters() | {"studies": {FILE: STUDY}})
     asked = SimpleNamespace(paper="bench", table="board", get={"table": "board"}.get)
+    assert not Path("reports/bench/trials.csv").exists()
     assert flow.summaries(asked) == flow.histories(asked) == []
     assert "0 runs to make, 28 already made" in text_of(bill(whole, "bench/board"))[0]
     again = keep(whole, ["bench/board", "bench/trials"])
     assert again.written == (), "nothing is new"
+
+
+def test_reports_that_decide_which_runs_there_are_are_written_first() -> None:
+    """A board that is made while the trials' table is written anew would lack what that table says."""
+    catalogue = made()
+    for stage in ("trials", "again"):
+        pretend(catalogue.needed("bench", stage))
+        build(catalogue, stage)
+        catalogue = made()
+    flow = Workflow(parameters() | {"studies": {FILE: STUDY}})
+    names = {
+        "trials": [],
+        "again": ["trials"],
+        "board": ["trials", "again"],
+        "decisions": ["trials", "again"],
+    }
+    for name, first in names.items():
+        asked = SimpleNamespace(paper="bench", table=name, get={"table": name}.get)
+        found = flow.summaries(asked)
+        assert found[: len(first)] == [f"reports/bench/{own}.csv" for own in first]
+        assert all(path.endswith("/summary.json") for path in found[len(first) :])
 
 
 def test_a_kept_run_counts_only_for_its_own_specification() -> None:
@@ -425,6 +476,14 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
         ({"tune": {"held_out": 0.2}}, r"tune: a benchmark expects 'how: sobol', 'trials' and 'held_out: sel"),
         ({"tune": {"trials": 6}}, r"tune: got 6 trials of 1 keys, expected a power of 2"),
         ({"report": {"controls": {"moon": {"training.lr": 1}}}}, r"report\.controls\.moon: expected changes"),
+        (
+            {"report": {"controls": {"x": {"training.round": {"times": 2}}}}},
+            r"report\.controls: training\.round: got a multiple, expected it of a number that runs are given",
+        ),
+        (
+            {"report": {"controls": {"x": {"model.name": {"times": 2}}}}},
+            r"report\.controls: model\.name: got a",
+        ),
         ({"report": {"controls": {"x": {}}}}, r"report\.controls\.x: expected changes"),
         ({"benchmark": {"margin": 0}}, r"benchmark\.margin: .*greater than 0"),
     ],
@@ -485,7 +544,7 @@ def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
     runs = pd.read_csv(folder / "runs.csv")
     stages = pd.concat([pd.read_csv(folder / f"{own}.csv") for own in ("trials", "again", "matrix")])
     controls = stages["row"].str.partition("-")[0].isin(study["report"]["controls"])
-    assert stages[controls]["n"].sum() == 2 * 6 * (4 + 2 * 2 + 3), "controls have the budget of methods"
+    assert stages[controls]["n"].sum() == 4 * 6 * (4 + 2 * 2 + 3), "controls have the budget of methods"
     own_specs = {spec for text in stages[~controls]["specs"] for spec in text.split()}
     runs = runs[runs["spec_sha256"].str[:12].isin(own_specs)]
     parts = runs["run"].str.split("/", expand=True)

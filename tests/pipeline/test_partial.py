@@ -25,6 +25,7 @@ from fedcore.execution.status import cause
 from pipeline import reports
 from pipeline import site as building
 from pipeline.site.survey import survey
+from pipeline.workflow.adopt import inspect
 
 PAPER, TARGET = "rfedavg", "table1"
 CELL = ("scaffold", "cifar10-sim0")
@@ -92,6 +93,16 @@ def test_the_site_shows_the_table_as_one_with_some_runs(made: Path) -> None:
 def test_its_files_look_older_than_any_run(made: Path) -> None:
     newest = max(path.stat().st_mtime for path in (made / "reports" / PAPER).glob(f"{TARGET}.*"))
     assert newest < min(path.stat().st_mtime for path in (made / "results").rglob("summary.json"))
+
+
+def test_it_is_left_where_it_is_until_it_is_touched(made: Path) -> None:
+    """A folder without Snakemake's records doesn't set it aside: a benchmark's plan follows from it."""
+    name = f"reports/{PAPER}/{TARGET}"
+    decided = inspect(catalogue(PAPER), made)
+    assert name not in {**decided.believed, **decided.stale}
+    (made / f"{name}.md").touch()
+    assert name in inspect(catalogue(PAPER), made).stale
+    os.utime(made / f"{name}.md", (reports.OLD, reports.OLD))
 
 
 def test_a_figure_needs_all_runs_and_a_table_some(made: Path, tmp_path: Path) -> None:
