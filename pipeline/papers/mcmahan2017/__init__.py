@@ -203,7 +203,6 @@ def by_work(
 
 
 TWO_NN = by_fraction("two_nn", "mnist_2nn")
-SYMMETRIC = replace(TWO_NN, reading=("_symmetric", (("data.scaling", "symmetric"),)))
 CNN = by_fraction("cnn", "mnist_cnn")
 WORK = by_work("cnn", "mnist_cnn", "MNIST", MNIST, LOCAL)
 LINES = by_work(
@@ -213,22 +212,26 @@ LINES = by_work(
     PLAYS,
     ((1, "full"), (1, 50), (5, "full"), (1, 10), (5, 50), (5, 10)),
 )
-TABLES = {
-    "table1_2nn": TWO_NN.table("the 2NN reaches its target, E = 1", "Table 1, 2NN"),
-    "table1_2nn_symmetric": SYMMETRIC.table(
-        "the 2NN reaches its target, E = 1, with pixels from -1 to 1", "Table 1, 2NN", beside="table1_2nn"
+SYMMETRIC = ("_symmetric", (("data.scaling", "symmetric"),))
+TABLES, RATES = {}, {}
+for end, grid, goal, place, label in (
+    ("2nn", TWO_NN, "the 2NN reaches its target, E = 1", "Table 1, 2NN", "2NN"),
+    ("cnn", CNN, "the CNN reaches its target, E = 5", "Table 1, CNN", "CNN"),
+    (
+        "mnist",
+        WORK,
+        "the CNN reaches its target, C = 0.1",
+        "Table 2, MNIST CNN",
+        "CNN with more or less local work",
     ),
-    "table1_cnn": CNN.table("the CNN reaches its target, E = 5", "Table 1, CNN"),
-    "table2_mnist": WORK.table("the CNN reaches its target, C = 0.1", "Table 2, MNIST CNN"),
-    "table2_shakespeare": LINES.table("the LSTM reaches its target, C = 0.1", "Table 2, Shakespeare LSTM"),
-}
-RATES = {
-    "rates_2nn": TWO_NN.rates("2NN", "Section 3"),
-    "rates_2nn_symmetric": SYMMETRIC.rates("2NN with pixels from -1 to 1", "Section 3"),
-    "rates_cnn": CNN.rates("CNN", "Section 3"),
-    "rates_mnist": WORK.rates("CNN with more or less local work", "Section 3"),
-    "rates_shakespeare": LINES.rates("LSTM", "Section 3"),
-}
+    ("shakespeare", LINES, "the LSTM reaches its target, C = 0.1", "Table 2, Shakespeare LSTM", "LSTM"),
+):
+    name = f"table{1 if grid in (TWO_NN, CNN) else 2}_{end}"
+    TABLES[name], RATES[f"rates_{end}"] = grid.table(goal, place), grid.rates(label, "Section 3")
+    if grid is not LINES:
+        read, pixels = replace(grid, reading=SYMMETRIC), ", with pixels from -1 to 1"
+        TABLES[f"{name}_symmetric"] = read.table(f"{goal}{pixels}", place, beside=name)
+        RATES[f"rates_{end}_symmetric"] = read.rates(f"{label}{pixels}", "Section 3")
 
 
 PAPER = Paper(
