@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".benchmarks" / "peers"
-OURS = "fedcore"
+OURS, FUSED = "fedcore", "fedcore-fused"
 
 
 class NotInstalled(Exception):
@@ -61,7 +61,7 @@ PEERS = (
     Peer("fedjax", "fedjax", ("fedjax==0.0.17", "jax==0.10.2", "jaxlib==0.10.2"), torch=False),
 )
 BY_NAME = {peer.name: peer for peer in PEERS}
-TITLES = {peer.name: peer.title for peer in PEERS} | {OURS: "fedcore"}
+TITLES = {peer.name: peer.title for peer in PEERS} | {OURS: "fedcore", FUSED: "fedcore, fused"}
 
 
 def interpreter(name: str) -> Path:
@@ -70,7 +70,7 @@ def interpreter(name: str) -> Path:
     Raises:
         NotInstalled: it can't be made.
     """
-    if name == OURS:
+    if name in {OURS, FUSED}:
         return Path(sys.executable)
     peer = BY_NAME[name]
     folder, wanted = HOME / name, repr(peer)

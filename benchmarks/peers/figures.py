@@ -42,7 +42,7 @@ class Target:
 
 def target(seconds: Mapping[str, float], ours: str, wanted: float) -> Target | None:
     """Compare with the fastest peer; None where one side was not measured."""
-    others = {name: value for name, value in seconds.items() if name != ours}
+    others = {name: value for name, value in seconds.items() if not name.startswith(ours.partition("-")[0])}
     if ours not in seconds or not others:
         return None
     fastest = min(others, key=others.__getitem__)

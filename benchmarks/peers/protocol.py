@@ -22,6 +22,7 @@ class Request:
         full_batch: local steps on all rows of a client, `epochs` of them: what all peers compute alike.
         launched: the system's monotonic clock when the process was started.
         weights: file for the final weights.
+        engine: fedcore's engine.
     """
 
     workload: str
@@ -30,6 +31,7 @@ class Request:
     full_batch: bool
     launched: float
     weights: str
+    engine: str = "auto"
 
     @property
     def work(self) -> Workload:

@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from correctness import said  # noqa: E402
-from environments import OURS, ROOT, TITLES  # noqa: E402
+from environments import FUSED, OURS, ROOT, TITLES  # noqa: E402
 from figures import target  # noqa: E402
 from workloads import CLIENTS, WORKLOADS  # noqa: E402
 
@@ -39,13 +39,14 @@ def ratios(results: Mapping[str, Any]) -> str:
     ]
     for work in WORKLOADS:
         found = results["workloads"].get(work.name, {})
-        reached = target({side: values["round"] for side, values in found.items()}, OURS, work.faster)
-        if reached:
-            ours, other = found[OURS]["round"], found[reached.fastest]["round"]
-            lines.append(
-                f"| {work.title} | {_ms(ours)} | {_ms(other)} ({TITLES[reached.fastest]}) | "
-                f"{reached.ratio:.2f} | {work.faster} | {'reached' if reached.met else '**missed**'} |"
-            )
+        for side, engine in ((OURS, ""), (FUSED, ", `engine: fused`")):
+            reached = target({name: values["round"] for name, values in found.items()}, side, work.faster)
+            if reached:
+                ours, other = found[side]["round"], found[reached.fastest]["round"]
+                lines.append(
+                    f"| {work.title}{engine} | {_ms(ours)} | {_ms(other)} ({TITLES[reached.fastest]}) | "
+                    f"{reached.ratio:.2f} | {work.faster} | {'reached' if reached.met else '**missed**'} |"
+                )
     return "\n".join(lines)
 
 
@@ -57,7 +58,7 @@ def sides(results: Mapping[str, Any]) -> str:
     ]
     for work in WORKLOADS:
         found = results["workloads"].get(work.name, {})
-        others = [values["round"] for side, values in found.items() if side != OURS]
+        others = [values["round"] for side, values in found.items() if side not in {OURS, FUSED}]
         for side, values in sorted(found.items(), key=lambda item: item[1]["round"]):
             seconds, apart = values["round"], values["deviation"]
             lines.append(

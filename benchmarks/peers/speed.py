@@ -39,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import processes
 import whole_table
 from environments import BY_NAME as PEERS
-from environments import OURS, ROOT, TITLES, NotInstalled, interpreter
+from environments import FUSED, OURS, ROOT, TITLES, NotInstalled, interpreter
 from figures import processor_share, round_seconds, start_seconds, target
 from protocol import Request, written
 from workloads import CHECK_ROUNDS, CLIENTS, WORKLOADS, Workload, weights, write
@@ -72,7 +72,7 @@ def main(
 ) -> None:
     """Measure and print."""
     wanted = _known(only, (*WORK, TABLE), "--only")
-    sides = [*_known(peer, tuple(PEERS), "--peer"), OURS]
+    sides = [*_known(peer, tuple(PEERS), "--peer"), OURS, FUSED]
     core = max(os.sched_getaffinity(0)) if core < 0 else core
     times = repetitions or (2 if quick else 5)
     results: dict[str, Any] = {
@@ -128,7 +128,7 @@ def measure(
     """Do a workload on all sides in turns; return each side's figures, and add failures."""
     data = folder / "data"
     write(work, data)
-    sides = dict(pythons)
+    sides = {side: python for side, python in pythons.items() if side != FUSED or work.fused}
     measured: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
     ends: dict[str, Path] = {}
     for turn in range(repetitions + 1):
@@ -167,9 +167,10 @@ def one(
     Raises:
         Failed: it ended with an error.
     """
-    asked = Request(work.name, str(data), rounds, check, time.monotonic(), str(end))
-    script = HERE / f"with_{side}.py"
-    told = {"PYTHONPATH": os.pathsep.join([str(HERE), *([str(ROOT)] if side == OURS else [])])}
+    ours, engine = side in {OURS, FUSED}, "fused" if side == FUSED else "auto"
+    asked = Request(work.name, str(data), rounds, check, time.monotonic(), str(end), engine)
+    script = HERE / f"with_{OURS if ours else side}.py"
+    told = {"PYTHONPATH": os.pathsep.join([str(HERE), *([str(ROOT)] if ours else [])])}
     done = processes.run([python, script, written(asked)], told, core, LIMIT)
     if done.code or not done.output.strip():
         raise Failed(done.reason)
@@ -206,7 +207,8 @@ def text(work: Workload, found: dict[str, Any]) -> str:
     lines = [f"\n{work.name}: {work.title}, batch {work.batch}, {work.rows} rows, {work.epochs} epochs"]
     if not found:
         return "\n".join([*lines, "nothing was measured"])
-    fastest = min((values["round"] for side, values in found.items() if side != OURS), default=float("nan"))
+    others = (values["round"] for side, values in found.items() if side not in {OURS, FUSED})
+    fastest = min(others, default=float("nan"))
     ours = found.get(OURS, {}).get("round", float("nan"))
     lines.append("                round   /fastest peer  /fedcore  start-up   memory   core  same weights")
     for side, values in sorted(found.items(), key=lambda item: item[1]["round"]):

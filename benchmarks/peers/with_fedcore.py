@@ -26,6 +26,7 @@ def specification(asked: Request) -> dict[str, object]:
         "algorithm": {"name": "fedavg"},
         "training": {"rounds": asked.rounds, "lr": work.lr, **steps},
         "evaluation": {"every": asked.rounds, "train_every": 0},
+        "engine": asked.engine,
     }
 
 

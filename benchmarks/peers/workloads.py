@@ -33,6 +33,7 @@ class Workload:
         faster: how many times as fast as the fastest peer fedcore has to be.
         rounds, quick_rounds: measured rounds of one repetition.
         vocabulary: number of tokens where a row is tokens.
+        fused: whether fedcore's engine of that name, which differs from its usual one, is a side of its own.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Workload:
     classes: int = 10
     lr: float = 0.05
     vocabulary: int | None = None
+    fused: bool = False
 
     @property
     def fixed_features(self) -> bool:
@@ -67,6 +69,7 @@ WORKLOADS = (
         faster=1.4,
         rounds=20,
         quick_rounds=10,
+        fused=True,
     ),
     Workload(
         "cnn",

@@ -47,6 +47,9 @@ def test_the_target_compares_with_the_fastest_peer() -> None:
     slower = target({"b": 1.9, "fedcore": 1.0}, "fedcore", 2.0)
     assert slower is not None
     assert not slower.met
+    both = {"a": 3.0, "fedcore": 2.0, "fedcore-fused": 1.0}
+    ratios = [found.ratio for side in ("fedcore", "fedcore-fused") if (found := target(both, side, 2.0))]
+    assert ratios == [1.5, 3.0], "another engine of ours is no peer"
     assert target({"fedcore": 1.0}, "fedcore", 2.0) is None
     assert target({"a": 1.0}, "fedcore", 2.0) is None
 
