@@ -33,7 +33,8 @@ ROOT = Path(__file__).parents[1]
 START = {
     "step": 1e-4,
     "dense": 5e-12,
-    "shared": 2e-12,
+    "shared": 8e-12,
+    "bf16": 2.5e-12,
     "vectors": 3e-10,
     "pairs": 3e-8,
     "decompositions": 2e-4,

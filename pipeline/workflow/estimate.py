@@ -15,7 +15,7 @@ from functools import cache
 from math import ceil, exp, log, prod
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from fedcore.base.registry import chosen
 from fedcore.data import Size
 from fedcore.models import Shape
 from fedcore.parts import Recipe
+from fedcore.spec import Precision
 from pipeline.catalogue.specification import cohort_size, training_clients
 from pipeline.catalogue.targets import PlannedRun
 
@@ -141,14 +142,18 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     observers = (evaluation.get("observe") or {}).values()
     observed = sum(rounds / (options.get("every") or every) for options in observers)
     measured = tested * on_test + trained * on_training + size.rows * observed
-    forward = rows * (3 + extra.batch) + trainings * share * (extra.rows + 3 * extra.gradients) + measured
+    forward = rows * (3 + extra.batch) + trainings * share * (extra.rows + 3 * extra.gradients)
     forward += trainings * batch * extra.pieces + rounds * cohort * extra.validation * validation
+    computed = dict.fromkeys(get_args(Precision), 0.0)
+    computed[spec["precision"]] += forward
+    computed[evaluation.get("precision") or "fp32"] += measured
     vectors = extra.vectors + PASSES[training["optimizer"]] + (2 if training["weight_decay"] else 0)
     pairs = steps * (batch + extra.points) ** 2 if extra.points else 0.0
     work = {
         "step": steps,
-        "dense": 2 * forward * network.dense,
-        "shared": 2 * forward * network.shared,
+        "dense": 2 * computed["fp32"] * network.dense,
+        "shared": 2 * computed["fp32"] * network.shared,
+        "bf16": 2 * computed["bf16"] * (network.dense + network.shared),
         "vectors": steps * vectors * network.parameters,
         "pairs": pairs + on_test * clients * extra.measured**2,
         "decompositions": steps * extra.decompositions,

@@ -110,7 +110,7 @@ def trained(steps: float, rows: float, trainings: int = 50) -> dict[str, float]:
 OFFSET, OFFSET3 = {"vectors": 3000 * PARAMETERS}, {"vectors": 3 * 3000 * PARAMETERS}
 SVD = {"decompositions": 3000}
 WORK = {
-    **dict.fromkeys(("shared", "vectors", "pairs", "decompositions", "server", "mixed"), 0.0),
+    **dict.fromkeys(("shared", "bf16", "vectors", "pairs", "decompositions", "server", "mixed"), 0.0),
     **trained(3000, 300_000),
     "round": 10,
     "loaded": 70_000 * 784,
@@ -158,6 +158,11 @@ WORK = {
         ({"evaluation": {"divergence": True}}, trained(6000, 600_000, 100)),
         ({"evaluation": {"train_every": None}}, forward(3 * 300_000, 3 * 70_000)),
         ({"evaluation": {"train_every": 0}}, forward(3 * 300_000, 3 * 10_000)),
+        ({"precision": "bf16"}, forward(0) | {"bf16": 2 * 900_000 * WEIGHTS}),
+        (
+            {"precision": "bf16", "evaluation": {"precision": "bf16"}},
+            {"dense": 0.0, "bf16": 2 * (900_000 + MEASURED_ROWS) * WEIGHTS},
+        ),
         (
             {"evaluation": {"observe": {"features": {}, "path": {"every": 1}}}},
             forward(3 * 300_000, MEASURED_ROWS + 12 * 70_000),
@@ -165,7 +170,8 @@ WORK = {
     ],
 )  # fmt: skip
 def test_the_work_of_a_run_is_counted(changed: dict[str, Any], work: dict[str, float]) -> None:
-    found = asked({**SMALL, **{name: {**SMALL[name], **own} for name, own in changed.items()}})
+    whole = {name: {**SMALL[name], **own} for name, own in changed.items() if isinstance(own, dict)}
+    found = asked({**SMALL, **changed, **whole})
     assert found.work == pytest.approx(WORK | work, rel=1e-12)
 
 
