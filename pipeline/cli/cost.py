@@ -19,6 +19,7 @@ from fedcore.execution.machine import processor
 from fedcore.execution.status import FINISHED, survey
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue, weights
+from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.cli.lookup import cell
 from pipeline.cli.names import PARAMS, TARGET, Overlay, Scale, elsewhere
@@ -103,11 +104,11 @@ def bill(
     guess = machine.guesses(catalogue, root)
     gpus, on_gpu = len([*GPUS.glob("*")]), machine.here(catalogue, root, "cuda")
     memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
-    data = [run.spec["data"] for run in left]
+    data, scales = [run.spec["data"] for run in left], {run.scale for run in runs}
     unknown = {own["name"] for own in data if size_of(canonical_json(own)) is UNKNOWN}
     return {
         "target": target,
-        "scale": catalogue.params.scale,
+        "scale": min(scales - {STUDY}, default=STUDY if scales else catalogue.params.scale),
         "to_make": len(left),
         "made": len(runs) - len(left),
         "made_core_hours": round(sum(ended.values()) / HOUR, 4),
@@ -127,9 +128,10 @@ def bill(
 
 def text(found: Mapping[str, Any]) -> list[str]:
     """Return a bill for a terminal."""
+    at = "" if found["scale"] == STUDY else f" at {found['scale']} scale"
     lines = [
-        f"{found['target']} at {found['scale']} scale: {found['to_make']:,} runs to make, {found['made']:,}"
-        f" already made ({duration(found['made_core_hours'] * HOUR)})"
+        f"{found['target']}{at}: {found['to_make']:,} runs to make, {found['made']:,} already made "
+        f"({duration(found['made_core_hours'] * HOUR)})"
     ]
     if not found["to_make"]:
         return lines

@@ -41,6 +41,10 @@ Clients = Annotated[int, typer.Option(min=1, help="How many clients.")]
 Rounds = Annotated[int, typer.Option(min=1, help="How many communication rounds.")]
 Edition = Annotated[str, typer.Option(help="Edition of the data sets: demo ships with the code.")]
 MODELS = {"images": "{name: cnn}", "text": "{name: lstm}", "numbers": "{name: mlp, hidden: [64]}"}
+SMALL = {
+    "images": "{name: cnn, channels: [8, 16], hidden: 64} # small, as the data are: else [32, 64] and 512",
+    "text": "{name: lstm, hidden: 64} # small, as the data are: else 256",
+}
 SCALES = "\nscales:\n"
 SECTION = "params.yaml"
 
@@ -167,4 +171,5 @@ def _dataset(name: str, edition: str) -> dict[str, Any]:
         section["edition"] = edition or "full"
     size = plugin.size(chosen("data", section).options) if plugin.size else None
     kind = "numbers" if size is None or len(size.inputs) < 3 else "images"
-    return {"data": section, "model": MODELS["text" if size and size.vocabulary else kind]}
+    models = MODELS | SMALL if section.get("edition") == "demo" else MODELS
+    return {"data": section, "model": models["text" if size and size.vocabulary else kind]}

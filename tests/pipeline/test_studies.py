@@ -21,6 +21,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay, with_studies
+from pipeline.cli.cost import bill, text
 from pipeline.cli.new import new_study
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.reports.ranks import DEPENDENT, ranking
@@ -403,6 +404,11 @@ def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch
     assert len(runs) == 4 * 6 * 4 * 3
     assert {run.spec["model"]["name"] for run in runs} == {"cnn", "lstm", "mlp"}
     assert {run.spec["data"]["edition"] for run in runs} == {"demo"}
+    small = {run.spec["model"]["hidden"] for run in runs if run.spec["model"]["name"] != "mlp"}
+    assert small == {64}, "demo data have small networks"
+    assert text(bill(catalogue, "first/table", root=tmp_path))[0].startswith(
+        "first/table: 288 runs to make, 0 al"
+    )
     assert {run.spec["training"]["rounds"] for run in runs} == {7}
     (alpha,) = {
         run.spec["partition"]["alpha"] for run in runs if run.spec["partition"]["name"] == "dirichlet"
