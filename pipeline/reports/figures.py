@@ -153,7 +153,12 @@ def curves(
         marked: which lines of the frame have a marker, in place of every so many.
         whiskers: a marker at each number and whiskers in place of a band.
         log: which of the axes x and y are logarithmic.
+
+    A frame without lines is said to hold no number.
     """
+    if frame.empty:
+        axes.text(0.5, 0.5, "no number", ha="center", transform=axes.transAxes)
+        return
     if "low" not in frame:
         spread = frame["std"].fillna(0)
         frame = frame.assign(low=frame["mean"] - spread, high=frame["mean"] + spread)

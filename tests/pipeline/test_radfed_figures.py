@@ -141,6 +141,12 @@ def test_divergences_are_told_by_inner_round(tmp_path: Path, demo: Catalogue) ->
     ends = [local.loc[("radfed", f"shakespeare-{when}"), "mean"] for when in ("after", "before")]
     assert ends == pytest.approx([0.1, 0.4])
     assert "over 2 seeds" in said
+    for run in demo.needed("radfed", "fig7"):
+        path = tmp_path / run.folder / "divergence.csv"
+        if run.dataset == "shakespeare":  # as where one client trains in a round
+            pd.read_csv(path).assign(local=math.nan).to_csv(path, index=False)
+            seal(tmp_path / run.folder, run.spec)
+    assert not {"shakespeare"} & {*drawn(demo, "fig7", tmp_path)[0].index.get_level_values("column")}
 
 
 def test_divergence_that_was_not_measured_is_refused(tmp_path: Path, demo: Catalogue) -> None:
