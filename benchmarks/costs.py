@@ -15,7 +15,7 @@ import argparse
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import exp, log
 from pathlib import Path
 from statistics import median
@@ -27,9 +27,11 @@ from scipy.optimize import least_squares
 from fedcore.base.files import digest, write_json
 from pipeline.catalogue import Catalogue
 from pipeline.papers import catalogue_of
+from pipeline.reports.kept import REFERENCE, SHORTER
 from pipeline.workflow.estimate import FITTED, Demand, demand, factor, factors, fitted, raw
 
 ROOT = Path(__file__).parents[1]
+KEPT = ROOT / REFERENCE
 START = {
     "step": 1e-4,
     "dense": 5e-12,
@@ -65,12 +67,12 @@ class Kept:
     sitting: str
 
 
-def kept_runs(catalogue: Catalogue) -> list[Kept]:
+def kept_runs(catalogues: Iterable[Catalogue]) -> list[Kept]:
     """Return the kept runs whose specification params.yaml still describes; none that ended at its target."""
-    hashes = {digest(run.spec): run for run in catalogue.index.values()}
+    hashes = {digest(run.spec): run for own in catalogues for run in own.index.values()}
     demands: dict[str, Demand] = {}
     found = []
-    for path in sorted((ROOT / "reports" / "reference").glob("*/runs.csv")):
+    for path in sorted(KEPT.rglob("runs.csv")):
         for line in csv.DictReader(path.read_text("utf-8").splitlines()):
             run = hashes.get(line["spec_sha256"])
             whole = run and int(line["rounds"]) == run.spec["training"]["rounds"]
@@ -149,12 +151,12 @@ def _short(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def left_out(catalogue: Catalogue, runs: Sequence[Kept]) -> tuple[dict[str, Any], list[float]]:
+def left_out(catalogues: Iterable[Catalogue], runs: Sequence[Kept]) -> tuple[dict[str, Any], list[float]]:
     """Return how far off guesses are of each kept table when its runs are left out, and by sort of group."""
     by_level: dict[int, list[float]] = {}
     misses: dict[str, list[float]] = {known: [] for known in KNOWN}
     totals: dict[str, list[float]] = {known: [] for known in KNOWN}
-    for name, folders in _tables(catalogue):
+    for name, folders in chain.from_iterable(map(_tables, catalogues)):
         own = [run for run in runs if run.run in folders]
         rest = [run for run in runs if run.run not in folders]
         if not own:
@@ -211,10 +213,10 @@ def _without(values: list[float], one: float) -> list[float]:
 
 def _tables(catalogue: Catalogue) -> Iterable[tuple[str, frozenset[str]]]:
     """Yield the kept tables with the folders of their runs; of those with the same runs only one."""
-    seen = set()
+    seen, folder = set(), {"paper": KEPT}.get(catalogue.params.scale, KEPT / catalogue.params.scale)
     for name in catalogue.names():
         folders = frozenset(run.folder for run in catalogue.needed(*name.split("/")))
-        if (ROOT / "reports" / "reference" / f"{name}.csv").exists() and folders not in seen:
+        if (folder / f"{name}.csv").exists() and folders not in seen:
             seen.add(folders)
             yield name, folders
 
@@ -244,15 +246,16 @@ def main() -> None:
     )
     parser.add_argument("--fit", action="store_true", help="keep how far off guesses are")
     only_fit = parser.parse_args().fit
-    catalogue = catalogue_of(ROOT / "params.yaml", "paper", ROOT / "data" / "editions.yaml")
-    every = kept_runs(catalogue)
+    editions = ROOT / "data" / "editions.yaml"
+    catalogues = [catalogue_of(ROOT / "params.yaml", scale, editions) for scale in ("paper", SHORTER)]
+    every = kept_runs(catalogues)
     runs = calm(every)
     rates, groups, _ = fit(runs)
     found: dict[str, Any] = {"rates": rates, "factors": groups}
     if only_fit:
         found |= {name: fitted()[name] for name in ("spread", "left_out")}
     else:
-        figures, spread = left_out(catalogue, runs)
+        figures, spread = left_out(catalogues, runs)
         figures |= {"kept": len(every), "disturbed": len(every) - len(runs)}
         figures["near_other_seeds_of_all"] = _near(_seeds(every), NEAR)
         found |= {"spread": spread, "left_out": figures}

@@ -396,9 +396,15 @@ def paper() -> Catalogue:
 
 
 @pytest.fixture(scope="module")
-def kept(paper: Catalogue) -> list[Kept]:
+def scales(paper: Catalogue) -> list[Catalogue]:
+    """The catalogues whose runs are kept."""
+    return [paper, catalogue_of(HOME / "params.yaml", "quick", HOME / "data" / "editions.yaml")]
+
+
+@pytest.fixture(scope="module")
+def kept(scales: list[Catalogue]) -> list[Kept]:
     """The kept runs."""
-    return kept_runs(paper)
+    return kept_runs(scales)
 
 
 def test_what_was_fitted_is_what_the_script_makes(kept: list[Kept]) -> None:
@@ -415,7 +421,10 @@ def test_guesses_are_near_the_seconds_of_the_kept_runs(kept: list[Kept]) -> None
 
 
 def test_leaving_a_table_out_takes_its_runs_out_of_the_fit(
-    paper: Catalogue, kept: list[Kept], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    scales: list[Catalogue],
+    kept: list[Kept],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked_for: list[set[str]] = []
 
@@ -425,7 +434,7 @@ def test_leaving_a_table_out_takes_its_runs_out_of_the_fit(
 
     monkeypatch.setattr("costs.fit", fake)
     kept = calm(kept)
-    figures, spread = left_out(paper, kept)
+    figures, spread = left_out(scales, kept)
     every = {run.run for run in kept}
     assert figures["runs"] == sum(len(every - left) for left in asked_for)
     assert all(left < every for left in asked_for)
@@ -452,7 +461,10 @@ def test_a_run_that_took_twice_an_equal_one_is_disturbed_and_so_is_a_sitting_of_
 
 
 def test_a_guess_is_corrected_by_the_other_runs_of_its_sitting(
-    paper: Catalogue, kept: list[Kept], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    scales: list[Catalogue],
+    kept: list[Kept],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     some = calm(kept)
     rates, groups = fitted()["rates"], fitted()["factors"]
@@ -463,7 +475,7 @@ def test_a_guess_is_corrected_by_the_other_runs_of_its_sitting(
         for run in some
         if sum(run.sitting == own.sitting for own in some) > ENOUGH
     ]
-    figures, _ = left_out(paper, exact)
+    figures, _ = left_out(scales, exact)
     for known, share in {"with_results": 1.0, "with_speed": 1.0, "without_speed": 0.0}.items():
         assert figures[f"near_{known}"] == figures[f"totals_near_{known}"] == share
     capsys.readouterr()
