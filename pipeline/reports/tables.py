@@ -163,6 +163,8 @@ def _line(
     if made and made <= {*asked}:
         pairs = [pair_key(own.run) for own in runs]
         samples = results.together(significance.parsed(before["values"]), samples, pairs)
+        (earlier,) = missed(pd.DataFrame([before]))
+        never += min(int(earlier), len(made - {*specs}))
         specs = [spec for spec in dict.fromkeys(asked) if spec in {*specs, *made}]
         notes = [(before["data_state"], before["data"]), *notes]
     values = list(samples.values())

@@ -259,8 +259,11 @@ def test_two_files_of_one_name_and_a_file_that_is_no_yaml_are_refused(tmp_path: 
         with_studies({"studies": str(tmp_path / "bad.yaml")}, tmp_path)
 
 
+FORMS = ("csv", "md", "html", "tex", "standalone")
+
+
 def costs(catalogue: Catalogue, root: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    outputs = {form: root / f"cost.{form}" for form in ("csv", "md", "html", "tex", "standalone")}
+    outputs = {form: root / f"cost.{form}" for form in FORMS}
     catalogue.sources("own", "cost", root).build(outputs)
     lines: Any = pd.read_csv(outputs["csv"]).to_dict("records")
     return {(line["row"], line["column"]): line for line in lines}
@@ -303,6 +306,20 @@ def test_a_target_that_no_run_reaches_says_so(tmp_path: Path) -> None:
     assert found == {"fedavg": 1, "fedprox-mu_0.01": 0, "fedprox-mu_0.1": 0}
     lines = [line for line in (tmp_path / "cost.md").read_text().splitlines() if "mu = 0.01" in line]
     assert lines == ["| FedProx, mu = 0.01 | not reached | not reached |"]
+
+
+def test_runs_of_an_earlier_sitting_that_missed_the_target_are_not_called_diverged(tmp_path: Path) -> None:
+    catalogue = made({"report": {"target": 0.75}})
+    pretend(catalogue, tmp_path)
+    first = costs(catalogue, tmp_path)
+    earlier, outputs = tmp_path / "cost.csv", {form: tmp_path / f"again.{form}" for form in FORMS}
+    for run in catalogue.cells("own", "table")["fedprox-mu_0.01", "mnist-sim"]:
+        shutil.rmtree(tmp_path / run.folder)
+    catalogue.sources("own", "cost", tmp_path, earlier).build(outputs)
+    again = pd.read_csv(outputs["csv"]).set_index(["row", "column"])
+    for cell, line in first.items():
+        assert [again.loc[cell, key] for key in ("n", "diverged")] == [line["n"], line["diverged"]], cell
+        assert str(again.loc[cell, "failed"]) == str(line["failed"])
 
 
 def test_settings_of_one_data_set_count_as_no_data_sets_of_a_test() -> None:
