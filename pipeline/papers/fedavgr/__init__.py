@@ -254,7 +254,9 @@ def excess_risk(inputs: Inputs) -> Picture:
     for term, axes in panels.items():
         if term in FROM_ZERO:
             axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
-        axes.label_outer()
+        place = axes.get_subplotspec()
+        if place and not place.is_last_row():
+            axes.set_xlabel("")
     chi_squared = frame[frame["column"] == CHI_SQUARED]["mean"].iloc[0]  # the same for all: rows alone count
     sentences = (
         "Discrepancy, in G3: the largest gap between a client's loss and the mixture's over the models "
