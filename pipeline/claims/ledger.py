@@ -134,8 +134,14 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
         return Verdict(ON_STAND_IN, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}", anywhere.holds)
-    so_far = _so_far(claim.check, {cell: cells[cell] for cell in needed if cell in cells}, rows)
-    told = "" if so_far.holds is None else f"; so far it {WORDS[so_far.holds]}: {so_far.detail}"
+    begun = {cell: cells[cell] for cell in needed if cell in cells}
+    whole = {cell: line for cell, line in begun.items() if not _on_stand_in(line)}
+    told = ""
+    for known, where in ((whole, "so far it"), (begun, "so far, on a part of the data, it")):
+        so_far = _so_far(claim.check, known, rows)
+        if so_far.holds is not None:
+            told = f"; {where} {WORDS[so_far.holds]}: {so_far.detail}"
+            break
     return Verdict("not enough runs", _missing(missing, len(needed)) + told, so_far.holds)
 
 
@@ -195,7 +201,7 @@ def _so_far(check: Check, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[s
     Cells are compared on the runs that all of a column's have.
     """
     alone = ((cell, line, {**line, "seeds": 1}) for cell, line in cells.items())
-    begun = {c: line for c, line, one in alone if not _lacking(one, 1, check.of) and not _on_stand_in(line)}
+    begun = {c: line for c, line, one in alone if not _lacking(one, 1, check.of)}
     means = shared_means(begun) if check.of == "mean" else {c: line["mean"] for c, line in begun.items()}
     return check.judge({c: check.read({**begun[c], "mean": mean}) for c, mean in means.items()}, rows)
 

@@ -56,8 +56,8 @@ KINDS = {
     "fails": ("fails in the only one measured", "#F0B48F"),
     "none": ("fails in every reading measured", ORANGE),
     "test": ("held by a test of the code", "#56B4E9"),
-    "holds so far": ("holds with fewer seeds, rounds or rows", "#B9C9C4"),
-    "fails so far": ("fails with fewer seeds, rounds or rows", "#CDBFB6"),
+    "holds so far": ("holds with fewer runs or rows", "#B9C9C4"),
+    "fails so far": ("fails with fewer runs or rows", "#CDBFB6"),
     "waits": ("no runs yet", "#DADADA"),
     "untested": ("can't be tested", "white"),
 }

@@ -452,10 +452,12 @@ def test_bytes_are_the_same_on_any_data() -> None:
     assert verdict(check, on_a_part("x", "bytes")).status == "reproduced"
 
 
-def test_runs_so_far_are_not_those_on_a_part_of_the_data() -> None:
+def test_runs_so_far_on_a_part_of_the_data_speak_where_those_on_all_say_nothing() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
     few = on_a_part("y").assign(n=1, seeds=3)
-    assert verdict(check, few).so_far is None
+    found = verdict(check, few)
+    assert found.so_far is False
+    assert "; so far, on a part of the data, it fails: true in 1 of 2: not where y 80" in found.detail
     found = verdict({**check, "in_share": 0.5}, few)
     assert found.so_far
     assert "so far it holds" in found.detail
