@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from pretended import catalogue, finish, one_line
 
+from fedcore.base.files import digest
 from fedcore.base.options import validate
 from fedcore.base.registry import find
 from fedcore.data import Dataset, Rows, Source
@@ -74,15 +75,19 @@ def test_sizes_are_skewed_by_class_and_nearly_equal_by_client() -> None:
     assert all(share > 0.8 for share in two.values())
 
 
-def test_kept_runs_stand_on_the_draw_per_client_and_decide_nothing_about_the_other() -> None:
+def test_kept_runs_of_a_partition_stand_in_reports_of_that_reading_alone() -> None:
     kept = catalogue_of(HOME / "params.yaml", "paper", HOME / "data/editions.yaml")
     runs = pd.read_csv(HOME / REFERENCE / "comfed/runs.csv")["run"]
-    assert {kept.index[run].spec["partition"]["convention"] for run in runs} == {"by_client"}
-    for path in (HOME / REFERENCE / "comfed").iterdir():
-        name = path.name.partition(".")[0]
-        assert name == "runs" or name.endswith("_by_client")
+    drawn = {run: kept.index[run].spec["partition"]["convention"] for run in runs}
+    assert {*drawn.values()} == {"by_client", "by_class_min"}
+    hashes = {digest(kept.index[run].spec)[:12]: convention for run, convention in drawn.items()}
+    for path in (HOME / REFERENCE / "comfed").glob("[!r]*.csv"):
+        frame = pd.read_csv(path)
+        specs = {spec for text in frame.get("specs", pd.Series()).dropna() for spec in text.split()}
+        wanted = "by_client" if path.stem.endswith("_by_client") else "by_class_min"
+        assert {hashes[spec] for spec in specs} <= {wanted}, path
     lines = scoreboard(HOME / REFERENCE).set_index(["paper", "reading"])
-    assert one_line(lines[["measured", "in_part"]], "comfed", "paper").tolist() == [0, 0]
+    assert one_line(lines[["measured", "in_part"]], "comfed", "paper").tolist() == [0, 6]
     assert lines.loc[("comfed", "by_client"), "in_part"] == 16
 
 
