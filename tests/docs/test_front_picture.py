@@ -15,7 +15,7 @@ from pipeline.reports.kept import REFERENCE
 from pipeline.site import pictures
 
 HOME = Path(__file__).parents[2]
-# By which another processor's rounding may move an accuracy in per cent after few demo rounds: nine of ten, and any.
+# By how many points another processor may move nine of ten accuracies after few demo rounds, and any.
 USUALLY, AT_MOST = 5.0, 15.0
 
 
