@@ -213,7 +213,8 @@ def _without(values: list[float], one: float) -> list[float]:
 
 def _tables(catalogue: Catalogue) -> Iterable[tuple[str, frozenset[str]]]:
     """Yield the kept tables with the folders of their runs; of those with the same runs only one."""
-    seen, folder = set(), {"paper": KEPT}.get(catalogue.params.scale, KEPT / catalogue.params.scale)
+    scale, seen = catalogue.params.scale, set()
+    folder = KEPT / SHORTER if scale == SHORTER else KEPT
     for name in catalogue.names():
         folders = frozenset(run.folder for run in catalogue.needed(*name.split("/")))
         if (folder / f"{name}.csv").exists() and folders not in seen:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".benchmarks" / "peers"
-OURS, FUSED = "fedcore", "fedcore-fused"
+OWN = OURS, FUSED = "fedcore", "fedcore-fused"
 
 
 class NotInstalled(Exception):
@@ -70,7 +70,7 @@ def interpreter(name: str) -> Path:
     Raises:
         NotInstalled: it can't be made.
     """
-    if name in {OURS, FUSED}:
+    if name in OWN:
         return Path(sys.executable)
     peer = BY_NAME[name]
     folder, wanted = HOME / name, repr(peer)

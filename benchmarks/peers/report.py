@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from correctness import said  # noqa: E402
-from environments import FUSED, OURS, ROOT, TITLES  # noqa: E402
+from environments import FUSED, OURS, OWN, ROOT, TITLES  # noqa: E402
 from figures import target  # noqa: E402
 from workloads import CLIENTS, WORKLOADS  # noqa: E402
 
@@ -58,7 +58,7 @@ def sides(results: Mapping[str, Any]) -> str:
     ]
     for work in WORKLOADS:
         found = results["workloads"].get(work.name, {})
-        others = [values["round"] for side, values in found.items() if side not in {OURS, FUSED}]
+        others = [values["round"] for side, values in found.items() if side not in OWN]
         for side, values in sorted(found.items(), key=lambda item: item[1]["round"]):
             seconds, apart = values["round"], values["deviation"]
             lines.append(

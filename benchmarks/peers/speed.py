@@ -39,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import processes
 import whole_table
 from environments import BY_NAME as PEERS
-from environments import FUSED, OURS, ROOT, TITLES, NotInstalled, interpreter
+from environments import FUSED, OURS, OWN, ROOT, TITLES, NotInstalled, interpreter
 from figures import processor_share, round_seconds, start_seconds, target
 from protocol import Request, written
 from workloads import CHECK_ROUNDS, CLIENTS, WORKLOADS, Workload, weights, write
@@ -72,7 +72,7 @@ def main(
 ) -> None:
     """Measure and print."""
     wanted = _known(only, (*WORK, TABLE), "--only")
-    sides = [*_known(peer, tuple(PEERS), "--peer"), OURS, FUSED]
+    sides = [*_known(peer, tuple(PEERS), "--peer"), *OWN]
     core = max(os.sched_getaffinity(0)) if core < 0 else core
     times = repetitions or (2 if quick else 5)
     results: dict[str, Any] = {
@@ -167,7 +167,7 @@ def one(
     Raises:
         Failed: it ended with an error.
     """
-    ours, engine = side in {OURS, FUSED}, "fused" if side == FUSED else "auto"
+    ours, engine = side in OWN, "fused" if side == FUSED else "auto"
     asked = Request(work.name, str(data), rounds, check, time.monotonic(), str(end), engine)
     script = HERE / f"with_{OURS if ours else side}.py"
     told = {"PYTHONPATH": os.pathsep.join([str(HERE), *([str(ROOT)] if ours else [])])}
@@ -207,7 +207,7 @@ def text(work: Workload, found: dict[str, Any]) -> str:
     lines = [f"\n{work.name}: {work.title}, batch {work.batch}, {work.rows} rows, {work.epochs} epochs"]
     if not found:
         return "\n".join([*lines, "nothing was measured"])
-    others = (values["round"] for side, values in found.items() if side not in {OURS, FUSED})
+    others = (values["round"] for side, values in found.items() if side not in OWN)
     fastest = min(others, default=float("nan"))
     ours = found.get(OURS, {}).get("round", float("nan"))
     lines.append("                round   /fastest peer  /fedcore  start-up   memory   core  same weights")
