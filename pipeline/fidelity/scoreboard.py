@@ -243,7 +243,7 @@ def claims_by_reading(folder: Path) -> pd.DataFrame:
             ]
         )
         for claim, told in judged.groupby("id", sort=False):
-            held = told["verdict"].map(HOLDS).dropna()
+            held = told.loc[told["scale"] == REPRODUCTION, "verdict"].map(HOLDS).dropna()
             count, share = combined.get(claim, (len(held), held.mean()))
             lines.append((paper, claim, count, share, _kind(count, share, told)))
     return pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
@@ -254,7 +254,8 @@ def _kind(count: int, share: float, told: pd.DataFrame) -> str:
         return "all" if share == 1 else "some" if share else "none"
     if count:
         return "holds" if share else "fails"
-    found = [f"{WORDS[so_far]} so far" for so_far in told["so_far"] if so_far is not None]
+    shown = told["so_far"].combine_first(told["verdict"].map(HOLDS)).dropna()
+    found = [f"{WORDS[bool(so_far)]} so far" for so_far in shown]
     return {"held by a test": "test", "untested": "untested"}.get(
         told["verdict"].iloc[0], [*found, "waits"][0]
     )
