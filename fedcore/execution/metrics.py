@@ -150,4 +150,9 @@ def _if_finite(measured: dict[str, float], models: Tensor, loss: float) -> dict[
 
     Outputs that are NaN would count as class 0, and give an accuracy that means nothing.
     """
-    return measured if isfinite(loss) and models.isfinite().all() else dict.fromkeys(measured, nan)
+    return measured if isfinite(loss) and finite(models) else dict.fromkeys(measured, nan)
+
+
+def finite(values: Tensor) -> bool:
+    """Whether all values are finite: their sum is, as is quick to tell, or it overflows and each one is."""
+    return bool(values.sum().isfinite()) or bool(values.isfinite().all())

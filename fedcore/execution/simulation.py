@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Upload
-from fedcore.execution.metrics import measure
+from fedcore.execution.metrics import finite, measure
 from fedcore.parts import Plan, Run, State
 from fedcore.parts.steps import count_first_rows, counted, make_task
 
@@ -24,7 +24,8 @@ def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iter
         count_first_rows(run, state)
         record(run, state, counted)
         yield
-    while state.round < rounds and not diverged(state) and not arrived(run, state.history[-1]):
+    broken = diverged(state)
+    while state.round < rounds and not broken and not arrived(run, state.history[-1]):
         began = time.perf_counter()
         advance(run, state)
         broken = diverged(state)
@@ -108,4 +109,4 @@ def arrived(run: Run, row: Mapping[str, float]) -> bool:
 
 def diverged(state: State) -> bool:
     """Whether the run has left the finite numbers."""
-    return not bool(state.models.isfinite().all())
+    return not finite(state.models)

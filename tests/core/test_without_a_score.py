@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from fedcore.execution.metrics import finite
 from fedcore.execution.runner import run
 
 LABELS = 3
@@ -37,6 +39,21 @@ def specification(folder: Path, test_labels: tuple[int, ...] = (0, 1, 2), **trai
 def lines(path: Path) -> list[dict[str, str]]:
     with path.open() as handle:
         return list(csv.DictReader(handle))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1.0, -2.0], True),
+        ([3e38, 3e38], True),
+        ([3e38, 3e38, -math.inf], False),
+        ([math.inf, -math.inf], False),
+        ([0.0, math.nan], False),
+        ([], True),
+    ],
+)
+def test_finite_means_each_value_also_where_the_sum_overflows(values: list[float], expected: bool) -> None:
+    assert finite(torch.tensor(values)) == expected
 
 
 @pytest.mark.parametrize("metrics", [[], ["f1"]])
