@@ -69,7 +69,7 @@ def rows(params: StudyParams) -> dict[str, Row]:
     }
     refuse_unknown(params.grid, params.variants, known.values(), "", ROWS + COLUMNS)
     for name, own in params.algorithms.items():
-        refuse_unknown(own.grid, own.variants, [known[name]], f"algorithms.{name}.", ROWS)
+        refuse_unknown(own.grid, own.variants, [known[name]], f"algorithms.{name}.", ROWS + WHOLE)
         grid = {**_of(ROWS, params.grid), **own.grid}
         variants = own.variants or {key: case for key, case in params.variants.items() if _side(case) == ROWS}
         label = labels.get(name) or find("algorithm", own.name or name).label or name

@@ -239,7 +239,8 @@ class StudyAlgorithm(AlgorithmParams):
     """A method of a study, with values to try of its own."""
 
     grid: Grid
-    """Values to try of this method, by key of `algorithm` or `training`; each combination is a row."""
+    """Values to try of this method, by key of `algorithm`, `training`, or `dtype` and `precision`; each
+    combination is a row."""
     variants: Variants
     """Named settings of such keys, in place of the study's; each is a row."""
 
@@ -274,6 +275,9 @@ class ReportParams(Section):
     """How a diverged run counts in the table: not at all, or as the model was before its first round."""
     test: Literal["t", "wilcoxon", "none"] = "t"
     """Paired test of the methods against the best of a column."""
+    margin: Annotated[float, Field(gt=0)] | None = None
+    """What difference doesn't matter, in the table's unit: its caption says which methods are surely no
+    further from FedAvg (or the first method of a study without it)."""
     show: tuple[Shown, ...] = get_args(Shown)
     """Which reports there are."""
     labels: dict[Key, str] = Field(default={})

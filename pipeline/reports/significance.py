@@ -63,11 +63,17 @@ def columns(frame: pd.DataFrame, best: Best, test: Test, asked: Sequence[Column]
     ``frame`` has ``row``, ``column``, ``n``, ``seeds`` and ``values``; cells with fewer runs than asked for
     don't compete. Which mean is best, and which test is meant, a column may say otherwise.
     """
-    complete = frame[(frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
-    samples: dict[str, dict[str, Samples]] = {column.key: {} for column in asked}
-    for row, key, text in complete[["row", "column", "values"]].itertuples(index=False):
-        samples.setdefault(key, {})[str(row)] = parsed(text)
-    return {c.key: compare(samples[c.key], c.best or best, c.test or test) for c in asked}
+    samples = complete(frame)
+    return {c.key: compare(samples.get(c.key, {}), c.best or best, c.test or test) for c in asked}
+
+
+def complete(frame: pd.DataFrame) -> dict[str, dict[str, Samples]]:
+    """Return the runs' numbers of a tidy table's cells without a missing run, by column and row."""
+    found: dict[str, dict[str, Samples]] = {}
+    whole = frame[(frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
+    for row, key, text in whole[["row", "column", "values"]].itertuples(index=False):
+        found.setdefault(key, {})[str(row)] = parsed(text)
+    return found
 
 
 def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Comparison:
@@ -106,6 +112,34 @@ def paired(differences: Sequence[float] | np.ndarray, test: Test) -> float:
         return 1.0
     run = scipy.stats.wilcoxon if test == "wilcoxon" else partial(scipy.stats.ttest_1samp, popmean=0.0)
     return float(run(own).pvalue)
+
+
+def equivalent(samples: Mapping[str, Samples], base: str, margin: float) -> dict[str, tuple[float, float]]:
+    """Return how far each row is from the row ``base`` on average, with the corrected p-value of ``within``.
+
+    Rows of fewer than five pairs are left out.
+    """
+    first = samples.get(base, {})
+    apart = {
+        row: np.array([value - first[pair] for pair, value in own.items() if pair in first])
+        for row, own in samples.items()
+        if row != base
+    }
+    apart = {row: own for row, own in apart.items() if len(own) >= FEWEST}
+    p = holm({row: within(own, margin) for row, own in apart.items()})
+    return {row: (float(own.mean()), p[row]) for row, own in apart.items()}
+
+
+def within(differences: np.ndarray, margin: float) -> float:
+    """Return the p-value of two one-sided t-tests that differences [n] average ``margin`` or more.
+
+    A small one shows that two methods are equivalent. Schuirmann, 1987.
+    """
+    own = np.round(differences, DIGITS)
+    if np.ptp(own) == 0:
+        return float(abs(own[0]) >= margin)
+    sides = ((-margin, "greater"), (margin, "less"))
+    return max(float(scipy.stats.ttest_1samp(own, at, alternative=side).pvalue) for at, side in sides)
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:

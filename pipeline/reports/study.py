@@ -15,7 +15,7 @@ from pipeline.catalogue.grids import Row, Setting, rows, settings
 from pipeline.catalogue.params import StudyError
 from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
-from pipeline.reports import benchmark, cost, figures, ranks, style
+from pipeline.reports import benchmark, cost, figures, ranks, significance, style
 from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, by_label
 from pipeline.reports.results import RunFacts
@@ -92,12 +92,11 @@ def _targets(
         decimals=decimals,
         best=best,
         test=report.test,
-        note=_sources(params),
+        note=partial(_note, params, names, headings, sign and " points"),
         untrained=report.diverged == "untrained",
     )
     panels = (Panel(key, headings[key], own.regime, own.dataset, own.split) for key, own in places.items())
-    named = {own.name or name: name for name, own in reversed(params.algorithms.items())}
-    base = named.get(BASE, next(iter(params.algorithms)))
+    base = _base(params)
     first = report.labels.get(base) or style.label(params.algorithms[base].name or base)
     ends = f"the {printed} with which {first} ends at the same seed"
     reached = f"a {printed} of {report.target:g}" if report.target else ends
@@ -180,14 +179,35 @@ def tuned(params: StudyParams) -> dict[str, Search]:
     return found
 
 
-def _sources(params: StudyParams) -> str:
-    """Say for the table's caption what its values were chosen from; nothing where none are searched for."""
-    if not tuned(params):
-        return ""
-    named = sorted({own.source.partition(":")[0] for own in params.chosen})
-    return (
-        f"Values were chosen on held-out rows, by {', '.join(named)}." if named else "No value is chosen yet."
-    )
+def _note(
+    params: StudyParams, names: Mapping[str, str], headings: Mapping[str, str], unit: str, frame: pd.DataFrame
+) -> str:
+    """Say for the caption what values were chosen from, and what is equivalent where a margin is given."""
+    margin, said = params.report.margin, []
+    if tuned(params):
+        named = sorted({own.source.partition(":")[0] for own in params.chosen})
+        listed = f"Values were chosen on held-out rows, by {', '.join(named)}."
+        said.append(listed if named else "No value is chosen yet.")
+    if margin is not None:
+        base = next(key for key, row in rows(params).items() if row.algorithm == _base(params))
+        near = [
+            f"{names[row]} on {headings[column]} ({apart:+.2f}, p = {p:.2g})"
+            for column, own in significance.complete(frame).items()
+            for row, (apart, p) in significance.equivalent(own, base, margin).items()
+            if p < significance.ALPHA
+        ]
+        said.append(
+            f"Less than {margin:g}{unit} from {names[base]} (two one-sided paired t-tests, p "
+            f"below {significance.ALPHA:g} after Holm's correction over the methods of a column): "
+            f"{'; '.join(near) or 'none'}."
+        )
+    return " ".join(said)
+
+
+def _base(params: StudyParams) -> str:
+    """Return the method that others are compared with: FedAvg, or the first where there is none."""
+    named = {own.name or name: name for name, own in reversed(params.algorithms.items())}
+    return named.get(BASE, next(iter(params.algorithms)))
 
 
 def _draw_partitions(titles: Mapping[str, str], inputs: Inputs) -> Picture:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -284,3 +285,26 @@ def test_the_signed_rank_test_counts_pairs_that_differ_and_methods() -> None:
         samples(a=[90.0] * 7, b=[90.0 - lag for lag in lags], c=[86.0, 84, 83, 82, 81]), "largest", "wilcoxon"
     )
     assert uneven.why.startswith("6 pairs of runs")
+
+
+@pytest.mark.parametrize("margin", [0.3, 0.5, 2.0])
+def test_equivalence_is_as_scipy_s_interval_has_it(margin: float) -> None:
+    """Two one-sided tests at 5% reject where the 90% interval lies within the margin."""
+    apart = np.array([0.1, -0.3, 0.25, 0.4, -0.1, 0.2])
+    interval = stats.ttest_1samp(apart, 0.0).confidence_interval(0.9)
+    inside = -margin < interval.low and interval.high < margin
+    assert (significance.within(apart, margin) < significance.ALPHA) == inside
+    assert significance.within(apart, margin) == pytest.approx(significance.within(-apart, margin))
+
+
+def test_equal_differences_are_equivalent_where_they_are_smaller_than_the_margin() -> None:
+    assert significance.within(np.full(5, 0.2), 0.5) == 0.0
+    assert significance.within(np.full(5, 0.5), 0.5) == 1.0
+
+
+def test_equivalence_needs_five_pairs_and_is_corrected() -> None:
+    found = significance.equivalent(samples(base=BEST, close=CLOSE, worse=WORSE, few=BEST[:4]), "base", 3.0)
+    assert set(found) == {"close", "worse"}
+    alone = significance.equivalent(samples(base=BEST, close=CLOSE), "base", 3.0)["close"]
+    assert found["close"] == (alone[0], pytest.approx(2 * alone[1]))
+    assert found["worse"][1] > 0.99
