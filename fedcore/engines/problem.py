@@ -27,7 +27,7 @@ class Block:
     y: Tensor
 
     def __len__(self) -> int:
-        return len(self.y)
+        return self.y.shape[0]
 
 
 @dataclass(frozen=True)

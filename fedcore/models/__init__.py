@@ -190,12 +190,16 @@ class Layout:
     @cached_property
     def size(self) -> int:
         """Length d of the flat vector."""
-        return sum(map(prod, self.shapes.values()))
+        return sum(self._lengths)
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        return [prod(shape) for shape in self.shapes.values()]
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Return named views into ``flat`` [..., d]; writing to one writes to the vector."""
         lead = flat.shape[:-1]
-        parts = flat.split([where.stop - where.start for where in self.slices.values()], dim=-1)
+        parts = flat.split_with_sizes(self._lengths, -1)
         return {
             name: part.view(*lead, *shape)
             for (name, shape), part in zip(self.shapes.items(), parts, strict=True)

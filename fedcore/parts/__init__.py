@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -289,10 +291,19 @@ class Recipe:
     exchange: tuple[Exchange, ...] = ()
     observers: tuple[Part, ...] = ()
 
-    def parts(self) -> Iterator[Part]:
-        """Yield all parts, in the order in which their hooks run."""
-        for part in (*(part for _, part in roles(self)), *self.observers):
-            yield from part.parts()
+    def parts(self) -> tuple[Part, ...]:
+        """Return all parts, in the order in which their hooks run."""
+        return self._parts
+
+    @cached_property
+    def _parts(self) -> tuple[Part, ...]:
+        outer = (*(part for _, part in roles(self)), *self.observers)
+        return tuple(chain.from_iterable(part.parts() for part in outer))
+
+    @cached_property
+    def costs(self) -> Work:
+        """What its parts add to the work of a run, but for validation rows."""
+        return self.work(0.0)
 
     def messages(self) -> list[Message]:
         """Return what travels in each round besides the models that are trained."""

@@ -71,7 +71,7 @@ def counted(run: Run, state: State, task: Task) -> Task:
     """Count the rows of a task, and of what its client computes besides, if the specification asks for it."""
     if not run.spec.evaluation.count_rows:
         return task
-    own, work, n = task.training, run.recipe.work(0.0), len(task.block)
+    own, work, n = task.training, run.recipe.costs, len(task.block)
     rows = rows_of_steps(n, own.batch_size, own.drop_last, len(task.rates))
     piece = rows_of_steps(n, own.batch_size, False, 1)
     validation = len(run.problem.validation or ())
@@ -84,7 +84,7 @@ def counted(run: Run, state: State, task: Task) -> Task:
 def count_first_rows(run: Run, state: State) -> None:
     """Count the rows that clients work on before the first round, if the specification asks for it."""
     if run.spec.evaluation.count_rows:
-        work, n = run.recipe.work(0.0), sum(run.problem.sizes)
+        work, n = run.recipe.costs, sum(run.problem.sizes)
         state.rows_gradient += n * work.first_gradients
         state.rows_forward += n * work.first_rows
 
