@@ -170,9 +170,11 @@ def summaries() -> dict[str, tuple[str, str]]:
 
 
 def _cost(targets: Iterable[TargetStatus], guess: Guesses) -> dict[str, Any]:
-    """Return how many runs targets need, and their time on one core."""
+    """Return how many runs targets need and the time on one core, the most where runs end at a target."""
     runs = {run.folder: run for one in targets if one.target.needs == "runs" for run in one.runs}
-    return {"needed": len(runs), "time": duration(sum(map(guess, runs.values()), NOTHING).seconds)}
+    time = duration(sum(map(guess, runs.values()), NOTHING).seconds)
+    ends = any("stop_at" in run.spec["evaluation"] for run in runs.values())
+    return {"needed": len(runs), "time": f"{'at most' if ends else 'about'} {time}"}
 
 
 def _readme(key: str) -> list[tuple[str, str]]:

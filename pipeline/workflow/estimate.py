@@ -292,7 +292,10 @@ def duration(seconds: float) -> str:
         return f"{ceil(seconds)} s"
     if seconds < 5400:
         return f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:.1f} hours" if seconds < 172_800 else f"{seconds / 86400:.1f} days"
+    if seconds < 172_800:
+        return f"{seconds / 3600:.1f} hours"
+    days = seconds / 86400
+    return f"{days:.1f} days" if days < 100 else f"{days:,.0f} days"
 
 
 def with_interval(seconds: float, low: float, high: float) -> str:
