@@ -146,10 +146,10 @@ def _answer(key: str, found: Survey, root: Path, guess: Guesses) -> dict[str, An
         "thumb": next((f"{one.folder}/{one.name}.svg" for one in drawn if "svg" in one.files), ""),
         "kept": len(own) - len(missing),
         "missing": [
-            {"heading": shown.heading, "about": shown.target, "name": shown.name, **_cost([shown], guess)}
+            {"heading": shown.heading, "about": shown.target, "name": shown.name, **cost_of([shown], guess)}
             for shown in missing
         ],
-        "cost": _cost(missing, guess),
+        "cost": cost_of(missing, guess),
         "took": duration(sum(float(seconds) for seconds in known if seconds)) if runs else "",
         "runs": len(runs),
         "built": any(paper == key for paper, _ in found.own),
@@ -169,7 +169,7 @@ def summaries() -> dict[str, tuple[str, str]]:
     return {paper: (holds, fails) for paper, holds, fails in TOLD.findall(text)}
 
 
-def _cost(targets: Iterable[TargetStatus], guess: Guesses) -> dict[str, Any]:
+def cost_of(targets: Iterable[TargetStatus], guess: Guesses) -> dict[str, Any]:
     """Return how many runs targets need and the time on one core, the most where runs end at a target."""
     runs = {run.folder: run for one in targets if one.target.needs == "runs" for run in one.runs}
     time = duration(sum(map(guess, runs.values()), NOTHING).seconds)

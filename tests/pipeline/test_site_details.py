@@ -20,7 +20,10 @@ from pipeline.papers import build_catalogue
 from pipeline.reports import style
 from pipeline.reports.results import read_history
 from pipeline.site import build, charts
+from pipeline.site.pages import cost_of
+from pipeline.site.survey import TargetStatus
 from pipeline.site.words import flat
+from pipeline.workflow.estimate import Guesses
 
 CONFIG = parameters() | {"primary_paper": "rfedavg", "scale": "demo"}
 ASSETS = HOME / "pipeline" / "site" / "assets"
@@ -156,3 +159,14 @@ def test_a_plug_in_s_label_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.undo()
         plugins.cache_clear()
     assert style.label("fedmedian") == "fedmedian"
+
+
+@pytest.mark.parametrize(
+    ("paper", "target", "said"), [("mcmahan2017", "rates_2nn", "at most "), ("rfedavg", "table3", "about ")]
+)
+def test_runs_that_end_at_a_target_take_at_most_their_guess(paper: str, target: str, said: str) -> None:
+    config = parameters(paper) | {"primary_paper": paper, "scale": "paper"}
+    sources = build_catalogue(config).sources(paper, target)
+    cost = cost_of([TargetStatus(**vars(sources), frame=None, files={})], Guesses())
+    assert cost["needed"] > 1
+    assert str(cost["time"]).startswith(said)
