@@ -288,6 +288,15 @@ class ReportParams(Section):
     `{training.rounds: {times: 0.5}}` for half of a setting's rounds. A `draw` of the trials gives others."""
     headlines: dict[Key, HeadlineParams] = Field(default={})
     """Headlines that a benchmark tests on the papers' own ground and on that of others, by paper."""
+    factorial: dict[Key, dict[Key, Key]] = Field(default={})
+    """Methods of a benchmark by their client's side and their server, such as `{plain: {mean: fedavg, adam:
+    fedadam}, prox: {mean: fedprox, adam: prox_adam}}`; others are compared with the first of each."""
+
+    @model_validator(mode="after")
+    def _is_rectangle(self) -> Self:
+        if len({tuple(own) for own in self.factorial.values()}) > 1:
+            raise ValueError("factorial: expected the same servers for each client's side")
+        return self
 
 
 class BenchmarkParams(Section):

@@ -14,6 +14,7 @@ from pipeline.catalogue.schema import BenchmarkParams, StudyParams
 from pipeline.catalogue.targets import Target
 from pipeline.reports import style
 from pipeline.reports.decisions import decisions
+from pipeline.reports.sensitivity import sensitivity
 from pipeline.reports.standings import standings
 from pipeline.reports.trials import AGAIN, FINALS, TRIALS, Plan, stage, trials
 
@@ -50,6 +51,7 @@ def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> d
         methods = {key: label for key, label in labels.items() if any(row == key for row, _ in winners)}
         title = "Matrix: accuracy of each method in each setting, with its chosen values"
         found |= {FINALS: stage(plan, title, "Method", methods, asked), **standings(plan, methods, asked)}
+        found |= sensitivity(plan, asked)
     return {
         name: replace(own, follows={TRIALS: (), AGAIN: (TRIALS,)}.get(name, (TRIALS, AGAIN)))
         for name, own in {**found, **decisions(plan, asked)}.items()
@@ -62,6 +64,8 @@ def _check(params: StudyParams, about: BenchmarkParams) -> None:
     methods |= {f"benchmark.omit.{key}": own for key, own in about.omit.items()}
     heads = params.report.headlines.items()
     methods |= {f"report.headlines.{key}": (own.method, *own.above) for key, own in heads}
+    grid = params.report.factorial.items()
+    methods |= {f"report.factorial.{key}": tuple(own.values()) for key, own in grid}
     for where, names in methods.items():
         for one in names:
             require_known(where, one, params.algorithms)

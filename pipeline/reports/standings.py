@@ -20,7 +20,7 @@ from pipeline.reports.effects import FEWEST, Effect
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.render import write_grid
 from pipeline.reports.results import RunFacts, each_once, made, read, refuse_changed
-from pipeline.reports.trials import TRIALS, Plan, late_mean
+from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 
 RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
@@ -40,7 +40,7 @@ STATISTICS = {
     "gone": "Diverged",
     "missing": "Missing",
 }
-SCORES = ("method", "workload", "dataset", "seed", "score", *COSTLY, "diverged", "keeps")
+SCORES = ("method", "workload", "dataset", "seed", "score", "curve", *COSTLY, "diverged", "keeps")
 
 
 def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str, Target]:
@@ -172,6 +172,7 @@ def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFra
             "dataset": plan.dataset(place),
             "seed": own.run.seed,
             "score": late_mean(own, plan.about.late),
+            "curve": curve(own),
             "traffic": float(own.history[["bytes_down", "bytes_up"]].to_numpy().sum()),
             "work": own.summary.get("rows_gradient", 0) + FORWARD * own.summary.get("rows_forward", 0),
             "diverged": own.diverged,

@@ -12,6 +12,7 @@ from typing import Any
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
+from fedcore.base.lazy import pd
 from pipeline.catalogue.grids import Setting
 from pipeline.catalogue.schema import BenchmarkParams, StudyParams, TimesParams
 from pipeline.catalogue.specification import specification
@@ -23,7 +24,7 @@ from pipeline.reports.tables import Table
 
 REPORTS = Path("reports")
 TRIALS, AGAIN, FINALS = "trials", "again", "matrix"
-DRAW = "draw"
+DRAW, ROUNDING = "draw", 1e-9
 SHARED = {"common", "regimes", "datasets", "tune", "equal_trainings", "measurements"}
 
 
@@ -170,7 +171,19 @@ def trials(plan: Plan, title: str, numbers: Mapping[Cell, list[int]], seeds: tup
 
 def late_mean(facts: RunFacts, share: float) -> float:
     """Return the mean test accuracy, in per cent, over the last rounds; untrained if it diverged."""
+    return late_mean_of(curve(facts), share)
+
+
+def curve(facts: RunFacts) -> pd.Series[float]:
+    """Return the test accuracy, in per cent, by round; of a diverged run as if it had stayed untrained."""
     if facts.diverged:
-        return 100 * float(facts.untrained["test_accuracy"])
-    series = facts.series("test_accuracy")
-    return 100 * float(series[series.index > (1 - share) * series.index[-1] + 1e-9].mean())
+        return pd.Series([100 * float(facts.untrained["test_accuracy"])])
+    return 100 * facts.series("test_accuracy")
+
+
+def late_mean_of(measured: pd.Series[float], share: float, until: float = 1.0) -> float:
+    """Return the mean over the last ``share`` of the rounds, of the first ``until`` of all."""
+    end = until * measured.index[-1] + ROUNDING
+    before = measured[measured.index <= end]
+    last = before[before.index > (1 - share) * end]
+    return float((last if len(last) else before.iloc[-1:]).mean())

@@ -486,6 +486,11 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
         ),
         ({"report": {"controls": {"x": {}}}}, r"report\.controls\.x: expected changes"),
         ({"benchmark": {"margin": 0}}, r"benchmark\.margin: .*greater than 0"),
+        ({"report": {"factorial": {"plain": {"mean": "fedagv"}}}}, r"factorial\.plain: got 'fedagv'"),
+        (
+            {"report": {"factorial": {"plain": {"mean": "fedavg"}, "prox": {"adam": "fedprox"}}}},
+            r"report: factorial: expected the same servers for each client's side",
+        ),
     ],
 )
 def test_mistakes_are_named(changes: dict[str, Any], said: str) -> None:

@@ -1,0 +1,176 @@
+"""How much a board hangs on the way of counting, and which half of a method makes the difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedcore.base.lazy import pd, scipy
+from pipeline.catalogue.targets import Asked, Target
+from pipeline.reports import effects
+from pipeline.reports.grid import PrintedCell
+from pipeline.reports.standings import COSTLY, Board, Said, complete, expected
+from pipeline.reports.trials import TRIALS, Plan, late_mean_of
+
+BEST, SURE, GAIN = 5, 0.9, 0.3
+AGREEMENT = {"tau": "Kendall's tau", "best": f"Best {BEST}", "moved": "Moves most (places up)"}
+COST = {"traffic": "bytes", "work": "rows"}
+COLUMNS = ["row", "column", "mean", "low", "high", "n"]
+RUN = ["dataset", "workload", "seed"]
+Orders = dict[str, tuple["pd.Series[float]", "pd.Series[float]"]]
+
+
+def sensitivity(plan: Plan, asked: Asked) -> dict[str, Target]:
+    """Return the reports of final runs, whose cells are ``asked``."""
+    shared: dict[str, Any] = {
+        "queries": lambda params: {cell: own for cell, own in asked.items() if cell[0] not in plan.controls},
+        "plan": plan,
+        "words": True,
+    }
+    about = {"sensitivity": (": other ways of counting", "Sensitivity", _counted, "Counted")}
+    if plan.params.report.factorial:
+        about["factorial"] = (": clients' sides and servers", "Factorial", _crossed, "Client's side")
+    title = plan.params.title.rstrip("?.")
+    return {
+        name: Board(title=title + words, published=published, say=say, heading=heading, **shared)
+        for name, (words, published, say, heading) in about.items()
+    }
+
+
+def _counted(plan: Plan, found: pd.DataFrame) -> Said:
+    lines, rows = [], []
+    for way, (before, after) in {**_ways(plan, complete(plan, found)), **_fewer_trials(plan)}.items():
+        before, after = before.dropna().align(after.dropna(), join="inner")
+        tau, up = _tau(before, after), after.rank() - before.rank()
+        lines += [(way, "tau", tau, len(up)), *((way, name, own, None) for name, own in after.items())]
+        best = "; ".join(plan.labels[str(name)] for name in after.nlargest(BEST).index)
+        most = str(up.abs().idxmax())
+        shift = f"{plan.labels[most]} ({up[most]:+g})" if up[most] else "–"
+        rows.append((way, tuple(map(PrintedCell, (f"{tau:.2f}", best, shift)))))
+    base = plan.labels[plan.about.base]
+    note = (
+        "Kendall's tau compares the order of the methods by their effects with that of the board; with fewer "
+        "trials, their orders by expected accuracy on the rows to choose by. With the bytes or rows of "
+        f"{base}, a method stops where it has spent what {base} spends in all. {_limited(plan)}"
+    )
+    frame = pd.DataFrame(lines, columns=["row", "column", "mean", "n"]).reindex(columns=COLUMNS)
+    return Said(frame, AGREEMENT, rows, note.strip())
+
+
+def _ways(plan: Plan, whole: pd.DataFrame) -> Orders:
+    """Return the methods' effects as the board has them, and in each other way of counting."""
+    base = plan.about.base
+    sets = list(dict.fromkeys(whole["dataset"])) if whole["dataset"].nunique() > 1 else []
+    frames = {
+        "as on the board": whole,
+        **{f"without {name}": whole[whole["dataset"] != name] for name in sets},
+        "each setting alike": whole.assign(dataset=whole["workload"]),
+        "ratios of errors": whole.assign(score=-np.log((100 - whole["score"]).clip(lower=1e-2))),
+        "after the last round": whole.assign(score=[curve.iloc[-1] for curve in whole["curve"]]),
+        **{f"with {plan.labels[base]}'s {COST[key]}": _at_cost(plan, whole, key) for key in COSTLY},
+    }
+    board = _ahead(whole, base)
+    return {way: (board, _ahead(frame, base)) for way, frame in frames.items()}
+
+
+def _ahead(scores: pd.DataFrame, base: str) -> pd.Series[float]:
+    """Return how far each method is ahead of the base: the mean over data sets, as its effect is."""
+    wide = scores.pivot_table(index=RUN, columns="method", values="score")
+    apart = wide.sub(wide[base], axis=0)
+    return apart.groupby(RUN[:2]).mean().groupby(RUN[0]).mean().mean()
+
+
+def _at_cost(plan: Plan, whole: pd.DataFrame, key: str) -> pd.DataFrame:
+    """Return scores at the round at which a run has cost what the base's costs in all, if it costs more."""
+    spent = whole[whole["method"] == plan.about.base].set_index(["workload", "seed"])[key]
+    runs = zip(whole["workload"], whole["seed"], whole[key], whole["curve"], strict=True)
+    late = plan.about.late
+    at_cost = [
+        late_mean_of(curve, late, min(1.0, spent[place, seed] / own)) for place, seed, own, curve in runs
+    ]
+    return whole.assign(score=at_cost)
+
+
+def _fewer_trials(plan: Plan) -> Orders:
+    """Return the methods' expected accuracies with all trials and with half of them."""
+    worth = expected(plan).drop([*plan.controls], errors="ignore")
+    few, many = len(worth.columns) // 2, len(worth.columns)
+    return {f"{few} of {many} trials": (worth[many], worth[few])} if few and len(worth) else {}
+
+
+def _limited(plan: Plan) -> str:
+    """Say whether more trials would change the board."""
+    for few, (many, fewer) in _fewer_trials(plan).items():
+        tau, gain = _tau(many, fewer), float((many - fewer).median())
+        limited = "limited" if tau < SURE or gain >= GAIN else "not limited"
+        return (
+            f"The board is {limited} by tuning: against {few}, all gain {gain:.2f} points (median), with a "
+            f"tau of {tau:.2f} (limited: {GAIN:g} points or more, or a tau below {SURE:g})."
+        )
+    return ""
+
+
+def _tau(before: pd.Series[float], after: pd.Series[float]) -> float:
+    return float(scipy.stats.kendalltau(before, after).statistic) if len(before) > 1 else 1.0
+
+
+def _crossed(plan: Plan, found: pd.DataFrame) -> Said:
+    """Say what a client's side and a server do on average, and what a pair does beyond the two."""
+    grid = plan.params.report.factorial
+    first, servers = next(iter(grid.items()))
+    lines, rows = [], []
+    for stage, scores in (("tuned", complete(plan, found)), ("any trial", _mean_trials(plan))):
+        known = _contrasts(grid, scores)
+        for side in grid if known else ():
+            row, each = f"{side.replace('_', ' ')}, {stage}", {key: known.get((side, key)) for key in servers}
+            cells = (
+                f"{own.mean:+.2f} ({own.low:+.2f} to {own.high:+.2f})" if own else "–"
+                for own in each.values()
+            )
+            rows.append((row, tuple(map(PrintedCell, cells))))
+            lines += [(row, key, own.mean, own.low, own.high, own.sets) for key, own in each.items() if own]
+    alone = next(iter(servers))
+    note = (
+        f"Points with 95% intervals over data sets. Rows {first}: a server in place of {alone}, mean over "
+        f"the clients' sides. Column {alone}: a client's side in place of {first}, mean over the servers. "
+        "Elsewhere: what the pair gains beyond the two (interaction). Any trial: the mean of all trials, so "
+        "without a choice, at one seed on the rows to choose by."
+    )
+    return Said(pd.DataFrame(lines, columns=COLUMNS), {key: key for key in servers}, rows, note)
+
+
+def _contrasts(
+    grid: dict[str, dict[str, str]], scores: pd.DataFrame
+) -> dict[tuple[str, str], effects.Effect | None]:
+    """Return main effects and interactions by client's side and server, of settings that have all pairs."""
+    methods = [method for own in grid.values() for method in own.values()]
+    wide = scores.pivot_table(index=RUN, columns="method", values="score").reindex(columns=methods).dropna()
+    if wide.empty:
+        return {}
+    (first, plain), *others = (
+        (side, wide[[*own.values()]].set_axis([*own], axis=1)) for side, own in grid.items()
+    )
+    alone, *servers = plain.columns
+    mean = sum((own for _, own in others), plain) / len(grid)
+    found = {(first, key): _contrast(mean[key], mean[alone]) for key in servers}
+    for side, own in others:
+        found[side, alone] = _contrast(own.mean(axis=1), plain.mean(axis=1))
+        for key in servers:
+            found[side, key] = _contrast(own[key] + plain[alone], own[alone] + plain[key])
+    return found
+
+
+def _contrast(plus: pd.Series[float], minus: pd.Series[float]) -> effects.Effect | None:
+    both = pd.concat({"plus": plus, "minus": minus}, names=["method"]).rename("score").reset_index()
+    return effects.effect(both, "plus", "minus")
+
+
+def _mean_trials(plan: Plan) -> pd.DataFrame:
+    """Return a line for each method and setting with all trials: the mean of their scores."""
+    lines = [
+        (method, plan.dataset(place), place, plan.about.seed, float(np.mean([mean for _, mean, _ in own])))
+        for (method, place), own in plan.measured(TRIALS).items()
+        if len(own) == plan.params.tune.trials
+    ]
+    return pd.DataFrame(lines, columns=["method", *RUN, "score"])

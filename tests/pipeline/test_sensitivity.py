@@ -1,0 +1,147 @@
+"""Other ways of counting a benchmark's scores, and the 2 x 2 of client's side and server."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedcore.base.options import validate
+from pipeline.catalogue.grids import settings
+from pipeline.catalogue.schema import StudyParams
+from pipeline.reports.sensitivity import sensitivity
+from pipeline.reports.standings import Board, Said
+from pipeline.reports.trials import Plan, late_mean_of
+
+SETS = ("mnist", "a1a", "svmguide1")
+METHODS = ("fedavg", "fedprox", "fedadam", "prox_adam")
+GRID = {"plain": {"mean": "fedavg", "adam": "fedadam"}, "prox": {"mean": "fedprox", "adam": "prox_adam"}}
+STUDY: dict[str, Any] = {
+    "title": "Which method, where?",
+    "seeds": [0, 1],
+    "regimes": {"b": {"clients": 4, "training": {"rounds": 10, "batch_size": 10, "lr": 0.1}}},
+    "datasets": {
+        name: {
+            "data": {"name": name, "edition": "demo"},
+            "model": {"name": "mlp", "hidden": [8]},
+            "splits": {"s": {"name": "iid"}},
+        }
+        for name in SETS
+    },
+    "tune": {"how": "sobol", "trials": 4, "held_out": "selection", "over": {"training.lr": [0.1]}},
+    "algorithms": {name: {} for name in METHODS},
+    "benchmark": {"base": "fedavg", "families": {"all": [*METHODS[1:]]}},
+    "report": {"factorial": GRID},
+}
+Score = Callable[[str, str], float]
+
+
+def planned() -> Plan:
+    params = validate(StudyParams, copy.deepcopy(STUDY), "")
+    assert params.benchmark
+    names = {"fedavg": "FedAvg", "fedprox": "FedProx", "fedadam": "FedAdam", "prox_adam": "ProxAdam"}
+    return Plan("bench", params, params.benchmark, settings(params), names)
+
+
+def lines(plan: Plan, score: Score, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
+    """Return runs that reach their score in the last of ten rounds, a point a round."""
+    known = []
+    for method, place, seed in product(METHODS, plan.places, plan.params.seeds):
+        last, cost = score(method, plan.dataset(place)), (costs or {}).get(method, 1.0)
+        curve = pd.Series(last - 10 + np.arange(11.0))
+        line = (method, place, plan.dataset(place), seed, late_mean_of(curve, 0.2), curve, cost, cost)
+        known.append(line)
+    columns = ["method", "workload", "dataset", "seed", "score", "curve", "traffic", "work"]
+    return pd.DataFrame(known, columns=columns)
+
+
+def said(report: str, score: Score, costs: Mapping[str, float] | None = None) -> tuple[Said, pd.DataFrame]:
+    plan = planned()
+    target = sensitivity(plan, {})[report]
+    assert isinstance(target, Board)
+    found = target.say(plan, lines(plan, score, costs))
+    return found, found.frame.set_index(["row", "column"])
+
+
+def of_sets(method: str, dataset: str) -> float:
+    """FedProx is ahead by 9 on MNIST alone, FedAdam by 2 everywhere, ProxAdam by 1."""
+    gains = {"fedprox": 9.0 * (dataset == "mnist"), "fedadam": 2.0, "prox_adam": 1.0}
+    return 70.0 + gains.get(method, 0.0)
+
+
+def test_a_late_mean_may_end_early() -> None:
+    curve = pd.Series([10.0, 20.0, 30.0, 40.0, 50.0], index=[0, 5, 10, 15, 20])
+    assert late_mean_of(curve, 0.5) == 45.0
+    assert late_mean_of(curve, 0.5, 0.5) == 30.0
+    assert late_mean_of(curve, 0.2, 0.6) == 30.0, "round 12 was not measured, the one before was"
+    assert late_mean_of(curve, 0.2, 0.01) == 10.0
+    assert late_mean_of(pd.Series([50.0]), 0.2) == 50.0, "a diverged run"
+
+
+def test_one_data_set_may_carry_a_method() -> None:
+    found, frame = said("sensitivity", of_sets)
+    rows = {label: [cell.mean for cell in cells] for label, cells in found.rows}
+    assert rows["as on the board"] == ["1.00", "FedProx; FedAdam; ProxAdam; FedAvg", "–"]
+    assert frame.loc[("as on the board", "fedprox"), "mean"] == pytest.approx(3.0)
+    without = rows["without mnist"]
+    assert without[1].split("; ")[:2] == ["FedAdam", "ProxAdam"]
+    assert without[2] == "FedProx (-2.5)", "it shares the last place with FedAvg"
+    assert rows["without a1a"][1] == rows["as on the board"][1]
+    assert frame.loc[("without mnist", "tau"), "mean"] == pytest.approx(0.1825741858), "5 pairs, one tied"
+    assert frame.loc[("without mnist", "tau"), "n"] == 4
+    assert frame.loc[("after the last round", "fedadam"), "mean"] == pytest.approx(2.0)
+    assert {"each setting alike", "ratios of errors"} <= {*rows}
+
+
+def test_what_costs_more_stops_earlier() -> None:
+    """ProxAdam spends five times as much: of ten rounds two are left."""
+    _, frame = said("sensitivity", of_sets, {"prox_adam": 5.0, "fedadam": 0.5})
+    for way in ("with FedAvg's bytes", "with FedAvg's rows"):
+        assert frame.loc[(way, "prox_adam"), "mean"] == pytest.approx(1.0 - 7.5)
+        assert frame.loc[(way, "fedadam"), "mean"] == pytest.approx(2.0), "what costs less is not longer"
+
+
+def test_main_effects_and_interaction_are_those_that_were_planted() -> None:
+    """Adam +2, proximal +1, both together .5 more; each side on average over the other."""
+    planted = {"fedavg": 0.0, "fedadam": 2.0, "fedprox": 1.0, "prox_adam": 3.5}
+    found, frame = said("factorial", lambda method, dataset: 70 + planted[method])
+    assert frame["mean"].to_dict() == {
+        ("plain, tuned", "adam"): pytest.approx(2.25),
+        ("prox, tuned", "mean"): pytest.approx(1.25),
+        ("prox, tuned", "adam"): pytest.approx(0.5),
+    }
+    assert (frame["n"] == 3).all()
+    rows = {label: [cell.mean for cell in cells] for label, cells in found.rows}
+    assert rows["plain, tuned"] == ["–", "+2.25 (+2.25 to +2.25)"]
+
+
+@pytest.mark.parametrize(("lucky", "word"), [(0.0, "not limited"), (8.0, "limited")])
+def test_the_board_says_whether_tuning_limits_it(
+    lucky: float, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trials within .03 points, or one of four that is 8 points better in every second method."""
+    monkeypatch.chdir(tmp_path)
+    plan, folder = planned(), Path("reports/bench")
+    folder.mkdir(parents=True)
+    trials = []
+    for number, row in enumerate(plan.rows.values()):
+        for trial, place in product(range(4), plan.places):
+            score = 70 + number + 0.01 * trial + lucky * (trial == 3 and number % 2)
+            trials.append((f"{row}-{trial:02d}", place, 1, 1, 0, score))
+    columns = ["row", "column", "n", "seeds", "diverged", "mean"]
+    pd.DataFrame(trials, columns=columns).to_csv(folder / "trials.csv", index=False)
+    target = sensitivity(plan, {})["sensitivity"]
+    assert isinstance(target, Board)
+    found = target.say(plan, lines(plan, of_sets))
+    assert f"The board is {word} by tuning: against 2 of 4 trials, all gain " in found.note
+    assert "2 of 4 trials" in {label for label, _ in found.rows}
+    crossed = sensitivity(plan, {})["factorial"]
+    assert isinstance(crossed, Board)
+    frame = crossed.say(plan, lines(plan, of_sets)).frame.set_index(["row", "column"])
+    assert frame.loc[("plain, any trial", "adam"), "mean"] == pytest.approx(2.0)
