@@ -28,4 +28,5 @@ PLUGIN = Plugin(
     build,
     "ordinary training on the pooled data of the clients",
     "RADFed, Section V-B; FedAvgR, Section 3",
+    label="Centralised",
 )

@@ -115,6 +115,7 @@ PLUGINS = (
         build_feddc,
         "a drift variable a client: penalised locally, added before averaging",
         "Gao et al., Algorithm 1; ComFed, Table I",
+        label="FedDC",
     ),
     Plugin(
         "vrl_sgd",
@@ -122,6 +123,7 @@ PLUGINS = (
         lambda options, spec: recipe(update=Deviations(), aggregate=averaging(options.averaging)),
         "local gradients corrected by the client's deviation from the mean model",
         "Liang et al., Algorithm 1; ComFed, Table I",
+        label="VRL-SGD",
     ),
     Plugin(
         "mime",
@@ -129,5 +131,6 @@ PLUGINS = (
         build_mime,
         "local steps mimic centralised training with momentum",
         "Karimireddy et al. (Mime), Algorithm 1; ComFed, Table I",
+        label="Mime",
     ),
 )

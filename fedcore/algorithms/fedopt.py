@@ -121,6 +121,7 @@ PLUGINS = (
         lambda options, spec: recipe(server=ServerMomentum(options.server_lr, options.beta)),
         "momentum on the averaged change",
         "Hsu et al.; ComFed, Table I",
+        label="FedAvgM",
     ),
     Plugin(
         "slowmo",
@@ -128,6 +129,7 @@ PLUGINS = (
         lambda options, spec: recipe(server=SlowMomentum(options.server_lr, options.beta)),
         "slow momentum, in units of the local learning rate",
         "Wang et al. (SlowMo), Algorithm 1; ComFed, Table I",
+        label="SlowMo",
     ),
     Plugin(
         "fedadc",
@@ -135,5 +137,6 @@ PLUGINS = (
         build_fedadc,
         "server momentum, normalised and embedded into local steps",
         "Ozfatura et al. (FedADC); ComFed, Table I",
+        label="FedADC",
     ),
 )

@@ -22,4 +22,5 @@ PLUGIN = Plugin(
     lambda options, spec: recipe(objective=(Contrastive(options.mu, options.temperature),)),
     "a contrastive term on features: near the global model, far from the client's last one",
     "Li et al. (MOON), Section 3.3 and Algorithm 1; ComFed, Table I",
+    label="MOON",
 )

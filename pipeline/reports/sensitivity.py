@@ -87,7 +87,8 @@ def _at_cost(plan: Plan, whole: pd.DataFrame, key: str) -> pd.DataFrame:
     runs = zip(whole["workload"], whole["seed"], whole[key], whole["curve"], strict=True)
     late = plan.about.late
     at_cost = [
-        late_mean_of(curve, late, min(1.0, spent[place, seed] / own)) for place, seed, own, curve in runs
+        late_mean_of(curve, late, min(1.0, spent[place, seed] / own) if own else 1.0)
+        for place, seed, own, curve in runs
     ]
     return whole.assign(score=at_cost)
 
@@ -137,7 +138,12 @@ def _crossed(plan: Plan, found: pd.DataFrame) -> Said:
         "Elsewhere: what the pair gains beyond the two (interaction). Any trial: the mean of all trials, so "
         "without a choice, at one seed on the rows to choose by."
     )
-    return Said(pd.DataFrame(lines, columns=COLUMNS), {key: key for key in servers}, rows, note)
+    return Said(
+        pd.DataFrame(lines, columns=COLUMNS),
+        {key: plan.params.report.labels.get(key, key) for key in servers},
+        rows,
+        note,
+    )
 
 
 def _contrasts(
