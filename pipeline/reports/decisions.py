@@ -14,6 +14,7 @@ from pipeline.reports.standings import Board, Said, complete
 from pipeline.reports.trials import Plan
 
 UNRUN, STATELESS = "no workload yet", "clients keep no state"
+LISTED = 6  # methods with one verdict; the csv has all
 VERDICTS = {own: own.capitalize() for own in ("better", "equivalent", "worse", "undecided")}
 HEADS = {"then": "Then", **VERDICTS, "n": "Data sets", "at": "Evidence"}
 COLUMNS = ["row", "column", "mean", "low", "high", "n", "verdict"]
@@ -93,7 +94,9 @@ def _decided(plan: Plan, found: pd.DataFrame) -> Said:
         texts = [_advice(plan, said, sets)]
         for own in said.values():
             names = ((one["column"], _measured(one)) for one in own)
-            texts.append("; ".join(f"{plan.labels[n]} {by}{state.get(n, '')}" for n, by in names) or "–")
+            told = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in names]
+            more = [f"{len(told) - LISTED} more"] if len(told) > LISTED else []
+            texts.append("; ".join([*told[:LISTED], *more]) or "–")
         link = PrintedCell(evidence.partition(".")[0], link=evidence) if known else PrintedCell("–")
         rows.append((case, (*map(PrintedCell, [*texts, str(sets)]), link)))
     note = (

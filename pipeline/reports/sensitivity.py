@@ -51,7 +51,7 @@ def _counted(plan: Plan, found: pd.DataFrame) -> Said:
     base = plan.labels[plan.about.base]
     note = (
         "Kendall's tau compares the order of the methods by their effects with that of the board; with fewer "
-        "trials, their orders by expected accuracy on the rows to choose by. With the bytes or rows of "
+        "trials, their orders by the expected best of them, on rows to choose by. With the bytes or rows of "
         f"{base}, a method stops where it has spent what {base} spends in all. {_limited(plan)}"
     )
     frame = pd.DataFrame(lines, columns=["row", "column", "mean", "n"]).reindex(columns=COLUMNS)

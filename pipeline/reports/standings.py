@@ -24,7 +24,7 @@ from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 
 RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
-COSTLY, FEW = ("traffic", "work"), 4
+COSTLY, FEW, MOST_NAMED = ("traffic", "work"), 4, 12
 STATISTICS = {
     "effect": "Effect",
     "interval": "95% interval",
@@ -137,9 +137,9 @@ def _note(plan: Plan) -> str:
         f"Effects: points against {plan.labels[about.base]}, means over data sets of means over settings and "
         "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
         f"by Holm within families of methods: {family}. Verdicts: at {about.margin:g} points, from {FEWEST} "
-        "data sets on. E(n): expected accuracy of the best of n trials, on rows to choose by. Bytes, rows: "
-        "against the base, a row without a gradient counting a third. Diverged: share of runs. Missing: "
-        "settings that lack runs."
+        "data sets on. E(n): expected points of the best of n trials against the base's best of all, on rows "
+        "to choose by. Bytes, rows: against the base, a row without a gradient counting a third. Diverged: "
+        "share of runs. Missing: settings that lack runs."
     )
 
 
@@ -232,15 +232,19 @@ def board(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
 
 
 def expected(plan: Plan) -> pd.DataFrame:
-    """Return E(n) of each method (row) for each number of trials: means over data sets, of its workloads."""
+    """Return E(n) of each method (row) for each number n of trials.
+
+    In points against the base's best of all trials: a mean over data sets, of means over their workloads.
+    """
     each = range(1, (plan.params.tune.trials or 1) + 1)
     lines = []
     for (method, place), own in plan.measured(TRIALS).items():
         if len(own) == len(each):
             best = [effects.expected_best([mean for _, mean, _ in own], n) for n in each]
             lines.append((method, plan.dataset(place), *best))
-    found = pd.DataFrame(lines, columns=["method", "dataset", *each])
-    return found.groupby(["method", "dataset"]).mean().groupby("method").mean()
+    found = pd.DataFrame(lines, columns=["method", "dataset", *each]).groupby(["method", "dataset"]).mean()
+    tuned = found[found.index.get_level_values("method") == plan.about.base][each[-1]].droplevel("method")
+    return found.sub(tuned, axis=0, level="dataset").groupby("method").mean()
 
 
 def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inputs) -> Picture:
@@ -275,9 +279,12 @@ def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
 
 
 def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
-    said = "Expected accuracy of the best of n trials on the rows to choose by, mean over data sets."
+    base = plan.labels[plan.about.base]
+    said = (
+        f"Expected best of n trials against {base}'s best of all, on rows to choose by; mean over data sets."
+    )
     found = expected(plan).drop([*plan.controls], errors="ignore")
-    drawn = _steps(plan, found, "trials", "accuracy (%)", said)
+    drawn = _steps(plan, found, "trials", "points of accuracy", said)
     figures.whole_numbers(drawn.figure.axes[0].xaxis)
     return drawn
 
@@ -285,7 +292,13 @@ def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
 def _steps(plan: Plan, found: pd.DataFrame, across: str, up: str, said: str) -> Picture:
     figure = figures.framed(3.4)
     axes = figure.subplots()
-    looks = style.looks(map(str, found.index))
+    named = [str(name) for name in found.index]
+    if len(named) > MOST_NAMED:
+        first = {plan.about.base, *next(iter(plan.about.families.values()))}
+        grey = found.drop(index=[*first], errors="ignore")
+        axes.plot(found.columns, grey.T, color="0.85", linewidth=0.8)
+        named, said = [name for name in named if name in first], f"{said} Grey: {len(grey)} other methods."
+    looks = style.looks(named)
     every = -(-len(found.columns) // figures.MARKS)
     for place, (name, look) in enumerate(looks.items()):
         (line,) = axes.plot(found.columns, found.loc[name], color=look.colour, linestyle=look.line)
