@@ -180,7 +180,11 @@ def tuned(params: StudyParams) -> dict[str, Search]:
 
 
 def _note(
-    params: StudyParams, names: Mapping[str, str], headings: Mapping[str, str], unit: str, frame: pd.DataFrame
+    params: StudyParams,
+    names: Mapping[str, str],
+    headings: Mapping[str, str],
+    unit: str,
+    frame: "pd.DataFrame",
 ) -> str:
     """Say for the caption what values were chosen from, and what is equivalent where a margin is given."""
     margin, said = params.report.margin, []

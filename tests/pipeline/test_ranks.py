@@ -179,7 +179,7 @@ def test_leaders_go_from_each_mean_rank_to_its_name_the_better_half_at_the_left(
         "FedProx  2.00",
         "SCAFFOLD  3.25",
         "4.00  Our method",
-        "4.75  moon",
+        "4.75  MOON",
     ]
     assert [text.get_horizontalalignment() for text in labels] == ["right"] * 3 + ["left"] * 2
     heights = []
