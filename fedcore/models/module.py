@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
@@ -107,7 +108,8 @@ def multiplications(model: ModuleModel, inputs: tuple[int, ...]) -> tuple[float,
     """Return half the operations that PyTorch counts for a row, all as of weights used at many places."""
     tokens = any(isinstance(part, torch.nn.Embedding) for part in model.module.modules())
     row = torch.zeros(1, *inputs, dtype=torch.long if tokens else torch.float32)
-    with torch.no_grad(), torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+    counting = import_module("torch.utils.flop_counter")  # which torch does not import by itself
+    with torch.no_grad(), counting.FlopCounterMode(display=False) as counter:
         model.module(row)
     return 0.0, counter.get_total_flops() / 2
 

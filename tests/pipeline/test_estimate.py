@@ -549,3 +549,24 @@ def test_what_was_measured_fits_into_what_is_asked_for(
         if (run.paper, run.setting, run.algorithm) == (paper, setting, algorithm)
     )
     assert seconds + 30 < 60 * cost.minutes()
+
+
+def test_the_work_of_a_module_is_known_where_nothing_else_has_loaded_torch() -> None:
+    """In a process of its own: others may have loaded the counter of operations before."""
+    guess = """
+from fedcore.spec import parse
+from pipeline.workflow.estimate import demand, estimate
+spec = parse({
+    "data": {"name": "cifar10", "edition": "demo"},
+    "partition": {"name": "iid", "clients": 5},
+    "model": {"name": "torchvision", "arch": "resnet18", "norm": "group"},
+    "algorithm": {"name": "fedprox"},
+    "training": {"rounds": 1, "batch_size": 10, "lr": 0.1},
+})
+print(estimate(demand(spec.resolved(), spec.recipe)).seconds)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", guess], capture_output=True, text=True, check=False, cwd=HOME
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) > 1.0
