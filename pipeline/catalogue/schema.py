@@ -276,8 +276,7 @@ class ReportParams(Section):
     test: Literal["t", "wilcoxon", "none"] = "t"
     """Paired test of the methods against the best of a column."""
     margin: Annotated[float, Field(gt=0)] | None = None
-    """What difference doesn't matter, in the table's unit: its caption says which methods are surely no
-    further from FedAvg (or the first method of a study without it)."""
+    """A difference that does not matter: the caption names what is surely nearer to FedAvg than that."""
     show: tuple[Shown, ...] = get_args(Shown)
     """Which reports there are."""
     labels: dict[Key, str] = Field(default={})
