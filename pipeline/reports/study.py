@@ -187,25 +187,31 @@ def _note(
     frame: "pd.DataFrame",
 ) -> str:
     """Say for the caption what values were chosen from, and what is equivalent where a margin is given."""
-    margin, said = params.report.margin, []
-    if tuned(params):
-        named = sorted({own.source.partition(":")[0] for own in params.chosen})
-        listed = f"Values were chosen on held-out rows, by {', '.join(named)}."
-        said.append(listed if named else "No value is chosen yet.")
-    if margin is not None:
-        base = next(key for key, row in rows(params).items() if row.algorithm == _base(params))
-        near = [
-            f"{names[row]} on {headings[column]} ({apart:+.2f}, p = {p:.2g})"
-            for column, own in significance.complete(frame).items()
-            for row, (apart, p) in significance.equivalent(own, base, margin).items()
-            if p < significance.ALPHA
-        ]
-        said.append(
-            f"Less than {margin:g}{unit} from {names[base]} (two one-sided paired t-tests, p "
-            f"below {significance.ALPHA:g} after Holm's correction over the methods of a column): "
-            f"{'; '.join(near) or 'none'}."
-        )
-    return " ".join(said)
+    margin, source = params.report.margin, _sources(params)
+    if margin is None:
+        return source
+    base = next(key for key, row in rows(params).items() if row.algorithm == _base(params))
+    near = [
+        f"{names[row]} on {headings[column]} ({apart:+.2f}, p = {p:.2g})"
+        for column, own in significance.complete(frame).items()
+        for row, (apart, p) in significance.equivalent(own, base, margin).items()
+        if p < significance.ALPHA
+    ]
+    return (
+        f"{source} Less than {margin:g}{unit} from {names[base]} (two one-sided paired t-tests, p "
+        f"below {significance.ALPHA:g} after Holm's correction over the methods of a column): "
+        f"{'; '.join(near) or 'none'}."
+    ).strip()
+
+
+def _sources(params: StudyParams) -> str:
+    """Say what values were chosen from; nothing where none are searched for."""
+    if not tuned(params):
+        return ""
+    named = sorted({own.source.partition(":")[0] for own in params.chosen})
+    return (
+        f"Values were chosen on held-out rows, by {', '.join(named)}." if named else "No value is chosen yet."
+    )
 
 
 def _base(params: StudyParams) -> str:
