@@ -171,19 +171,10 @@ class Catalogue:
         division = digest({key: resolved[key] for key in ("data", "partition")})[:8]
         scale = self.params.scale_of(paper)
         partitions = f"{RESULTS}/{paper}/{scale}/partitions/{query.dataset}-{query.split}-{division}"
+        place = (paper, scale, query.setting, query.dataset, query.algorithm, f"{query.algorithm}-{method}")
         for seed in query.seeds or params.seeds:
-            yield PlannedRun(
-                paper=paper,
-                scale=scale,
-                setting=query.setting,
-                dataset=query.dataset,
-                algorithm=query.algorithm,
-                method=f"{query.algorithm}-{method}",
-                seed=seed,
-                spec=resolved | {"seed": seed},
-                partition=f"{partitions}/seed{seed}",
-                recipe=parsed.recipe,
-            )
+            own = resolved | {"seed": seed}
+            yield PlannedRun(*place, seed, own, f"{partitions}/seed{seed}", parsed.recipe)
 
 
 def weights(run: PlannedRun) -> Mapping[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fedcore.base.errors import SpecError, say
-from fedcore.base.files import canonical_json, write_json
+from fedcore.base.files import write_json
 from fedcore.cli.options import Json, show
 from fedcore.data.download import inventory
 from fedcore.execution import runner
@@ -26,16 +26,7 @@ from pipeline.cli.names import PARAMS, TARGET, Overlay, Scale, elsewhere
 from pipeline.papers import catalogue_of
 from pipeline.reports.kept import line_of
 from pipeline.workflow import machine
-from pipeline.workflow.estimate import (
-    NOTHING,
-    UNKNOWN,
-    Guesses,
-    demand,
-    duration,
-    estimate,
-    size_of,
-    with_interval,
-)
+from pipeline.workflow.estimate import NOTHING, UNKNOWN, Guesses, demand, duration, estimate, with_interval
 from pipeline.workflow.expected import stated
 from pipeline.workflow.messages import job_name
 from pipeline.workflow.reports import path_of, runs_of
@@ -104,8 +95,8 @@ def bill(
     guess = machine.guesses(catalogue, root)
     gpus, on_gpu = len([*GPUS.glob("*")]), machine.here(catalogue, root, "cuda")
     memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
-    data, scales = [run.spec["data"] for run in left], {run.scale for run in runs}
-    unknown = {own["name"] for own in data if size_of(canonical_json(own)) is UNKNOWN}
+    scales, groups = {run.scale for run in runs}, {run.group: run for run in left}.values()
+    unknown = {own.spec["data"]["name"] for own in groups if not demand(own.spec, own.recipe).known}
     return {
         "target": target,
         "scale": min(scales - {STUDY}, default=STUDY if scales else catalogue.params.scale),

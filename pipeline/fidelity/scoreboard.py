@@ -6,6 +6,7 @@ Its picture shows how far each measured score lies from the published one, one r
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +99,8 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
     readings = ("paper", *READINGS)
     lines = [_line(board, name, own, folder) for name in names or papers() for own in readings]
     frame = pd.DataFrame(lines)
-    return frame[(frame["reading"] == "paper") | begun(frame)].reset_index(drop=True)
-
-
-def begun(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Say of each line of a scoreboard whether any of its cells was measured."""
-    return frame[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
+    begun = frame[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
+    return frame[(frame["reading"] == "paper") | begun].reset_index(drop=True)
 
 
 def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:
@@ -184,9 +181,7 @@ def draw(measured: pd.DataFrame) -> Figure:
     tables = measured.groupby(["paper", "target"], sort=False)
     apart = (tables.cumcount() * GOLDEN) % 1 - 0.5
     heights = tables.ngroup() + SPREAD * apart
-    labels = [
-        _label(*names) for names in dict.fromkeys(zip(measured["paper"], measured["target"], strict=True))
-    ]
+    labels = [_label(str(paper), str(target)) for (paper, target), _ in tables]
     figure = figures.framed(1.0 + 0.27 * len(labels))
     axes = figure.subplots()
     axes.set_xscale("symlog", linthresh=2, linscale=1.2)
@@ -235,13 +230,8 @@ def claims_by_reading(folder: Path) -> pd.DataFrame:
         kept = [pd.read_csv(path) for path in sorted((folder / paper).glob(f"*{ENDING}.csv"))]
         known = (line for frame in kept for line in frame[frame["row"] == CLAIM].to_dict("records"))
         combined = {line["column"]: (int(line["of"]), line["mean"]) for line in known}
-        readings = ("paper", *READINGS)
-        judged = pd.concat(
-            [
-                *(claims(paper, reading, folder) for reading in readings),
-                *(claims(paper, reading, folder / SHORTER, SHORTER) for reading in readings),
-            ]
-        )
+        places = product(((folder, REPRODUCTION), (folder / SHORTER, SHORTER)), ("paper", *READINGS))
+        judged = pd.concat(claims(paper, reading, *place) for place, reading in places)
         for claim, told in judged.groupby("id", sort=False):
             held = told.loc[told["scale"] == REPRODUCTION, "verdict"].map(HOLDS).dropna()
             count, share = combined.get(claim, (len(held), held.mean()))

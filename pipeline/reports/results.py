@@ -48,20 +48,18 @@ def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
         DataError: runs or partitions are changed, damaged or incomplete; they are named with what is wrong.
     """
     folders = dict.fromkeys(root / place for run in runs for place in (run.partition, run.folder))
-    wrong = [f"{folder}: {what}" for folder in folders if (what := _wrong(folder))]
+    wrong = [f"{folder}: {what}" for folder in folders if (what := _wrong(folder, stamps(folder)))]
     if wrong:
         more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
         raise DataError(f"{'; '.join(wrong[:NAMED])}{more} ({REPAIR})")
 
 
-def _wrong(folder: Path) -> str:
-    """Describe problems of a run's or a partition's files; empty without problems or files."""
-    return _wrong_with(folder, stamps(folder))
-
-
 @cache
-def _wrong_with(folder: Path, files: tuple[tuple[int, ...], ...]) -> str:
-    """Hash a folder's files once as long as their times and sizes stay as they are."""
+def _wrong(folder: Path, files: tuple[tuple[int, ...], ...]) -> str:
+    """Describe problems of a run's or a partition's files; empty without problems or files.
+
+    Files are hashed once as long as their times and sizes stay as they are.
+    """
     return changed(folder) if any((folder / name).exists() for name in MADE) else ""
 
 
@@ -207,7 +205,7 @@ def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
 
 
 def _refuse(folder: Path) -> None:
-    if what := _wrong(folder):
+    if what := _wrong(folder, stamps(folder)):
         raise DataError(f"{folder}: {what} ({REPAIR})")
 
 

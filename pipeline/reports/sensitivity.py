@@ -11,7 +11,7 @@ from pipeline.catalogue.targets import Asked, Target
 from pipeline.reports import effects
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.standings import COSTLY, Board, Said, complete, expected
-from pipeline.reports.trials import TRIALS, Plan, late_mean_of
+from pipeline.reports.trials import TRIALS, Plan, late_mean
 
 BEST, SURE, GAIN = 5, 0.9, 0.3
 AGREEMENT = {"tau": "Kendall's tau", "best": f"Best {BEST}", "moved": "Moves most (places up)"}
@@ -87,7 +87,7 @@ def _at_cost(plan: Plan, whole: pd.DataFrame, key: str) -> pd.DataFrame:
     runs = zip(whole["workload"], whole["seed"], whole[key], whole["curve"], strict=True)
     late = plan.about.late
     at_cost = [
-        late_mean_of(curve, late, min(1.0, spent[place, seed] / own) if own else 1.0)
+        late_mean(curve, late, min(1.0, spent[place, seed] / own) if own else 1.0)
         for place, seed, own, curve in runs
     ]
     return whole.assign(score=at_cost)

@@ -171,7 +171,7 @@ def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFra
             "workload": place,
             "dataset": plan.dataset(place),
             "seed": own.run.seed,
-            "score": late_mean(own, plan.about.late),
+            "score": late_mean(curve(own), plan.about.late),
             "curve": curve(own),
             "traffic": float(own.history[["bytes_down", "bytes_up"]].to_numpy().sum()),
             "work": own.summary.get("rows_gradient", 0) + FORWARD * own.summary.get("rows_forward", 0),

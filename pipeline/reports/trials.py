@@ -147,7 +147,7 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked:
         columns=lambda params: tuple(Column(key, own.label, own.group) for key, own in plan.places.items()),
         rows=lambda params: names,
         queries=lambda params: asked,
-        measure=lambda facts, column: late_mean(facts, plan.about.late),
+        measure=lambda facts, column: late_mean(curve(facts), plan.about.late),
         dataset=lambda row, column: plan.dataset(column),
         when=f"mean over the last {plan.about.late:.0%} of the rounds",
         test="none",
@@ -169,11 +169,6 @@ def trials(plan: Plan, title: str, numbers: Mapping[Cell, list[int]], seeds: tup
     return stage(plan, f"{title}: accuracy on the rows to choose by", "Trial", names, asked)
 
 
-def late_mean(facts: RunFacts, share: float) -> float:
-    """Return the mean test accuracy, in per cent, over the last rounds; untrained if it diverged."""
-    return late_mean_of(curve(facts), share)
-
-
 def curve(facts: RunFacts) -> pd.Series[float]:
     """Return the test accuracy, in per cent, by round; of a diverged run as if it had stayed untrained."""
     if facts.diverged:
@@ -181,7 +176,7 @@ def curve(facts: RunFacts) -> pd.Series[float]:
     return 100 * facts.series("test_accuracy")
 
 
-def late_mean_of(measured: pd.Series[float], share: float, until: float = 1.0) -> float:
+def late_mean(measured: pd.Series[float], share: float, until: float = 1.0) -> float:
     """Return the mean over the last ``share`` of the rounds, of the first ``until`` of all."""
     end = until * measured.index[-1] + ROUNDING
     before = measured[measured.index <= end]

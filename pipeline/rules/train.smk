@@ -1,4 +1,5 @@
-# One job a run: for runs of minutes or hours. A finished run of the same specification and code is kept.
+# One job a run; or one for all seeds of a setting and algorithm, where starting Python takes as long as a run.
+# A finished run of the same specification and code is kept.
 # Runs measure themselves: what a `benchmark:` directive would see is the command that waits for a shared process.
 
 
@@ -9,13 +10,14 @@ rule train:
     output:
         update(
             expand(
-                "results/{{paper}}/{{scale}}/{{setting}}/{{method}}/seed{{seed}}/{file}",
+                "results/{{paper}}/{{scale}}/{{setting}}/{{method}}/seed{seed}/{file}",
+                seed=flow.seeds,
                 file=flow.run_files,
             )
         ),
     log:
-        messages="logs/train/{paper}/{scale}/{setting}/{method}/seed{seed}.log",
-        benchmark="logs/benchmarks/{paper}/{scale}/{setting}/{method}/seed{seed}.tsv",
+        messages=f"logs/train/{flow.job}.log",
+        benchmark=f"logs/benchmarks/{flow.job}.tsv",
     wildcard_constraints:
         scale=flow.params.scale,
     group:

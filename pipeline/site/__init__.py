@@ -26,27 +26,19 @@ def build(config: Mapping[str, Any], root: Path = Path()) -> Path:
         DataError: a report can't be read.
     """
     results = every(survey(config, root), root)
-    target = root.resolve() / "reports" / "site"
+    target, docs = root.resolve() / "reports" / "site", root.resolve() / "docs"
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=target.parent, prefix=".site."))
-    docs = root.resolve() / "docs"
-    try:
-        made.chmod(0o755)
-        with tempfile.TemporaryDirectory() as nothing:
-            os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")
-            told = mkdocs_config.load_config(
-                str(CONFIG), docs_dir=str(docs) if docs.exists() else nothing, site_dir=str(made)
-            )
-            told.extra["results"] = results
-            mkdocs_build.build(told)
-        old = made.with_name(f"{made.name}.old")
+    os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".site.", ignore_cleanup_errors=True) as place:
+        made, old, nothing = (Path(place, name) for name in ("site", "old", "docs"))
+        nothing.mkdir()
+        docs_dir = str(docs if docs.exists() else nothing)
+        told = mkdocs_config.load_config(str(CONFIG), docs_dir=docs_dir, site_dir=str(made))
+        told.extra["results"] = results
+        mkdocs_build.build(told)
         if target.exists():
             os.rename(target, old)
         os.rename(made, target)
-        shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
     return root / "reports" / "site" / "index.html"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.style import Labels
 from pipeline.site.survey import Survey
 from pipeline.site.tables import LEVELS, distance
-from pipeline.site.words import ASSETS, rendered, with_std
+from pipeline.site.words import ASSETS, TEMPLATES, with_std
 
 Names = Mapping[tuple[str, str], Labels]
 NAMELESS: Names = {}
@@ -40,8 +40,8 @@ def write(board: Board, folder: Path = Path("reports"), names: Names = NAMELESS)
     """Write the board's files and return their paths; ``names`` as in ``content``."""
     shown = content(board, names)
     texts = {
-        "fidelity.csv": csv(board.cells),
-        "fidelity-claims.csv": csv(board.claims),
+        "fidelity.csv": render.csv(board.cells.astype({"n": "Int64", "seeds": "Int64"})),
+        "fidelity-claims.csv": render.csv(board.claims),
         "fidelity.md": markdown(shown),
         "fidelity.html": html(shown),
     }
@@ -50,20 +50,15 @@ def write(board: Board, folder: Path = Path("reports"), names: Names = NAMELESS)
     return tuple(folder / name for name in texts)
 
 
-def csv(frame: pd.DataFrame) -> str:
-    """Return a frame as csv, with six significant digits and whole counts."""
-    return render.csv(frame.astype({name: "Int64" for name in ("n", "seeds") if name in frame}))
-
-
 def markdown(shown: Mapping[str, Any]) -> str:
     """Return the summary, the tables' lines and the claims as Markdown."""
-    return rendered("fidelity.md", shown)
+    return render.rendered("fidelity.md", shown, TEMPLATES)
 
 
 def html(shown: Mapping[str, Any]) -> str:
     """Return the whole board as a page that needs no other file."""
     inline = {name: Markup((ASSETS / name).read_text(encoding="utf-8")) for name in ("site.css", "site.js")}
-    return rendered("fidelity.html", {**shown, "inline": inline})
+    return render.rendered("fidelity.html", {**shown, "inline": inline}, TEMPLATES)
 
 
 def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
@@ -82,13 +77,13 @@ def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
         "lines": len(cells),
         "verdicts": {"Cells": _counted(cells), "Claims": _counted(board.claims)},
         "tables": tables,
-        "claims": {paper: own.to_dict("records") for paper, own in _each(board.claims, "paper")},
+        "claims": {paper: own.to_dict("records") for paper, own in board.claims.groupby("paper", sort=False)},
         "cells": {
             paper: [
                 (name, [_cell(line, names) for line in one.to_dict("records")])
-                for name, one in _each(own, "target")
+                for name, one in own.groupby("target", sort=False)
             ]
-            for paper, own in _each(cells, "paper")
+            for paper, own in cells.groupby("paper", sort=False)
         },
         "rule": RULE,
         "confidence": f"{CONFIDENCE:.0%}",
@@ -113,10 +108,6 @@ def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[Hashable, Any]:
         "distance": distance(line, line["unit"]),
         "keys": f"{line['paper']}/{line['target']} {row} {column}",
     }
-
-
-def _each(frame: pd.DataFrame, key: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    return ((str(name), own) for name, own in frame.groupby(key, sort=False))
 
 
 def _counted(frame: pd.DataFrame) -> str:

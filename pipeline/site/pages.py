@@ -13,9 +13,10 @@ from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import FOLDER
 from pipeline.reports import captions, style
 from pipeline.reports.kept import REFERENCE
+from pipeline.reports.render import rendered
 from pipeline.site import board, charts, paper_page, run_page
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
-from pipeline.site.words import outcome, rendered
+from pipeline.site.words import TEMPLATES, outcome
 from pipeline.workflow.estimate import NOTHING, Guesses, duration
 
 KEYS = ["run", "processor"]  # of kept histories
@@ -73,12 +74,15 @@ def every(found: Survey, root: Path) -> Results:
     guess = Guesses()  # the time on one core of the machine that the kept runs had
     papers = dict.fromkeys(shown.paper for shown in found.reference)
     answers = {key: _answer(key, found, root, guess) for key in papers}
+    built = {key: [one for one in found.own.values() if one.paper == key] for key, _ in found.own}
+    others = [shown for shown in found.targets if not shown.begun]
+    overview = {"papers": built, "quiet": _quiet(found.own.values()), "others": others, "meaning": MEANING}
     pages = {
         FRONT: _page("front", "", answers=answers, kept=found.kept, foot=foot),
         "results/board.md": _page("board", "../", foot=foot, **compared),
         "results/runs.md": _page("runs", "../", "runs", foot=foot),
         "results/run.md": _page("run", "../", foot=foot),
-        OWN: _page("own", "../", foot=foot, **_overview(found)),
+        OWN: _page("own", "../", foot=foot, **overview),
     }
     data = dict(_runs(found, root)) | {"data/runs.js": script("runs", _list(found, compared))}
 
@@ -99,9 +103,8 @@ def every(found: Survey, root: Path) -> Results:
             "readme": _readme(key),
         }
         add("paper", f"papers/{key}", measured, **shown)
-    for key in dict.fromkeys(paper for paper, _ in found.own):
-        built = [one for one in found.own.values() if one.paper == key]
-        add("own_paper", f"own/{key}", built, key=key, paper=built[0].about, quiet=_quiet(built))
+    for key, own in built.items():
+        add("own_paper", f"own/{key}", own, key=key, paper=own[0].about, quiet=_quiet(own))
     return Results((*found.kept, *found.own.values()), pages, data)
 
 
@@ -120,7 +123,8 @@ def _page(template: str, root: str, data: str = "", /, **values: Any) -> Page:
         parts.append(f'<div class="results" data-root="{root}" data-page="{data}">\n{html}\n</div>')
         return f'<div data-part="{len(parts) - 1}"></div>'
 
-    return Page(rendered(f"{template}.md", {**values, "part": part, "root": root}), tuple(parts))
+    text = rendered(f"{template}.md", {**values, "part": part, "root": root}, TEMPLATES)
+    return Page(text, tuple(parts))
 
 
 def _answer(key: str, found: Survey, root: Path, guess: Guesses) -> dict[str, Any]:
@@ -188,21 +192,14 @@ def _quiet(targets: Iterable[TargetStatus]) -> str:
     return " ".join(filter(None, map(captions.watermark, scales)))
 
 
-def _overview(found: Survey) -> dict[str, Any]:
-    papers: dict[str, list[TargetStatus]] = {}
-    for (paper, _), shown in found.own.items():
-        papers.setdefault(paper, []).append(shown)
-    others = [shown for shown in found.targets if not shown.begun]
-    return {"papers": papers, "quiet": _quiet(found.own.values()), "others": others, "meaning": MEANING}
-
-
 def _runs(found: Survey, root: Path) -> Iterator[tuple[str, str]]:
     """Yield the data of each run that was made here, and the curves of those with a kept history."""
     for one in found.evidence.values():
         if one.finished:
             shown = run_page.page(one, root)
             counts = shown["statistics"] and shown["statistics"].label_counts
-            told = {"html": rendered("run.html", shown), "charts": {"run": shown["charts"]}, "counts": counts}
+            html = rendered("run.html", shown, TEMPLATES)
+            told = {"html": html, "charts": {"run": shown["charts"]}, "counts": counts}
         elif one.history is not None:
             drawn = charts.of_history(one.history.drop(columns=KEYS), one.run.algorithm)
             told = {"charts": {"run": drawn[:1]}}

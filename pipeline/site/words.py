@@ -6,17 +6,11 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from pipeline.reports import render
 from pipeline.reports.render import number
 
 TEMPLATES, ASSETS = (Path(__file__).parent / name for name in ("templates", "assets"))
 MOST, SHORT = 40, 12
 SCORES = ("accuracy", "f1", "auc")
-
-
-def rendered(name: str, values: Mapping[str, Any]) -> str:
-    """Return what a template of the site, such as ``run.html``, makes of values."""
-    return render.rendered(name, values, TEMPLATES)
 
 
 def with_std(mean: float, std: float) -> str:

@@ -70,7 +70,9 @@ class Workflow:
         self.params = self.catalogue.params
         self.reports = ReportFiles(self.catalogue)
         self.run_files = RUN_FILES
-        self.seeds = next(iter(self.params.papers.values())).seeds
+        job, one = "{paper}/{scale}/{setting}/{method}", self.params.one_process
+        self.job = job if one else f"{job}/seed{{seed}}"
+        self.seeds = next(iter(self.params.papers.values())).seeds if one else ("{seed}",)
         self.papers = one_of(self.catalogue.papers)
         self.scales = one_of({self.params.scale, STUDY})
         targets = [*self.catalogue.targets()]
@@ -80,7 +82,6 @@ class Workflow:
         fetched = one_of({*(own.data.name for own in sections), *WEIGHTS.values()})
         self.fetched = rf"({fetched})-(?!demo\b)[a-z0-9_]+"
         self.site: JobSpec = {"file": "logs/reports/site.params.yaml", "plan": "site"}
-        self.train_rules = "train_seeds.smk" if self.params.one_process else "train.smk"
         LogHandler.words = Words(self._named, self._seconds, duration, plain)
 
     def _planned(self, paper: str) -> Planned:

@@ -34,7 +34,7 @@ from pipeline.papers import build_catalogue
 from pipeline.reports.results import RunFacts
 from pipeline.reports.results import made as done
 from pipeline.reports.search import candidates
-from pipeline.reports.trials import Plan, late_mean
+from pipeline.reports.trials import Plan, curve, late_mean
 from pipeline.workflow.answers import Workflow
 from pipeline.workflow.dvc import means_json
 
@@ -339,7 +339,7 @@ def test_a_diverged_run_is_kept_with_its_untrained_score() -> None:
     for run in gone:
         facts = RunFacts(run, Path())
         assert facts.diverged
-        assert late_mean(facts, 0.2) == 10.0
+        assert late_mean(curve(facts), 0.2) == 10.0
 
 
 MINE = """

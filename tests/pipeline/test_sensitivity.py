@@ -17,7 +17,7 @@ from pipeline.catalogue.grids import settings
 from pipeline.catalogue.schema import StudyParams
 from pipeline.reports.sensitivity import sensitivity
 from pipeline.reports.standings import Board, Said
-from pipeline.reports.trials import Plan, late_mean_of
+from pipeline.reports.trials import Plan, late_mean
 
 SETS = ("mnist", "a1a", "svmguide1")
 METHODS = ("fedavg", "fedprox", "fedadam", "prox_adam")
@@ -55,7 +55,7 @@ def lines(plan: Plan, score: Score, costs: Mapping[str, float] | None = None) ->
     for method, place, seed in product(METHODS, plan.places, plan.params.seeds):
         last, cost = score(method, plan.dataset(place)), (costs or {}).get(method, 1.0)
         curve = pd.Series(last - 10 + np.arange(11.0))
-        line = (method, place, plan.dataset(place), seed, late_mean_of(curve, 0.2), curve, cost, cost)
+        line = (method, place, plan.dataset(place), seed, late_mean(curve, 0.2), curve, cost, cost)
         known.append(line)
     columns = ["method", "workload", "dataset", "seed", "score", "curve", "traffic", "work"]
     return pd.DataFrame(known, columns=columns)
@@ -77,11 +77,11 @@ def of_sets(method: str, dataset: str) -> float:
 
 def test_a_late_mean_may_end_early() -> None:
     curve = pd.Series([10.0, 20.0, 30.0, 40.0, 50.0], index=[0, 5, 10, 15, 20])
-    assert late_mean_of(curve, 0.5) == 45.0
-    assert late_mean_of(curve, 0.5, 0.5) == 30.0
-    assert late_mean_of(curve, 0.2, 0.6) == 30.0, "round 12 was not measured, the one before was"
-    assert late_mean_of(curve, 0.2, 0.01) == 10.0
-    assert late_mean_of(pd.Series([50.0]), 0.2) == 50.0, "a diverged run"
+    assert late_mean(curve, 0.5) == 45.0
+    assert late_mean(curve, 0.5, 0.5) == 30.0
+    assert late_mean(curve, 0.2, 0.6) == 30.0, "round 12 was not measured, the one before was"
+    assert late_mean(curve, 0.2, 0.01) == 10.0
+    assert late_mean(pd.Series([50.0]), 0.2) == 50.0, "a diverged run"
 
 
 def test_one_data_set_may_carry_a_method() -> None:

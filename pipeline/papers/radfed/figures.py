@@ -18,31 +18,16 @@ from pipeline.catalogue.targets import Cell, Query
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, every_fold, folds, metric_of
 from pipeline.papers.radfed.tables import score_of
 from pipeline.reports import figures, style
-from pipeline.reports.drawings import (
-    Curves,
-    Inputs,
-    Panel,
-    Picture,
-    Values,
-    by_round,
-    drawing,
-    line,
-    over_seeds,
-)
+from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, by_round, drawing, line, over_seeds
 from pipeline.reports.results import RunFacts
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
+MOMENTUM = ("covfeat_l", "covcls_g", "covcls_l", "mnist_1", "mnist_01")
 BEST = {
-    "fig3": {
-        "covfeat_g": "radfed_p",
-        "covfeat_l": "radfed_m",
-        "covcls_g": "radfed_m",
-        "covcls_l": "radfed_m",
-        "mnist_1": "radfed_m",
-        "mnist_01": "radfed_m",
-    },
+    "fig3": {"covfeat_g": "radfed_p", **dict.fromkeys(MOMENTUM, "radfed_m")},
     "fig4": {"cifar10": "radfed_i", "shakespeare": "radfed_i", "eicu": "radfed_a"},
 }
+Folds = Mapping[int, Sequence[float | None]]
 INTERVALS = {"covertype_g": 100, "covertype_l": 100, "mnist": 5, "cifar10": 1, "shakespeare": 2, "eicu": 50}
 POINTS = 20
 NOTE = (
@@ -183,7 +168,7 @@ def by_fold(runs: Sequence[RunFacts]) -> dict[int, list[float | None]]:
     return scores
 
 
-def representative(ours: Mapping[int, Values], base: Mapping[int, Values]) -> int:
+def representative(ours: Folds, base: Folds) -> int:
     """Return the fold whose gap between the means of two methods is closest to the mean gap of all folds.
 
     The first of them in a tie; folds in which one of the methods has no run don't count, unless none counts.

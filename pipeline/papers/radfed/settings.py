@@ -52,18 +52,6 @@ SETTINGS = {
     "mnist_01": Setting("MNIST-.1", "mnist", "mnist_01"),
     "eicu": Setting("eICU", "eicu", "hospitals", "auc"),
 }
-PARTITIONS = {
-    "cifar10": ("CIFAR-10", "cifar10"),
-    "shakespeare": ("Shakespeare", "shakespeare"),
-    "covcls": ("COVCLS", "covcls_g"),
-    "covfeat": ("COVFEAT", "covfeat_g"),
-    "mnist_1": ("MNIST-1", "mnist_1"),
-    "mnist_01": ("MNIST-.1", "mnist_01"),
-    "eicu": ("eICU", "eicu"),
-}
-"""The rows of Tables I and II: their names in print, and a setting of each."""
-TUNED = ("covcls", "covfeat", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
-"""Them in Table II's order."""
 
 
 def present(params: PaperParams) -> dict[str, Setting]:
@@ -103,11 +91,6 @@ def as_often(params: PaperParams, query: Query) -> Query:
 def rounds(params: PaperParams, query: Query) -> int:
     """Return the rounds of a query's runs."""
     return int(specification(params, query)["training"]["rounds"])
-
-
-def whole(query: Query) -> Query:
-    """Return the query for the partition of all clients, before folds are made of it."""
-    return replace(query, changes=(*query.changes, ("partition.fold", None)))
 
 
 def metric_of(run: PlannedRun) -> str:

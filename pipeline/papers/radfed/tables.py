@@ -18,18 +18,7 @@ from fedcore.base.lazy import pd, seaborn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Asked, Column, Query
-from pipeline.papers.radfed.settings import (
-    DATASETS,
-    METRICS,
-    PARTITIONS,
-    SETTINGS,
-    TUNED,
-    folds,
-    metric_of,
-    present,
-    rounds,
-    whole,
-)
+from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, rounds
 from pipeline.reports import figures
 from pipeline.reports.agreement import agreements, stands_in
 from pipeline.reports.drawings import Inputs, Picture, by_label, drawing
@@ -38,7 +27,20 @@ from pipeline.reports.results import RunFacts, verdict
 from pipeline.reports.search import ENOUGH, Choice, Search, on_held_out, searches, seeds
 from pipeline.reports.significance import parsed
 from pipeline.reports.tables import Table
+from pipeline.reports.trials import late_mean
 
+PARTITIONS = {
+    "cifar10": ("CIFAR-10", "cifar10"),
+    "shakespeare": ("Shakespeare", "shakespeare"),
+    "covcls": ("COVCLS", "covcls_g"),
+    "covfeat": ("COVFEAT", "covfeat_g"),
+    "mnist_1": ("MNIST-1", "mnist_1"),
+    "mnist_01": ("MNIST-.1", "mnist_01"),
+    "eicu": ("eICU", "eicu"),
+}
+"""The rows of Tables I and II: their names in print, and a setting of each."""
+TUNED = ("covcls", "covfeat", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
+"""Them in Table II's order."""
 DRAWS = 20
 RELEASED: Mapping[str, Mapping[str, float]] = {
     "cifar10": {"legacy_seed": 2366, "xi": 0.0002},
@@ -63,6 +65,11 @@ def partition_rows(params: PaperParams) -> dict[str, str]:
             if key in RELEASED and (dataset.data.model_extra or {}).get("edition") == "full":
                 rows[key + MARK] = f"{label}, released seed"
     return rows
+
+
+def whole(query: Query) -> Query:
+    """Return the query for the partition of all clients, before folds are made of it."""
+    return replace(query, changes=(*query.changes, ("partition.fold", None)))
 
 
 def partition_query(params: PaperParams, row: str) -> Query:
@@ -212,11 +219,7 @@ def late_score_of(facts: RunFacts, column: str) -> float | None:
 
     Single rounds swing by as much as methods differ, so the last one carries its luck.
     """
-    if not facts.final:
-        return None
-    history = facts.history
-    late = LATE * history["round"] > (LATE - 1) * history["round"].max()
-    return 100 * float(history.loc[late, f"test_{metric_of(facts.run)}"].mean())
+    return 100 * late_mean(facts.series(f"test_{metric_of(facts.run)}"), 1 / LATE) if facts.final else None
 
 
 def data_of_column(row: str, column: str) -> str:

@@ -135,19 +135,9 @@ def bars(
     ``columns`` says what stands below each; ``limit`` is the largest number that a run can have.
     """
     shown = frame[frame["column"].isin(columns)]
-    seaborn.barplot(
-        shown,
-        x="column",
-        y="mean",
-        hue="row",
-        order=list(columns),
-        hue_order=list(known),
-        palette={row: look.colour for row, look in known.items()},
-        saturation=1,
-        errorbar=None,
-        legend=False,
-        ax=axes,
-    )
+    colours = {row: look.colour for row, look in known.items()}
+    same: Any = {"x": "column", "y": "mean", "hue": "row", "order": [*columns], "hue_order": [*known]}
+    seaborn.barplot(shown, **same, palette=colours, saturation=1, errorbar=None, legend=False, ax=axes)
     width = 0.8 / len(known)
     for row, column, mean, std, n, seeds in shown[["row", "column", "mean", "std", "n", "seeds"]].to_numpy():
         at = [*columns].index(column) + width * ([*known].index(row) - (len(known) - 1) / 2)
