@@ -137,10 +137,10 @@ def expected_best(values: Sequence[float], trials: int) -> float:
 
 
 def profiles(scores: pd.DataFrame, ratios: Sequence[float]) -> pd.DataFrame:
-    """Return, by method, the share of workloads on which its error is within each ratio of the least one.
+    """Return, by method, the share of its workloads on which its error is within each ratio of the least one.
 
-    ``scores`` are per cent; a workload without a score counts against the method. Dolan and More, 2002.
+    ``scores`` are per cent; a method counts on those workloads on which it has some. Dolan and More, 2002.
     """
     error = 100 - scores.pivot_table(index="method", columns="workload", values="score")
     relative = error / error.min().clip(lower=1e-9)
-    return pd.DataFrame({ratio: (relative <= ratio).mean(axis=1) for ratio in ratios})
+    return pd.DataFrame({ratio: (relative <= ratio).where(relative.notna()).mean(axis=1) for ratio in ratios})

@@ -267,14 +267,14 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
             lines.append((name, group or "all", own.mean, own.low, own.high, own.sets))
     panels[0].set_yticks(range(len(order)), [plan.labels[name] for name in order])
     panels[0].set_ylim(-0.5, len(order) - 0.5)
-    figure.supxlabel(f"points of accuracy against {plan.labels[plan.about.base]}", fontsize="medium")
+    panels[len(panels) // 2].set_xlabel(f"points of accuracy against {plan.labels[plan.about.base]}")
     said = f"Means over data sets with 95% intervals; grey: no difference that matters (±{margin:g} points)."
     return Picture(pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"]), figure, [said])
 
 
 def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
     found = effects.profiles(complete(plan, scores(plan, inputs.cells)), RATIOS)
-    said = "Share of the settings in which a method's error is at most so many times the least one."
+    said = "Share of its settings in which a method's error is at most so many times the least one."
     return _steps(plan, found, "error, as a ratio to the least", "share of settings", said)
 
 
