@@ -65,12 +65,12 @@ TITLES = {peer.name: peer.title for peer in PEERS} | {OURS: "fedcore", FUSED: "f
 
 
 def interpreter(name: str) -> Path:
-    """Return the Python that a peer, or fedcore, runs in; makes its environment if need be.
+    """Return the Python that a peer, or fedcore, runs in; makes its environment if it is not installed here.
 
     Raises:
         NotInstalled: it can't be made.
     """
-    if name in OWN:
+    if name in OWN or find_spec(name):
         return Path(sys.executable)
     peer = BY_NAME[name]
     folder, wanted = HOME / name, repr(peer)

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -71,8 +72,10 @@ class Clock:
         self.wall: list[float] = []
         self.processor: list[float] = []
 
-    def mark(self) -> None:
-        """Note the time."""
+    def mark(self, device: str = "cpu") -> None:
+        """Note the time, as soon as a GPU has done what it was told."""
+        if device == "cuda":
+            import_module("torch").cuda.synchronize()
         self.wall.append(time.monotonic())
         self.processor.append(time.process_time())
 

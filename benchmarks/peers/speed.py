@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 import typer
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -42,11 +43,12 @@ from environments import BY_NAME as PEERS
 from environments import FUSED, OURS, OWN, ROOT, TITLES, NotInstalled, interpreter
 from figures import Target, processor_share, round_seconds, start_seconds, target
 from protocol import Request, written
-from workloads import CHECK_ROUNDS, CLIENTS, WORKLOADS, Workload, weights, write
+from workloads import CHECK_ROUNDS, CLIENTS, ON_A_GPU, WORKLOADS, Workload, weights, write
 
 HERE = Path(__file__).parent
 TABLE = "table"
-WORK = {work.name: work for work in WORKLOADS}
+WORK = {work.name: work for work in (*WORKLOADS, *(ON_A_GPU if torch.cuda.is_available() else ()))}
+WITH_A_GPU = ("pfl", OURS)
 LIMIT = 900.0
 TOLERANCE = 1e-3
 """Largest difference of weights, relative to how far they moved, that float32's rounding explains."""
@@ -128,7 +130,11 @@ def measure(
     """Do a workload on all sides in turns; return each side's figures, and add failures."""
     data = folder / "data"
     write(work, data)
-    sides = {side: python for side, python in pythons.items() if side != FUSED or work.fused}
+    sides = {
+        side: python
+        for side, python in pythons.items()
+        if (side in WITH_A_GPU if work.device == "cuda" else side != FUSED or work.fused)
+    }
     measured: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
     ends: dict[str, Path] = {}
     for turn in range(repetitions + 1):

@@ -23,7 +23,8 @@ def specification(asked: Request) -> dict[str, object]:
     return {
         "data": data | ({"vocabulary": work.vocabulary} if work.vocabulary else {}),
         "model": {**work.model, "init": str(asked.start)},
-        "algorithm": {"name": "fedavg"},
+        "algorithm": {"name": "fedavg", "averaging": "uniform"},
+        "participation": {"cohorts": [work.round_of(number) for number in range(asked.rounds)]},
         "training": {"rounds": asked.rounds, "lr": work.lr, **steps},
         "evaluation": {"every": asked.rounds, "train_every": 0},
         "engine": asked.engine,
@@ -34,13 +35,13 @@ def main() -> None:
     """Do what was asked."""
     asked, clock = request(), Clock()
     torch.set_num_threads(1)
-    made, _, _ = prepare(parse(specification(asked)), Settings(device="cpu"))
+    made, _, _ = prepare(parse(specification(asked)), Settings(device=asked.work.device))
     state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
     rounds = simulate(made, state)
     next(rounds)
-    clock.mark()
+    clock.mark(asked.work.device)
     for _ in rounds:
-        clock.mark()
+        clock.mark(asked.work.device)
     arrays = made.problem.model.trainable.arrays(state.model)
     final = {name: array for name, array in arrays.items() if name in weights(asked.start)}
     answer(asked, clock, final, __version__, made.engine.name)

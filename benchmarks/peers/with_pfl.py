@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from itertools import count
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from protocol import Clock, answer, request
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_models import arrays, started
-from workloads import CLIENTS, load, weights
+from workloads import load, weights
 
 
 class WithLoss(nn.Module):
@@ -39,13 +40,13 @@ class WithLoss(nn.Module):
 class Marks(TrainingProcessCallback):
     """Looks at the clock after each round."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
+    def __init__(self, clock: Clock, device: str) -> None:
+        self.clock, self.device = clock, device
 
     def after_central_iteration(
         self, aggregate_metrics: Metrics, model: PyTorchModel, *, central_iteration: int
     ) -> tuple[bool, Metrics]:
-        self.clock.mark()
+        self.clock.mark(self.device)
         return False, Metrics()
 
 
@@ -55,20 +56,21 @@ def main() -> None:
     torch.set_num_threads(1)
     np.random.seed(0)
     work = asked.work
-    read = (load(asked.path, work, client) for client in range(CLIENTS))
+    read = (load(asked.path, work, client) for client in range(work.clients))
     users = [
-        Dataset((torch.from_numpy(x), torch.from_numpy(y)), user_id=str(client))
+        Dataset(
+            (torch.from_numpy(x).to(work.device), torch.from_numpy(y).to(work.device)), user_id=str(client)
+        )
         for client, (x, y) in enumerate(read)
     ]
-    turn = iter(lambda: 0, 1)
-    order = (client for _ in turn for client in range(CLIENTS))
+    order = (client for number in count() for client in work.round_of(number))
     federation = FederatedDataset(users.__getitem__, lambda: next(order))
-    net = WithLoss(started(work, weights(asked.start)))
+    net = WithLoss(started(work, weights(asked.start))).to(work.device)
     model = PyTorchModel(net, torch.optim.SGD, torch.optim.SGD(net.parameters(), lr=1.0))
     rounds = NNAlgorithmParams(
         central_num_iterations=asked.rounds,
         evaluation_frequency=asked.rounds + 1,
-        train_cohort_size=CLIENTS,
+        train_cohort_size=work.cohort,
         val_cohort_size=0,
     )
     steps = NNTrainHyperParams(
@@ -77,17 +79,17 @@ def main() -> None:
         local_batch_size=None if asked.full_batch else work.batch,
     )
     backend = SimulatedBackend(training_data=federation, val_data=federation)
-    clock.mark()
+    clock.mark(work.device)
     FederatedAveraging().run(
         rounds,
         backend,
         model,
         steps,
         NNEvalHyperParams(local_batch_size=None),
-        [Marks(clock)],
+        [Marks(clock, work.device)],
         send_metrics_to_platform=False,
     )
-    answer(asked, clock, arrays(net.inner), version("pfl"))
+    answer(asked, clock, arrays(net.inner.cpu()), version("pfl"))
 
 
 if __name__ == "__main__":

@@ -24,15 +24,18 @@ FEATURES = 2000
 
 @dataclass(frozen=True)
 class Workload:
-    """One federated task; all clients take part in every round, in plain SGD, and FedAvg averages them.
+    """One federated task: plain SGD, and FedAvg gives all clients of a round the same weight.
 
     Attributes:
         model: fedcore's `model` section; the peers' modules are built from it too.
         inputs: shape of a row.
         rows: rows a client has, a multiple of `batch`: how a smaller last batch is treated differs.
+        spread: the standard deviation of their logarithm, where clients differ.
+        clients, cohort: how many there are, and how many of them take part in a round, one after another.
         faster: how many times as fast as the fastest peer fedcore has to be.
         rounds, quick_rounds: measured rounds of one repetition.
         vocabulary: number of tokens where a row is tokens.
+        device: `cpu`, or `cuda`, which has two sides alone: fedcore and the fastest peer with PyTorch.
         fused: whether fedcore's engine of that name, which differs from its usual one, is a side of its own.
     """
 
@@ -50,6 +53,21 @@ class Workload:
     lr: float = 0.05
     vocabulary: int | None = None
     fused: bool = False
+    spread: float = 0.0
+    clients: int = CLIENTS
+    cohort: int = CLIENTS
+    device: str = "cpu"
+
+    def round_of(self, number: int) -> list[int]:
+        """Return the clients of a round, from 0."""
+        return [(number * self.cohort + place) % self.clients for place in range(self.cohort)]
+
+    def sizes(self, rng: np.random.Generator) -> list[int]:
+        """Return the rows of each client, whole batches."""
+        if not self.spread:
+            return [self.rows] * self.clients
+        drawn = self.rows * np.exp(rng.normal(0, self.spread, self.clients) - self.spread**2 / 2)
+        return [self.batch * max(1, round(rows / self.batch)) for rows in drawn.clip(max=4 * self.rows)]
 
     @property
     def fixed_features(self) -> bool:
@@ -110,6 +128,41 @@ WORKLOADS = (
         vocabulary=400,
     ),
 )
+ON_A_GPU = (
+    Workload(
+        "gpu-cifar10",
+        "CIFAR-10 as pfl-research benchmarks it, CNN",
+        {"name": "cnn"},
+        (3, 32, 32),
+        rows=50,
+        batch=10,
+        epochs=1,
+        faster=3.0,
+        rounds=20,
+        quick_rounds=10,
+        clients=1000,
+        cohort=50,
+        device="cuda",
+    ),
+    Workload(
+        "gpu-femnist",
+        "FEMNIST as FLUTE benchmarks it, CNN",
+        {"name": "cnn"},
+        (1, 28, 28),
+        rows=200,
+        batch=20,
+        epochs=1,
+        faster=3.0,
+        rounds=20,
+        quick_rounds=10,
+        classes=62,
+        lr=0.1,
+        spread=0.4,
+        clients=340,
+        cohort=10,
+        device="cuda",
+    ),
+)
 GRID = Workload(
     "grid",
     "a run of ComFed's grid at demo scale: CNN on CIFAR-10",
@@ -123,7 +176,7 @@ GRID = Workload(
     rounds=10,
     quick_rounds=5,
 )
-BY_NAME = {workload.name: workload for workload in (*WORKLOADS, GRID)}
+BY_NAME = {workload.name: workload for workload in (*WORKLOADS, *ON_A_GPU, GRID)}
 
 
 def write(work: Workload, folder: Path) -> None:
@@ -134,8 +187,8 @@ def write(work: Workload, folder: Path) -> None:
     if work.fixed_features:
         (folder / "features").mkdir()
     np.savez(folder / "start.npz", **start)  # type: ignore[arg-type]
-    for client in range(CLIENTS):
-        x, y = _rows(work, work.rows, rng)
+    for client, rows in enumerate(work.sizes(rng)):
+        x, y = _rows(work, rows, rng)
         np.savez(folder / "clients" / f"{client}.npz", x=x, y=y)
         if work.fixed_features:
             phi = np.cos(x @ start["omega"] + start["phase"]) / np.float32(sqrt(FEATURES))
