@@ -84,16 +84,24 @@ class BoundTerm:
     Attributes:
         add_gradient: (out [d], w [d]) -> None, adds the term's gradient in parameter space.
         pull: the weight of a term that is (pull/2) ||w - received||^2 alone, else 0.
-        feature_loss: (phi [batch, features], batch) -> scalar, for terms on the model's features.
+        feature_loss: (phi [batch, features], batch, *given) -> scalar, for terms on the model's features.
+        given: tensors that ``feature_loss`` takes besides, where it is one function for all clients, in which
+            rows of weight zero don't count; None where it is the client's own.
         feature_gradient: the gradient of ``feature_loss`` with respect to phi, in closed form.
         passes: forward passes over each batch that these make under other models.
     """
 
     add_gradient: Callable[[Tensor, Tensor], None] | None = None
     pull: float = 0.0
-    feature_loss: Callable[[Tensor, Batch], Tensor] | None = None
+    feature_loss: Callable[..., Tensor] | None = None
+    given: tuple[Tensor, ...] | None = None
     feature_gradient: Callable[[Tensor, Batch], Tensor] | None = None
     passes: int = 0
+
+    def loss(self, phi: Tensor, batch: Batch) -> Tensor:
+        """Return ``feature_loss``, which there must be, with the tensors that it takes."""
+        assert self.feature_loss is not None
+        return self.feature_loss(phi, batch, *(self.given or ()))
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,7 @@ def feature_gradient(term: BoundTerm) -> FeatureGradient:
     """Return a term's gradient in the features: in closed form where it has one, else by differentiation."""
     if term.feature_gradient is not None:
         return term.feature_gradient
-    assert term.feature_loss is not None
-    loss = term.feature_loss
+    loss = term.loss
 
     def differentiated(phi: Tensor, batch: Any) -> Tensor:
         with torch.enable_grad():

@@ -25,7 +25,7 @@ class Autograd:
         leaves = {name: view.detach().requires_grad_() for name, view in model.trainable.views(w).items()}
         targets = list(model.trainable.views(out).values())
         p = {**leaves, **self.problem.buffers}
-        on_features = [term.feature_loss for term in terms if term.feature_loss]
+        on_features = [term.loss for term in terms if term.feature_loss]
 
         def gradient(x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
             with torch.enable_grad(), arithmetic(w, self.precision):

@@ -10,7 +10,7 @@ from fedcore.engines.problem import Problem
 from fedcore.spec import Spec
 
 Unsupported = Callable[[Spec, Problem], str | None]
-ENGINES: Mapping[str, tuple[Unsupported, Callable[[Problem], Engine]]] = {
+ENGINES: Mapping[str, tuple[Unsupported, Callable[[Problem, str], Engine]]] = {
     "autograd": (lambda spec, problem: None, Autograd),
     "analytic": (analytic.unsupported, analytic.Analytic),
     "stacked": (stacked.unsupported, stacked.Stacked),
@@ -29,6 +29,6 @@ def choose(spec: Spec, problem: Problem) -> Engine:
     for name in wanted:
         unsupported, make = ENGINES[name]
         if (reason := unsupported(spec, problem)) is None:
-            return Autograd(problem, spec.precision) if name == "autograd" else make(problem)
+            return make(problem, spec.precision)
     able = [other for other, (unsupported, _) in ENGINES.items() if unsupported(spec, problem) is None]
     raise SpecError(f"engine: '{spec.engine}' does not support {reason}; {', '.join(able)} can")

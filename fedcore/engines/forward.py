@@ -9,11 +9,12 @@ from fedcore.engines import Engine
 from fedcore.engines.problem import Block, Problem
 
 CHUNK, CHUNK_OF_IMAGES = 1024, 128
+CHUNKS_OF_A_GPU = 16
 
 
 def chunks(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield rows by the chunk: as many as keep a layer's activations in cache."""
-    size = CHUNK_OF_IMAGES if x.dim() > 2 else CHUNK
+    """Yield rows by the chunk: as many as keep a layer's activations in cache, or a GPU busy."""
+    size = (CHUNK_OF_IMAGES if x.dim() > 2 else CHUNK) * (CHUNKS_OF_A_GPU if x.is_cuda else 1)
     return zip(x.split(size), y.split(size), strict=True)
 
 

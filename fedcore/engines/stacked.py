@@ -2,35 +2,41 @@
 
 Clients are rows of one matrix of parameters [clients, d]. A step differentiates all of their losses at
 once. Smaller batches are filled up with rows of weight zero; a client that has done its steps is set
-aside while the others go on.
+aside while the others go on. On a GPU, a step that differs from round to round in tensors alone is recorded
+once, as a CUDA graph, and replayed.
 """
 
+from __future__ import annotations
+
+import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
+from typing import Any
 
 import numpy as np
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batch, BoundTerm, Task, Upload
 from fedcore.engines.autograd import Autograd
+from fedcore.engines.forward import arithmetic
 from fedcore.engines.problem import Problem
 from fedcore.engines.train import passes, stepper
-from fedcore.spec import Spec
+from fedcore.spec import Spec, Training
 
-GROUP_BYTES = 1 << 30
+GROUP_BYTES = 4 << 30
 COPIES = 8
+MOST_RECORDINGS = 4
+Step = Callable[[Sequence[int]], None]
 
 
 def unsupported(spec: Spec, problem: Problem) -> str | None:
     """Return why a run can't be stacked, or None if it can."""
     if spec.training.lr_schedule.name == "inverse_time":
         return "a learning rate that decays by steps"
-    if spec.precision != "fp32":
-        return f"precision {spec.precision}"
     test = problem.test
     try:
-        with torch.no_grad():
+        with torch.no_grad(), arithmetic(problem.start, spec.precision):
             stack = problem.start.expand(2, -1).contiguous()
             p = problem.model.trainable.views(stack)
             _forward(problem, p, test.x[:1].expand(2, 1, *test.x.shape[1:]), test.y[:1].expand(2, 1))
@@ -40,11 +46,116 @@ def unsupported(spec: Spec, problem: Problem) -> str | None:
 
 
 @dataclass(frozen=True)
+class Form:
+    """What a step of some clients does: steps of one form differ in tensors alone.
+
+    Attributes:
+        clients, batch: how many, and rows of a batch.
+        rate: the learning rate of the round's steps.
+        anchored, scaled, moved: which of a Direction's corrections some client has.
+        pulled: whether some client is pulled to the model that it received.
+        mapped: losses on features that are mapped over the clients, each with its tensors' shapes.
+    """
+
+    clients: int
+    batch: int
+    rate: float
+    anchored: bool
+    scaled: bool
+    moved: bool
+    pulled: bool
+    mapped: tuple[tuple[Callable[..., Tensor], tuple[torch.Size, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the steps of a form read and write: in the same place in every round.
+
+    Attributes:
+        received, w, offsets: models that the clients received and have, and the corrections of their
+            gradients [clients, d].
+        scales, pulls: what each gradient is multiplied by, and weights of the pulls [clients, 1].
+        given: the tensors of the mapped losses, stacked [clients, ...].
+        index, weights: the batches' rows among all rows, and their weights [clients, batch].
+    """
+
+    received: Tensor
+    w: Tensor
+    offsets: Tensor
+    scales: Tensor
+    pulls: Tensor
+    given: list[list[Tensor]]
+    index: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, form: Form, start: Tensor) -> Memory:
+        """Return the memory for steps of a form, with models like ``start`` [d]."""
+
+        def zeros(*shape: int) -> Tensor:
+            return start.new_zeros(form.clients, *shape)
+
+        given = [[zeros(*shape) for shape in shapes] for _, shapes in form.mapped]
+        index, d = zeros(form.batch).long(), len(start)
+        return cls(zeros(d), zeros(d), zeros(d), zeros(1), zeros(1), given, index, zeros(form.batch))
+
+    def begin(self, tasks: Sequence[Task], mapped: Sequence[Sequence[BoundTerm]]) -> None:
+        """Set everything but the batches to what the tasks say."""
+        torch.stack([task.job.received for task in tasks], out=self.received)
+        self.w.copy_(self.received)
+        none, directions = torch.zeros_like(self.w[0]), [task.direction for task in tasks]
+        torch.stack([none if own.offset is None else own.offset for own in directions], out=self.offsets)
+        self.scales.copy_(self.scales.new_tensor([[own.scale] for own in directions]))
+        self.pulls.copy_(self.pulls.new_tensor([[sum(t.pull for t in task.terms)] for task in tasks]))
+        for stacks, terms in zip(self.given, mapped, strict=True):
+            for stack, own in zip(
+                stacks, zip(*(term.given or () for term in terms), strict=True), strict=True
+            ):
+                torch.stack(own, out=stack)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A step as a CUDA graph, and the step itself, whose memory the graph uses."""
+
+    graph: Any
+    step: Step
+
+    def __call__(self, sizes: Sequence[int]) -> None:
+        """Do the step."""
+        self.graph.replay()
+
+
+def recorded(step: Step) -> Step:
+    """Do a step once, as libraries set themselves up in it, and record another.
+
+    Python must not collect other graphs meanwhile, as CUDA frees nothing while it records.
+    """
+    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step(())
+    torch.cuda.current_stream().wait_stream(side)
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph):
+            step(())
+    finally:
+        gc.enable()
+    return Recording(graph, step)
+
+
+RECORDERS: dict[str, Callable[[Step], Step]] = {"cuda": recorded}
+
+
+@dataclass(frozen=True)
 class Stacked(Autograd):
     """Trains the clients of a stage together; single gradients come from the reference engine."""
 
     name: str = "stacked"
     in_place: bool = False
+    recordings: dict[Form, tuple[Memory, Step]] = field(default_factory=dict, repr=False, compare=False)
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients in groups that fit in memory, those with as many steps together."""
@@ -57,77 +168,152 @@ class Stacked(Autograd):
         uploads: dict[int, Upload] = {}
         for low in range(0, len(order), size):
             group = order[low : low + size]
-            uploads |= zip(group, train_together(self.problem, [bound[i] for i in group]), strict=True)
+            uploads |= zip(group, self._together([bound[i] for i in group]), strict=True)
         return [uploads[i] for i in range(len(bound))]
 
+    def _together(self, tasks: Sequence[Task]) -> list[Upload]:
+        """Do all steps of some clients."""
+        batches = _batches(self.problem, tasks)
+        mapped, own = _sorted([task.terms for task in tasks])
+        directions = [task.direction for task in tasks]
+        form = Form(
+            *batches.index.shape[1:],
+            rate=tasks[0].rates[0],
+            anchored=any(direction.anchored for direction in directions),
+            scaled=any(direction.scale != 1 for direction in directions),
+            moved=any(direction.offset is not None for direction in directions),
+            pulled=any(term.pull for task in tasks for term in task.terms),
+            mapped=tuple((terms[0].feature_loss, _shapes(terms[0])) for terms in mapped),  # type: ignore[misc]
+        )
+        memory, step = self._bound(form, tasks[0].training, own)
+        memory.begin(tasks, mapped)
+        done: dict[int, Tensor] = {}
+        for t, sizes in enumerate(batches.sizes):
+            memory.index.copy_(batches.index[t])
+            memory.weights.copy_(batches.weights[t])
+            step(sizes)
+            done |= {k: memory.w[k].clone() for k, task in enumerate(tasks) if len(task.rates) == t + 1}
+        return [task.upload(done[k]) for k, task in enumerate(tasks)]
 
-@dataclass(frozen=True)
-class Stack:
-    """One batch of each client, filled up to the largest: rows [clients, batch, ...], labels and weights
-    [clients, batch], and the true sizes.
+    def _bound(
+        self, form: Form, training: Training, own: Sequence[Sequence[BoundTerm]]
+    ) -> tuple[Memory, Step]:
+        """Return the memory and the step of a form, recorded where it differs in tensors alone."""
+        fixed = training.optimizer == "sgd" and not any(own)
+        recorder = RECORDERS.get(self.problem.start.device.type) if fixed else None
+        if recorder and form in self.recordings:
+            return self.recordings[form]
+        memory = Memory.of(form, self.problem.start)
+        step = _step(self.problem, self.precision, form, memory, training, own)
+        if recorder is None:
+            return memory, step
+        if len(self.recordings) == MOST_RECORDINGS:
+            self.recordings.clear()
+        self.recordings[form] = memory, recorder(step)
+        return self.recordings[form]
+
+
+def _sorted(terms: Sequence[Sequence[BoundTerm]]) -> tuple[list[list[BoundTerm]], list[list[BoundTerm]]]:
+    """Return the terms that are mapped over the clients, by term, and each client's other ones.
+
+    Pulls are neither, as a step has them for all clients.
     """
+    mapped: list[list[BoundTerm]] = []
+    own: list[list[BoundTerm]] = [[] for _ in terms]
+    for column in zip_longest(*terms, fillvalue=BoundTerm()):
+        if len({(term.feature_loss, _shapes(term)) for term in column}) == 1 and column[0].given is not None:
+            mapped.append(list(column))
+            continue
+        for client, term in enumerate(column):
+            if not term.pull and (term.add_gradient or term.feature_loss):
+                own[client].append(term)
+    return mapped, own
 
-    x: Tensor
-    y: Tensor
-    weights: Tensor
-    sizes: list[int]
+
+def _shapes(term: BoundTerm) -> tuple[torch.Size, ...]:
+    return tuple(tensor.shape for tensor in term.given or ())
 
 
-def train_together(problem: Problem, tasks: Sequence[Task]) -> list[Upload]:
-    """Do all steps of some clients."""
-    received = torch.stack([task.job.received for task in tasks])
-    w, g = received.clone(), torch.empty_like(received)
-    gradient = _bind(problem, w, g, [task.terms for task in tasks])
-    at_start = torch.empty_like(g) if any(task.direction.anchored for task in tasks) else None
-    anchor = None if at_start is None else _bind(problem, received, at_start, [[] for _ in tasks])
-    scales = g.new_tensor([[task.direction.scale] for task in tasks])
-    none, zero = torch.empty(0, dtype=torch.int64), torch.zeros_like(g[0])
-    offsets = torch.stack([zero if (own := task.direction.offset) is None else own for task in tasks])
-    adders = [
-        (k, term.add_gradient) for k, task in enumerate(tasks) for term in task.terms if term.add_gradient
-    ]
-    step = stepper(tasks[0].training, w)
-    longest = max((task.rates for task in tasks), key=len)
-    done: dict[int, Tensor] = {}
+def _step(
+    problem: Problem,
+    precision: str,
+    form: Form,
+    memory: Memory,
+    training: Training,
+    own: Sequence[Sequence[BoundTerm]],
+) -> Step:
+    """Return the function that does a step of all clients, given the sizes of their batches."""
+    w, rate = memory.w, form.rate
+    adders = [(k, term.add_gradient) for k, terms in enumerate(own) for term in terms if term.add_gradient]
+    plain = training.optimizer == "sgd" and not (adders or form.anchored or form.scaled or form.pulled)
+    g = w if plain else torch.empty_like(w)
+    gradient = _bind(problem, precision, memory, w, g, [loss for loss, _ in form.mapped], own)
+    descend = stepper(training, w)
 
-    for t, batches in enumerate(zip_longest(*map(_rows, tasks), fillvalue=none)):
-        stack = _gather(problem, tasks, batches)
-        gradient(stack)
-        with torch.no_grad():
-            for k, add_gradient in adders:
-                add_gradient(g[k], w[k])
-            if anchor is not None and at_start is not None:
-                anchor(stack)
-                g.sub_(at_start)
-            g.mul_(scales).add_(offsets)
-            step(g, longest[t])
-            done |= {k: w[k].clone() for k, task in enumerate(tasks) if len(task.rates) == t + 1}
-    return [task.upload(done[k]) for k, task in enumerate(tasks)]
+    def step_in_place(sizes: Sequence[int]) -> None:
+        gradient(sizes, 1 - rate * training.weight_decay, -rate)
+        if form.moved:
+            w.add_(memory.offsets, alpha=-rate)
+
+    def step(sizes: Sequence[int]) -> None:
+        gradient(sizes, 0.0, 1.0)
+        if form.pulled:
+            g.addcmul_(memory.pulls, w - memory.received)
+        for k, add_gradient in adders:
+            add_gradient(g[k], w[k])
+        if form.anchored:
+            anchor(sizes, 1.0, -1.0)
+        if form.scaled:
+            g.mul_(memory.scales)
+        if form.moved:
+            g.add_(memory.offsets)
+        descend(g, rate)
+
+    anchor = _bind(problem, precision, memory, memory.received, g, [], [])
+    return torch.no_grad()(step_in_place if plain else step)
 
 
 def _bind(
-    problem: Problem, w: Tensor, out: Tensor, terms: Sequence[Sequence[BoundTerm]]
-) -> Callable[[Stack], None]:
-    """Return the function that writes the gradient at each row of ``w`` [clients, d] into that of ``out``."""
+    problem: Problem,
+    precision: str,
+    memory: Memory,
+    w: Tensor,
+    out: Tensor,
+    mapped: Sequence[Callable[..., Tensor]],
+    own: Sequence[Sequence[BoundTerm]],
+) -> Callable[[Sequence[int], float, float], None]:
+    """Return the function of batch sizes, ``keep`` and ``scale`` that sets out <- keep out + scale g.
+
+    g are the gradients at ``w`` [clients, d].
+    """
     layout = problem.model.trainable
     leaves = {name: view.detach().requires_grad_() for name, view in layout.views(w).items()}
-    places = list(layout.views(out).values())
-    on_features = [
-        (k, term.feature_loss) for k, bound in enumerate(terms) for term in bound if term.feature_loss
-    ]
+    targets = list(layout.views(out).values())
+    on_features = [(k, term.loss) for k, terms in enumerate(own) for term in terms if term.feature_loss]
 
-    def gradient(stack: Stack) -> None:
-        with torch.enable_grad():
-            phi, losses = _forward(problem, leaves, stack.x, stack.y)
-            loss = (losses * stack.weights).sum()
+    def gradient(sizes: Sequence[int], keep: float, scale: float) -> None:
+        x, y, weights = problem.train.x[memory.index], problem.train.y[memory.index], memory.weights
+        with torch.enable_grad(), arithmetic(w, precision):
+            phi, losses = _forward(problem, leaves, x, y)
+            loss = (losses * weights).sum()
+            for feature_loss, given in zip(mapped, memory.given, strict=True):
+                loss = loss + torch.vmap(_of_batch(feature_loss))(phi, x, weights, *given).sum()
             for k, feature_loss in on_features:
-                if size := stack.sizes[k]:
-                    batch = Batch(stack.x[k, :size], stack.weights[k, :size])
-                    loss = loss + feature_loss(phi[k, :size], batch)
-        for place, value in zip(places, torch.autograd.grad(loss, list(leaves.values())), strict=True):
-            place.copy_(value)
+                if size := sizes[k]:
+                    loss = loss + feature_loss(phi[k, :size], Batch(x[k, :size], weights[k, :size]))
+        gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+        for target, value in zip(targets, gradients, strict=True):
+            if keep:
+                (target if keep == 1.0 else target.mul_(keep)).add_(value, alpha=scale)
+            else:
+                torch.mul(value, scale, out=target)
 
     return gradient
+
+
+def _of_batch(feature_loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a loss on features as a function of tensors alone."""
+    return lambda phi, x, weights, *given: feature_loss(phi, Batch(x, weights), *given)
 
 
 def _forward(problem: Problem, p: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -143,18 +329,38 @@ def _forward(problem: Problem, p: Mapping[str, Tensor], x: Tensor, y: Tensor) ->
     return phi, losses
 
 
+@dataclass(frozen=True)
+class Batches:
+    """All batches of some clients' round: rows among all rows, their weights [steps, clients, batch], and the
+    true sizes.
+    """
+
+    index: Tensor
+    weights: Tensor
+    sizes: list[list[int]]
+
+
+def _batches(problem: Problem, tasks: Sequence[Task]) -> Batches:
+    """Draw the clients' batches, filled up to one size with the first of all rows at weight zero."""
+    starts = np.cumsum([0, *problem.sizes])
+    drawn = [[rows.numpy() for rows in _rows(task)] for task in tasks]
+    shape = max(map(len, drawn)), len(tasks)
+    sizes = np.zeros(shape, np.int64)
+    for k, batches in enumerate(drawn):
+        sizes[: len(batches), k] = [len(rows) for rows in batches]
+    index = np.zeros((*shape, sizes.max()), np.int64)
+    for k, (task, batches) in enumerate(zip(tasks, drawn, strict=True)):
+        for t, rows in enumerate(batches):
+            index[t, k, : len(rows)] = rows + starts[task.job.client]
+    weights = (np.arange(index.shape[2]) < sizes[..., None]) / np.maximum(sizes, 1)[..., None]
+    start = problem.start
+    return Batches(
+        torch.from_numpy(index).to(start.device), torch.from_numpy(weights).to(start), sizes.tolist()
+    )
+
+
 def _rows(task: Task) -> Iterator[Tensor]:
     """Yield the row indices of each of a client's batches."""
     training, n = task.training, len(task.block)
     drawn = passes(n, training.batch_size, training.drop_last, task.rng)
     return (torch.arange(n) if batch is None else batch for batch in islice(drawn, len(task.rates)))
-
-
-def _gather(problem: Problem, tasks: Sequence[Task], rows: Sequence[Tensor]) -> Stack:
-    """Collect each client's rows, filled up with the first of all rows at weight zero."""
-    starts, pad = np.cumsum([0, *problem.sizes]).tolist(), torch.nn.utils.rnn.pad_sequence
-    sizes = [len(batch) for batch in rows]
-    places = [starts[task.job.client] + batch for task, batch in zip(tasks, rows, strict=True)]
-    weights = [torch.full((size,), 1 / max(size, 1), dtype=problem.start.dtype) for size in sizes]
-    index, filled = (pad(own, batch_first=True).to(problem.start.device) for own in (places, weights))
-    return Stack(problem.train.x[index], problem.train.y[index], filled, sizes)

@@ -172,14 +172,18 @@ class MmdToOthers(Term):
         spread = (others - target).square().sum(dim=1).mean() if self.pairwise else None
         lam = self.lam * len(others) if self.summed else self.lam
 
-        def loss(phi: Tensor, batch: Batch) -> Tensor:
-            distance = (batch.weights @ phi - target).square().sum()
-            return lam * (distance if spread is None else distance + spread)
-
         def gradient(phi: Tensor, batch: Batch) -> Tensor:
             return batch.weights[:, None] * (batch.weights @ phi - target) * (2 * lam)
 
-        return BoundTerm(feature_loss=loss, feature_gradient=gradient)
+        given = (
+            (target.new_tensor(lam), target) if spread is None else (target.new_tensor(lam), target, spread)
+        )
+        return BoundTerm(feature_loss=_distance, given=given, feature_gradient=gradient)
+
+
+def _distance(phi: Tensor, batch: Batch, lam: Tensor, target: Tensor, spread: Tensor | float = 0.0) -> Tensor:
+    """Return lam times the squared distance of a batch's mean feature to a target [features], plus spread."""
+    return lam * ((batch.weights @ phi - target).square().sum() + spread)
 
 
 @dataclass(frozen=True)

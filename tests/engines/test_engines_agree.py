@@ -94,3 +94,32 @@ def test_stacks_of_any_size_agree(images: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(stacked, "GROUP_BYTES", 1)
     alone = run(spec)
     assert distance(alone, together, trained(together)) <= TOLERANCE["float64"]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_step_may_be_recorded(images: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU replays in later rounds depends on nothing of the round that it was recorded in."""
+    recorded: list[stacked.Step] = []
+
+    def record(step: stacked.Step) -> stacked.Step:
+        step(())
+        recorded.append(step)
+        return step
+
+    monkeypatch.setitem(stacked.RECORDERS, "cpu", record)
+    found = run(specification(images, algorithm, "tanh", engine="stacked"))
+    expected = reference(images, algorithm, "tanh", "float64")
+    assert distance(found, expected, trained(expected)) <= TOLERANCE["float64"]
+    assert len(recorded) <= stacked.MOST_RECORDINGS or algorithm == "centralised"  # which pools its rows anew
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "rfedavg"])
+def test_stacked_clients_round_to_bfloat16_as_single_ones_do(images: Path, algorithm: str) -> None:
+    spec = specification(images, algorithm, "cnn", dtype="float32")
+    spec["training"]["rounds"] = 2
+    exact, single, together = (
+        run({**spec, "precision": precision, "engine": engine})
+        for precision, engine in (("fp32", "autograd"), ("bf16", "autograd"), ("bf16", "stacked"))
+    )
+    assert 1e-6 < distance(exact, single, trained(single)) < 1e-2
+    assert distance(together, single, trained(single)) < 1e-2

@@ -103,7 +103,7 @@ def test_only_a_specification_that_names_it_gets_it(images: Path) -> None:
     assert parse(plain).resolved()["engine"] == "auto"
     assert parse(fused).sha256() != parse(plain).sha256()
     assert parse(plain).sha256() == parse(plain | {"engine": "auto"}).sha256()
-    with pytest.raises(SpecError, match="'fused' does not support precision bf16; autograd can"):
+    with pytest.raises(SpecError, match="'fused' does not support precision bf16; autograd, stacked can"):
         trained(asked(images) | {"precision": "bf16"})
 
 

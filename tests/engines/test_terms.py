@@ -40,7 +40,7 @@ def test_feature_gradient_is_the_derivative(images: Path, algorithm: str) -> Non
         for size in (1, len(x)):
             phi = torch.randn(size, 6, generator=rng, dtype=torch.float64, requires_grad=True)
             batch = Batch(x[:size], torch.full((size,), 1 / size, dtype=torch.float64))
-            (expected,) = torch.autograd.grad(term.feature_loss(phi, batch), phi)
+            (expected,) = torch.autograd.grad(term.loss(phi, batch), phi)
             assert term.feature_gradient is not None
             found = term.feature_gradient(phi.detach(), batch)
             torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
