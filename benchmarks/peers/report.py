@@ -1,10 +1,10 @@
 """Write the documentation's tables of the peers from measured results.
 
     python benchmarks/peers/report.py                                  from benchmarks/out/, where results go
-    python benchmarks/peers/report.py --speed FILE --correctness FILE
+    python benchmarks/peers/report.py --speed FILE --correctness FILE --gpu FILE
 
-The results are kept beside this file, as results.json and verdicts.json; the tables go between the marks in
-docs/peers.md and benchmarks/README.md. What was not measured stays as it was.
+The results are kept beside this file, as results.json, results_gpu.json and verdicts.json; the tables go
+between the marks in docs/peers.md and benchmarks/README.md. What was not measured stays as it was.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,19 +25,19 @@ sys.path.insert(0, str(HERE))
 from correctness import said  # noqa: E402
 from environments import FUSED, OURS, OWN, ROOT, TITLES  # noqa: E402
 from figures import target  # noqa: E402
-from workloads import CLIENTS, GRID, WORKLOADS  # noqa: E402
+from workloads import CLIENTS, GRID, ON_A_GPU, WORKLOADS, Workload  # noqa: E402
 
-RESULTS, VERDICTS = HERE / "results.json", HERE / "verdicts.json"
+RESULTS, ON_GPU, VERDICTS = (HERE / f"{name}.json" for name in ("results", "results_gpu", "verdicts"))
 PAGES = (ROOT / "docs" / "peers.md", ROOT / "benchmarks" / "README.md")
 
 
-def ratios(results: Mapping[str, Any]) -> str:
+def ratios(results: Mapping[str, Any], works: Sequence[Workload] = WORKLOADS) -> str:
     """Return the targets: one line a workload."""
     lines = [
         "| Workload | fedcore, a round | Fastest peer, a round | Ratio | Target | |",
         "|---|---:|---:|---:|---:|---|",
     ]
-    for work in WORKLOADS:
+    for work in works:
         found = results["workloads"].get(work.name, {})
         for side, engine in ((OURS, ""), (FUSED, ", `engine: fused`")):
             reached = target({name: values["round"] for name, values in found.items()}, side, work.faster)
@@ -50,13 +50,13 @@ def ratios(results: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def sides(results: Mapping[str, Any]) -> str:
+def sides(results: Mapping[str, Any], works: Sequence[Workload] = WORKLOADS) -> str:
     """Return all sides of all workloads."""
     lines = [
         "| Workload | Library | A round | / fastest peer | / fedcore | Start-up | Memory | Weights apart |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for work in WORKLOADS:
+    for work in works:
         found = results["workloads"].get(work.name, {})
         others = [values["round"] for side, values in found.items() if side not in OWN]
         for side, values in sorted(found.items(), key=lambda item: item[1]["round"]):
@@ -88,6 +88,18 @@ def circumstances(results: Mapping[str, Any]) -> str:
     )
     failures = [f"\n- {name}: {reason}" for name, reason in results["failures"].items()]
     return text + ("\n\nNot measured:\n" + "".join(failures) if failures else "")
+
+
+def on_a_gpu(results: Mapping[str, Any]) -> str:
+    """Return the comparison on a GPU."""
+    machine, works = results["machine"], ON_A_GPU
+    rounds = works[0].quick_rounds if results["quick"] else works[0].rounds
+    return (
+        f"{ratios(results, works)}\n\n{sides(results, works)}\n\n"
+        f"Measured on {machine['date']} on an {machine['gpu']} with one core of an {machine['processor']}, "
+        f"Python {machine['python']}, PyTorch {machine['torch']}; medians of {rounds} rounds, repetitions: "
+        f"{results['repetitions']}."
+    )
 
 
 def whole_table(results: Mapping[str, Any]) -> str:
@@ -125,12 +137,16 @@ def _between(block: str, found: re.Match[str]) -> str:
     return f"{found[1]}\n{block}\n\n{found[2]}"
 
 
-def tables(speed: Mapping[str, Any] | None, judged: Mapping[str, Any] | None) -> dict[str, str]:
+def tables(
+    speed: Mapping[str, Any] | None, judged: Mapping[str, Any] | None, gpu: Mapping[str, Any] | None = None
+) -> dict[str, str]:
     """Return those blocks that can be made, by the names of their marks."""
     made: dict[str, str] = {}
     if speed is not None:
         made |= {"ratios": ratios(speed), "sides": sides(speed)}
         made |= {"circumstances": circumstances(speed), "whole table": whole_table(speed)}
+    if gpu is not None:
+        made["on a gpu"] = on_a_gpu(gpu)
     if judged is not None:
         made["verdicts"] = verdicts(judged)
     return made
@@ -148,11 +164,14 @@ def main(
     correctness: Annotated[
         Path, typer.Option(help="What correctness.py wrote.", show_default="benchmarks/out/correctness.json")
     ] = ROOT / "benchmarks/out/correctness.json",
+    gpu: Annotated[
+        Path, typer.Option(help="What speed.py wrote on a GPU.", show_default="benchmarks/out/gpu.json")
+    ] = ROOT / "benchmarks/out/gpu.json",
 ) -> None:
     """Keep the results and write the tables."""
-    measured, judged = read(speed), read(correctness)
-    blocks = tables(measured, judged)
-    for path, values in ((RESULTS, measured), (VERDICTS, judged)):
+    measured, judged, on_gpu = read(speed), read(correctness), read(gpu)
+    blocks = tables(measured, judged, on_gpu)
+    for path, values in ((RESULTS, measured), (VERDICTS, judged), (ON_GPU, on_gpu)):
         if values is not None:
             _write(path, json.dumps(values, indent=1) + "\n")
     for page in PAGES:

@@ -55,6 +55,18 @@ def test_every_model_and_engine_agrees_on_a_gpu(images: Path, model: str, engine
     agree(specification(images, "scaffold", model, dtype=dtype, engine=engine))
 
 
+@needs_gpu
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("engine", ["autograd", "stacked"])
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "rfedavg"])
+def test_a_gpu_gives_the_same_bytes_twice(images: Path, algorithm: str, engine: str, precision: str) -> None:
+    spec = specification(images, algorithm, "cnn", dtype="float32", engine=engine, precision=precision)
+    first, second = on("cuda", spec), on("cuda", spec)
+    assert first.summary == second.summary
+    for name, array in first.parameters.items():
+        assert np.array_equal(second.parameters[name], array), name
+
+
 def test_auto_is_a_gpu_where_there_is_one(images: Path) -> None:
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     spec = specification(images, "fedavg", "linear")
