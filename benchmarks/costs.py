@@ -12,7 +12,6 @@ factor of its own, which the rates are freed of. Then each group of runs that ar
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -27,7 +26,7 @@ from scipy.optimize import least_squares
 from fedcore.base.files import digest, write_json
 from pipeline.catalogue import Catalogue
 from pipeline.papers import catalogue_of
-from pipeline.reports.kept import REFERENCE, SHORTER
+from pipeline.reports.kept import REFERENCE, RUNS, SHORTER, read_runs
 from pipeline.workflow.estimate import FITTED, Demand, demand, factor, factors, fitted, raw
 
 ROOT = Path(__file__).parents[1]
@@ -72,8 +71,8 @@ def kept_runs(catalogues: Iterable[Catalogue]) -> list[Kept]:
     hashes = {digest(run.spec): run for own in catalogues for run in own.index.values()}
     demands: dict[str, Demand] = {}
     found = []
-    for path in sorted(KEPT.rglob("runs.csv")):
-        for line in csv.DictReader(path.read_text("utf-8").splitlines()):
+    for path in sorted(KEPT.rglob(RUNS)):
+        for line in read_runs(path).to_dict("records"):
             run = hashes.get(line["spec_sha256"])
             whole = run and int(line["rounds"]) == run.spec["training"]["rounds"]
             if run and whole and line["status"] == "completed" and line["device"] == "cpu":

@@ -18,9 +18,9 @@ from fedcore.execution.integrity import SUMMARY
 from fedcore.execution.runner import Settings, run
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.fidelity.reference import HASHES, TEXTS, history
+from pipeline.fidelity.reference import HASHES, history
 from pipeline.reports import REPORTS
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, add_histories, read_histories
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, add_histories, read_histories, read_runs
 
 TOLERANCE = 1e-4  # relative: what processors of two kinds make of sums in single precision
 LARGEST = 0.25  # of the time, for one cell or figure
@@ -150,7 +150,7 @@ def evaluate(
 
 def kept_runs(path: Path) -> dict[str, Kept]:
     """Return the kept runs of a paper by folder; none if it has none."""
-    return pd.read_csv(path, dtype=TEXTS).set_index("run").to_dict("index") if path.exists() else {}  # type: ignore[return-value]
+    return read_runs(path).set_index("run").to_dict("index")  # type: ignore[return-value]
 
 
 def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Kept]], folder: Path) -> Iterator[Unit]:

@@ -11,7 +11,7 @@ from fedcore.base.files import sha256_file, write_text
 from fedcore.base.lazy import pd
 from pipeline.claims.points import points
 from pipeline.papers import papers
-from pipeline.reports.kept import HISTORIES, read_histories
+from pipeline.reports.kept import HISTORIES, RUNS
 
 PACKAGE = "datapackage.json"
 COLUMNS = Path(__file__).with_name("columns.yaml")
@@ -24,7 +24,7 @@ def package(folder: Path) -> dict[str, Any]:
         DataError: a file has a column that neither columns.yaml nor an open point of its paper explains.
     """
     told = core_yaml.read(COLUMNS, "columns")
-    paths = sorted([*folder.rglob("*.csv"), *folder.rglob(HISTORIES)])
+    paths = sorted(path for name in ("*.csv", RUNS, HISTORIES) for path in folder.rglob(name))
     fields = {
         name: {"name": name, "type": kind, "description": text}
         for kind, own in told.items()
@@ -52,7 +52,7 @@ def _resource(path: Path, folder: Path, fields: Mapping[str, Mapping[str, str]])
         for name, own in points(path.parent.name).items()
     }
     fields = {**chosen, **fields}
-    columns = [*(read_histories(path) if path.suffix == ".parquet" else pd.read_csv(path, nrows=0))]
+    columns = [*(pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, nrows=0))]
     if unknown := [name for name in columns if name not in fields]:
         raise DataError(f"{path}: {', '.join(unknown)}: no such column in {COLUMNS.name}; explain it there")
     paper = papers().get(path.parent.name)

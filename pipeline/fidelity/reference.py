@@ -1,8 +1,8 @@
 """Results kept in git: what was measured at the papers' own scale, compact, and its origin.
 
-    reports/reference/<paper>/<target>.csv, .md or .svg    a report, as far as its runs were made; a figure's
-                                                           caption is in <target>.caption.md
-    reports/reference/<paper>/runs.csv, histories.parquet  the runs, as ``pipeline.reports.kept`` describes
+    reports/reference/<paper>/<target>.csv, .md or .svg  a report, as far as its runs were made; a figure's
+                                                         caption is in <target>.caption.md
+    reports/reference/<paper>/*.parquet                  the runs, as ``pipeline.reports.kept`` describes
 
 A reference is gathered in several sittings and on several machines: a table keeps the numbers of runs that
 are not here, as long as params.yaml still asks for them, and a run that is not here keeps its line.
@@ -23,12 +23,11 @@ from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun, Sources
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, WORK, add_histories
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, WORK, add_histories, add_runs, read_runs
 from pipeline.reports.render import md_table
 from pipeline.reports.results import RunFacts, earlier_cells, made, read_history, refuse_changed
 
 HASHES = ("spec_sha256", "data_sha256", "partition_sha256")
-TEXTS = dict.fromkeys((*HASHES, "code", "summary_sha256", "history_sha256"), str)  # some look like numbers
 MACHINE = ("commit", "machine", "processor", "device", "torch", "numpy", "seconds", "finished")
 
 
@@ -74,7 +73,8 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
             left[name] = str(error)
     for paper, own in runs.items():
         if own:
-            written.append(_runs(own.values(), root, folder / paper / RUNS))
+            lines = pd.DataFrame([line(run, root) for run in own.values()])
+            written.append(add_runs(lines, folder / paper / RUNS))
             whole = [history(name, root / name) for name in own]
             written.append(add_histories(whole, folder / paper / HISTORIES))
     return Kept(tuple(written), left)
@@ -105,16 +105,6 @@ def _report(sources: Sources, folder: Path) -> list[Path]:
     for form, text in texts.items():
         write_text(paths[form], text)
     return [paths[form] for form in texts]
-
-
-def _runs(runs: Iterable[PlannedRun], root: Path, path: Path) -> Path:
-    found = pd.DataFrame([line(run, root) for run in runs])
-    if path.exists():
-        before = pd.read_csv(path, dtype=TEXTS)
-        found = pd.concat([before[~before["run"].isin(found["run"])], found])
-    found = found.sort_values("run", kind="stable")
-    write_text(path, found.to_csv(index=False, lineterminator="\n", float_format="%.10g"))
-    return path
 
 
 def kept_specs(paper: str, target: str, folder: Path = REFERENCE) -> frozenset[str]:
@@ -165,8 +155,8 @@ def history(run: str, folder: Path) -> pd.DataFrame:
 def contents(folder: Path) -> str:
     """Return what a reference holds as Markdown: its reports, and each paper's runs and hours."""
     tables = [path for path in sorted(folder.rglob("*.csv")) if path.parent != folder]
-    runs = [_paper_line(path, folder) for path in tables if path.name == RUNS]
-    reports = [_report_line(path, folder) for path in tables if path.name != RUNS]
+    runs = [_paper_line(path, folder) for path in sorted(folder.rglob(RUNS))]
+    reports = [_report_line(path, folder) for path in tables]
     headings = ("Paper", "Runs:", "Hours on one core:", "Commits", "Machines", "Days")
     return "\n".join((md_table(headings, runs), md_table(("Report", "Numbers:", "Of:"), reports)))
 
@@ -182,7 +172,7 @@ def _report_line(path: Path, folder: Path) -> tuple[str, ...]:
 
 
 def _paper_line(path: Path, folder: Path) -> tuple[str, ...]:
-    kept = pd.read_csv(path)
+    kept = read_runs(path)
     days = sorted({str(moment)[:10] for moment in kept["finished"]})
     return (
         path.parent.relative_to(folder).as_posix(),

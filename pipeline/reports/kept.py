@@ -1,18 +1,17 @@
 """Runs that are kept in git: a line for each, and what it measured round by round, in full precision.
 
-    reports/reference/<paper>/runs.csv             one line per run: numbers, hashes, machine
+    reports/reference/<paper>/runs.parquet         one line per run: numbers, hashes, machine
     reports/reference/<paper>/histories.parquet    a line per run and measured round, as in history.csv
     reports/reference/quick/<paper>/               the same of runs at quick scale
 
 A study's kept run counts as made where its results are not, as long as its specification is the one that is
-asked for; runs.csv says by which code it was made. A paper's runs are made anew. Runs that were kept before
+asked for; its line says by which code it was made. A paper's runs are made anew. Runs that were kept before
 there were histories have none.
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,12 @@ from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.targets import PlannedRun
 
 REFERENCE, SHORTER = Path("reports/reference"), "quick"
-RUNS, HISTORIES = "runs.csv", "histories.parquet"
+RUNS, HISTORIES = "runs.parquet", "histories.parquet"
 FIRST = ["run", "processor", "round"]
 WORK = ("rows_gradient", "rows_forward")
-Line = Mapping[str, str]
+COUNTS = ("rounds", "best_round", *WORK)
+MEASURED = ("test_", "train_", "validation_")
+Line = Mapping[str, Any]
 
 
 def line_of(run: PlannedRun, root: Path) -> Line | None:
@@ -41,23 +42,24 @@ def line_of(run: PlannedRun, root: Path) -> Line | None:
 
 @cache
 def _lines(path: Path, now: tuple[tuple[int, ...], ...]) -> Mapping[str, Line]:
-    if not now:
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {line["run"]: line for line in csv.DictReader(file)}
+    return {line["run"]: told(line) for line in read_runs(path).to_dict("records")}
+
+
+def told(line: Mapping[Hashable, Any]) -> Line:
+    """Return what a line says: the columns that it fills."""
+    return {str(key): own for key, own in line.items() if pd.notna(own) and own != ""}
 
 
 def summary_of(line: Line) -> dict[str, Any]:
     """Return a kept run's summary, as far as it is kept."""
-    measured = {key: own for key, own in line.items() if key.startswith(("test_", "train_", "validation_"))}
     return {
         "status": line["status"],
         "rounds": int(line["rounds"]),
-        "final": {key: float(own) for key, own in measured.items() if own} or None,
+        "final": {key: own for key, own in line.items() if key.startswith(MEASURED)} or None,
         "data_note": line["data"],
         "data_state": line["data_state"],
         **{key: line[key] for key in ("spec_sha256", "data_sha256", "partition_sha256")},
-        **{key: int(float(line[key])) for key in WORK if line.get(key)},
+        **{key: int(line[key]) for key in WORK if key in line},
     }
 
 
@@ -79,6 +81,17 @@ def _histories(path: Path, now: tuple[tuple[int, ...], ...]) -> Mapping[str, pd.
     return {str(run): own.drop(columns=FIRST[:2]) for run, own in read_histories(path).groupby("run")}
 
 
+def read_runs(path: Path) -> pd.DataFrame:
+    """Return the lines of a paper's kept runs; none if there is no such file."""
+    return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=FIRST[:1])
+
+
+def add_runs(found: pd.DataFrame, path: Path) -> Path:
+    """Keep lines of runs, each in the place of its former one."""
+    whole = _joined(read_runs(path), found).sort_values("run", kind="stable")
+    return _write(whole.astype({name: "Int64" for name in COUNTS if name in whole}), path)
+
+
 def read_histories(path: Path) -> pd.DataFrame:
     """Return the kept histories of a paper; none if there is no such file."""
     return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=FIRST)
@@ -86,11 +99,17 @@ def read_histories(path: Path) -> pd.DataFrame:
 
 def add_histories(found: Iterable[pd.DataFrame], path: Path) -> Path:
     """Keep runs' histories, each in the place of its former one: the same histories give the same bytes."""
-    new, before = pd.concat(found), read_histories(path)
-    others = before[~before["run"].isin(new["run"])]
-    whole = pd.concat([others, new]) if len(others) else new
+    whole = _joined(read_histories(path), pd.concat(found))
     columns = [*FIRST, *sorted({*whole} - {*FIRST})]
+    return _write(whole[columns].sort_values(["run", "round"], kind="stable"), path)
+
+
+def _joined(before: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    others = before[~before["run"].isin(new["run"])]
+    return pd.concat([others, new]) if len(others) else new
+
+
+def _write(frame: pd.DataFrame, path: Path) -> Path:
     with atomic(path) as handle:
-        ordered = whole[columns].sort_values(["run", "round"], kind="stable")
-        ordered.to_parquet(handle, index=False, compression="zstd")
+        frame.to_parquet(handle, index=False, compression="zstd")
     return path

@@ -22,7 +22,7 @@ from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
 from pipeline.reports.captions import watermark
 from pipeline.reports.grid import missed
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, read_histories
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, read_histories, read_runs, told
 from pipeline.reports.results import REPRODUCTION, facts, made, short_hash
 from pipeline.reports.style import Labels, labels
 
@@ -246,7 +246,7 @@ def _reference(
     editions = configuration(root / EDITIONS)["papers"] if (root / EDITIONS).exists() else {}
     papers = {paper: own for paper, own in editions.items() if paper in config["papers"]}
     home = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
-    lines = [read_csv(path) for path in sorted((root / REFERENCE).glob(f"*/{RUNS}"))]
+    lines = [read_runs(path) for path in sorted((root / REFERENCE).glob(f"*/{RUNS}"))]
     known = {str(line["spec_sha256"]): line for own in lines for line in own.to_dict("records")}
     measured = [read_histories(path) for path in sorted((root / REFERENCE).glob(f"*/{HISTORIES}"))]
     curves = {str(run): one for whole in measured for run, one in whole.groupby("run")}
@@ -266,11 +266,10 @@ def _reference(
 
 
 def _remembered(run: PlannedRun, line: Mapping[Hashable, Any]) -> dict[str, Any]:
-    """Return what a line of runs.csv says of a run, in the words of ``facts``."""
-    score = line["test_accuracy"]
-    final = {"final": {"test_accuracy": float(score)}} if score else {}
-    hashes = {"spec": line["spec_sha256"], "seed": run.seed, "partition": run.partition}
-    return {str(key): text for key, text in line.items() if text} | final | hashes
+    """Return what a kept line says of a run, in the words of ``facts``."""
+    known = told(line)
+    final = {"final": {"test_accuracy": known["test_accuracy"]}} if "test_accuracy" in known else {}
+    return {**known, **final, "spec": known["spec_sha256"], "seed": run.seed, "partition": run.partition}
 
 
 def dotted(folder: str) -> str:

@@ -314,10 +314,10 @@ def test_a_kept_run_counts_only_for_its_own_specification() -> None:
     other = made({"regimes": {"b": {"training": {"rounds": 20}}}})
     assert not any(done(run, Path()) for run in other.needed("bench", "trials"))
     assert "again" not in other.papers["bench"].targets, "a csv of another protocol chooses nothing"
-    path = Path("reports/reference/bench/runs.csv")
-    frame = pd.read_csv(path)
+    path = Path("reports/reference/bench/runs.parquet")
+    frame = pd.read_parquet(path)
     frame["spec_sha256"] = "0" * 64
-    frame.to_csv(path, index=False)
+    frame.to_parquet(path)
     assert not any(done(run, Path()) for run in made().needed("bench", "trials"))
 
 
@@ -546,7 +546,7 @@ def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
     assert params.benchmark
     frozen = Plan("benchmark_small", params, params.benchmark, {}, {}).protocol
     assert f"Protocol {frozen}." in (folder / "board.md").read_text()
-    runs = pd.read_csv(folder / "runs.csv")
+    runs = pd.read_parquet(folder / "runs.parquet")
     stages = pd.concat([pd.read_csv(folder / f"{own}.csv") for own in ("trials", "again", "matrix")])
     controls = stages["row"].str.partition("-")[0].isin(study["report"]["controls"])
     assert stages[controls]["n"].sum() == 4 * 6 * (4 + 2 * 2 + 3), "controls have the budget of methods"

@@ -77,7 +77,7 @@ def test_sizes_are_skewed_by_class_and_nearly_equal_by_client() -> None:
 
 def test_kept_runs_of_a_partition_stand_in_reports_of_that_reading_alone() -> None:
     kept = catalogue_of(HOME / "params.yaml", "paper", HOME / "data/editions.yaml")
-    runs = pd.read_csv(HOME / REFERENCE / "comfed/runs.csv")["run"]
+    runs = pd.read_parquet(HOME / REFERENCE / "comfed/runs.parquet")["run"]
     drawn = {run: kept.index[run].spec["partition"]["convention"] for run in runs}
     assert {*drawn.values()} == {"by_client", "by_class_min"}
     hashes = {digest(kept.index[run].spec)[:12]: convention for run, convention in drawn.items()}

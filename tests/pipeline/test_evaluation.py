@@ -33,7 +33,7 @@ from pipeline.fidelity.evaluation import (
     in_turn,
     without_history,
 )
-from pipeline.reports.kept import HISTORIES
+from pipeline.reports.kept import HISTORIES, RUNS, read_runs
 from pipeline.reports.kept import add_histories as add
 from pipeline.reports.kept import read_histories as read
 
@@ -69,11 +69,14 @@ def evaluated(made: Catalogue, kept: Path, seconds: float = 600, settings: Setti
 def change(kept: Path, name: str, **columns: Any) -> None:
     """Give columns of a kept file other values, in the lines that have one."""
     path = kept / "fedomw" / name
-    frame = pd.read_csv(path)
+    frame = read_runs(path) if name == RUNS else pd.read_csv(path)
     there = frame["n"] > 0 if "n" in frame else frame["run"].notna()
     for column, value in columns.items():
         frame.loc[there, column] = value
-    frame.to_csv(path, index=False)
+    if name == RUNS:
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False)
 
 
 def test_kept_runs_come_out_again_and_so_does_their_table(made: Catalogue, kept: Path) -> None:
@@ -91,7 +94,7 @@ def test_kept_runs_come_out_again_and_so_does_their_table(made: Catalogue, kept:
 
 
 def test_other_bytes_with_the_same_numbers_agree(made: Catalogue, kept: Path) -> None:
-    change(kept, "runs.csv", summary_sha256="0" * 64)
+    change(kept, RUNS, summary_sha256="0" * 64)
     (check,) = evaluated(made, kept).checks
     assert set(check.outcomes) == {CLOSE}
     assert 0 <= check.largest < 1e-8
@@ -101,7 +104,7 @@ def test_other_bytes_with_the_same_numbers_agree(made: Catalogue, kept: Path) ->
 @pytest.mark.parametrize("column", ["test_accuracy", "partition_sha256", "status"])
 def test_another_number_hash_or_status_does_not_agree(made: Catalogue, kept: Path, column: str) -> None:
     value = {"test_accuracy": 0.5, "partition_sha256": "0" * 64, "status": "diverged"}[column]
-    change(kept, "runs.csv", history_sha256="0" * 64, **{column: value})
+    change(kept, RUNS, history_sha256="0" * 64, **{column: value})
     (check,) = evaluated(made, kept).checks
     assert set(check.outcomes) == {OTHER}
     assert not check.agrees
@@ -127,7 +130,7 @@ def test_a_table_is_rebuilt_within_the_tolerance_of_numbers(
 
 
 def test_what_does_not_fit_is_left_and_counted(made: Catalogue, kept: Path) -> None:
-    change(kept, "runs.csv", seconds=100.0)
+    change(kept, RUNS, seconds=100.0)
     runs = len(made.cells(*NAME.split("/"))[CELL])
     found = evaluated(made, kept, seconds=100.0 * runs)
     assert not found.checks
@@ -135,7 +138,7 @@ def test_what_does_not_fit_is_left_and_counted(made: Catalogue, kept: Path) -> N
 
 
 def test_runs_of_other_parameters_are_not_checked(made: Catalogue, kept: Path) -> None:
-    change(kept, "runs.csv", spec_sha256="0" * 64)
+    change(kept, RUNS, spec_sha256="0" * 64)
     assert not evaluated(made, kept).checks
 
 
@@ -168,7 +171,7 @@ def test_histories_are_made_again_as_they_were_kept(made: Catalogue, kept: Path)
 
 def test_a_history_of_other_numbers_is_not_kept(made: Catalogue, kept: Path) -> None:
     (kept / "fedomw" / HISTORIES).unlink()
-    change(kept, "runs.csv", test_accuracy=0.5, history_sha256="0" * 64)
+    change(kept, RUNS, test_accuracy=0.5, history_sha256="0" * 64)
     assert not filled(made, kept).checks[0].agrees
     assert not (kept / "fedomw" / HISTORIES).exists()
 

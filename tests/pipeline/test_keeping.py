@@ -252,7 +252,7 @@ def test_a_reference_is_kept_with_its_pages_and_picture(gathered: Path) -> None:
     assert done.exit_code == 0, done.output
     written = [line.removeprefix("wrote ") for line in done.stdout.splitlines()]
     assert written == [
-        *(f"reports/reference/fedomw/{name}" for name in ("table3.csv", "table3.md", "runs.csv")),
+        *(f"reports/reference/fedomw/{name}" for name in ("table3.csv", "table3.md", "runs.parquet")),
         "reports/reference/fedomw/histories.parquet",
         *("reports/reference/README.md", "docs/fidelity.md", "docs/benchmark.md"),
         *(f"reports/reference/{name}" for name in (*PICTURES, "datapackage.json")),

@@ -51,14 +51,14 @@ def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> 
     assert [path.relative_to(folder).as_posix() for path in found.written] == [
         "table3_released.csv",
         "table3_released.md",
-        "runs.csv",
+        "runs.parquet",
         "histories.parquet",
     ]
     table = pd.read_csv(folder / "table3_released.csv")
     filled = table[(table["row"] == "fedomw") & (table["column"] == "dna")]
     assert filled["mean"].tolist() == pytest.approx([PRINTED["fedomw", "dna"].mean])
     assert table["n"].sum() == 3
-    runs = pd.read_csv(folder / "runs.csv", dtype=reference.TEXTS)
+    runs = kept_runs.read_runs(folder / "runs.parquet")
     assert len(runs) == 3
     for line in runs.to_dict("records"):
         place = tmp_path / line["run"]
@@ -108,7 +108,7 @@ def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None
     paths = sorted((HOME / kept_runs.REFERENCE).glob(f"*/{kept_runs.HISTORIES}"))
     assert paths
     for path in paths:
-        runs = pd.read_csv(path.with_name(kept_runs.RUNS)).set_index("run")
+        runs = kept_runs.read_runs(path.with_name(kept_runs.RUNS)).set_index("run")
         last = kept_runs.read_histories(path).groupby("run").tail(1).set_index("run").sort_index()
         stated = runs.loc[last.index]
         assert (last["round"] == stated["rounds"]).all()
@@ -127,7 +127,7 @@ def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: P
     keep(made, tmp_path)
     kept = tmp_path / "kept"
     reference.keep(made, [NAME], elsewhere, kept)
-    assert len(pd.read_csv(kept / "fedomw" / "runs.csv")) == 6
+    assert len(kept_runs.read_runs(kept / "fedomw" / "runs.parquet")) == 6
     at_once = reference.keep(made, [NAME], both, tmp_path / "at once")
     reports = [path for path in at_once.written if path.stem == "table3_released"]
     assert {path.suffix for path in reports} == {".csv", ".md"}
@@ -228,7 +228,7 @@ def test_a_report_whose_numbers_are_kept_is_left_as_it_is(made: Catalogue, tmp_p
     finish_cell(made, tmp_path, "fedomw", "dna")
     assert "table3_released.md" in {path.name for path in keep(made, tmp_path).written}
     again = keep(made, tmp_path)
-    assert [path.name for path in again.written] == ["runs.csv", "histories.parquet"]
+    assert [path.name for path in again.written] == ["runs.parquet", "histories.parquet"]
     assert not again.left
 
 

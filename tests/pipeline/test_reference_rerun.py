@@ -55,7 +55,7 @@ def asked() -> Mapping[str, PlannedRun]:
 
 @pytest.fixture(scope="module")
 def kept() -> pd.DataFrame:
-    return pd.concat([pd.read_csv(path) for path in sorted((HOME / REFERENCE).glob(f"*/{RUNS}"))])
+    return pd.concat([pd.read_parquet(path) for path in sorted((HOME / REFERENCE).glob(f"*/{RUNS}"))])
 
 
 def test_kept_runs_are_those_that_the_targets_ask_for(

@@ -315,7 +315,7 @@ def test_a_kept_cell_names_its_runs(kept: Path) -> None:
     cell = next(one for one in data["cells"]["table3_released"] if one["title"] == "FedOMW, usps")
     runs = [data["runs"][place] for place in cell["runs"]]
     assert [run["seed"] for run in runs] == [0, 1, 2]
-    known = pd.read_csv(HOME / REFERENCE / PAPER / RUNS).set_index("spec_sha256")
+    known = pd.read_parquet(HOME / REFERENCE / PAPER / RUNS).set_index("spec_sha256")
     for run in runs:
         line = known[known.index.str.startswith(run["spec"])].iloc[0]
         assert run["accuracy"] == f"{100 * line['test_accuracy']:.2f}"
@@ -621,7 +621,7 @@ def test_all_runs_are_listed_filtered_and_sorted(browser: Browser, site: Path, k
     page, _ = opened(browser, kept / "results/runs.html")
     rows = page.locator("#listed tr")
     rows.first.wait_for()
-    known = len(pd.read_csv(HOME / REFERENCE / PAPER / RUNS))
+    known = len(pd.read_parquet(HOME / REFERENCE / PAPER / RUNS))
     assert re.fullmatch(r"100 of (\d+) shown", count := page.locator("output").inner_text())
     assert int(count.split()[2]) > 0.9 * known
     page.get_by_role("button", name="Accuracy").click()
