@@ -38,7 +38,12 @@ def build(config: Mapping[str, Any], root: Path = Path()) -> Path:
         mkdocs_build.build(told)
         if target.exists():
             os.rename(target, old)
-        os.rename(made, target)
+        try:
+            os.rename(made, target)
+        except OSError:
+            if old.exists():
+                os.rename(old, target)
+            raise
     return root / "reports" / "site" / "index.html"
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
@@ -199,6 +201,26 @@ def test_a_failure_leaves_the_old_site(made: Path, site: Path, monkeypatch: pyte
         building.build(CONFIG, made)
     assert (site / "index.html").read_bytes() == before
     assert [path.name for path in (made / "reports").iterdir() if path.name.startswith(".site")] == []
+
+
+def test_the_old_site_comes_back_if_the_new_one_can_not_take_its_place(
+    made: Path, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, rename = (site / "index.html").read_bytes(), os.rename
+
+    def refuses_the_new_one(source: Path, target: Path) -> None:
+        if source.name == "site" and target == site.resolve():
+            raise PermissionError("made to fail")
+        rename(source, target)
+
+    def empty(told: Any) -> None:
+        Path(told.site_dir).mkdir()
+
+    monkeypatch.setattr(building, "mkdocs_build", SimpleNamespace(build=empty))
+    monkeypatch.setattr(os, "rename", refuses_the_new_one)
+    with pytest.raises(PermissionError, match="made to fail"):
+        building.build(CONFIG, made)
+    assert (site / "index.html").read_bytes() == before
 
 
 def test_a_damaged_run_is_shown_as_such(tmp_path: Path) -> None:
