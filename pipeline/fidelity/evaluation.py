@@ -20,7 +20,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.reference import HASHES, history
 from pipeline.reports import REPORTS
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, add_histories, read_histories, read_runs
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, add_histories, read_histories, read_runs, told
 
 TOLERANCE = 1e-4  # relative: what processors of two kinds make of sums in single precision
 LARGEST = 0.25  # of the time, for one cell or figure
@@ -120,7 +120,7 @@ def evaluate(
             histories of runs that agree, at once.
     """
     began, found, slower = time.monotonic(), Evaluation(), 1.0
-    kept = {paper: kept_runs(folder / paper / RUNS) for paper in papers}
+    kept = {paper: kept_runs(folder / paper / RUNS, settings.device) for paper in papers}
     spent = {"kept": 0.0, "here": 0.0}
     fitting = [one for one in units(catalogue, kept, folder) if one.seconds <= LARGEST * seconds]
     for unit in without_history(fitting, folder) if fill else in_turn(fitting, seed):
@@ -148,9 +148,10 @@ def evaluate(
     return found
 
 
-def kept_runs(path: Path) -> dict[str, Kept]:
-    """Return the kept runs of a paper by folder; none if it has none."""
-    return read_runs(path).set_index("run").to_dict("index")  # type: ignore[return-value]
+def kept_runs(path: Path, device: str) -> dict[str, Kept]:
+    """Return a paper's kept runs by folder, those that a device like this one made; none if it has none."""
+    lines = read_runs(path).set_index("run").to_dict("index")
+    return {str(run): line for run, line in lines.items() if told(line).get("device", device) == device}  # type: ignore[misc]
 
 
 def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Kept]], folder: Path) -> Iterator[Unit]:
@@ -208,8 +209,8 @@ def again(unit: Unit, root: Path, settings: Settings) -> Check:
     began, compared = time.monotonic(), []
     for one, line in zip(unit.runs, unit.kept, strict=True):
         if not (root / one.folder / SUMMARY).exists():
-            told = replace(settings, provenance={"code": one.code})
-            run(dict(one.spec), root / one.folder, told, progress=False)
+            of_code = replace(settings, provenance={"code": one.code})
+            run(dict(one.spec), root / one.folder, of_code, progress=False)
         compared.append(compare(root / one.folder, line))
     outcomes, differences = zip(*compared, strict=True)
     return Check(unit, outcomes, max(differences), time.monotonic() - began)

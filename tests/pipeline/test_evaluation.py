@@ -101,6 +101,12 @@ def test_other_bytes_with_the_same_numbers_agree(made: Catalogue, kept: Path) ->
     assert check.agrees
 
 
+def test_what_a_gpu_made_is_left_out(made: Catalogue, kept: Path) -> None:
+    change(kept, RUNS, device="cuda")
+    found = evaluated(made, kept)
+    assert (found.checks, found.left) == ([], {"fedomw": (0, 0.0)})
+
+
 @pytest.mark.parametrize("column", ["test_accuracy", "partition_sha256", "status"])
 def test_another_number_hash_or_status_does_not_agree(made: Catalogue, kept: Path, column: str) -> None:
     value = {"test_accuracy": 0.5, "partition_sha256": "0" * 64, "status": "diverged"}[column]

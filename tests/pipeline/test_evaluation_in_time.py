@@ -238,8 +238,8 @@ def test_a_unit_says_what_it_is_and_how_long_it_took(tmp_path: Path) -> None:
     assert one._replace(row="", column="").name == "p/t"
     assert Check(one, (SAME, CLOSE), 0, 1).agrees
     assert not Check(one, (SAME, OTHER), 0, 1).agrees
-    assert kept_runs(tmp_path / "runs.parquet") == {}
+    assert kept_runs(tmp_path / "runs.parquet", "cpu") == {}
     pd.DataFrame({"run": ["a"], "seconds": [1.5], "spec_sha256": ["00"]}).to_parquet(
         tmp_path / "runs.parquet"
     )
-    assert kept_runs(tmp_path / "runs.parquet")["a"]["seconds"] == 1.5
+    assert kept_runs(tmp_path / "runs.parquet", "cpu")["a"]["seconds"] == 1.5
