@@ -71,7 +71,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Evaluated:
         kept = {one.runs[0].folder: {"seconds": one.seconds} for one in found}
         for name, own in {"again": again, "rebuilt": rebuilt}.items():
             monkeypatch.setattr(evaluation, name, own)
-        monkeypatch.setattr(evaluation, "kept_runs", lambda path: kept if path.parent.name == "p" else {})
+        monkeypatch.setattr(
+            evaluation, "kept_runs", lambda path, device: kept if path.parent.name == "p" else {}
+        )
         monkeypatch.setattr(evaluation, "units", lambda made, all_kept, folder: list(found))
         monkeypatch.setattr(evaluation, "in_turn", lambda own, seed: sorted(own, key=lambda one: one.row))
         note = lambda what: noted.append(what if isinstance(what, str) else what.unit.row)  # noqa: E731
