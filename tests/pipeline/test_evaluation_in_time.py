@@ -33,6 +33,8 @@ from pipeline.fidelity.evaluation import (
 
 PAPER, TABLE = "fedomw", "table2_released"
 
+SETTINGS = Settings(device="cpu")
+
 
 @pytest.fixture(scope="module")
 def made() -> Catalogue:
@@ -79,7 +81,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Evaluated:
         note = lambda what: noted.append(what if isinstance(what, str) else what.unit.row)  # noqa: E731
         unused: Any = None
         return (
-            evaluation.evaluate(unused, ["p", "q"], seconds, tmp_path, unused, 0, note, tmp_path, **more),
+            evaluation.evaluate(unused, ["p", "q"], seconds, tmp_path, SETTINGS, 0, note, tmp_path, **more),
             noted,
         )
 
