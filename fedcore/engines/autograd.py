@@ -35,14 +35,19 @@ class Autograd:
                     batch = Batch(x, torch.full((len(y),), 1 / len(y), dtype=w.dtype, device=w.device))
                     loss = loss + sum(term(phi, batch) for term in on_features)
             gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
-            for target, value in zip(targets, gradients, strict=True):
-                if keep:
-                    (target if keep == 1.0 else target.mul_(keep)).add_(value, alpha=scale)
-                else:
-                    torch.mul(value, scale, out=target)
+            put(gradients, targets, keep, scale)
 
         return gradient
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients one after another."""
         return [train_client(self, task) for task in tasks]
+
+
+def put(gradients: Sequence[Tensor], targets: Sequence[Tensor], keep: float, scale: float) -> None:
+    """Set each target <- keep target + scale gradient; keep = 0 drops whatever it held."""
+    for target, value in zip(targets, gradients, strict=True):
+        if keep:
+            (target if keep == 1.0 else target.mul_(keep)).add_(value, alpha=scale)
+        else:
+            torch.mul(value, scale, out=target)

@@ -18,7 +18,7 @@ import numpy as np
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batch, BoundTerm, Task, Upload
-from fedcore.engines.autograd import Autograd
+from fedcore.engines.autograd import Autograd, put
 from fedcore.engines.forward import arithmetic
 from fedcore.engines.problem import Problem
 from fedcore.engines.train import passes, stepper
@@ -302,11 +302,7 @@ def _bind(
                 if size := sizes[k]:
                     loss = loss + feature_loss(phi[k, :size], Batch(x[k, :size], weights[k, :size]))
         gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
-        for target, value in zip(targets, gradients, strict=True):
-            if keep:
-                (target if keep == 1.0 else target.mul_(keep)).add_(value, alpha=scale)
-            else:
-                torch.mul(value, scale, out=target)
+        put(gradients, targets, keep, scale)
 
     return gradient
 
