@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -20,10 +20,12 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import pd
 from fedcore.base.options import Options, suggestion, validate
 from pipeline.claims.checks import CHECKS, Cell, Check, Finding
-from pipeline.reports.agreement import CHANGE, ON_STAND_IN, stands_in
+from pipeline.reports.agreement import ACCURACIES, CHANGE, ON_STAND_IN, stands_in
 from pipeline.reports.significance import parsed
 
 LEDGER = "claims.yaml"
+ZEROS = "zeros"
+"""How many diverged runs of a cell count as 0: a key of its line."""
 WORDS = {True: "holds", False: "fails"}
 # What the means of a curve over seeds, by round, come to as one number.
 SUMMARIES: Mapping[str, Callable[[pd.Series[float]], float]] = {
@@ -114,22 +116,24 @@ def load(path: Path, paper: str) -> tuple[Claim, ...]:
 def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
     """Judge a claim on the cells of its own target, which were made at a scale.
 
-    With ``seeds``, a cell needs that many finished runs; with ``data_state``, one on a part of the data
-    decides nothing. Without a check the verdict is what the ledger says.
+    With ``seeds``, a cell needs that many runs; with ``data_state``, one on a part of the data decides
+    nothing. A diverged run counts as an accuracy of 0. Without a check the verdict is what the ledger says.
     """
     if claim.check is None:
         return Verdict("held by a test", claim.test) if claim.test else Verdict("untested", claim.untested)
+    if claim.check.of == "mean":
+        cells = {cell: _scored(line) for cell, line in cells.items()}
     rows = tuple(dict.fromkeys(row for row, _ in cells))
     needed = dict.fromkeys(cell for part in claim.check.parts() for cell in claim.check.needs(part, rows))
     missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs, claim.check.of))}
     means = {cell: claim.check.read(cells[cell]) for cell in needed if cell not in missing}
-    anywhere = claim.check.judge(means, rows)
+    anywhere = _finding(claim.check, means, rows, cells)
     if scale not in claim.scales:
         undecided = anywhere.holds is None
         detail = _missing(missing, len(needed)) if undecided else f"at {scale} scale {anywhere.detail}"
         return Verdict("not tested at this scale", detail, anywhere.holds)
     full = {cell: mean for cell, mean in means.items() if not _on_stand_in(cells[cell])}
-    finding = claim.check.judge(full, rows)
+    finding = _finding(claim.check, full, rows, cells)
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
@@ -184,12 +188,39 @@ def cells_of(report: pd.DataFrame) -> Lines:
     return cells
 
 
+def _scored(line: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return a cell's line, an accuracy's with its diverged runs in ``n`` and, as 0, in the mean."""
+    done, seeds, diverged = _counts(line)
+    lost = min(diverged, seeds - done)
+    if lost <= 0 or line.get("published_unit") not in ACCURACIES:
+        return line
+    mean = done * float(line["mean"]) / (done + lost) if done else 0.0
+    return {**line, "mean": mean, "n": done + lost, ZEROS: lost}
+
+
+def _finding(check: Check, means: Mapping[Cell, Any], rows: tuple[str, ...], cells: Lines) -> Finding:
+    """Judge a check, and name the cells in which diverged runs count as 0."""
+    found = check.judge(means, rows)
+    zeros = [
+        f"{cells[cell][ZEROS]} of {cells[cell]['n']} in {'/'.join(cell)}"
+        for cell in means
+        if ZEROS in cells[cell]
+    ]
+    return replace(found, detail=f"{found.detail}; diverged, so 0: {', '.join(zeros)}") if zeros else found
+
+
+def _counts(line: Mapping[Any, Any]) -> tuple[int, int, int]:
+    """Return how many runs of a cell finished, how many were asked for and how many diverged."""
+    counts = (line.get(name, 0) for name in ("n", "seeds", "diverged"))
+    done, seeds, diverged = (0 if pd.isna(count) else int(count) for count in counts)
+    return done, seeds, diverged
+
+
 def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str = "mean") -> str:
     """Say what a cell lacks; nothing if it can be used."""
     if line is None:
         return "no such cell"
-    counts = (line.get(name, 0) for name in ("n", "seeds", "diverged"))
-    done, seeds, diverged = (0 if pd.isna(count) else int(count) for count in counts)
+    done, seeds, diverged = _counts(line)
     if done < (asked := max(runs, seeds)):
         return f"{done} of {asked} runs" + (f", {diverged} diverged" if diverged else "")
     return "no number" if pd.isna(line[of]) else ""
@@ -203,7 +234,8 @@ def _so_far(check: Check, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[s
     alone = ((cell, line, {**line, "seeds": 1}) for cell, line in cells.items())
     begun = {c: line for c, line, one in alone if not _lacking(one, 1, check.of)}
     means = shared_means(begun) if check.of == "mean" else {c: line["mean"] for c, line in begun.items()}
-    return check.judge({c: check.read({**begun[c], "mean": mean}) for c, mean in means.items()}, rows)
+    read = {c: check.read({**begun[c], "mean": mean}) for c, mean in means.items()}
+    return _finding(check, read, rows, begun)
 
 
 def _on_stand_in(line: Mapping[Any, Any]) -> bool:
@@ -219,11 +251,12 @@ def shared_means(cells: Lines) -> dict[Cell, float]:
     """Return each cell's mean over the pairs of partition and seed that all given cells of its column have.
 
     A cell that is a change against a row can't be taken apart, so it is left out if it rests on other pairs
-    too. Lines without ``values``, as those of a figure, keep their means.
+    too. Lines without ``values``, as those of a figure, keep their means, and so do those with diverged runs.
     """
-    found: dict[Cell, float] = {}
-    for column in dict.fromkeys(column for _, column in cells):
-        samples = {cell: parsed(line.get("values")) for cell, line in cells.items() if cell[1] == column}
+    found = {cell: float(line["mean"]) for cell, line in cells.items() if ZEROS in line}
+    rest = {cell: line for cell, line in cells.items() if cell not in found}
+    for column in dict.fromkeys(column for _, column in rest):
+        samples = {cell: parsed(line.get("values")) for cell, line in rest.items() if cell[1] == column}
         shared = set.intersection(*(set(sample) for sample in samples.values()))
         for cell, sample in samples.items():
             if sample.keys() == shared:

@@ -13,7 +13,7 @@ import pytest
 from fedcore.base.errors import SpecError
 from pipeline.catalogue import Catalogue
 from pipeline.claims.checks import CHECKS
-from pipeline.claims.ledger import Claim, Verdict, cells_of, judge, ledger, load, shared_means
+from pipeline.claims.ledger import ZEROS, Claim, Verdict, cells_of, judge, ledger, load, shared_means
 from pipeline.fidelity.board import judged
 from pipeline.papers import catalogue_of, papers, published
 from pipeline.reports.drawings import Drawing
@@ -352,6 +352,33 @@ def test_runs_so_far_are_compared_on_the_same_folds_and_seeds() -> None:
     assert "so far" not in verdict(check, frame).detail
     frame["values"], frame["published_unit"] = ["p/seed0=75 p/seed1=95", "p/seed0=80"], "relative_percent"
     assert "so far" not in verdict(check, frame).detail, "a change on other runs can't be taken apart"
+
+
+def test_a_diverged_run_counts_as_the_worst_accuracy() -> None:
+    """b diverged in all runs of x and in one of three of y, whose other two are better than a's."""
+    check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
+    table = {"a": {"x": 80.0, "y": 80.0}, "b": {"x": float("nan"), "y": 90.0}}
+    frame = results(table, seeds=3, published_unit="percent").assign(n=[3, 3, 0, 2], diverged=[0, 0, 3, 1])
+    assert verdict(check, frame) == Verdict(
+        "reproduced",
+        "true in 2 of 2: x 80 against b 0; y 80 against b 60; diverged, so 0: 3 of 3 in b/x, 1 of 3 in b/y",
+    )
+    changes = verdict(check, frame.assign(published_unit="relative_percent"))
+    assert changes.status == "not enough runs", "a change against a diverged run is no number"
+    begun = verdict({**check, "columns": "x"}, frame.assign(n=[2, 2, 0, 0], diverged=[0, 0, 2, 2]))
+    assert (begun.status, begun.so_far) == ("not enough runs", True)
+    assert begun.detail.endswith("x 80 against b 0; diverged, so 0: 2 of 2 in b/x")
+    never = verdict(check, frame.assign(n=[3, 3, 0, 0], diverged=[0, 0, 0, 0]))
+    assert never.status == "not enough runs", "runs that were never made don't count"
+
+
+def test_diverged_runs_leave_the_others_their_shared_runs() -> None:
+    line = {"published_unit": "percent", "mean": 75.0, "values": "p/seed0=70 p/seed1=80", ZEROS: 1}
+    other = {"published_unit": "percent", "mean": 60.0, "values": "p/seed0=60"}
+    third = {"published_unit": "percent", "mean": 55.0, "values": "p/seed0=50 p/seed1=60"}
+    cells = {("a", "x"): line, ("b", "x"): other, ("c", "x"): third}
+    assert shared_means(cells) == {("a", "x"): 75.0, ("b", "x"): 60.0, ("c", "x"): 50.0}
+    assert shared_means({("a", "x"): line}) == {("a", "x"): 75.0}
 
 
 def test_the_best_of_several_rows_is_compared_with_the_others() -> None:
