@@ -34,6 +34,15 @@ FACTS: Mapping[str, tuple[str, Callable[[Summary], float]]] = {
     "testing_size": ("test rows", lambda data: data["data_rows"]["test"]),
     "features": ("features", lambda data: data["data_features"]),
     "dimensions": ("dimensions", lambda data: data["data_features"]),
+    "c_score": ("C-score (%)", lambda data: 100 * data["c_score"]),
+    "spread": (
+        "sd of clients' rows (% of mean)",
+        lambda data: 100 * data["sizes"]["std"] / data["sizes"]["mean"],
+    ),
+    "labels": (
+        "most labels of a client",
+        lambda data: max(sum(map(bool, own)) for own in data["label_counts"]),
+    ),
 }
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
@@ -22,6 +22,7 @@ from pipeline.reports.drawings import Curves, Panel
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import seeds
 from pipeline.reports.tables import Table
+from pipeline.reports.variations import IID, Changes, Variation, variations
 
 DATASETS = {"cifar10": "CIFAR-10"}
 REGIME, DATASET, SPLIT = "cross_device", "cifar10", "by_class"
@@ -38,8 +39,6 @@ CALIBRATION = "calibration"
 DISTANCE = "distance"
 PRINTED_AFTER = "100"
 IN_USE = "in_use"
-
-Changes = tuple[tuple[str, Any], ...]
 
 
 def columns(params: PaperParams) -> tuple[Column, ...]:
@@ -172,12 +171,35 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(verdict="")
 
 
+def momentum(share: float) -> Variation:
+    """Return ProxYogi with a share of the server's momentum in every local step."""
+    label = f"ProxYogi, server momentum .{10 * share:.0f} in local steps"
+    return Variation(label, "prox_yogi", (("algorithm.momentum_in_local", share),))
+
+
+VARIATIONS = variations(
+    "Sections I and VI",
+    {
+        "fedavg": Variation("", "fedavg"),
+        "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),)),
+        "prox_yogi": Variation("", "prox_yogi"),
+        "prox_yogi_1": momentum(0.1),
+        "prox_yogi_5": momentum(0.5),
+    },
+    DATASETS,
+    lambda params, method, column, changes: Query(CALIBRATION, column, SPLIT, method, changes, seeds(params)),
+    title="Accuracy of the best model so far,",
+    measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
+)
+
+
 PAPER = Paper(
     title="Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update",
     citation="H. Nguyen, L. Phan, H. Warrier, Y. Gupta, 2022",
     datasets=DATASETS,
     targets={
         **TABLES,
+        "variations": VARIATIONS,
         **{
             f"{name}{ending}": target.read_as(words, partial(replace, split=split))
             for ending, (split, words) in PARTITIONS.items()

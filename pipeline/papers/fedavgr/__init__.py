@@ -8,6 +8,7 @@ The excess-risk bound O(G1 + G2 + G3): its terms are measured over the rounds of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from pipeline.reports.drawings import Inputs, Picture, by_round, drawing, each
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import Choice, Search, held_out, searches, seeds
 from pipeline.reports.tables import Table, of_datasets
+from pipeline.reports.variations import Variation, variations
 
 NAMES = ("a1a", "svmguide1", "splice", "vehicle", "dna", "pendigits", "satimage", "usps")
 SETS = {**{name: name for name in NAMES}, "mnist": "MNIST"}
@@ -89,6 +91,12 @@ TABLES: Mapping[str, Table] = {
         SETS,
         *("table2", "shards", "fedavg"),
     ),
+    "partitions": replace(
+        of_datasets(
+            "Sections 1 and 5", ("c_score", "spread", "labels"), SETS, *("table2", "shards", "fedavg")
+        ),
+        title="Who holds what: class non-IID score, sizes and labels of the clients, first seed",
+    ),
     "table2": Table(
         title="Test accuracy with two label-sorted shards a client",
         published="Table 2",
@@ -104,6 +112,13 @@ TABLES: Mapping[str, Table] = {
         query=matched,
         beside="table2",
         note="Sigma and the learning rate were set by FedAvg's test accuracy: gains compare, levels don't.",
+    ),
+    "centralised": variations(
+        "Section 1",
+        {name: Variation("", name) for name in ("centralised", "fedavg")},
+        {name: name for name in NAMES},
+        lambda params, method, column, changes: Query("table2", column, "shards", method, changes),
+        title="Test accuracy on pooled rows and in federation,",
     ),
     "table3": Table(
         title="Test accuracy with the regularisers alone and together",

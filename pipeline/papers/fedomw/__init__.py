@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import pd, scipy
+from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Paper, Query, Target
 from pipeline.reports import figures, inequalities, populations, ranks
 from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, drawing
 from pipeline.reports.populations import DELTA, DRAWS, RADIUS, ROWS, SKEW, Floats, spread
 from pipeline.reports.style import Look
 from pipeline.reports.tables import Table, of_datasets
+from pipeline.reports.variations import IID, Changes, Variation, variations
 
 SAMPLES, SIGNS = 4, 50  # of each population, samples whose complexity is estimated, and by how many signs
 DIMENSION = 2  # the VC dimension of h(x) = w^T phi(x) with two features
@@ -121,6 +123,26 @@ ACCURACIES = {
     "table4": accuracy(4, "Ablation of DL-opt", "dl", ablations("dl_opt", "DL-opt")),
     "table5": accuracy(5, "Ablation of FedOMW", "fl", ablations("fedomw", "FedOMW")),
 }
+FREE, MANY = (("partition.alpha", IID),), (10, 200)
+VARIATIONS = {
+    "centralised": Variation("", "centralised"),
+    "fedavg": Variation("", "fedavg"),
+    "fedavg_iid": Variation("FedAvg, IID", "fedavg", FREE),
+    **{name: Variation("", name) for name in DISTRIBUTED},
+    **{f"{name}_iid": Variation(f"{label}, IID", name, FREE) for name, label in DISTRIBUTED.items()},
+    **{
+        f"{name}_{clients}": Variation(f"{label}, {clients} clients", name, (("partition.clients", clients),))
+        for name, label in DISTRIBUTED.items()
+        for clients in MANY
+    },
+}
+
+
+def varied(params: PaperParams, method: str, column: str, changes: Changes) -> Query:
+    """Return the runs of a variation: distributed learning, or federated."""
+    return Query("dl" if method in DISTRIBUTED else "fl", column, SPLIT, method, changes)
+
+
 TABLES: Mapping[str, Target] = {
     "table1": of_datasets(
         "Table 1",
@@ -129,6 +151,9 @@ TABLES: Mapping[str, Target] = {
         *("dl", SPLIT, "dl_u"),
     ),
     **ACCURACIES,
+    "variations": variations(
+        "Sections 1, 2 and 3.1", VARIATIONS, {name: name for name in ("satimage", "letter", "dna")}, varied
+    ),
     **{f"{name}_released": released(own, beside=name) for name, own in ACCURACIES.items()},
 }
 

@@ -28,6 +28,7 @@ from pipeline.reports.search import ENOUGH, Choice, Search, on_held_out, searche
 from pipeline.reports.significance import parsed
 from pipeline.reports.tables import Table
 from pipeline.reports.trials import late_mean
+from pipeline.reports.variations import IID, Changes, Variation, variations
 
 PARTITIONS = {
     "cifar10": ("CIFAR-10", "cifar10"),
@@ -297,9 +298,43 @@ SCORES = Table(
     "± of a relative number: over runs, each against FedAvg's with its fold and seed.",
     test="wilcoxon",
 )
+VARIATIONS = {
+    "fedavg": Variation("", "fedavg"),
+    "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.class_alpha", IID),)),
+    "fedavg_uniform": Variation("FedAvg, plain means", "fedavg", (("algorithm.averaging", "uniform"),)),
+    "fedavg_1": Variation("FedAvg, one epoch", "fedavg", (("training.local_epochs", 1),)),
+    "fedasync": Variation("", "fedasync"),
+    **{
+        f"fedasync_{late}": Variation(
+            f"FedAsync, staleness of {late} at most", "fedasync", (("algorithm.max_staleness", late),)
+        )
+        for late in (1, 60)
+    },
+    **{
+        f"fedasync_{law}": Variation(f"FedAsync, {law} weights", "fedasync", (("algorithm.staleness", law),))
+        for law in ("constant", "hinge")
+    },
+}
+
+
+def varied(params: PaperParams, method: str, column: str, changes: Changes) -> Query:
+    """Return the runs of a variation, on the first fold."""
+    return folds(params, SETTINGS[column].query(method, changes))[0]
+
+
 TABLES: Mapping[str, Table] = {
     "table1": STATISTICS_TABLE,
     "table3": SCORES,
+    "variations": variations(
+        "Sections II to V",
+        VARIATIONS,
+        {key: SETTINGS[key].label for key in ("covcls_g", "mnist_01")},
+        varied,
+        title="Scores on clients that do not train,",
+        measure=score_of,
+        dataset=data_of_column,
+        note="The first fold.",
+    ),
     "table3_late": replace(
         SCORES,
         measure=late_score_of,

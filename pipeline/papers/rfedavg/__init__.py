@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pipeline.catalogue.targets import Paper
+from pipeline.catalogue.targets import Paper, Query
 from pipeline.papers.rfedavg.efficiency import efficiency
 from pipeline.papers.rfedavg.fairness import fairness
 from pipeline.papers.rfedavg.features import visualised
@@ -11,6 +11,7 @@ from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, METHODS, TABL
 from pipeline.papers.rfedavg.theory import theory
 from pipeline.reports.captions import stopped
 from pipeline.reports.drawings import Curves, Drawing, Panel, each
+from pipeline.reports.variations import Variation, variations
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
 SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
@@ -72,6 +73,11 @@ FIGURES: Mapping[str, Curves | Drawing] = {
     "fig1": visualised,
     "fig2": accuracy(2, "MNIST", MNIST),
     "fig2_released": released(2, "MNIST", EPOCHS, "mnist", 60),
+    "fig2_similar": accuracy(
+        2,
+        "MNIST, of similar clients",
+        panels("mnist", {"sim10": SIMILARITY["sim10"], "sim100": "similarity 100%"}),
+    ),
     "fig3": loss(3, "MNIST", MNIST),
     "fig4": accuracy(4, "CIFAR-10", CIFAR10),
     "fig4_released": released(4, "CIFAR-10", f"{EPOCHS}_start", "cifar10", 200),
@@ -86,9 +92,19 @@ FIGURES: Mapping[str, Curves | Drawing] = {
     "theory": theory,
 }
 
+VARIATIONS = variations(
+    "Section VI-A",
+    {
+        "fedprox": Variation("", "fedprox"),
+        "fedprox_1": Variation("FedProx, rate .1", "fedprox", (("training.lr", 0.1),)),
+    },
+    {"mnist": "MNIST, similarity 0%, cross-device"},
+    lambda params, method, column, changes: Query("cross_device", column, "sim0", method, changes),
+)
+
 PAPER = Paper(
     title="Distribution-Regularized Federated Learning on Non-IID Data",
     citation="Y. Wang, Y. Tong, Z. Zhou, R. Zhang, S. J. Pan, L. Fan, Q. Yang, ICDE 2023",
     datasets=DATASETS,
-    targets={**TABLES, **FIGURES},
+    targets={**TABLES, "variations": VARIATIONS, **FIGURES},
 )

@@ -1,0 +1,55 @@
+"""What a text says and no table of it shows: methods as they are, and with one value changed."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.targets import Asked, Column, Query
+from pipeline.reports.tables import Table
+
+Changes = tuple[tuple[str, Any], ...]
+IID = 1000.0
+"""The alpha of a Dirichlet draw with which all clients have nearly the same labels."""
+
+
+class Variation(NamedTuple):
+    """A row: its words, its method, and what is changed of it, as dotted keys of a specification."""
+
+    label: str
+    method: str
+    changes: Changes = ()
+
+
+def variations(
+    published: str,
+    rows: Mapping[str, Variation],
+    columns: Mapping[str, str],
+    query: Callable[[PaperParams, str, str, Changes], Query],
+    **more: Any,
+) -> Table:
+    """Declare a table of variations.
+
+    Args:
+        published: the sections that say something of them.
+        rows: a variation for each key.
+        columns: the words of each column.
+        query: (the paper's parameters, method, column, changes) -> the runs.
+        more: other fields of the table.
+    """
+
+    def queries(params: PaperParams) -> Asked:
+        return {
+            (row, column): query(params, own.method, column, own.changes)
+            for row, own in rows.items()
+            for column in columns
+        }
+
+    return Table(
+        title=f"{more.pop('title', 'Test accuracy')} as declared and with one value changed",
+        published=published,
+        columns=lambda params: tuple(Column(key, label, best="none") for key, label in columns.items()),
+        rows=lambda params: {key: own.label for key, own in rows.items()},
+        queries=queries,
+        test="none",
+        **more,
+    )
