@@ -121,10 +121,11 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
     """
     if claim.check is None:
         return Verdict("held by a test", claim.test) if claim.test else Verdict("untested", claim.untested)
-    if claim.check.of == "mean":
-        cells = {cell: _scored(line) for cell, line in cells.items()}
     rows = tuple(dict.fromkeys(row for row, _ in cells))
     needed = dict.fromkeys(cell for part in claim.check.parts() for cell in claim.check.needs(part, rows))
+    cells = {cell: cells[cell] for cell in needed if cell in cells}
+    if claim.check.of == "mean":
+        cells = _scored(cells)
     missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs, claim.check.of))}
     means = {cell: claim.check.read(cells[cell]) for cell in needed if cell not in missing}
     anywhere = _finding(claim.check, means, rows, cells)
@@ -138,10 +139,9 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
         return Verdict(ON_STAND_IN, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}", anywhere.holds)
-    begun = {cell: cells[cell] for cell in needed if cell in cells}
-    whole = {cell: line for cell, line in begun.items() if not _on_stand_in(line)}
+    whole = {cell: line for cell, line in cells.items() if not _on_stand_in(line)}
     told = ""
-    for known, where in ((whole, "so far it"), (begun, "so far, on a part of the data, it")):
+    for known, where in ((whole, "so far it"), (cells, "so far, on a part of the data, it")):
         so_far = _so_far(claim.check, known, rows)
         if so_far.holds is not None:
             told = f"; {where} {WORDS[so_far.holds]}: {so_far.detail}"
@@ -188,7 +188,13 @@ def cells_of(report: pd.DataFrame) -> Lines:
     return cells
 
 
-def _scored(line: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def _scored(cells: Lines) -> Lines:
+    """Return the cells of a claim with their diverged runs; as they are where no run of any cell finished."""
+    finished = any(_counts(line)[0] for line in cells.values())
+    return {cell: _with_zeros(line) for cell, line in cells.items()} if finished else cells
+
+
+def _with_zeros(line: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Return a cell's line, an accuracy's with its diverged runs in ``n`` and, as 0, in the mean."""
     done, seeds, diverged = _counts(line)
     lost = min(diverged, seeds - done)

@@ -21,6 +21,7 @@ class Variation(NamedTuple):
 
 
 def variations(
+    title: str,
     published: str,
     rows: Mapping[str, Variation],
     columns: Mapping[str, str],
@@ -30,6 +31,7 @@ def variations(
     """Declare a table of variations.
 
     Args:
+        title: what is measured.
         published: the sections that say something of them.
         rows: a variation for each key.
         columns: the words of each column.
@@ -45,7 +47,7 @@ def variations(
         }
 
     return Table(
-        title=f"{more.pop('title', 'Test accuracy')} as declared and with one value changed",
+        title=title,
         published=published,
         columns=lambda params: tuple(Column(key, label, best="none") for key, label in columns.items()),
         rows=lambda params: {key: own.label for key, own in rows.items()},

@@ -165,6 +165,16 @@ def test_released_defaults(full: Values) -> None:
         assert (part.epochs, part.steps, part.batch, part.momentum) == (None, 100, "full", 0.0)
 
 
+@pytest.mark.parametrize("name", ["fedomw", "dl_opt"])
+def test_mixture_weights_need_not_be_positive_nor_sum_to_one(full: Values, name: str) -> None:
+    made, state, part = prepared(using(full, 1, name=name, gamma=0.0, lr_p=5.0, steps_p=10))
+    part.change(made, state, state.model, uploads_of(made, state))
+    p = state.server["mixture"]
+    assert p.min() < 0
+    assert abs(float(p.sum()) - 1) > 0.01
+    assert torch.isfinite(p).all()
+
+
 def test_simplex_keeps_a_probability_vector(full: Values) -> None:
     made, state, part = prepared(using(full, name="fedomw", lr_p=5.0, steps_p=10, simplex=True))
     part.change(made, state, state.model, uploads_of(made, state))

@@ -368,6 +368,8 @@ def test_a_diverged_run_counts_as_the_worst_accuracy() -> None:
     begun = verdict({**check, "columns": "x"}, frame.assign(n=[2, 2, 0, 0], diverged=[0, 0, 2, 2]))
     assert (begun.status, begun.so_far) == ("not enough runs", True)
     assert begun.detail.endswith("x 80 against b 0; diverged, so 0: 2 of 2 in b/x")
+    alone = frame.assign(n=0, diverged=3)
+    assert verdict(check, alone).status == "not enough runs", "where all diverged, nothing is compared"
     never = verdict(check, frame.assign(n=[3, 3, 0, 0], diverged=[0, 0, 0, 0]))
     assert never.status == "not enough runs", "runs that were never made don't count"
 

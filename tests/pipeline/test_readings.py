@@ -73,6 +73,7 @@ SETS = ("dna", "pendigits")
 NO_READING = {
     "data.edition": "which copy of the data",
     "data.pool": "follows from folds",
+    "algorithm.equal_steps": "pooled training takes as many steps as the clients together",
     "data.iid": "a setting of the synthetic sets' authors",
     "data.padding": "of messages; both ends give the same words",
     "data.task": "the papers name two classes",

@@ -178,6 +178,7 @@ def momentum(share: float) -> Variation:
 
 
 VARIATIONS = variations(
+    "Test accuracy of the best model so far, with IID clients, and with the server's momentum in local steps",
     "Sections I and VI",
     {
         "fedavg": Variation("", "fedavg"),
@@ -188,7 +189,6 @@ VARIATIONS = variations(
     },
     DATASETS,
     lambda params, method, column, changes: Query(CALIBRATION, column, SPLIT, method, changes, seeds(params)),
-    title="Accuracy of the best model so far,",
     measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
 )
 

@@ -115,13 +115,13 @@ TABLES: Mapping[str, Table] = {
         note="Sigma and the learning rate were set by FedAvg's test accuracy: gains compare, levels don't.",
     ),
     "centralised": variations(
+        "Test accuracy of training on the rows of all clients, and of FedAvg",
         "Section 1",
         {name: Variation("", name) for name in ("centralised", "fedavg")},
         {name: name for name in NAMES},
         lambda params, method, column, changes: Query(
             "table2", column, "shards", method, changes, params.seeds[:FEW]
         ),
-        title="Test accuracy on pooled rows and in federation,",
     ),
     "table3": Table(
         title="Test accuracy with the regularisers alone and together",

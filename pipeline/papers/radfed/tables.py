@@ -326,11 +326,11 @@ TABLES: Mapping[str, Table] = {
     "table1": STATISTICS_TABLE,
     "table3": SCORES,
     "variations": variations(
+        "Scores with IID clients, plain means, one epoch, and other stalenesses and laws of FedAsync",
         "Sections II to V",
         VARIATIONS,
         {key: SETTINGS[key].label for key in ("covcls_g", "mnist_01")},
         varied,
-        title="Scores on clients that do not train,",
         measure=score_of,
         dataset=data_of_column,
         note="The first fold.",

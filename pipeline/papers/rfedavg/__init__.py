@@ -93,6 +93,7 @@ FIGURES: Mapping[str, Curves | Drawing] = {
 }
 
 VARIATIONS = variations(
+    "Test accuracy of FedProx by learning rate",
     "Section VI-A",
     {
         "fedprox": Variation("", "fedprox"),

@@ -7,6 +7,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table
+from pipeline.reports.variations import Variation, variations
 
 PRINTED = {"mnist": "MNIST", "cifar10": "CIFAR-10", "sent140": "Sent140"}
 DATASETS = {**PRINTED, "femnist": "FEMNIST", "convex": "synthetic(0.5, 0.5)"}
@@ -74,6 +75,14 @@ def received(facts: RunFacts, column: str) -> float | None:
     return (beyond % model if facts.run.algorithm == "rfedavg_plus" else beyond) / cohort
 
 
+def traffic(facts: RunFacts, column: str) -> float | None:
+    """Return the megabytes that all clients send and receive in a round, None if the run diverged."""
+    if not facts.summary or not facts.final:
+        return None
+    total = facts.summary["bytes_down"] + facts.summary["bytes_up"]
+    return float(total) / facts.run.spec["training"]["rounds"] / 1e6
+
+
 TABLE2 = accuracy("cross-device setting", "Table II", "cross_device")
 TABLES: Mapping[str, Table] = {
     "table1": accuracy("cross-silo setting", "Table I", "cross_silo"),
@@ -100,6 +109,17 @@ TABLES: Mapping[str, Table] = {
         test="none",
         when="",
         note=NOTE,
+    ),
+    "traffic": variations(
+        "All that travels in a round, models included, on MNIST",
+        "Section IV-C",
+        {name: Variation("", name) for name in METHODS},
+        REGIMES,
+        lambda params, method, regime, changes: Query(regime, "mnist", "sim0", method, changes),
+        dataset=lambda row, column: PRINTED["mnist"],
+        measure=traffic,
+        unit="MB",
+        when="",
     ),
     "table1_released": Table(  # similarity 0% alone, as epochs cost many times more
         title="Test accuracy in the cross-silo setting, as the authors' code reads it",

@@ -1,0 +1,74 @@
+"""Tables of variations: which runs they ask for, and that each differs from the declared one in one value."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedcore.data import Source
+from fedcore.execution.runner import load_data
+from fedcore.partitions.build import make
+from fedcore.partitions.stats import statistics
+from fedcore.spec import parse
+from pipeline.catalogue import Catalogue
+from pipeline.papers import catalogue_of, papers
+from pipeline.reports.tables import Table
+
+HOME = Path(__file__).parents[2]
+VARIED = [
+    (paper, name)
+    for paper, own in papers().items()
+    for name, target in own.targets.items()
+    if isinstance(target, Table) and name == "variations"
+]
+
+
+@pytest.fixture(scope="module", params=["quick", "paper"])
+def made(request: pytest.FixtureRequest) -> Catalogue:
+    return catalogue_of(HOME / "params.yaml", request.param)
+
+
+def changed(one: dict[str, Any], other: dict[str, Any], place: str = "") -> set[str]:
+    keys = {*one, *other}
+    found = set()
+    for key in keys:
+        left, right = one.get(key), other.get(key)
+        if isinstance(left, dict) and isinstance(right, dict):
+            found |= changed(left, right, f"{place}{key}.")
+        elif left != right:
+            found.add(f"{place}{key}")
+    return found
+
+
+@pytest.mark.parametrize(("paper", "name"), VARIED)
+def test_each_variation_differs_from_its_method_in_the_value_that_it_names(
+    made: Catalogue, paper: str, name: str
+) -> None:
+    cells = made.cells(paper, name)
+    for (row, column), runs in cells.items():
+        method = runs[0].algorithm
+        plain = cells.get((method, column))
+        if plain is None or method == row:
+            continue
+        for run, own in zip(runs, plain, strict=True):
+            assert run.seed == own.seed
+            assert len(changed(run.spec, own.spec)) <= 1, (row, column)
+            assert row.startswith(method)
+
+
+@pytest.mark.parametrize("paper", ["comfed", "fedomw", "radfed"])
+def test_iid_clients_have_nearly_the_same_labels(paper: str) -> None:
+    cells = catalogue_of(HOME / "params.yaml", "demo").cells(paper, "variations")
+    iid = {(row, column) for row, column in cells if row == "fedavg_iid"}
+    assert iid
+    for row, column in iid:
+        skewed, even = (_c_score(cells[name, column][0].spec) for name in (row.removesuffix("_iid"), row))
+        assert even < 0.5 * skewed, column
+
+
+def _c_score(spec: dict[str, Any]) -> float:
+    own = parse(spec).partition
+    dataset, _ = load_data(json.dumps(spec["data"]), Source(HOME / "data"))
+    drawn = make(own.plugin, own.options, dataset, 0)
+    return float(statistics(drawn, dataset.train.y, dataset.classes)["c_score"])
