@@ -77,9 +77,9 @@ def received(facts: RunFacts, column: str) -> float | None:
 
 def traffic(facts: RunFacts, column: str) -> float | None:
     """Return the megabytes that all clients send and receive in a round, None if the run diverged."""
-    if not facts.summary or not facts.final:
+    if not facts.final:
         return None
-    total = facts.summary["bytes_down"] + facts.summary["bytes_up"]
+    total = facts.history[["bytes_down", "bytes_up"]].to_numpy().sum()
     return float(total) / facts.run.spec["training"]["rounds"] / 1e6
 
 
