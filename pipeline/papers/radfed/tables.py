@@ -19,7 +19,7 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Asked, Column, Query
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, rounds
-from pipeline.reports import figures
+from pipeline.reports import figures, pooling
 from pipeline.reports.agreement import agreements, stands_in
 from pipeline.reports.drawings import Inputs, Picture, by_label, drawing
 from pipeline.reports.listings import Listing
@@ -317,6 +317,19 @@ VARIATIONS = {
 }
 
 
+SEEN = {
+    "skew": ("class non-IID score", pooling.skew),
+    "rows": ("deviation of their number", pooling.variation),
+}
+HOPS = (1, 15, 100)
+
+
+def seen(facts: RunFacts, column: str) -> float | None:
+    """Return a statistic, in per cent, of the rows that models saw at as many clients, drawn at random."""
+    name, hops = column.split("_")
+    return SEEN[name][1](pooling.pooled(facts, int(hops), again=True))
+
+
 def varied(params: PaperParams, method: str, column: str, changes: Changes) -> Query:
     """Return the runs of a variation, on the first fold."""
     return folds(params, SETTINGS[column].query(method, changes))[0]
@@ -334,6 +347,17 @@ TABLES: Mapping[str, Table] = {
         measure=score_of,
         dataset=data_of_column,
         note="The first fold.",
+    ),
+    "hops": variations(
+        "Rows that a model has seen at 1, 15 and 100 clients, MNIST-.1",
+        "Sections I and III-A",
+        {"radfed": Variation("", "fedavg")},
+        {f"{name}_{hops}": f"{label}, {hops}" for name, (label, _) in SEEN.items() for hops in HOPS},
+        lambda params, method, column, changes: whole(SETTINGS["mnist_01"].query(method)),
+        measure=seen,
+        dataset=lambda row, column: DATASETS["mnist"],
+        needs="partitions",
+        when="",
     ),
     "table3_late": replace(
         SCORES,

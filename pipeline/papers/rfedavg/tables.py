@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
+from pipeline.reports import pooling
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table
 from pipeline.reports.variations import Variation, variations
@@ -16,6 +17,8 @@ EPOCHS = "cross_silo_epochs"
 CODE = (("variant", "released"),)
 COHORT = (("algorithm.deltas_of", "cohort"),)
 METHODS = {"rfedavg": "rFedAvg", "rfedavg_plus": "rFedAvg+"}
+COHORTS = (50, 100, 200, 500)
+FIG1 = {"2": 0, "4": 1, "6": 2}
 MODELS = {"cnn": ("mnist", "sim0"), "rnn": ("sent140", "noniid")}
 REGIMES = {"cross_silo": "Cross-silo", "cross_device": "Cross-device"}
 BYTES = {"float32": 4, "float64": 8}
@@ -83,6 +86,22 @@ def traffic(facts: RunFacts, column: str) -> float | None:
     return float(total) / facts.run.spec["training"]["rounds"] / 1e6
 
 
+def cohort(facts: RunFacts, column: str) -> float | None:
+    """Return the class non-IID score of a cohort's rows in per cent of the largest."""
+    if facts.statistics is None:
+        return None
+    fraction, clients = facts.run.spec["participation"]["fraction"], facts.statistics["clients"]
+    return pooling.skew(pooling.pooled(facts, max(1, round(fraction * clients))))
+
+
+def own_class(facts: RunFacts, column: str) -> float | None:
+    """Return which share of a client's rows, in per cent, has the class that Fig. 1 gives it."""
+    if facts.statistics is None:
+        return None
+    counts: list[int] = facts.statistics["label_counts"][int(column) - 1]
+    return 100 * counts[FIG1[column]] / sum(counts)
+
+
 TABLE2 = accuracy("cross-device setting", "Table II", "cross_device")
 TABLES: Mapping[str, Table] = {
     "table1": accuracy("cross-silo setting", "Table I", "cross_silo"),
@@ -109,6 +128,30 @@ TABLES: Mapping[str, Table] = {
         test="none",
         when="",
         note=NOTE,
+    ),
+    "cohorts": variations(
+        "Class non-IID score of a cohort's rows over the number of clients, CIFAR-10, similarity 0%",
+        "Section VI-B5",
+        {"cohort": Variation("a fifth of the clients", "fedavg")},
+        {f"clients_{n}": str(n) for n in COHORTS},
+        lambda params, method, column, changes: Query(
+            "cross_device", "cifar10", "sim0", method, (("partition.clients", int(column.split("_")[1])),)
+        ),
+        dataset=lambda row, column: PRINTED["cifar10"],
+        measure=cohort,
+        needs="partitions",
+        when="",
+    ),
+    "fig1_labels": variations(
+        "Share of a client's rows that has the class of Fig. 1, CIFAR-10, similarity 0%",
+        "Fig. 1",
+        {"share": Variation("20 clients", "fedavg", (("partition.clients", 20),))},
+        {client: f"client {client}, class {label}" for client, label in FIG1.items()},
+        lambda params, method, column, changes: Query("cross_silo", "cifar10", "sim0", method, changes),
+        dataset=lambda row, column: PRINTED["cifar10"],
+        measure=own_class,
+        needs="partitions",
+        when="",
     ),
     "traffic": variations(
         "All that travels in a round, models included, on MNIST",
