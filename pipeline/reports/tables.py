@@ -34,7 +34,7 @@ FACTS: Mapping[str, tuple[str, Callable[[Summary], float]]] = {
     "testing_size": ("test rows", lambda data: data["data_rows"]["test"]),
     "features": ("features", lambda data: data["data_features"]),
     "dimensions": ("dimensions", lambda data: data["data_features"]),
-    "c_score": ("C-score (%)", lambda data: 100 * data["c_score"]),
+    "c_score": ("class non-IID score (% of the largest)", lambda data: 50 * data["c_score"]),
     "spread": (
         "sd of clients' rows (% of mean)",
         lambda data: 100 * data["sizes"]["std"] / data["sizes"]["mean"],

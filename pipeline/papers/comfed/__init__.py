@@ -57,6 +57,16 @@ def best_so_far(facts: RunFacts, column: str | int) -> float | None:
     return 100 * float(history.loc[history["round"] <= int(column), "test_accuracy"].max())
 
 
+CURVES = Curves(
+    title="Test accuracy of the best model so far on CIFAR-10, by client side",
+    published="Fig. 2",
+    panels=tuple(
+        Panel(key, label, REGIME, DATASET, SPLIT, rows) for key, (label, rows) in CLIENT_SIDES.items()
+    ),
+    so_far=True,
+    beside="table4",
+    note=stopped(PRINTED),
+)
 ACCURACIES: Mapping[str, Target] = {
     "table4": Table(
         title="Test accuracy of the best model so far",
@@ -69,15 +79,13 @@ ACCURACIES: Mapping[str, Target] = {
         when="",
         note=stopped(PRINTED),
     ),
-    "fig2": Curves(
-        title="Test accuracy of the best model so far on CIFAR-10, by client side",
-        published="Fig. 2",
-        panels=tuple(
-            Panel(key, label, REGIME, DATASET, SPLIT, rows) for key, (label, rows) in CLIENT_SIDES.items()
-        ),
-        so_far=True,
-        beside="table4",
-        note=stopped(PRINTED),
+    "fig2": CURVES,
+    "fig2_swings": replace(
+        CURVES,
+        title="Test accuracy on CIFAR-10, by client side",
+        published="Sections I, III-E and IV",
+        so_far=False,
+        beside="",
     ),
 }
 

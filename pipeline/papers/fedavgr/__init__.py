@@ -92,7 +92,7 @@ TABLES: Mapping[str, Table] = {
         SETS,
         *("table2", "shards", "fedavg"),
     ),
-    "partitions": replace(
+    "clients": replace(
         of_datasets(
             "Sections 1 and 5", ("c_score", "spread", "labels"), SETS, *("table2", "shards", "fedavg")
         ),

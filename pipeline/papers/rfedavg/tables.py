@@ -83,7 +83,7 @@ def traffic(facts: RunFacts, column: str) -> float | None:
     if not facts.final:
         return None
     total = facts.history[["bytes_down", "bytes_up"]].to_numpy().sum()
-    return float(total) / facts.run.spec["training"]["rounds"] / 1e6
+    return float(total / facts.run.spec["training"]["rounds"] / 1e6)
 
 
 def cohort(facts: RunFacts, column: str) -> float | None:
@@ -99,7 +99,7 @@ def own_class(facts: RunFacts, column: str) -> float | None:
     if facts.statistics is None:
         return None
     counts: list[int] = facts.statistics["label_counts"][int(column) - 1]
-    return 100 * counts[FIG1[column]] / sum(counts)
+    return float(100 * counts[FIG1[column]] / sum(counts))
 
 
 TABLE2 = accuracy("cross-device setting", "Table II", "cross_device")
@@ -152,6 +152,15 @@ TABLES: Mapping[str, Table] = {
         measure=own_class,
         needs="partitions",
         when="",
+    ),
+    "spreads": variations(
+        "How far the clients' mean features lie apart after the last round",
+        "Section IV-B",
+        {name: Variation("", name) for name in METHODS},
+        {key: PRINTED[key] for key in ("mnist", "cifar10")},
+        lambda params, method, dataset, changes: Query("cross_silo", dataset, "sim0", method, changes),
+        measure=lambda facts, column: float(facts.series("delta_spread").iloc[-1]) if facts.final else None,
+        unit="mean distance from their mean",
     ),
     "traffic": variations(
         "All that travels in a round, models included, on MNIST",
