@@ -158,6 +158,11 @@ class Sources:
     earlier: Path | None = None
     layout: Layout = field(default_factory=Layout)
 
+    @property
+    def among(self) -> Path | None:
+        """The folder of kept runs that stand in a table for those that aren't here; None where none do."""
+        return self.earlier.parent if self.earlier and self.target.kind == "table" else None
+
     @cached_property
     def runs(self) -> list[PlannedRun]:
         """Its runs, each once."""

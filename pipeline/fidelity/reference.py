@@ -55,7 +55,7 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
         sources = catalogue.sources(paper, target, root, folder / paper / f"{target}.csv")
         about, needed = sources.target, sources.runs
         partitions = about.needs == "partitions"
-        ended = [run for run in needed if made(run, root, partitions)]
+        ended = [run for run in needed if made(run, root, partitions, sources.among)]
         if not partitions:
             refuse_changed(ended, root)
             here = ((run.folder, run) for run in ended if (root / run.folder / SUMMARY).exists())

@@ -5,8 +5,8 @@
     reports/reference/quick/<paper>/               the same of runs at quick scale
 
 A study's kept run counts as made where its results are not, as long as its specification is the one that is
-asked for; its line says by which code it was made. A paper's runs are made anew. Runs that were kept before
-there were histories have none.
+asked for; its line says by which code it was made. A paper's runs are made anew; kept ones count in tables
+that are kept themselves. Runs that were kept before there were histories have none.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ MEASURED = ("test_", "train_", "validation_")
 Line = Mapping[str, Any]
 
 
-def line_of(run: PlannedRun, root: Path) -> Line | None:
-    """Return what is kept of a study's run that has no results in ``root``; None of any other run."""
-    if run.scale != STUDY or (root / run.folder / SUMMARY).exists():
+def line_of(run: PlannedRun, root: Path, among: Path | None = None) -> Line | None:
+    """Return what is kept of a run without results in ``root``: of a study\'s, or of any ``among`` files."""
+    if (run.scale != STUDY and among is None) or (root / run.folder / SUMMARY).exists():
         return None
-    line = _lines(path := root / REFERENCE / run.paper / RUNS, stamps(path)).get(run.folder)
+    path = (among or root / REFERENCE / run.paper) / RUNS
+    line = _lines(path, stamps(path)).get(run.folder)
     return line if line and line["spec_sha256"] == digest(run.spec) else None
 
 
@@ -63,13 +64,13 @@ def summary_of(line: Line) -> dict[str, Any]:
     }
 
 
-def history_of(run: PlannedRun, root: Path) -> pd.DataFrame:
-    """Return a kept run's history.
+def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> pd.DataFrame:
+    """Return a kept run's history, as ``line_of`` its line.
 
     Raises:
         DataError: it has none.
     """
-    path = root / REFERENCE / run.paper / HISTORIES
+    path = (among or root / REFERENCE / run.paper) / HISTORIES
     found = _histories(path, stamps(path))
     if run.folder not in found:
         raise DataError(f"{path}: no history of {run.folder}")
@@ -89,7 +90,8 @@ def read_runs(path: Path) -> pd.DataFrame:
 def add_runs(found: pd.DataFrame, path: Path) -> Path:
     """Keep lines of runs, each in the place of its former one."""
     whole = _joined(read_runs(path), found).sort_values("run", kind="stable")
-    return _write(whole.astype({name: "Int64" for name in COUNTS if name in whole}), path)
+    types = {name: float for name in whole if name.startswith(MEASURED)}
+    return _write(whole.astype({**types, **{name: "Int64" for name in COUNTS if name in whole}}), path)
 
 
 def read_histories(path: Path) -> pd.DataFrame:

@@ -67,6 +67,8 @@ def _wrong(folder: Path, files: tuple[tuple[int, ...], ...]) -> str:
 class RunFacts:
     """What a run and its partition left behind in ``root``, each file read once, when it is first asked for.
 
+    ``among``: kept files, a line of which stands for a run that isn't there.
+
     Raises:
         DataError: a file that is asked for is changed or damaged, or was made by another specification; or it
             is missing, where a report can't do without it.
@@ -74,16 +76,17 @@ class RunFacts:
 
     run: PlannedRun
     root: Path
+    among: Path | None = None
     _tables: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def kept(self) -> kept.Line | None:
         """What is kept of it where its results are not here; see ``pipeline.reports.kept``."""
-        return kept.line_of(self.run, self.root)
+        return kept.line_of(self.run, self.root, self.among)
 
     @cached_property
     def summary(self) -> Summary | None:
-        """Its summary; None if there is none, and none is kept of a study's run."""
+        """Its summary; None if there is none, here or kept."""
         if line := self.kept:
             return kept.summary_of(line)
         path = self.root / self.run.folder / SUMMARY
@@ -136,7 +139,7 @@ class RunFacts:
     @property
     def history(self) -> pd.DataFrame:
         """Its measurements, a line for each round that was measured."""
-        return kept.history_of(self.run, self.root) if self.kept else self.table("history.csv")
+        return kept.history_of(self.run, self.root, self.among) if self.kept else self.table("history.csv")
 
     def series(self, metric: str) -> pd.Series[float]:
         """Return a column of its history by round."""
@@ -165,9 +168,11 @@ class RunFacts:
         return path
 
 
-def read(cells: Mapping[Cell, Sequence[PlannedRun]], root: Path) -> dict[Cell, tuple[RunFacts, ...]]:
+def read(
+    cells: Mapping[Cell, Sequence[PlannedRun]], root: Path, among: Path | None = None
+) -> dict[Cell, tuple[RunFacts, ...]]:
     """Return the facts of each cell's runs; cells that share a run share its facts."""
-    runs = {run.folder: RunFacts(run, root) for runs in cells.values() for run in runs}
+    runs = {run.folder: RunFacts(run, root, among) for runs in cells.values() for run in runs}
     return {cell: tuple(runs[run.folder] for run in own) for cell, own in cells.items()}
 
 
@@ -176,11 +181,11 @@ def each_once(cells: Mapping[Cell, Sequence[RunFacts]]) -> list[RunFacts]:
     return list(dict.fromkeys(facts for runs in cells.values() for facts in runs))
 
 
-def made(run: PlannedRun, root: Path, partition: bool = False) -> bool:
+def made(run: PlannedRun, root: Path, partition: bool = False, among: Path | None = None) -> bool:
     """Return whether a run has ended here or is kept, or its partition is done where that alone counts."""
     if partition:
         return (root / run.partition / STATISTICS).exists()
-    return (root / run.folder / SUMMARY).exists() or kept.line_of(run, root) is not None
+    return (root / run.folder / SUMMARY).exists() or kept.line_of(run, root, among) is not None
 
 
 def lost(cells: Mapping[Cell, Sequence[Run]], diverged: Callable[[Run], bool]) -> dict[Cell, tuple[int, int]]:

@@ -156,10 +156,28 @@ def test_numbers_of_other_specifications_are_not_kept_on(made: Catalogue, tmp_pa
     frame = pd.read_csv(path)
     frame["specs"] = frame["specs"].str.replace(r"^\S+", "0123456789ab", regex=True)
     frame.to_csv(path, index=False)
+    runs = tmp_path / "kept" / "fedomw" / "runs.parquet"
+    kept_runs.read_runs(runs).assign(spec_sha256="0123456789ab").to_parquet(runs)
     finish_cell(made, tmp_path / "b", "fedavg", "dna")
     reference.keep(made, [NAME], tmp_path / "b", tmp_path / "kept")
     table = pd.read_csv(path)
     assert table[table["n"] > 0]["row"].tolist() == ["fedavg"]
+
+
+def test_a_table_takes_kept_runs_that_it_shares_with_another(made: Catalogue, tmp_path: Path) -> None:
+    """FedOMW's runs of Table 3 are rows of Table 5 too; a figure needs the runs themselves."""
+    finish_cell(made, tmp_path / "a", "fedomw", "satimage")
+    reference.keep(made, [NAME], tmp_path / "a", tmp_path / "kept")
+    other = ["fedomw/table5_released", "fedomw/fig1_released"]
+    found = reference.keep(made, other, tmp_path / "b", tmp_path / "kept")
+    assert {*found.left} == {"fedomw/fig1_released"}
+    first, second = (
+        pd.read_csv(tmp_path / "kept/fedomw" / f"{name}_released.csv").query("n > 0")
+        for name in ("table3", "table5")
+    )
+    columns = ["row", "column", "mean", "std", "n", "specs", "values"]
+    assert len(second) == 1
+    assert first[columns].to_numpy().tolist() == second[columns].to_numpy().tolist()
 
 
 def test_a_diverged_run_of_another_sitting_still_counts(made: Catalogue, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Tables of variations: which runs they ask for, and that each differs from the declared one in one value."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def made(request: pytest.FixtureRequest) -> Catalogue:
     return catalogue_of(HOME / "params.yaml", request.param)
 
 
-def changed(one: dict[str, Any], other: dict[str, Any], place: str = "") -> set[str]:
+def changed(one: Mapping[str, Any], other: Mapping[str, Any], place: str = "") -> set[str]:
     keys = {*one, *other}
     found = set()
     for key in keys:
@@ -67,7 +68,7 @@ def test_iid_clients_have_nearly_the_same_labels(paper: str) -> None:
         assert even < 0.5 * skewed, column
 
 
-def _c_score(spec: dict[str, Any]) -> float:
+def _c_score(spec: Mapping[str, Any]) -> float:
     own = parse(spec).partition
     dataset, _ = load_data(json.dumps(spec["data"]), Source(HOME / "data"))
     drawn = make(own.plugin, own.options, dataset, 0)
