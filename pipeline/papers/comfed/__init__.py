@@ -200,6 +200,27 @@ VARIATIONS = variations(
     measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
 )
 
+DRIFTS = variations(
+    "How far the models that clients return lie apart: 1 less the cosine, mean over pairs and rounds",
+    "Sections I and IV",
+    {
+        "fedavg": Variation("", "fedavg"),
+        "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),)),
+        "fedprox": Variation("", "fedprox"),
+        "scaffold": Variation("", "scaffold"),
+    },
+    DATASETS,
+    lambda params, method, column, changes: Query(
+        CALIBRATION, column, SPLIT, method, (*changes, ("evaluation.divergence", True)), seeds(params)
+    ),
+    measure=lambda facts, column: (
+        100 * float(facts.table("divergence.csv")["local"].mean()) if facts.final else None
+    ),
+    unit="percent of 1",
+    decimals=3,
+    when="",
+)
+
 
 PAPER = Paper(
     title="Federated Learning for Non-IID Data via Client Variance Reduction and Adaptive Server Update",
@@ -208,6 +229,7 @@ PAPER = Paper(
     targets={
         **TABLES,
         "variations": VARIATIONS,
+        "drifts": DRIFTS,
         **{
             f"{name}{ending}": target.read_as(words, partial(replace, split=split))
             for ending, (split, words) in PARTITIONS.items()
