@@ -33,7 +33,7 @@ Line = Mapping[str, Any]
 
 
 def line_of(run: PlannedRun, root: Path, among: Path | None = None) -> Line | None:
-    """Return what is kept of a run without results in ``root``: of a study\'s, or of any ``among`` files."""
+    """Return what is kept of a run without results in ``root``: of a study's, or of any ``among`` files."""
     if (run.scale != STUDY and among is None) or (root / run.folder / SUMMARY).exists():
         return None
     path = (among or root / REFERENCE / run.paper) / RUNS

@@ -200,6 +200,12 @@ VARIATIONS = variations(
     measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
 )
 
+
+def drift(facts: RunFacts, column: str) -> float | None:
+    """Return how far models lie apart, a hundred times as much; None if the run diverged."""
+    return 100 * float(facts.table("divergence.csv")["local"].mean()) if facts.final else None
+
+
 DRIFTS = variations(
     "How far the models that clients return lie apart: 1 less the cosine, mean over pairs and rounds",
     "Sections I and IV",
@@ -213,10 +219,8 @@ DRIFTS = variations(
     lambda params, method, column, changes: Query(
         CALIBRATION, column, SPLIT, method, (*changes, ("evaluation.divergence", True)), seeds(params)
     ),
-    measure=lambda facts, column: (
-        100 * float(facts.table("divergence.csv")["local"].mean()) if facts.final else None
-    ),
-    unit="percent of 1",
+    measure=drift,
+    unit="hundredths",
     decimals=3,
     when="",
 )
