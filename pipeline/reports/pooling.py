@@ -1,16 +1,12 @@
 """What clients hold together: the data of a cohort, or of the clients that a model visits in turn."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.partitions.stats import c_score
-
-if TYPE_CHECKING:
-    from pipeline.reports.results import RunFacts
+from pipeline.reports.results import RunFacts
 
 GROUPS = 1000
 
