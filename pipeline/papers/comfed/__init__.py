@@ -201,6 +201,26 @@ VARIATIONS = variations(
 )
 
 
+def swing(facts: RunFacts, column: str) -> float | None:
+    """Return the standard deviation of the accuracy's changes between rounds; None if the run diverged."""
+    return 100 * float(facts.series("test_accuracy").diff().std()) if facts.final else None
+
+
+SWINGS = variations(
+    "Standard deviation of the changes of test accuracy between rounds",
+    "Section V",
+    {
+        "scaffold": Variation("SCAFFOLD, option I", "scaffold"),
+        "scaffold_2": Variation("SCAFFOLD, option II", "scaffold", (("algorithm.option", 2),)),
+    },
+    DATASETS,
+    lambda params, method, column, changes: Query(CALIBRATION, column, SPLIT, method, changes, seeds(params)),
+    measure=swing,
+    unit="percentage points",
+    when="",
+)
+
+
 def drift(facts: RunFacts, column: str) -> float | None:
     """Return how far models lie apart, a hundred times as much; None if the run diverged."""
     return 100 * float(facts.table("divergence.csv")["local"].mean()) if facts.final else None
@@ -233,6 +253,7 @@ PAPER = Paper(
     targets={
         **TABLES,
         "variations": VARIATIONS,
+        "swings": SWINGS,
         "drifts": DRIFTS,
         **{
             f"{name}{ending}": target.read_as(words, partial(replace, split=split))

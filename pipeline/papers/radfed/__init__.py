@@ -1,7 +1,7 @@
 """Aggregation Delayed Federated Learning: RADFed and RADFed+."""
 
 from pipeline.catalogue.targets import Paper
-from pipeline.papers.radfed.figures import CURVES, centralised, heterogeneity, local, seeds
+from pipeline.papers.radfed.figures import CURVES, DISTANCES, centralised, heterogeneity, local, seeds
 from pipeline.papers.radfed.settings import DATASETS
 from pipeline.papers.radfed.tables import AVERAGE, SEARCHES, TABLE2, TABLES, example
 from pipeline.reports import ranks
@@ -20,6 +20,7 @@ PAPER = Paper(
         "fig5": heterogeneity,
         "fig6": centralised,
         "fig7": local,
+        "distances": DISTANCES,
         "partition": example,
     },
 )

@@ -16,10 +16,11 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import worth
 from pipeline.catalogue.targets import Cell, Query
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, every_fold, folds, metric_of
-from pipeline.papers.radfed.tables import score_of
+from pipeline.papers.radfed.tables import data_of_column, score_of, varied
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, by_round, drawing, line, over_seeds
 from pipeline.reports.results import RunFacts
+from pipeline.reports.variations import IID, Variation, variations
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
 MOMENTUM = ("covfeat_l", "covcls_g", "covcls_l", "mnist_1", "mnist_01")
@@ -141,6 +142,26 @@ def local(inputs: Inputs) -> Picture:
     last = f" The last {LONGEST} rounds." if len(shown) < len(frame) else ""
     numbers = pd.concat([frame, around_merging(inputs)], ignore_index=True)
     return Picture(numbers, *_drawn(shown, "DL", meaning + last))
+
+
+DISTANCES = variations(
+    "Divergence DC from centralised training by the clients' skew, after the last round",
+    "Section V-B",
+    {
+        "fedavg": Variation("class alpha .1", "fedavg"),
+        "fedavg_1": Variation("class alpha 1", "fedavg", (("partition.class_alpha", 1.0),)),
+        "fedavg_iid": Variation("IID", "fedavg", (("partition.class_alpha", IID),)),
+    },
+    {"covcls_g": SETTINGS["covcls_g"].label},
+    lambda params, method, column, changes: varied(
+        params, method, column, (("evaluation.divergence", True), *changes)
+    ),
+    measure=lambda facts, column: 100 * float(measured(facts)["centralised"].iloc[-1]),
+    dataset=data_of_column,
+    heading="Clients",
+    unit="percent of the centralised model's norm",
+    when="",
+)
 
 
 def _drawn(frame: pd.DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[str, ...]]:

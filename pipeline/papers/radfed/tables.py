@@ -303,6 +303,7 @@ VARIATIONS = {
     "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.class_alpha", IID),)),
     "fedavg_uniform": Variation("FedAvg, plain means", "fedavg", (("algorithm.averaging", "uniform"),)),
     "fedavg_1": Variation("FedAvg, one epoch", "fedavg", (("training.local_epochs", 1),)),
+    "fedavg_half": Variation("FedAvg, half of the clients", "fedavg", (("participation.fraction", 0.5),)),
     "fedasync": Variation("", "fedasync"),
     **{
         f"fedasync_{late}": Variation(
@@ -339,7 +340,7 @@ TABLES: Mapping[str, Table] = {
     "table1": STATISTICS_TABLE,
     "table3": SCORES,
     "variations": variations(
-        "Scores with IID clients, plain means, one epoch, and other stalenesses and laws of FedAsync",
+        "Scores with IID clients, plain means, one epoch, half of the clients, and other laws of FedAsync",
         "Sections II to V",
         VARIATIONS,
         {key: SETTINGS[key].label for key in ("covcls_g", "mnist_01")},
