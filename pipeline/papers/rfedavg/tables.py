@@ -17,7 +17,6 @@ EPOCHS = "cross_silo_epochs"
 CODE = (("variant", "released"),)
 COHORT = (("algorithm.deltas_of", "cohort"),)
 METHODS = {"rfedavg": "rFedAvg", "rfedavg_plus": "rFedAvg+"}
-FIRST = 5
 COHORTS = (50, 100, 200, 500)
 FIG1 = {"2": 0, "4": 1, "6": 2}
 MODELS = {"cnn": ("mnist", "sim0"), "rnn": ("sent140", "noniid")}
@@ -162,17 +161,6 @@ TABLES: Mapping[str, Table] = {
         lambda params, method, dataset, changes: Query("cross_silo", dataset, "sim0", method, changes),
         measure=lambda facts, column: float(facts.series("delta_spread").iloc[-1]) if facts.final else None,
         unit="mean distance from their mean",
-    ),
-    "mmd_loss": variations(
-        "Squared distance of mean features between clients in the first five rounds, lambda .001, CIFAR-10",
-        "Section VI-B5",
-        {name: Variation("", name, (("algorithm.lambda", 0.001),)) for name in METHODS},
-        {"largest": "largest mean"},
-        lambda params, method, column, changes: Query("cross_device", "cifar10", "sim0", method, changes),
-        dataset=lambda row, column: PRINTED["cifar10"],
-        measure=lambda facts, column: 2 * float(facts.series("delta_spread").head(FIRST).max()) ** 2,
-        unit="MMD loss",
-        when="",
     ),
     "traffic": variations(
         "All that travels in a round, models included, on MNIST",
