@@ -136,7 +136,7 @@ def underlined(
 
 def origin_of(runs: Collection[RunFacts]) -> str:
     """Say in what arithmetic runs computed, which code reports on them, and when the newest was finished."""
-    specs = [own.run.spec for own in runs]
+    specs = [own.run.spec for own in runs if own.summary is not None]
     reduced = ["bf16" in (spec.get("precision"), spec["evaluation"].get("precision")) for spec in specs]
     some = "" if all(reduced) else " of some runs"
     days = [str(own.timing["finished"])[:10] for own in runs if own.timing and "finished" in own.timing]

@@ -96,7 +96,9 @@ TABLES: Mapping[str, Table] = {
         of_datasets(
             "Sections 1 and 5", ("c_score", "spread", "labels"), SETS, *("table2", "shards", "fedavg")
         ),
-        title="Who holds what: class non-IID score, sizes and labels of the clients, first seed",
+        title="Who holds what: class non-IID score, sizes and labels of the clients",
+        unit="per cent, and a count",
+        decimals=1,
     ),
     "table2": Table(
         title="Test accuracy with two label-sorted shards a client",

@@ -133,7 +133,7 @@ TABLES: Mapping[str, Table] = {
         "Class non-IID score of a cohort's rows over the number of clients, CIFAR-10, similarity 0%",
         "Section VI-B5",
         {"cohort": Variation("a fifth of the clients", "fedavg")},
-        {f"clients_{n}": str(n) for n in COHORTS},
+        {f"clients_{n}": f"{n} clients" for n in COHORTS},
         lambda params, method, column, changes: Query(
             "cross_device", "cifar10", "sim0", method, (("partition.clients", int(column.split("_")[1])),)
         ),
@@ -154,7 +154,7 @@ TABLES: Mapping[str, Table] = {
         when="",
     ),
     "spreads": variations(
-        "How far the clients' mean features lie apart after the last round",
+        "How far the clients' mean features lie apart",
         "Section IV-B",
         {name: Variation("", name) for name in METHODS},
         {key: PRINTED[key] for key in ("mnist", "cifar10")},
