@@ -353,7 +353,7 @@ TABLES: Mapping[str, Table] = {
         "Rows that a model has seen at 1, 15 and 100 clients, MNIST-.1",
         "Sections I and III-A",
         {"radfed": Variation("", "fedavg")},
-        {f"{name}_{hops}": f"{label}, {hops} clients" for name, (label, _) in SEEN.items() for hops in HOPS},
+        {f"{name}_{hops}": f"S = {hops}, {label}" for name, (label, _) in SEEN.items() for hops in HOPS},
         lambda params, method, column, changes: whole(SETTINGS["mnist_01"].query(method)),
         measure=seen,
         dataset=lambda row, column: DATASETS["mnist"],
