@@ -99,7 +99,7 @@ def test_a_claim_is_judged_on_each_reading_by_that_readings_report(made: Catalog
     (tmp_path / "comfed").mkdir()
     frame.to_csv(tmp_path / "comfed" / "table4_by_client.csv", index=False)
     other = claims("comfed", "by_client", tmp_path).set_index("id")
-    assert set(other["target"]) == {"table4_by_client"}
+    assert set(other["target"]) == {"table4_by_client", "fig2_swings_by_client"}
     assert other.loc["prox-yogi-best", "verdict"] == "reproduced"
     decided = claims("comfed", "paper", tmp_path).query("target != ''")["verdict"]
     assert set(decided) == {"not enough runs"}

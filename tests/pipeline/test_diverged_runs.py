@@ -24,6 +24,7 @@ from pipeline.papers import papers
 from pipeline.reports import figures
 
 ROUNDS = [0, 1, 2]
+SENT = {name: [0.0, 1e6, 1e6] for name in ("bytes_down", "bytes_up")}
 SAID = "‡ Without diverged runs"
 CATALOGUES = {paper: catalogue(paper) for paper in papers()}
 MADE_OF_RUNS = [
@@ -44,8 +45,8 @@ def pretend(run: PlannedRun, root: Path, diverged: bool) -> None:
         return
     end = float("nan") if diverged else 0.5
     scores = [f"{of}_{score}" for of in ("test", "validation") for score in ("accuracy", "loss", "f1", "auc")]
-    columns = {name: [0.1, 0.3, end] for name in (*scores, "train_loss", "mmd")}
-    finish(run, root, None if diverged else 0.5, **columns, bytes_down=[0, 10**6, 10**6])
+    columns = {name: [0.1, 0.3, end] for name in (*scores, "train_loss", "mmd", "delta_spread")}
+    finish(run, root, None if diverged else 0.5, **columns, **SENT)
     if not diverged:
         final = {"final": dict.fromkeys((*scores, "train_loss"), 0.5)}
         summary.write_text(json.dumps(json.loads(summary.read_text()) | final))

@@ -144,6 +144,11 @@ def local(inputs: Inputs) -> Picture:
     return Picture(numbers, *_drawn(shown, "DL", meaning + last))
 
 
+def away(facts: RunFacts, column: str) -> float | None:
+    """Return DC after the last round in per cent, None if the run diverged."""
+    return 100 * float(measured(facts)["centralised"].iloc[-1]) if facts.final else None
+
+
 DISTANCES = variations(
     "Divergence DC from centralised training by the clients' skew, after the last round",
     "Section V-B",
@@ -156,7 +161,7 @@ DISTANCES = variations(
     lambda params, method, column, changes: varied(
         params, method, column, (("evaluation.divergence", True), *changes)
     ),
-    measure=lambda facts, column: 100 * float(measured(facts)["centralised"].iloc[-1]),
+    measure=away,
     dataset=data_of_column,
     heading="Clients",
     unit="percent of the centralised model's norm",
