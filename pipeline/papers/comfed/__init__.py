@@ -201,13 +201,8 @@ VARIATIONS = variations(
 )
 
 
-def swing(facts: RunFacts, column: str) -> float | None:
-    """Return the standard deviation of the accuracy's changes between rounds; None if the run diverged."""
-    return 100 * float(facts.series("test_accuracy").diff().std()) if facts.final else None
-
-
-SWINGS = variations(
-    "Standard deviation of the changes of test accuracy between rounds",
+STABILITY = variations(
+    "Runs of SCAFFOLD that diverge",
     "Section V",
     {
         "scaffold": Variation("SCAFFOLD, option I", "scaffold"),
@@ -215,8 +210,9 @@ SWINGS = variations(
     },
     DATASETS,
     lambda params, method, column, changes: Query(CALIBRATION, column, SPLIT, method, changes, seeds(params)),
-    measure=swing,
-    unit="percentage points",
+    measure=lambda facts, column: 100.0 * facts.diverged,
+    unit="% of runs",
+    decimals=0,
     when="",
 )
 
@@ -253,7 +249,7 @@ PAPER = Paper(
     targets={
         **TABLES,
         "variations": VARIATIONS,
-        "swings": SWINGS,
+        "stability": STABILITY,
         "drifts": DRIFTS,
         **{
             f"{name}{ending}": target.read_as(words, partial(replace, split=split))
