@@ -186,7 +186,7 @@ def momentum(share: float) -> Variation:
 
 
 VARIATIONS = variations(
-    "Test accuracy of the best model so far, with IID clients, and with the server's momentum in local steps",
+    "Best test accuracy so far with one value changed",
     "Sections I and VI",
     {
         "fedavg": Variation("", "fedavg"),
@@ -223,7 +223,7 @@ def drift(facts: RunFacts, column: str) -> float | None:
 
 
 DRIFTS = variations(
-    "How far the models that clients return lie apart: 1 less the cosine, mean over pairs and rounds",
+    "How far clients' models lie apart: 1 less the cosine",
     "Sections I and IV",
     {
         "fedavg": Variation("", "fedavg"),

@@ -96,7 +96,7 @@ TABLES: Mapping[str, Table] = {
         of_datasets(
             "Sections 1 and 5", ("c_score", "spread", "labels"), SETS, *("table2", "shards", "fedavg")
         ),
-        title="Who holds what: class non-IID score, sizes and labels of the clients",
+        title="Skew, sizes and labels of the clients",
         unit="per cent, and a count",
         decimals=1,
     ),
@@ -117,7 +117,7 @@ TABLES: Mapping[str, Table] = {
         note="Sigma and the learning rate were set by FedAvg's test accuracy: gains compare, levels don't.",
     ),
     "centralised": variations(
-        "Test accuracy of training on the rows of all clients, and of FedAvg",
+        "Test accuracy of FedAvg and of pooled training",
         "Section 1",
         {name: Variation("", name) for name in ("centralised", "fedavg")},
         {name: name for name in NAMES},

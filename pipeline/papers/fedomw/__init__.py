@@ -152,8 +152,8 @@ TABLES: Mapping[str, Target] = {
     ),
     **ACCURACIES,
     "variations": variations(
-        "Test accuracy on pooled rows, with IID labels, and with fewer and more clients",
-        "Sections 1, 2 and 3.1",
+        "Test accuracy by skew and number of clients",
+        "Sections 1 to 3",
         VARIATIONS,
         {name: name for name in ("pendigits", "satimage", "letter")},
         varied,

@@ -150,7 +150,7 @@ def away(facts: RunFacts, column: str) -> float | None:
 
 
 DISTANCES = variations(
-    "Divergence DC from centralised training by the clients' skew, after the last round",
+    "Divergence DC by the clients' skew",
     "Section V-B",
     {
         "fedavg": Variation("class alpha .1", "fedavg"),

@@ -340,7 +340,7 @@ TABLES: Mapping[str, Table] = {
     "table1": STATISTICS_TABLE,
     "table3": SCORES,
     "variations": variations(
-        "Scores with IID clients, plain means, one epoch, half of the clients, and other laws of FedAsync",
+        "Scores with one value changed",
         "Sections II to V",
         VARIATIONS,
         {key: SETTINGS[key].label for key in ("covcls_g", "mnist_01")},
@@ -350,7 +350,7 @@ TABLES: Mapping[str, Table] = {
         note="The first fold.",
     ),
     "hops": variations(
-        "Rows that a model has seen at 1, 15 and 100 clients, MNIST-.1",
+        "What a model has seen after S clients, MNIST-.1",
         "Sections I and III-A",
         {"radfed": Variation("", "fedavg")},
         {f"{name}_{hops}": f"S = {hops}, {label}" for name, (label, _) in SEEN.items() for hops in HOPS},

@@ -130,7 +130,7 @@ TABLES: Mapping[str, Table] = {
         note=NOTE,
     ),
     "cohorts": variations(
-        "Class non-IID score of a cohort's rows over the number of clients, CIFAR-10, similarity 0%",
+        "Class non-IID score of a cohort, CIFAR-10",
         "Section VI-B5",
         {"cohort": Variation("a fifth of the clients", "fedavg")},
         {f"clients_{n}": f"{n} clients" for n in COHORTS},
@@ -143,7 +143,7 @@ TABLES: Mapping[str, Table] = {
         when="",
     ),
     "fig1_labels": variations(
-        "Share of a client's rows that has the class of Fig. 1, CIFAR-10, similarity 0%",
+        "Share of the class that Fig. 1 names, CIFAR-10",
         "Fig. 1",
         {"share": Variation("20 clients", "fedavg", (("partition.clients", 20),))},
         {client: f"client {client}, class {label}" for client, label in FIG1.items()},
@@ -163,7 +163,7 @@ TABLES: Mapping[str, Table] = {
         unit="mean distance from their mean",
     ),
     "traffic": variations(
-        "All that travels in a round, models included, on MNIST",
+        "All that travels in a round, on MNIST",
         "Section IV-C",
         {name: Variation("", name) for name in METHODS},
         REGIMES,
