@@ -90,7 +90,7 @@ def read_runs(path: Path) -> pd.DataFrame:
 def add_runs(found: pd.DataFrame, path: Path) -> Path:
     """Keep lines of runs, each in the place of its former one."""
     whole = _joined(read_runs(path), found).sort_values("run", kind="stable")
-    types = {name: float for name in whole if name.startswith(MEASURED)}
+    types = {name: float for name in map(str, whole) if name.startswith(MEASURED)}
     return _write(whole.astype({**types, **{name: "Int64" for name in COUNTS if name in whole}}), path)
 
 
