@@ -237,7 +237,7 @@ DRIFTS = variations(
     ),
     measure=drift,
     unit="hundredths",
-    decimals=3,
+    decimals=4,
     when="",
 )
 
