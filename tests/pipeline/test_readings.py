@@ -850,8 +850,8 @@ def test_claims_are_counted_by_the_readings_in_which_they_hold(tmp_path: Path) -
     assert [*own.loc["dl-opt-most-on-letter", ["readings", "share", "kind"]]] == [2, 0.5, "some"]
     assert [*own.loc["fedomw-best", ["readings", "share", "kind"]]] == [1, 1.0, "holds"]
     assert [*own.loc["fedomw-significant", ["readings", "share", "kind"]]] == [1, 0.0, "fails"]
-    kinds = {name: own.loc[name, "kind"] for name in ("non-is-the-baseline", "theorem2", "p-is-free")}
-    assert kinds == {"non-is-the-baseline": "test", "theorem2": "waits", "p-is-free": "untested"}
+    kinds = {name: own.loc[name, "kind"] for name in ("non-is-the-baseline", "theorem2", "small-norm-wanted")}
+    assert kinds == {"non-is-the-baseline": "test", "theorem2": "waits", "small-norm-wanted": "untested"}
     # A report of combinations counts in place of the two named readings.
     lines = [{"row": "claim", "column": "dl-opt-margins", "mean": 0.25, "of": 16}]
     pd.DataFrame(lines).to_csv(tmp_path / "fedomw" / "table2_readings.csv", index=False)
