@@ -123,7 +123,9 @@ ACCURACIES = {
     "table4": accuracy(4, "Ablation of DL-opt", "dl", ablations("dl_opt", "DL-opt")),
     "table5": accuracy(5, "Ablation of FedOMW", "fl", ablations("fedomw", "FedOMW")),
 }
-FREE, MANY = (("partition.alpha", IID),), (10, 100)
+CLIENTS = "partition.clients"
+FREE = (("partition.alpha", IID),)
+SHARES = {"fifth": (0.2, "a fifth of the clients"), "twice": (2.0, "twice the clients")}
 VARIATIONS = {
     "centralised": Variation("", "centralised"),
     "fedavg": Variation("", "fedavg"),
@@ -131,16 +133,19 @@ VARIATIONS = {
     **{name: Variation("", name) for name in DISTRIBUTED},
     **{f"{name}_iid": Variation(f"{label}, IID", name, FREE) for name, label in DISTRIBUTED.items()},
     **{
-        f"{name}_{clients}": Variation(f"{label}, {clients} clients", name, (("partition.clients", clients),))
+        f"{name}_{key}": Variation(f"{label}, {words}", name, ((CLIENTS, share),))
         for name, label in DISTRIBUTED.items()
-        for clients in MANY
+        for key, (share, words) in SHARES.items()
     },
 }
 
 
 def varied(params: PaperParams, method: str, column: str, changes: Changes) -> Query:
-    """Return the runs of a variation: distributed learning, or federated."""
-    return Query("dl" if method in DISTRIBUTED else "fl", column, SPLIT, method, changes)
+    """Return the runs of a variation: distributed learning, or federated; clients are shares of all."""
+    regime = "dl" if method in DISTRIBUTED else "fl"
+    clients = params.regimes[regime].clients or 1
+    numbers = tuple((key, round(value * clients) if key == CLIENTS else value) for key, value in changes)
+    return Query(regime, column, SPLIT, method, numbers)
 
 
 TABLES: Mapping[str, Target] = {
