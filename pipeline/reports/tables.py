@@ -101,10 +101,8 @@ class Table(Target):
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
         results.refuse_changed(sources.runs, sources.root)
-        cells, columns = (
-            results.read(sources.cells, sources.root, sources.among),
-            self.columns(sources.params),
-        )
+        cells = results.read(sources.cells, sources.root, sources.among)
+        columns = self.columns(sources.params)
         numbers = sources.about.numbers
         frame = tidy(sources.paper, sources.name, self, cells, numbers, columns, sources.earlier)
         labels = self.row_labels(sources.params)

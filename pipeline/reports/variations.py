@@ -26,6 +26,7 @@ def variations(
     rows: Mapping[str, Variation],
     columns: Mapping[str, str],
     query: Callable[[PaperParams, str, str, Changes], Query],
+    data: Callable[[str], str] = str,
     **more: Any,
 ) -> Table:
     """Declare a table of variations.
@@ -36,20 +37,24 @@ def variations(
         rows: a variation for each key.
         columns: the words of each column.
         query: (the paper's parameters, method, column, changes) -> the runs.
+        data: a column's data set, which is its name unless given; columns that lack theirs are left out.
         more: other fields of the table.
     """
+
+    def here(params: PaperParams) -> Mapping[str, str]:
+        return {key: label for key, label in columns.items() if data(key) in params.datasets}
 
     def queries(params: PaperParams) -> Asked:
         return {
             (row, column): query(params, own.method, column, own.changes)
             for row, own in rows.items()
-            for column in columns
+            for column in here(params)
         }
 
     return Table(
         title=title,
         published=published,
-        columns=lambda params: tuple(Column(key, label, best="none") for key, label in columns.items()),
+        columns=lambda params: tuple(Column(key, label, best="none") for key, label in here(params).items()),
         rows=lambda params: {key: own.label for key, own in rows.items()},
         queries=queries,
         test="none",

@@ -73,3 +73,11 @@ def _c_score(spec: Mapping[str, Any]) -> float:
     dataset, _ = load_data(json.dumps(spec["data"]), Source(HOME / "data"))
     drawn = make(own.plugin, own.options, dataset, 0)
     return float(statistics(drawn, dataset.train.y, dataset.classes)["c_score"])
+
+
+def test_columns_of_data_sets_that_the_parameters_lack_are_left_out() -> None:
+    own = catalogue_of(HOME / "params.yaml", "demo").params.papers["fedomw"]
+    fewer = own.model_copy(update={"datasets": {"satimage": own.datasets["satimage"]}})
+    target = papers()["fedomw"].targets["variations"]
+    assert [column.key for column in target.columns(fewer)] == ["satimage"]
+    assert {column for _, column in target.cells(fewer)} == {"satimage"}

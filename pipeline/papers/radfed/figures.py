@@ -161,6 +161,7 @@ DISTANCES = variations(
     lambda params, method, column, changes: varied(
         params, method, column, (("evaluation.divergence", True), *changes)
     ),
+    data=lambda column: SETTINGS[column].dataset,
     measure=away,
     dataset=data_of_column,
     heading="Clients",

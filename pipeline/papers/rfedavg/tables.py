@@ -138,6 +138,7 @@ TABLES: Mapping[str, Table] = {
             "cross_device", "cifar10", "sim0", method, (("partition.clients", int(column.split("_")[1])),)
         ),
         dataset=lambda row, column: PRINTED["cifar10"],
+        data=lambda column: "cifar10",
         measure=cohort,
         needs="partitions",
         when="",
@@ -149,6 +150,7 @@ TABLES: Mapping[str, Table] = {
         {client: f"client {client}, class {label}" for client, label in FIG1.items()},
         lambda params, method, column, changes: Query("cross_silo", "cifar10", "sim0", method, changes),
         dataset=lambda row, column: PRINTED["cifar10"],
+        data=lambda column: "cifar10",
         measure=own_class,
         needs="partitions",
         when="",
@@ -169,6 +171,7 @@ TABLES: Mapping[str, Table] = {
         REGIMES,
         lambda params, method, regime, changes: Query(regime, "mnist", "sim0", method, changes),
         dataset=lambda row, column: PRINTED["mnist"],
+        data=lambda column: "mnist",
         measure=traffic,
         unit="MB",
         when="",
