@@ -185,18 +185,26 @@ def momentum(share: float) -> Variation:
     return Variation(label, "prox_yogi", (("algorithm.momentum_in_local", share),))
 
 
+def calibrated(params: PaperParams, method: str, column: str, changes: Changes) -> Query:
+    """Return the runs of a variation, as long as those of the calibrations."""
+    return Query(CALIBRATION, column, SPLIT, method, changes, seeds(params))
+
+
+BY_SKEW = {
+    "fedavg": Variation("", "fedavg"),
+    "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),)),
+}
 VARIATIONS = variations(
     "Best test accuracy so far with one value changed",
     "Sections I and VI",
     {
-        "fedavg": Variation("", "fedavg"),
-        "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),)),
+        **BY_SKEW,
         "prox_yogi": Variation("", "prox_yogi"),
         "prox_yogi_1": momentum(0.1),
         "prox_yogi_5": momentum(0.5),
     },
     DATASETS,
-    lambda params, method, column, changes: Query(CALIBRATION, column, SPLIT, method, changes, seeds(params)),
+    calibrated,
     measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
 )
 
@@ -209,7 +217,7 @@ STABILITY = variations(
         "scaffold_2": Variation("SCAFFOLD, option II", "scaffold", (("algorithm.option", 2),)),
     },
     DATASETS,
-    lambda params, method, column, changes: Query(CALIBRATION, column, SPLIT, method, changes, seeds(params)),
+    calibrated,
     measure=lambda facts, column: 100.0 * facts.diverged,
     unit="% of runs",
     decimals=0,
@@ -226,14 +234,13 @@ DRIFTS = variations(
     "How far clients' models lie apart: 1 less the cosine",
     "Sections I and IV",
     {
-        "fedavg": Variation("", "fedavg"),
-        "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),)),
+        **BY_SKEW,
         "fedprox": Variation("", "fedprox"),
         "scaffold": Variation("", "scaffold"),
     },
     DATASETS,
-    lambda params, method, column, changes: Query(
-        CALIBRATION, column, SPLIT, method, (*changes, ("evaluation.divergence", True)), seeds(params)
+    lambda params, method, column, changes: calibrated(
+        params, method, column, (*changes, ("evaluation.divergence", True))
     ),
     measure=drift,
     unit="hundredths",

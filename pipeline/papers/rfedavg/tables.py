@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
@@ -102,6 +103,11 @@ def own_class(facts: RunFacts, column: str) -> float | None:
     return float(100 * counts[FIG1[column]] / sum(counts))
 
 
+def on(dataset: str) -> dict[str, Any]:
+    """Return what a table of variations needs to know where all its columns are of one data set."""
+    return {"data": lambda column: dataset, "dataset": lambda row, column: PRINTED[dataset]}
+
+
 TABLE2 = accuracy("cross-device setting", "Table II", "cross_device")
 TABLES: Mapping[str, Table] = {
     "table1": accuracy("cross-silo setting", "Table I", "cross_silo"),
@@ -137,8 +143,7 @@ TABLES: Mapping[str, Table] = {
         lambda params, method, column, changes: Query(
             "cross_device", "cifar10", "sim0", method, (("partition.clients", int(column.split("_")[1])),)
         ),
-        dataset=lambda row, column: PRINTED["cifar10"],
-        data=lambda column: "cifar10",
+        **on("cifar10"),
         measure=cohort,
         needs="partitions",
         when="",
@@ -149,8 +154,7 @@ TABLES: Mapping[str, Table] = {
         {"share": Variation("20 clients", "fedavg", (("partition.clients", 20),))},
         {client: f"client {client}, class {label}" for client, label in FIG1.items()},
         lambda params, method, column, changes: Query("cross_silo", "cifar10", "sim0", method, changes),
-        dataset=lambda row, column: PRINTED["cifar10"],
-        data=lambda column: "cifar10",
+        **on("cifar10"),
         measure=own_class,
         needs="partitions",
         when="",
@@ -170,8 +174,7 @@ TABLES: Mapping[str, Table] = {
         {name: Variation("", name) for name in METHODS},
         REGIMES,
         lambda params, method, regime, changes: Query(regime, "mnist", "sim0", method, changes),
-        dataset=lambda row, column: PRINTED["mnist"],
-        data=lambda column: "mnist",
+        **on("mnist"),
         measure=traffic,
         unit="MB",
         when="",
