@@ -2,7 +2,8 @@
 
 A check counts in how many of its parts (columns, or rows where it looks along columns) its statement is
 true, and holds where that share is reached. Parts without numbers leave it open, unless it holds or fails
-whatever they turn out to be: one data set of nine is enough to refute a claim about all nine. Ties:
+whatever they turn out to be: one data set of nine is enough to refute a claim about all nine, and one method
+ahead of another, that this is the best. Ties:
 ``beats`` and ``falls`` and ``rises`` need a strict difference, ``best`` lets equal means share a place.
 """
 
@@ -69,6 +70,14 @@ class Check(Options):
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         """Return whether the statement is true of one part, and its numbers."""
 
+    def _known(self, name: str, means: Means) -> Self | None:
+        """Return what the statement says of those rows alone that have numbers, if it implies that."""
+        return None
+
+    def _among(self, rows: Sequence[str], name: str, means: Means) -> tuple[str, ...]:
+        """Return those of the rows that have a number in a part."""
+        return tuple(row for row in rows if (row, name) in means)
+
     def parts(self) -> tuple[str, ...]:
         """Return the names of the parts that are counted."""
         return self.columns
@@ -80,8 +89,13 @@ class Check(Options):
     def judge(self, means: Means, rows: Sequence[str]) -> Finding:
         """Judge the check on the means of the available cells, given the rows of the table."""
         parts = self.parts()
-        there = [name for name in parts if all(cell in means for cell in self.needs(name, rows))]
-        found = {name: self._part(name, means) for name in there}
+        found = {}
+        for name in parts:
+            whole = all(cell in means for cell in self.needs(name, rows))
+            if known := self if whole else self._known(name, means):
+                true, text = known._part(name, means)
+                if whole or not true:
+                    found[name] = true, text
         failing = [text for true, text in found.values() if not true]
         kept, total = len(found) - len(failing), len(parts)
         enough = self.in_share * total - ROUNDING
@@ -102,6 +116,10 @@ class Beats(Check):
     row: Names
     over: Names
     by_at_least: NonNegativeFloat = 0.0
+
+    def _known(self, name: str, means: Means) -> Self | None:
+        row, over = self._among(self.row, name, means), self._among(self.over, name, means)
+        return self.model_copy(update={"row": row, "over": over}) if row and over else None
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         worst = min(self.row, key=lambda row: means[row, name])
@@ -129,6 +147,11 @@ class Best(Check):
         """Return all cells of the column, or those of the listed rows."""
         compared = self.named() if self.against else dict.fromkeys((*self.rows, *rows))
         return tuple((row, part) for row in compared)
+
+    def _known(self, name: str, means: Means) -> Self | None:
+        against = self._among(self.against, name, means) if self.against else self.against
+        whole = self._among(self.rows, name, means) == self.rows
+        return self.model_copy(update={"against": against}) if whole and against != () else None
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         sign = -1 if self.smallest else 1

@@ -419,6 +419,28 @@ def test_a_row_whose_trend_is_known_settles_a_claim_about_two() -> None:
     assert verdict({**check, "kind": "rises"}, frame).status == "not reproduced"
 
 
+@pytest.mark.parametrize(
+    ("check", "gone", "status"),
+    [
+        ({"kind": "beats", "row": ["b", "a"], "over": "c"}, "a", "not enough runs"),
+        ({"kind": "beats", "row": ["c", "a"], "over": "b"}, "a", "not reproduced"),
+        ({"kind": "beats", "row": "b", "over": ["c", "a"]}, "a", "not enough runs"),
+        ({"kind": "beats", "row": "b", "over": ["a", "c"]}, "c", "not reproduced"),
+        ({"kind": "beats", "row": "a", "over": "b", "by_at_least": 6}, "c", "not reproduced"),
+        ({"kind": "beats", "row": "b", "over": "a"}, "a", "not enough runs"),
+        ({"kind": "best", "rows": "b"}, "c", "not reproduced"),
+        ({"kind": "best", "rows": "b"}, "a", "not enough runs"),
+        ({"kind": "best", "rows": "b", "against": ["a", "c"]}, "c", "not reproduced"),
+        ({"kind": "best", "rows": "b", "against": ["a", "c"]}, "a", "not enough runs"),
+        ({"kind": "best", "rows": "b", "against": "a"}, "a", "not enough runs"),
+        ({"kind": "best", "rows": ["b", "c"], "against": "a"}, "c", "not enough runs"),
+    ],
+)
+def test_one_pair_of_rows_refutes_what_is_said_of_all(check: dict[str, Any], gone: str, status: str) -> None:
+    frame = results().query("row != @gone or column != 'x'")
+    assert verdict({**check, "columns": "x"}, frame).status == status
+
+
 def test_a_claim_can_ask_for_more_runs_than_the_table() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": "x"}
     assert evaluate(claim(check, runs=3), results(), "paper").status == "reproduced"
