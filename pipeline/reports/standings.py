@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +26,7 @@ from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
 COSTLY, FEW, MOST_NAMED = ("traffic", "work"), 4, 12
+LETTERS = 14  # that fit above a narrow panel
 STATISTICS = {
     "effect": "Effect",
     "interval": "95% interval",
@@ -260,7 +262,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     for axes, (group, places) in zip(panels, groups.items(), strict=True):
         axes.axvspan(-margin, margin, color="0.9")
         axes.axvline(0, color="0.5", linewidth=0.8)
-        axes.set_title(f"skew: {group}" if group else "")
+        axes.set_title(textwrap.fill(f"skew: {group}", LETTERS) if group else "")
         for name, own in found_effects(plan, found[found["workload"].isin(places)]).items():
             ends, look = [[own.mean - own.low], [own.high - own.mean]], style.look(name)
             axes.errorbar(own.mean, order.index(name), xerr=ends, color=look.colour, marker=look.marker)
