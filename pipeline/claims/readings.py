@@ -285,8 +285,8 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
         names = pd.Series([getattr(own, word) for own in points], [*space.points])
         for x in order.index[(order[[*names.index]] == names).all(axis=1)]:
             marks[x] = f"{marks[x]}, {word}" if x in marks else word
-    for x, words in marks.items():
-        above.annotate(words, (x, order["mean"][x]), (5, 3), textcoords="offset points", fontsize=7)
+    for (x, words), rise in zip(marks.items(), (3, -9), strict=False):  # they may be neighbours
+        above.annotate(words, (x, order["mean"][x]), (5, rise), textcoords="offset points", fontsize=7)
     for y, (key, name) in enumerate(taken):
         x = order.index[order[key] == name]
         choices.scatter(x, [y] * len(x), c=TAKEN, s=12)

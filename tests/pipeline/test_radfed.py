@@ -209,6 +209,12 @@ def test_a_missing_column_leaves_the_average_open() -> None:
     assert pd.isna(frame["mean"]["fedavg", "avg"])
 
 
+def test_a_part_of_the_table_has_no_average() -> None:
+    frame = lines({("fedavg", "eicu"): 40.0, ("radfed", "eicu"): 44.0})
+    found = relative_to_fedavg(frame).set_index(["row", "column"])
+    assert found.loc[("radfed", "eicu"), "mean"] == pytest.approx(10)
+
+
 def test_methods_are_relative_to_fedavg_s_runs_on_the_same_folds() -> None:
     cells = {(row, column): 80.0 for row in ("fedavg", "radfed") for column in ("mnist_1", "eicu", "avg")}
     frame = lines(cells, n=2)

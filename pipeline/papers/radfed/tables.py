@@ -239,7 +239,7 @@ def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     average = frame["column"] == AVERAGE
     for name in ("mean", "base"):
         scores = frame[~average].groupby("row", sort=False)[name].agg(lambda own: own.mean(skipna=False))
-        frame.loc[average, name] = frame.loc[average, "row"].map(scores)
+        frame.loc[average, name] = frame.loc[average, "row"].map(scores).astype(float)
     frame.loc[average, "std"] = math.nan
     frame.loc[average, "data"] = ""
     others = frame["row"] != "fedavg"
