@@ -61,13 +61,13 @@ class Drawing(Target):
         results.refuse_changed(sources.runs, sources.root)
         cells, about = read(sources.cells, sources.root), sources.about
         gone = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
+        lacks = captions.diverged(gone, style.labels(sources), sources.cells)
         runs = each_once(cells)
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
             inputs = Inputs(sources.params, cells, _published(sources))
             frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
             notes = [(about.datasets.get(own.run.dataset, own.run.dataset), *own.notes) for own in runs]
-            lacks = captions.diverged(gone, style.labels(sources), sources.cells)
             scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
             said = (f"{self.title}.", *sentences, lacks)
             caption = captions.compose(said, self.published, about, scale, variant, notes, origin_of(runs))

@@ -156,6 +156,7 @@ def test_every_report_marks_and_counts_runs_that_diverged(
     said, words = build(made, name, root, pictures)
     own = re.search(rf"{SAID}[^:]*: (.*?)\. (?=[A-Z])", said)
     assert own, said
+    assert "‡" not in own[1], "the sentence begins with the sign"
     counted = re.findall(r"\((?:in )?(\d+) of (\d+) (?:runs|cells)\)", own[1])
     assert counted
     if "cells" not in own[1]:
