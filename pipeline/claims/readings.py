@@ -285,7 +285,8 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
         names = pd.Series([getattr(own, word) for own in points], [*space.points])
         for x in order.index[(order[[*names.index]] == names).all(axis=1)]:
             marks[x] = f"{marks[x]}, {word}" if x in marks else word
-    for (x, words), rise in zip(marks.items(), (3, -9), strict=False):  # they may be neighbours
+    for x, words in marks.items():
+        rise = -9 if x + 1 in marks else 3  # a neighbour's word begins there
         above.annotate(words, (x, order["mean"][x]), (5, rise), textcoords="offset points", fontsize=7)
     for y, (key, name) in enumerate(taken):
         x = order.index[order[key] == name]
