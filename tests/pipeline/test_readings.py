@@ -765,7 +765,8 @@ def test_the_look_of_the_figure_of_readings() -> None:
     }
     for text in above.texts:
         note = cast(Annotation, text)
-        assert (note.get_position(), note.anncoords) == ((5, 3), "offset points")
+        rise = {"paper": -9, "code": 3}[text.get_text()]
+        assert (note.get_position(), note.anncoords) == ((5, rise), "offset points"), "neighbours"
     labels = [label.get_text() for label in choices.get_yticklabels()]
     assert labels == ["first_step (50%): near", "first_step: far off", "first_step: one"]
     assert {to_hex(own).upper() for part in choices.collections for own in colours(part)} == {TAKEN}
