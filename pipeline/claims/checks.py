@@ -2,8 +2,8 @@
 
 A check counts in how many of its parts (columns, or rows where it looks along columns) its statement is
 true, and holds where that share is reached. Parts without numbers leave it open, unless it holds or fails
-whatever they turn out to be: one data set of nine is enough to refute a claim about all nine, and one method
-ahead of another, that this is the best. Ties:
+whatever they turn out to be: one data set of nine is enough to refute a claim about all nine. Where one
+method beats another, the other is not the best, whatever the rest turn out to be. Ties:
 ``beats`` and ``falls`` and ``rises`` need a strict difference, ``best`` lets equal means share a place.
 """
 
