@@ -171,6 +171,8 @@ class AlgorithmParams(PerParams):
 class ReadingsParams(Section):
     """Readings of a table: its runs over combinations of what the paper leaves open."""
 
+    of: Key | None = None
+    """The table; by default the one whose name the entry has."""
     points: Annotated[tuple[Key, ...], Field(min_length=1)]
     """Open points, by their names in the paper's `readings.yaml`, each with all alternatives that can run."""
     most: PositiveInt = 32
@@ -211,7 +213,7 @@ class PaperParams(Section):
     """What searches chose; of two entries that hold for a run the later counts."""
     readings: dict[Key, ReadingsParams] = Field(default={})
     """Tables that are also measured under other readings of the paper: each is one more report,
-    `<table>_readings`."""
+    `<name>_readings`."""
 
     def __hash__(self) -> int:
         return id(self)  # it holds mappings

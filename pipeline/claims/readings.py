@@ -87,7 +87,7 @@ class Space:
         queries = list(chain.from_iterable(cells.values()))
         for key, value in self.asked.changes.items():
             if not any(applied(params, query, {key: value}) for query in queries):
-                raise SpecError(f"readings.{self.target}.changes: no run has a key '{key}'")
+                raise SpecError(f"changes: no run has a key '{key}'")
         return cells
 
     def cells(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
@@ -131,14 +131,18 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
     """
     found: dict[str, Target] = {}
     for name, wanted in params.readings.items():
-        table, known = about.targets.get(name), points(paper)
+        of = wanted.of or name
+        table, known = about.targets.get(of), points(paper)
         if not isinstance(table, Table):
             tables = [key for key, own in about.targets.items() if isinstance(own, Table)]
-            raise SpecError(f"readings.{name}: expected a table of numbers{suggestion(name, tables)}")
+            where = f"readings.{name}.of" if wanted.of else f"readings.{name}"
+            raise SpecError(f"{where}: expected a table of numbers{suggestion(of, tables)}")
         _refuse_unknown(name, wanted, table, known, params)
-        space = Space(paper, name, table, about, {key: known[key] for key in wanted.points}, wanted)
-        if wanted.changes:
+        space = Space(paper, of, table, about, {key: known[key] for key in wanted.points}, wanted)
+        try:
             space.asked_of(params)
+        except SpecError as error:
+            raise SpecError(f"readings.{name}.{error}") from None
         if others := {*wanted.again}.difference(space.readings()):
             raise SpecError(f"readings.{name}.again: no reading '{min(others)}'; the report lists them")
         found[name + ENDING] = Readings(

@@ -53,11 +53,11 @@ def readings(
         raise SpecError(f"--points: missing, expected some of {', '.join(own)}")
     wanted |= {"seeds": seeds} if seeds else {}
     wanted |= {"again": nearest(pd.read_csv(report), again)} if again and report.exists() else {}
-    change = {paper: {"readings": {target: wanted}}}
-    catalogue = build_catalogue(overlay(config, {"papers": change}))
+    change = {config["scale"]: {"papers": {paper: {"readings": {target: wanted}}}}}  # whose values come last
+    catalogue = build_catalogue(overlay(config, {"scales": change}))
     found = bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)
     say(*text(found), error=as_json)
-    name, more = str(report.with_suffix("")), [f"papers={json.dumps(change)}"]
+    name, more = str(report.with_suffix("")), [f"scales={json.dumps(change)}"]
     code = made([name], cores, scale, more, dry_run=dry_run)
     told = [] if code or dry_run else sentences(pd.read_csv(report))
     show(as_json, {"cost": found, "report": report, "sentences": told}, told)
