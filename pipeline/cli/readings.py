@@ -24,7 +24,7 @@ def readings(
     points: Annotated[
         str, typer.Option(help="Open points, with commas between; those of params.yaml by default.")
     ] = "",
-    rows: Annotated[str, typer.Option(help="Rows of the table, with commas between; all by default.")] = "",
+    rows: Annotated[str, typer.Option(help="Rows of the table, likewise; all by default.")] = "",
     columns: Annotated[str, typer.Option(help="Its columns, likewise.")] = "",
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds each reading runs with.")] = None,
     again: Annotated[
@@ -48,7 +48,7 @@ def readings(
     wanted: dict[str, Any] = {
         key: [name.strip() for name in told.split(",")] for key, told in lists.items() if told
     }
-    if not points and target not in config["papers"].get(paper, {}).get("readings", {}):
+    if not points and target not in known.params.papers[paper].readings:
         own = [name for name, point in open_points(paper).items() if not point.fixed]
         raise SpecError(f"--points: missing, expected some of {', '.join(own)}")
     wanted |= {"seeds": seeds} if seeds else {}

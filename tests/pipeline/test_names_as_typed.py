@@ -138,7 +138,17 @@ def test_readings_say_what_they_cost_as_json_before_snakemake_begins(told: Path)
     assert found["report"] == "reports/fedomw/table2_readings.csv"
     assert found["sentences"] == []
     assert done.stderr.startswith("fedomw/table2_readings at demo scale: ")
-    assert told.read_text().startswith("--cores all --dry-run --config papers=")
+    assert told.read_text().startswith("--cores all --dry-run --config scales=")
+
+
+def test_readings_are_those_that_are_told_where_a_scale_has_its_own(told: Path) -> None:
+    part = ["--columns", "dna", "--rows", "fedavg", "--scale", "paper", "--json", "-n"]
+    runs = [
+        json.loads(build("fedomw/table3", *part, *points, command="readings").stdout)["cost"]
+        for points in ([], ["--points", "labels"])
+    ]
+    declared, told_points = (own["to_make"] + own["made"] for own in runs)
+    assert declared > told_points == 2
 
 
 def test_what_can_not_be_built_is_one_line(told: Path, tmp_path: Path) -> None:

@@ -345,7 +345,17 @@ def test_a_wrong_point_is_refused_in_one_line(change: dict[str, Any], line: str,
         (
             "table2",
             {"points": ["labels"], "changes": {"training.round": 2}},
-            "changes: no run has a key 'training.round'",
+            "readings.table2.changes: no run has a key 'training.round'",
+        ),
+        (
+            "late",
+            {"of": "tabel2", "points": ["labels"]},
+            "readings.late.of: expected a table of numbers (did you mean 'table2'?)",
+        ),
+        (
+            "late",
+            {"of": "table2", "points": ["labels"], "changes": {"training.round": 2}},
+            "readings.late.changes: no run has a key 'training.round'",
         ),
     ],
 )
@@ -367,6 +377,18 @@ def test_readings_may_run_with_a_part_of_their_table() -> None:
     cells = build_catalogue(config).cells("fedomw", "table2_readings")
     assert {(row, column.partition("@")[0]) for row, column in cells} == {("dl_opt", "dna")}
     assert len(cells) == 4
+
+
+def test_a_table_may_have_readings_of_its_parts_under_other_names() -> None:
+    config, points = without_readings(), ["labels", "start"]
+    parts = {name: {"of": "table2", "points": points, "columns": [name]} for name in ("dna", "usps")}
+    config["papers"]["fedomw"]["readings"] = parts | {"table2": {"points": points}}
+    catalogue = build_catalogue(config)
+    whole = catalogue.cells("fedomw", "table2_readings")
+    for name in parts:
+        cells = catalogue.cells("fedomw", f"{name}_readings")
+        assert {column.partition("@")[0] for _, column in cells} == {name}
+        assert all(runs == whole[cell] for cell, runs in cells.items())
 
 
 def test_readings_may_all_run_with_the_same_changes() -> None:
