@@ -112,7 +112,7 @@ def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[Hashable, Any]:
 
 def _counted(frame: pd.DataFrame) -> str:
     counts = sorted(frame["verdict"].value_counts().items(), key=lambda one: (-one[1], one[0]))
-    return "; ".join(f"{count} {verdict}" for verdict, count in counts)
+    return ", ".join(f"{verdict} ({count})" for verdict, count in counts)
 
 
 def _choices(values: Iterable[str]) -> list[tuple[str, str]]:

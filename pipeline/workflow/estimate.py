@@ -295,7 +295,9 @@ def duration(seconds: float) -> str:
     if seconds < 172_800:
         return f"{seconds / 3600:.1f} hours"
     days = seconds / 86400
-    return f"{days:.1f} days" if days < 100 else f"{days:,.0f} days"
+    if days < 1000:
+        return f"{days:.{int(days < 100)}f} days"
+    return f"{days / 365.25:,.0f} years"
 
 
 def with_interval(seconds: float, low: float, high: float) -> str:

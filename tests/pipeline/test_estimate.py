@@ -490,7 +490,7 @@ def test_the_page_says_how_far_off_guesses_are() -> None:
 def test_times_are_said_in_a_unit_that_suits_them() -> None:
     said = [
         duration(seconds)
-        for seconds in (0.2, 59.0, 89.0, 90.0, 600.0, 5399.0, 5400.0, 172_799.0, 172_800.0, 9e6)
+        for seconds in (0.2, 59.0, 89.0, 90.0, 600.0, 5399.0, 5400.0, 172_799.0, 172_800.0, 9e6, 9e8)
     ]
     assert said == [
         "1 s",
@@ -503,6 +503,7 @@ def test_times_are_said_in_a_unit_that_suits_them() -> None:
         "48.0 hours",
         "2.0 days",
         "104 days",
+        "29 years",
     ]
     assert with_interval(1.3e6, 5.9e5, 2.9e6) == "15.0 days (6.8 to 33.6 days)"
 
