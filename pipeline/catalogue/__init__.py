@@ -93,9 +93,16 @@ class Catalogue:
         return f"{f'the nearest: {near}; ' if near else ''}`fedcore targets` lists all"
 
     def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[PlannedRun, ...]]:
-        """Return the runs of each cell of a table, or of each curve of a figure."""
+        """Return the runs of each cell of a table, or of each curve of a figure.
+
+        Raises:
+            SpecError: the parameters give no cells or no valid specification; the line names the key.
+        """
         if (paper, target) not in self._cells:
-            asked = self.target(paper, target).cells(self.params.papers[paper])
+            try:
+                asked = self.target(paper, target).cells(self.params.papers[paper])
+            except SpecError as error:
+                raise self.params.refusal(paper, error) from None
             self._cells[paper, target] = {
                 cell: tuple(run for query in queries for run in self.runs(paper, query))
                 for cell, queries in asked.items()

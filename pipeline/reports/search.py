@@ -77,10 +77,11 @@ def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]
     ranges = [key for key, own in values.items() if isinstance(own, Range)]
     listed = prod(len(own) for own in values.values() if not isinstance(own, Range))
     budget = tune.trials or (0 if ranges or tune.how != "grid" else listed)
-    if budget < (listed * 2 ** len(ranges) if tune.how == "grid" else 1):
-        raise SpecError(
-            f"tune.trials: got {tune.trials}, expected as many as '{tune.how}' of {', '.join(values)} needs"
-        )
+    least = listed * 2 ** len(ranges) if tune.how == "grid" else 1
+    if budget < least:
+        found = f"got {tune.trials}" if tune.trials else "missing"
+        how = f"'how: {tune.how}' over {', '.join(values)}"
+        raise SpecError(f"tune.trials: {found}, expected {least} or more with {how}")
     if tune.how == "sobol":
         return _sobol(tune, values, place, budget)
     if tune.how != "grid":

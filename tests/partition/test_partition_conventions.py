@@ -307,7 +307,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("natural", {}, "partition.name: 'natural' needs data that name their clients"),
     ("dirichlet", {"clients": 3, "alpha": 0, "convention": "by_class"}, "partition.alpha: got 0"),
     ("dirichlet", {"clients": 3, "alpha": 1, "convention": "by_clas"}, "partition.convention: got 'by_clas'"),
-    ("dirichlet", {"clients": 3, "alpha": 1}, "partition.convention: missing, but required"),
+    ("dirichlet", {"clients": 3, "alpha": 1}, "partition.convention: missing, expected one of 'by_class'"),
     (
         "dirichlet",
         {"clients": 3, "alpha": 1, "convention": "by_label", "min_rows": 0},

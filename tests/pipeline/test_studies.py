@@ -217,6 +217,10 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
             f"{FILE}: datasets.mnist.model.name: no model named 'mpl'",
         ),
         ({"report": {"metric": "acc"}}, f"{FILE}: report.metric: got 'acc', expected 'accuracy'"),
+        (
+            {"tune": {"trials": 1, "over": {"training.lr": [0.1, 0.2]}}},
+            f"{FILE}: tune.trials: got 1, expected 2 or more with 'how: grid' over training.lr",
+        ),
     ],
 )
 def test_a_wrong_study_is_one_line_with_file_and_key(changes: dict[str, Any], expected: str) -> None:
