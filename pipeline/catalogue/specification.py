@@ -142,7 +142,7 @@ def place_of(query: Query, message: str) -> str:
     }
     section, dot, rest = message.partition(".")
     if message.partition(":")[0] in dict(query.changes):
-        return f"{message} (in the grid, variants or controls, algorithm '{query.algorithm}')"
+        return f"{message} (in grid, tune, variants or controls, algorithm '{query.algorithm}')"
     if dot and section in places:
         return f"{places[section]}.{rest}"
     if section in {"regimes", "datasets", "algorithms"}:
