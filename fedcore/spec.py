@@ -114,17 +114,17 @@ def _observers(given: Any) -> dict[str, Choice]:
         raise SpecError(
             f"evaluation.observe: expected observers' names with their options, got {shown(given)}"
         )
-    found = {}
-    for name, own in given.items():
-        plugin, options = find("observer", name, "evaluation.observe"), {} if own is None else own
-        found[name] = Choice(plugin, validate(plugin.options, options, f"evaluation.observe.{name}"))
-    return found
+    observers = {}
+    for name, values in given.items():
+        plugin, options = find("observer", name, "evaluation.observe"), {} if values is None else values
+        observers[name] = Choice(plugin, validate(plugin.options, options, f"evaluation.observe.{name}"))
+    return observers
 
 
 Observers = Annotated[
     dict[str, InstanceOf[Choice]],
     BeforeValidator(_observers),
-    PlainSerializer(lambda observers: {name: own.values() for name, own in observers.items()}),
+    PlainSerializer(lambda observers: {name: choice.values() for name, choice in observers.items()}),
     WithJsonSchema({"type": "object"}),
 ]
 

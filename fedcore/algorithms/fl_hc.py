@@ -28,7 +28,9 @@ class FlHcOptions(AlgorithmOptions):
 PLUGIN = Plugin(
     "fl_hc",
     FlHcOptions,
-    lambda own, spec: recipe(schedule=Clustered(own.linkage, own.metric, own.threshold, own.cluster_round)),
+    lambda options, spec: recipe(
+        schedule=Clustered(options.linkage, options.metric, options.threshold, options.cluster_round)
+    ),
     "hierarchical clustering of the clients' updates, then averaging within clusters",
     "Briggs et al.; FedAvgR, Section 5",
     label="FL+HC",

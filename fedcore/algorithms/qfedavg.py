@@ -22,8 +22,10 @@ class QFedAvgOptions(AlgorithmOptions):
 PLUGIN = Plugin(
     "qfedavg",
     QFedAvgOptions,
-    lambda own, spec: recipe(
-        aggregate=Fair(own.q, own.weights, own.lipschitz, given(own.scaled, spec.variant == "released"))
+    lambda options, spec: recipe(
+        aggregate=Fair(
+            options.q, options.weights, options.lipschitz, given(options.scaled, spec.variant == "released")
+        )
     ),
     "fair aggregation by powers of the clients' losses",
     "Li et al. (q-FFL), Algorithm 2; rFedAvg, Section VI-A",

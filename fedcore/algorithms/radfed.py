@@ -65,9 +65,11 @@ def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
     return _recipe(options, select)
 
 
-def _recipe(own: RadFedOptions | RadFedAOptions, select: Assignments | None = None, **parts: Any) -> Recipe:
+def _recipe(
+    options: RadFedOptions | RadFedAOptions, select: Assignments | None = None, **parts: Any
+) -> Recipe:
     """Return RADFed's: the plain mean of m models, each trained by S clients in turn."""
-    select = select or Assignments(redistributions=own.redistributions)
+    select = select or Assignments(redistributions=options.redistributions)
     return recipe(schedule=Redistribution(select), select=select, aggregate=PlainMean(), **parts)
 
 
@@ -109,7 +111,7 @@ PLUGINS = (
     Plugin(
         "radfed_a",
         RadFedAOptions,
-        lambda own, spec: _recipe(own, **adaptive(own.server, own, spec, root=own.root)),
+        lambda options, spec: _recipe(options, **adaptive(options.server, options, spec, root=options.root)),
         "RADFed with an adaptive server optimizer",
         "RADFed, Algorithm 2, lines 15-17",
         label="RADFeda",

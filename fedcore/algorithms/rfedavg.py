@@ -57,16 +57,21 @@ def build_plus(options: PlusOptions, spec: Spec) -> Recipe:
     return _recipe("global", options, spec, MmdToOthers(options.lam, pairwise=False, include_self=include))
 
 
-def _before(own: RFedAvgOptions, spec: Spec) -> bool:
-    return given(own.delta_before, spec.variant == "released")
+def _before(options: RFedAvgOptions, spec: Spec) -> bool:
+    return given(options.delta_before, spec.variant == "released")
 
 
-def _recipe(when: When, own: RFedAvgOptions, spec: Spec, term: MmdToOthers, at_start: bool = False) -> Recipe:
-    made = (when, own.noise_sigma * own.clip, own.delta_precision)
-    if _before(own, spec):
-        return recipe(objective=(term,), exchange=(BatchMeans(*made),), aggregate=PlainMean())
+def _recipe(
+    when: When, options: RFedAvgOptions, spec: Spec, term: MmdToOthers, at_start: bool = False
+) -> Recipe:
+    shared = (when, options.noise_sigma * options.clip, options.delta_precision)
+    if _before(options, spec):
+        return recipe(objective=(term,), exchange=(BatchMeans(*shared),), aggregate=PlainMean())
     means = FeatureMeans(
-        *made, at_start=at_start, zero=own.delta_start == "zero", cohort_only=own.deltas_of == "cohort"
+        *shared,
+        at_start=at_start,
+        zero=options.delta_start == "zero",
+        cohort_only=options.deltas_of == "cohort",
     )
     return recipe(objective=(term,), exchange=(means,))
 

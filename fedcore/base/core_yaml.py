@@ -52,8 +52,8 @@ class _Loader(yaml.SafeLoader):
         self.depth -= 1
         if not alias:
             inner = node.value if isinstance(node, yaml.CollectionNode) else ()
-            flat = (one for item in inner for one in (item if isinstance(item, tuple) else (item,)))
-            self.sizes[id(node)] = 1 + sum(self.sizes[id(one)] for one in flat)
+            flat = (child for item in inner for child in (item if isinstance(item, tuple) else (item,)))
+            self.sizes[id(node)] = 1 + sum(self.sizes[id(child)] for child in flat)
             return node
         if id(node) not in self.sizes:
             raise _wrong("an alias inside its own value", mark)
@@ -72,8 +72,8 @@ class _Loader(yaml.SafeLoader):
             value = self.construct_object(key)
             line = key.start_mark.line + 1
             if value in seen:
-                said = f"the key {shown(value)} is given twice, first in line {seen[value]}"
-                raise _wrong(said, key.start_mark)
+                message = f"the key {shown(value)} is given twice, first in line {seen[value]}"
+                raise _wrong(message, key.start_mark)
             seen[value] = line
         return node
 
@@ -150,17 +150,17 @@ def parsed(content: bytes | str, where: str) -> Any:
         loader = _Loader(content if isinstance(content, str) else content.decode())
         return loader.get_single_data()
     except UnicodeDecodeError as error:
-        line, said = error.object[: error.start].count(b"\n") + 1, "not UTF-8"
+        line, message = error.object[: error.start].count(b"\n") + 1, "not UTF-8"
     except yaml.reader.ReaderError as error:
         text = content if isinstance(content, str) else content.decode()
-        line, said = text[: error.position].count("\n") + 1, "a control character"
+        line, message = text[: error.position].count("\n") + 1, "a control character"
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        said = ", ".join(filter(None, (error.context, error.problem)))
+        message = ", ".join(filter(None, (error.context, error.problem)))
     except (ValueError, OverflowError) as error:
-        line, said = (loader.line + 1 if loader else 1), str(error)
-    raise SpecError(f"{where}: line {line}: not valid YAML ({' '.join(said.split())})")
+        line, message = (loader.line + 1 if loader else 1), str(error)
+    raise SpecError(f"{where}: line {line}: not valid YAML ({' '.join(message.split())})")
 
 
 def written(values: Any, flow: bool = False) -> str:

@@ -81,17 +81,17 @@ def stamps(path: Path) -> tuple[tuple[int, ...], ...]:
 
     Nothing where there is no such file.
     """
-    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    inodes: dict[tuple[int, int], tuple[int, ...]] = {}
     pending = [str(path)]
     for place in pending:
         with suppress(OSError, ValueError):
             stat = os.stat(place)
-            if (stat.st_dev, stat.st_ino) in found:
+            if (stat.st_dev, stat.st_ino) in inodes:
                 continue
-            found[stat.st_dev, stat.st_ino] = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+            inodes[stat.st_dev, stat.st_ino] = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
             if S_ISDIR(stat.st_mode):
                 pending += [entry.path for entry in os.scandir(place)]
-    return tuple(sorted((*name, *numbers) for name, numbers in found.items()))
+    return tuple(sorted((*name, *numbers) for name, numbers in inodes.items()))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -137,12 +137,12 @@ def read_or_empty(path: Path) -> dict[str, Any]:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in made:
+        if key in values:
             raise ValueError(f"the key {key[:100]!r} is given twice")
-        made[key] = value
-    return made
+        values[key] = value
+    return values
 
 
 def _refused(constant: str) -> None:

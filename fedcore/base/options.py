@@ -53,17 +53,17 @@ class Options(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _numbers(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        made = handler(values)
+        options = handler(values)
         written = values if isinstance(values, dict) else {}
         for name, field in cls.model_fields.items():
-            if (held := getattr(made, name)) is None or isinstance(held, str | bool | BaseModel):
+            if (held := getattr(options, name)) is None or isinstance(held, str | bool | BaseModel):
                 continue
             key = name if name in written else field.alias or name
-            for kind, place, found in _wrong(written.get(key), held, (key,)):
-                said = PydanticCustomError(kind, EXPECTED[kind])
-                error = InitErrorDetails(type=said, loc=place, input=found)
+            for kind, place, value in _wrong(written.get(key), held, (key,)):
+                custom_error = PydanticCustomError(kind, EXPECTED[kind])
+                error = InitErrorDetails(type=custom_error, loc=place, input=value)
                 raise ValidationError.from_exception_data(cls.__name__, [error])
-        return made
+        return options
 
 
 def _wrong(written: Any, held: Any, place: Place) -> Iterator[tuple[LiteralString, Place, Any]]:
@@ -80,14 +80,14 @@ def _wrong(written: Any, held: Any, place: Place) -> Iterator[tuple[LiteralStrin
             yield "seed", place, held
     elif isinstance(held, Mapping):
         pairs = written.items() if isinstance(written, Mapping) else ()
-        for (key, own), (name, value) in zip_longest(pairs, held.items(), fillvalue=(None, None)):
+        for (key, raw), (name, value) in zip_longest(pairs, held.items(), fillvalue=(None, None)):
             if not isinstance(name, str):
                 yield from _wrong(key, name, (*place, "[key]"))
-            yield from _wrong(own, value, (*place, str(name)))
+            yield from _wrong(raw, value, (*place, str(name)))
     elif isinstance(held, list | tuple):
         items = written if isinstance(written, list | tuple) else ()
-        for index, (own, value) in enumerate(zip_longest(items, held)):
-            yield from _wrong(own, value, (*place, index))
+        for index, (raw, value) in enumerate(zip_longest(items, held)):
+            yield from _wrong(raw, value, (*place, index))
 
 
 def omit_default(default: Any) -> Any:
@@ -121,7 +121,7 @@ def differences(found: Any, expected: Any, path: str = "") -> list[tuple[str, An
         return [] if found == expected else [(path, found, expected)]
     keys = [*expected, *(key for key in found if key not in expected)]
     inner = [differences(found.get(key), expected.get(key), f"{path}.{key}".strip(".")) for key in keys]
-    return [one for own in inner for one in own]
+    return [difference for part in inner for difference in part]
 
 
 def validate(model: type[T], values: Any, where: str) -> T:
@@ -145,11 +145,11 @@ def describe(error: ValidationError, model: Any, where: str = "") -> str:
     alike = [problem for problem in problems if _choice(model, problem) == _choice(model, first)]
     paths = [_walk(model, problem["loc"])[0] for problem in alike]
     deepest = max(paths, key=len)
-    told = [problem for problem, path in zip(alike, paths, strict=True) if path == deepest]
-    first = told[0]
+    reported = [problem for problem, path in zip(alike, paths, strict=True) if path == deepest]
+    first = reported[0]
     parts = (part if len(part) <= SHOWN else shown(part) for part in map(str, deepest))
     path = ".".join([where, *parts]).strip(".")
-    expected = " or ".join(dict.fromkeys(map(_expected, told)))
+    expected = " or ".join(dict.fromkeys(map(_expected, reported)))
     if first["type"] in UNKNOWN:
         known = list(_fields(_walk(model, first["loc"][:-1])[2]))
         hint = nearest(str(first["loc"][-1]), known) or f"; known keys: {', '.join(known) or 'none'}"
@@ -170,8 +170,8 @@ def describe(error: ValidationError, model: Any, where: str = "") -> str:
 
 def _expected(problem: ErrorDetails) -> str:
     """Return what was expected in a value's place; what a check of our own says stays as it is."""
-    said = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return EXPECTED.get(problem["type"], "{said}").format(said=said, **problem.get("ctx", {}))
+    message = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return EXPECTED.get(problem["type"], "{said}").format(said=message, **problem.get("ctx", {}))
 
 
 def _choice(model: Any, problem: ErrorDetails) -> Place:
@@ -186,23 +186,23 @@ def _walk(model: Any, loc: Place) -> tuple[Place, int, Any]:
         The place as a user writes it, without pydantic's names of the types that it tried; the number of
         steps before the first such name; the type at the place.
     """
-    here, path, plain = _single(model), [], len(loc)
+    kind, path, plain = _single(model), [], len(loc)
     for number, step in enumerate(loc):
-        if get_origin(here) in {Union, UnionType} and isinstance(step, str):  # a type's name, no place
+        if get_origin(kind) in {Union, UnionType} and isinstance(step, str):  # a type's name, no place
             plain = min(plain, number)
-            tried = (own for own in get_args(here) if str(step).startswith(_name(_single(own))))
-            here = _single(next(tried, None))
+            tried = (choice for choice in get_args(kind) if str(step).startswith(_name(_single(choice))))
+            kind = _single(next(tried, None))
             continue
         path.append(step)
-        inner = [own for own in get_args(here) if own is not ...]
-        here = _single(fields.get(str(step)) if (fields := _fields(here)) else inner[-1] if inner else None)
-    return tuple(path), plain, here
+        inner = [argument for argument in get_args(kind) if argument is not ...]
+        kind = _single(fields.get(str(step)) if (fields := _fields(kind)) else inner[-1] if inner else None)
+    return tuple(path), plain, kind
 
 
 def _single(kind: Any) -> Any:
     """Return a type without its constraints, and without None where that leaves one type."""
     while get_origin(kind) in {Annotated, Union, UnionType}:
-        others = [own for own in get_args(kind) if own is not type(None)]
+        others = [argument for argument in get_args(kind) if argument is not type(None)]
         if get_origin(kind) is not Annotated and len(others) > 1:
             return kind
         kind = others[0]

@@ -123,16 +123,16 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
     Raises:
         SpecError: a file can't be loaded, or declares a name that is taken.
     """
-    found = dict(_REGISTERED[kind])
+    by_name = dict(_REGISTERED[kind])
     for module in _modules(kind):
         for plugin in of_module(module):
-            if plugin.name in found:
+            if plugin.name in by_name:
                 raise SpecError(
                     f"{kind} '{plugin.name}': {Path(str(module.__file__)).resolve()} declares this name too, "
                     "expected another"
                 )
-            found[plugin.name] = plugin
-    return MappingProxyType(found)
+            by_name[plugin.name] = plugin
+    return MappingProxyType(by_name)
 
 
 def of_module(module: ModuleType) -> list[Any]:

@@ -30,12 +30,12 @@ def list_(as_json: Json = False) -> None:
 
     Example: fedcore data list
     """
-    known = [entry.declaration for entry in inventory.entries().values()]
+    declared = [entry.declaration for entry in inventory.entries().values()]
     values = [
-        {"name": own.name, "editions": [*own.editions], "papers": own.papers, "licence": own.licence}
-        for own in known
+        {"name": data.name, "editions": [*data.editions], "papers": data.papers, "licence": data.licence}
+        for data in declared
     ]
-    texts = [(own.name, " ".join(own.editions), " ".join(own.papers), own.licence) for own in known]
+    texts = [(data.name, " ".join(data.editions), " ".join(data.papers), data.licence) for data in declared]
     show(as_json, values, columns([tuple(values[0]), *texts]).split("\n"))
 
 
@@ -45,19 +45,19 @@ def info(name: Name, as_json: Json = False) -> None:
 
     Example: fedcore data info mnist
     """
-    known = inventory.entry(name).declaration
+    data = inventory.entry(name).declaration
     facts = {
-        "papers": ", ".join(known.papers),
-        "cite": known.citation,
-        "licence": known.licence,
-        "redistributable": "yes" if known.redistributable else "no",
-        "upstream": known.upstream,
-        "sample": known.shape,
-        "classes": known.classes or "-",
+        "papers": ", ".join(data.papers),
+        "cite": data.citation,
+        "licence": data.licence,
+        "redistributable": "yes" if data.redistributable else "no",
+        "upstream": data.upstream,
+        "sample": data.shape,
+        "classes": data.classes or "-",
     }
-    editions = [line for edition in known.editions.items() for line in _described(*edition)]
-    head = (f"{known.name}: {known.title}", *(f"  {key}: {fact}" for key, fact in facts.items()))
-    show(as_json, asdict(known), (*head, *editions))
+    editions = [line for edition in data.editions.items() for line in _described(*edition)]
+    head = (f"{data.name}: {data.title}", *(f"  {key}: {fact}" for key, fact in facts.items()))
+    show(as_json, asdict(data), (*head, *editions))
 
 
 @app.command("fetch")
@@ -75,16 +75,16 @@ def fetch_(
 
     Example: fedcore data fetch mnist --mirror https://example.org/data
     """
-    known = inventory.entry(name).declaration
+    data = inventory.entry(name).declaration
     source = Source(root, mirror)
     if accept_terms:
-        fetch.accept_terms(known, source)
-    wanted = known.edition(edition)
-    if not wanted.files:
-        say(f"{name} ({edition}): nothing to fetch; {wanted.how or 'it ships with the code'}")
+        fetch.accept_terms(data, source)
+    chosen = data.edition(edition)
+    if not chosen.files:
+        say(f"{name} ({edition}): nothing to fetch; {chosen.how or 'it ships with the code'}")
         return
     policy = fetch.Policy(progress=sys.stderr.isatty() and not quiet)
-    for path in fetch.obtain(known, edition, source, policy).values():
+    for path in fetch.obtain(data, edition, source, policy).values():
         say(f"{path}: {path.stat().st_size:,} bytes, verified")
 
 
@@ -107,11 +107,11 @@ def verify(
     chosen = inventory.entries().values() if name is None else [inventory.entry(name)]
     source = Source(root, mirror)
     findings = [finding for entry in chosen for finding in inventory.verify(entry, source)]
-    wrong = sum(found.status == "wrong" for found in findings)
+    wrong = sum(finding.status == "wrong" for finding in findings)
     head = ("name", "edition", "state", "status", "files", "counts", "note")
     show(as_json, list(map(asdict, findings)), columns([head, *map(_row, findings)]).split("\n"))
     if not as_json:
-        present = sum(found.status == "ok" for found in findings)
+        present = sum(finding.status == "ok" for finding in findings)
         say(f"{present} editions here and right, {wrong} wrong, {len(findings) - present - wrong} absent")
         if everything and mirror and not fetch.is_url(mirror):
             say(f"in the mirror but not declared: {', '.join(inventory.unclaimed(mirror)) or 'nothing'}")
@@ -119,10 +119,10 @@ def verify(
         raise typer.Exit(1)
 
 
-def _row(found: inventory.Finding) -> tuple[str, ...]:
-    counts = " ".join(f"{key}={value:,}" for key, value in found.counts.items())
-    head = (found.data, found.edition, found.state, found.status)
-    return (*head, str(found.files or "-"), counts or "-", found.note)
+def _row(finding: inventory.Finding) -> tuple[str, ...]:
+    counts = " ".join(f"{key}={value:,}" for key, value in finding.counts.items())
+    head = (finding.data, finding.edition, finding.state, finding.status)
+    return (*head, str(finding.files or "-"), counts or "-", finding.note)
 
 
 def _described(name: str, edition: Edition) -> Iterator[str]:

@@ -40,8 +40,8 @@ def list_plugins(
 
     Example: fedcore list algorithms
     """
-    text = listing(kind) if kind else "\n\n".join(f"{own.capitalize()}\n{listing(own)}" for own in KINDS)
-    show(as_json, {own: _entries(own) for own in ([kind] if kind else KINDS)}, text.split("\n"))
+    text = listing(kind) if kind else "\n\n".join(f"{key.capitalize()}\n{listing(key)}" for key in KINDS)
+    show(as_json, {key: _entries(key) for key in ([kind] if kind else KINDS)}, text.split("\n"))
 
 
 def describe(
@@ -75,8 +75,8 @@ def _entries(kind: str) -> list[dict[str, str]]:
         return [{"name": name, "summary": plugin.summary} for name, plugin in known.items()]
     ground, rows = {type(part) for _, part in roles(example("fedavg"))}, []
     for name, plugin in sorted(known.items()):
-        own = dict.fromkeys(part.label for _, part in roles(example(name)) if type(part) not in ground)
-        rows.append({"name": name, "parts": " + ".join(own) or "none", "summary": plugin.summary})
+        labels = dict.fromkeys(part.label for _, part in roles(example(name)) if type(part) not in ground)
+        rows.append({"name": name, "parts": " + ".join(labels) or "none", "summary": plugin.summary})
     return rows
 
 
@@ -90,13 +90,13 @@ def description(name: str) -> str:
 def _facts(name: str) -> dict[str, Any]:
     """Return what ``description`` says as values, options as JSON schema."""
     kind, plugin = _named(name)
-    found = {"name": name, "kind": kind, "summary": plugin.summary, "source": plugin.source}
+    facts = {"name": name, "kind": kind, "summary": plugin.summary, "source": plugin.source}
     options = {"options": plugin.options.model_json_schema()["properties"], "released": plugin.released}
     if kind != "algorithm":
-        return found | options
+        return facts | options
     recipe = example(name)
     parts = [{"role": role, "label": part.label, "values": _values(part)} for role, part in roles(recipe)]
-    return found | options | {"parts": parts, **_messages(recipe)}
+    return facts | options | {"parts": parts, **_messages(recipe)}
 
 
 def _messages(recipe: Recipe) -> dict[str, list[str]]:
@@ -147,8 +147,8 @@ def _of_options(plugin: Plugin) -> Iterator[str]:
     rows = [(key, f"default {written(schema)}", allowed(schema)) for key, schema in properties.items()]
     yield from _indented(columns(rows), 2)
     for base in reversed(plugin.options.__mro__):
-        own = issubclass(base, Options) and base is not Options and base.__annotations__.keys() & properties
-        if own or base is plugin.options:
+        keys = issubclass(base, Options) and base is not Options and base.__annotations__.keys() & properties
+        if keys or base is plugin.options:
             yield from _indented(_documentation(base), 2)
 
 
@@ -160,18 +160,18 @@ def changes(paper: Recipe, released: Recipe) -> Iterator[str]:
         if [type(part) for part in old] != [type(part) for part in new]:
             yield f"{role}: {' + '.join(map(_shown, old)) or '-'} -> {' + '.join(map(_shown, new)) or '-'}"
             continue
-        for one, other in zip(old, new, strict=True):
-            was, now = _values(one), _values(other)
+        for old_part, new_part in zip(old, new, strict=True):
+            was, now = _values(old_part), _values(new_part)
             moved = [f"{name}={was[name]} -> {now[name]}" for name in was if was[name] != now[name]]
             if moved:
-                yield f"{role}: {one.label}, {', '.join(moved)}"
+                yield f"{role}: {old_part.label}, {', '.join(moved)}"
 
 
 def _by_role(recipe: Recipe) -> dict[str, list[Part]]:
-    found: dict[str, list[Part]] = defaultdict(list)
+    parts: dict[str, list[Part]] = defaultdict(list)
     for role, part in roles(recipe):
-        found[role].append(part)
-    return found
+        parts[role].append(part)
+    return parts
 
 
 def _shown(part: Part) -> str:
@@ -182,9 +182,9 @@ def _shown(part: Part) -> str:
 
 def _values(part: Part) -> dict[str, str]:
     """Return a part's values by name, as text; parts inside it by their labels."""
-    names = [own.name for own in fields(part) if own.name != "label"] if is_dataclass(part) else list[str]()
-    found = {name: getattr(part, name) for name in names}
-    return {name: value.label if isinstance(value, Part) else str(value) for name, value in found.items()}
+    names = [key.name for key in fields(part) if key.name != "label"] if is_dataclass(part) else list[str]()
+    values = {name: getattr(part, name) for name in names}
+    return {name: value.label if isinstance(value, Part) else str(value) for name, value in values.items()}
 
 
 def _documentation(owner: type) -> str:

@@ -54,11 +54,11 @@ def doctor(root: Root = Path("data"), mirror: Mirror = None, as_json: Json = Fal
 
     Example: fedcore doctor
     """
-    found = [*machine(root, mirror), *packages(requires(PROJECT) or (), "the library", INSTALL)]
+    checks = [*machine(root, mirror), *packages(requires(PROJECT) or (), "the library", INSTALL)]
     for contributed in extensions(CHECKS):
-        found += contributed
-    show(as_json, list(map(asdict, found)), columns([check.cells() for check in found]).split("\n"))
-    if any(check.state == "wrong" for check in found):
+        checks += contributed
+    show(as_json, list(map(asdict, checks)), columns([check.cells() for check in checks]).split("\n"))
+    if any(check.state == "wrong" for check in checks):
         raise typer.Exit(1)
 
 
@@ -69,9 +69,9 @@ def look(name: str, fine: object, found: str, purpose: str, how: str, *, needed:
 
 def machine(root: Path, mirror: str | None) -> Iterator[Check]:
     """Look at Python, devices, threads, disk, folders that are written to, and the mirror of data."""
-    python, asked = platform.python_version(), metadata(PROJECT)["Requires-Python"]
-    right = Requirement(f"python{asked}").specifier.contains(python)
-    yield look("python", right, f"{python} (tested: {asked})", "everything", "uv python install", needed=True)
+    python, spec = platform.python_version(), metadata(PROJECT)["Requires-Python"]
+    right = Requirement(f"python{spec}").specifier.contains(python)
+    yield look("python", right, f"{python} (tested: {spec})", "everything", "uv python install", needed=True)
     try:
         gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
         devices = ", ".join(["cpu", *gpus])
@@ -84,27 +84,27 @@ def machine(root: Path, mirror: str | None) -> Iterator[Check]:
     free, enough = shutil.disk_usage(Path()).free / 1e9, f"an environment with demo results takes {SPACE:.0f}"
     yield look("disk", free >= SPACE, f"{free:.1f} GB free ({enough})", "data and results", "work elsewhere")
     temporary = Path(tempfile.gettempdir())
-    places = {Path(): "results and reports", root: "fetched data", temporary: "temporary files"}
-    for folder, purpose in places.items():
-        there = folder.resolve()
-        writable = os.access(next(path for path in (there, *there.parents) if path.exists()), os.W_OK)
-        found = f"{there} is {'' if writable else 'not '}writable"
-        yield look("folder", writable, found, purpose, f"chmod u+w {there}, or work elsewhere", needed=True)
-    here = mirror and ("://" in mirror or Path(mirror).is_dir())
-    found = f"{mirror}{'' if here else ': no such folder'}" if mirror else "not set"
+    purposes = {Path(): "results and reports", root: "fetched data", temporary: "temporary files"}
+    for folder, purpose in purposes.items():
+        place = folder.resolve()
+        writable = os.access(next(path for path in (place, *place.parents) if path.exists()), os.W_OK)
+        found = f"{place} is {'' if writable else 'not '}writable"
+        yield look("folder", writable, found, purpose, f"chmod u+w {place}, or work elsewhere", needed=True)
+    usable = mirror and ("://" in mirror or Path(mirror).is_dir())
+    found = f"{mirror}{'' if usable else ': no such folder'}" if mirror else "not set"
     how = "FEDCORE_MIRROR=FOLDER_OR_URL; without it `fedcore data fetch` downloads"
-    yield look("mirror", here, found, "full data without downloads from their sources", how)
+    yield look("mirror", usable, found, "full data without downloads from their sources", how)
 
 
 def packages(asked: Iterable[str], purpose: str, how: str) -> Iterator[Check]:
     """Compare the installed packages with requirements, such as ``pydantic>=2.12``; extras are left out."""
-    for wanted in map(Requirement, asked):
-        if wanted.marker and not wanted.marker.evaluate({"extra": ""}):
+    for package in map(Requirement, asked):
+        if package.marker and not package.marker.evaluate({"extra": ""}):
             continue
         try:
-            found = version(wanted.name)
+            installed = version(package.name)
         except PackageNotFoundError:
-            found = ""
-        tested = f" (tested: {wanted.specifier})" if wanted.specifier else ""
-        fine = found and wanted.specifier.contains(found)
-        yield look(wanted.name, fine, f"{found or 'not installed'}{tested}", purpose, how, needed=True)
+            installed = ""
+        tested = f" (tested: {package.specifier})" if package.specifier else ""
+        fine = installed and package.specifier.contains(installed)
+        yield look(package.name, fine, f"{installed or 'not installed'}{tested}", purpose, how, needed=True)

@@ -43,10 +43,10 @@ class Commands(Mapping[str, Any]):
     @cached_property
     def places(self) -> Mapping[str, tuple[str, str]]:
         """Every command's panel and place, in the order of the panels."""
-        found = self.own
+        commands = self.own
         for more in extensions(self.entry_points) if self.entry_points else ():
-            found = {**found, **_flat(more), **self.own}
-        return dict(sorted(found.items(), key=lambda item: PANELS.index(item[1][0])))
+            commands = {**commands, **_flat(more), **self.own}
+        return dict(sorted(commands.items(), key=lambda item: PANELS.index(item[1][0])))
 
     def __getitem__(self, name: str) -> Any:
         panel, place = self.own.get(name) or self.places[name]
@@ -119,10 +119,10 @@ def execute(call: Callable[[], Any]) -> None:
     try:
         call()
     except Exception as error:
-        said = not_installed(error) if isinstance(error, ModuleNotFoundError) else errors.said(error)
-        if said is None:
+        message = not_installed(error) if isinstance(error, ModuleNotFoundError) else errors.said(error)
+        if message is None:
             raise
-        say(f"error: {said}", error=True)
+        say(f"error: {message}", error=True)
         sys.exit(2)
 
 
@@ -130,18 +130,18 @@ def execute(call: Callable[[], Any]) -> None:
 def command(name: str, place: str) -> Any:
     """Import a command and return it."""
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(module), attribute)
-    if not isinstance(found, typer.Typer):
-        found, function = typer.Typer(add_completion=False, pretty_exceptions_enable=False), found
-        found.command(name)(function)
-    built = typer.main.get_command(found)
-    for own in (built, *getattr(built, "commands", {}).values()):
-        own.help = _said(own.help)
+    app = getattr(import_module(module), attribute)
+    if not isinstance(app, typer.Typer):
+        app, function = typer.Typer(add_completion=False, pretty_exceptions_enable=False), app
+        app.command(name)(function)
+    built = typer.main.get_command(app)
+    for entry in (built, *getattr(built, "commands", {}).values()):
+        entry.help = _said(entry.help)
     return built
 
 
 def _flat(places: Places) -> dict[str, tuple[str, str]]:
-    return {name: (panel, place) for panel, own in places.items() for name, place in own.items()}
+    return {name: (panel, place) for panel, commands in places.items() for name, place in commands.items()}
 
 
 def _said(doc: str) -> str:
@@ -155,10 +155,10 @@ def _summary(place: str) -> str:
     module, _, attribute = place.partition(":")
     spec = find_spec(module)
     source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
-    found = re.search(rf"^(def {attribute}\(|{attribute} = ).*\n([ )].*\n|\n)*", source, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^(def {attribute}\(|{attribute} = ).*\n([ )].*\n|\n)*", source, re.MULTILINE)
+    if match is None:
         raise LookupError(f"{place}: no such command")
-    (statement,) = ast.parse(found[0]).body
+    (statement,) = ast.parse(match[0]).body
     if isinstance(statement, ast.FunctionDef):
         return ast.get_docstring(statement) or ""
     words = {key.arg: key.value for key in ast.walk(statement) if isinstance(key, ast.keyword)}

@@ -65,13 +65,13 @@ def extensions(group: str, *arguments: Any) -> Iterator[Any]:
     for entry in entry_points(group=group):
         if find_spec(entry.module.partition(".")[0]) is not None:
             try:
-                found = entry.load()
-                yield found(*arguments) if callable(found) else found
+                loaded = entry.load()
+                yield loaded(*arguments) if callable(loaded) else loaded
             except ModuleNotFoundError as error:
-                said = not_installed(error)
-                if said is None:
+                message = not_installed(error)
+                if message is None:
                     raise
-                say(f"without what {entry.name} adds: {said}", error=True)
+                say(f"without what {entry.name} adds: {message}", error=True)
 
 
 def not_installed(error: ModuleNotFoundError) -> str | None:

@@ -123,18 +123,18 @@ def partition(
     Example: fedcore partition fedavg.yaml --out out/partition
     """
     checked = load(spec)
-    data, own = checked.data, checked.partition
+    data, choice = checked.data, checked.partition
     dataset = data.build(Source(root, mirror))
-    made = make(own.plugin, own.options, dataset, checked.seed)
-    origin = file.identity(own.resolved(), data.resolved(), checked.seed, dataset.sha256())
-    described = statistics(made, dataset.train.y, dataset.classes)
-    file.save(made, out / "partition.npz", origin)
+    split = make(choice.plugin, choice.options, dataset, checked.seed)
+    origin = file.identity(choice.resolved(), data.resolved(), checked.seed, dataset.sha256())
+    described = statistics(split, dataset.train.y, dataset.classes)
+    file.save(split, out / "partition.npz", origin)
     digest = {"partition.npz_sha256": sha256_file(out / "partition.npz")} | ({"code": code} if code else {})
     write_json(out / "stats.json", sealed({**of_data(dataset), **described, **digest}))
     if figure:
-        counts = label_counts(made.clients, dataset.train.y, dataset.classes)
+        counts = label_counts(split.clients, dataset.train.y, dataset.classes)
         subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"
-        write(draw(counts, made.note, subtitle), out / "partition")
+        write(draw(counts, split.note, subtitle), out / "partition")
     if not quiet:
         sizes = described["sizes"]
         say(

@@ -51,13 +51,13 @@ def status(
     Example: fedcore status --watch --for reports/table1.tex
     """
     look = partial(survey, results, _planned(of))
-    found = _watched(look, every, silent=as_json) if watch else look()
+    runs = _watched(look, every, silent=as_json) if watch else look()
     if as_json:
-        left = seconds_left(found)
-        say_json({"counts": counts(found), "seconds_left": left, "runs": [asdict(run) for run in found]})
+        left = seconds_left(runs)
+        say_json({"counts": counts(runs), "seconds_left": left, "runs": [asdict(run) for run in runs]})
     elif not watch or not sys.stdout.isatty():
-        say(*lines(found))
-    if any(run.state == "failed" for run in found):
+        say(*lines(runs))
+    if any(run.state == "failed" for run in runs):
         raise typer.Exit(1)
 
 
@@ -77,13 +77,13 @@ def lines(found: list[Status]) -> Iterator[str]:
         yield from (f"  {state}  {run.folder}" for run in found if run.state == state)
 
 
-def _summary(found: list[Status]) -> str:
+def _summary(runs: list[Status]) -> str:
     """Return the counts and the time left as one line."""
-    parts = [f"{number} {state}" for state, number in counts(found).items()]
-    if (seconds := seconds_left(found)) is not None:
+    parts = [f"{number} {state}" for state, number in counts(runs).items()]
+    if (seconds := seconds_left(runs)) is not None:
         parts.append(f"about {clock(seconds)} left")
-    ended = sum(run.state in FINISHED for run in found)
-    return f"{ended} of {len(found)} runs: {', '.join(parts)}" if found else "no runs"
+    ended = sum(run.state in FINISHED for run in runs)
+    return f"{ended} of {len(runs)} runs: {', '.join(parts)}" if runs else "no runs"
 
 
 def _more_of_failed(run: Status) -> list[str]:
@@ -105,26 +105,26 @@ def clock(seconds: float) -> str:
 
 def view(found: list[Status]) -> RenderableType:
     """Return the live view: a bar, and as many of the lines as a screen holds."""
-    whole = ProgressBar(total=max(1, len(found)), completed=sum(run.state in FINISHED for run in found))
+    bar = ProgressBar(total=max(1, len(found)), completed=sum(run.state in FINISHED for run in found))
     text = [plain(line) for line in lines(found)]
     hidden = [f"and {len(text) - SHOWN} more lines"] if len(text) > SHOWN else []
-    return Group(whole, *map(Text, ["", *text[:SHOWN], *hidden]))  # a bar has no end of line
+    return Group(bar, *map(Text, ["", *text[:SHOWN], *hidden]))  # a bar has no end of line
 
 
-def _watched(look: Callable[[], list[Status]], every: float, silent: bool) -> list[Status]:
+def _watched(look: Callable[[], list[Status]], interval: float, silent: bool) -> list[Status]:
     """Watch until nothing is running or left; return the last state."""
-    found, told = look(), float("-inf")
+    runs, last_report = look(), float("-inf")
     terminal = sys.stdout.isatty() and not silent
-    with Live(view(found), auto_refresh=False) if terminal else nullcontext() as live:
-        while any(run.state in {"running", "waiting", "stale", "interrupted"} for run in found):
-            if not terminal and not silent and time.monotonic() - told >= LINE_SECONDS:
-                say(_summary(found))
-                told = time.monotonic()
-            time.sleep(every)
-            found = look()
+    with Live(view(runs), auto_refresh=False) if terminal else nullcontext() as live:
+        while any(run.state in {"running", "waiting", "stale", "interrupted"} for run in runs):
+            if not terminal and not silent and time.monotonic() - last_report >= LINE_SECONDS:
+                say(_summary(runs))
+                last_report = time.monotonic()
+            time.sleep(interval)
+            runs = look()
             if live:
-                live.update(view(found), refresh=True)
-    return found
+                live.update(view(runs), refresh=True)
+    return runs
 
 
 def _planned(report: str) -> Mapping[str, Mapping[str, str]] | None:
@@ -150,13 +150,13 @@ def verify(
     """
     if not results.is_dir():
         raise DataError(f"{results}: no such folder")
-    found = check(results)
-    problems = list(found.problems)
+    report = check(results)
+    problems = list(report.problems)
     beside = params or Path("params.yaml")
     if params or beside.is_file():
-        for more in extensions(CHECKS, found, beside):
+        for more in extensions(CHECKS, report, beside):
             problems += more
-    numbers = {name: len(getattr(found, name)) for name in ("runs", "partitions", "unfinished")}
+    numbers = {name: len(getattr(report, name)) for name in ("runs", "partitions", "unfinished")}
     show(as_json, {**numbers, "problems": list(map(asdict, problems))}, problems)
     parts = ", ".join(f"{number} {name}" for name, number in numbers.items())
     say(f"{parts}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", error=True)

@@ -35,7 +35,7 @@ def prove(
     Example: fedcore test plugins/algorithms/fedclip.py --set length=0.5
     """
     options = dict(map(_option, set_ or ()))
-    found: list[dict[str, str]] = []
+    results: list[dict[str, str]] = []
     with tempfile.TemporaryDirectory() as name:
         kind, plugins = register(file, Path(name, "plugins"))
         for plugin in plugins:
@@ -48,10 +48,10 @@ def prove(
             }
             for finding in findings(checks[kind](plugin, options)):
                 say(f"  {finding}", error=as_json)
-                found.append({"plugin": plugin.name, "kind": kind, **asdict(finding)})
+                results.append({"plugin": plugin.name, "kind": kind, **asdict(finding)})
     if as_json:
-        say_json(found)
-    if failed := sum(bool(finding["wrong"]) for finding in found):
+        say_json(results)
+    if failed := sum(bool(finding["wrong"]) for finding in results):
         say(f"{failed} failed", error=True)
         raise typer.Exit(1)
 

@@ -58,13 +58,13 @@ def findings(checks: Iterator[tuple[str, Check]]) -> Iterator[Finding]:
             check()
         except Skipped as reason:
             skipped = str(reason)
-        except Unmet as found:
-            wrong = str(found)
+        except Unmet as unmet:
+            wrong = str(unmet)
         except FedcoreError as error:
             wrong = f"refused: {error}"
         except Exception as error:
-            place, said = traceback.extract_tb(error.__traceback__)[-1], " ".join(str(error).split())
-            wrong = f"raises {type(error).__name__} ({said}) at {place.filename}:{place.lineno}"
+            place, message = traceback.extract_tb(error.__traceback__)[-1], " ".join(str(error).split())
+            wrong = f"raises {type(error).__name__} ({message}) at {place.filename}:{place.lineno}"
         yield Finding(demand, wrong, skipped)
 
 
@@ -93,10 +93,10 @@ def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
     if not path.is_file():
         raise SpecError(f"{path}: no such file")
     path = path.resolve()
-    own = of_module(alone(path))
-    if not own or not all(isinstance(plugin, Plugin) for plugin in own):
+    declared = of_module(alone(path))
+    if not declared or not all(isinstance(plugin, Plugin) for plugin in declared):
         raise SpecError(f"{path}: declares no plug-in; expected PLUGIN = fedcore.base.registry.Plugin(...)")
-    kind = _kind(path, own[0])
+    kind = _kind(path, declared[0])
     packaged = map(Path, importlib.import_module(PACKAGES[kind]).__path__)
     if not any(searched.resolve() == path.parent for searched in (*packaged, *folders(kind))):
         place = folder / FOLDERS[kind]
@@ -106,7 +106,7 @@ def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
         os.environ[VARIABLE] = os.pathsep.join(filter(None, [before, str(folder)]))
     plugins.cache_clear()
     known = plugins(kind)
-    return kind, [known[plugin.name] for plugin in own]
+    return kind, [known[plugin.name] for plugin in declared]
 
 
 def alone(path: Path) -> ModuleType:

@@ -112,8 +112,8 @@ def _again(spec: dict[str, Any], folder: Path) -> None:
 
 
 def _seeds(spec: dict[str, Any]) -> None:
-    one, other = (run({**spec, "seed": seed}, None, CPU, False).rows for seed in (3, 4))
-    require(one != other, f"seeds 3 and 4 give the same history; {STREAMS}")
+    first, second = (run({**spec, "seed": seed}, None, CPU, False).rows for seed in (3, 4))
+    require(first != second, f"seeds 3 and 4 give the same history; {STREAMS}")
 
 
 def _resumes(spec: dict[str, Any], folder: Path) -> None:
@@ -135,12 +135,12 @@ def _resumes(spec: dict[str, Any], folder: Path) -> None:
         shutil.rmtree(part)
 
 
-def _difference(one: Path, other: Path) -> str:
+def _difference(folder: Path, other: Path) -> str:
     """Say where two runs differ first; empty if they don't."""
-    names = sorted(path.name for path in (*one.glob("*.csv"), one / "summary.json"))
-    differing = [name for name in names if (one / name).read_bytes() != (other / name).read_bytes()]
+    names = sorted(path.name for path in (*folder.glob("*.csv"), folder / "summary.json"))
+    differing = [name for name in names if (folder / name).read_bytes() != (other / name).read_bytes()]
     if "history.csv" in differing:
-        with (one / "history.csv").open() as a, (other / "history.csv").open() as b:
+        with (folder / "history.csv").open() as a, (other / "history.csv").open() as b:
             for left, right in zip(csv.DictReader(a), csv.DictReader(b), strict=False):
                 columns = [key for key in left if left[key] != right.get(key)]
                 if columns:
@@ -151,11 +151,11 @@ def _difference(one: Path, other: Path) -> str:
 def _agrees(spec: dict[str, Any], engine: str) -> None:
     expected = run(spec, None, CPU, False).parameters
     try:
-        found = run({**spec, "engine": engine}, None, CPU, False).parameters
+        actual = run({**spec, "engine": engine}, None, CPU, False).parameters
     except SpecError as error:
         raise Skipped(str(error)) from None
     scale = max(float(np.abs(array).max()) for array in expected.values())
-    apart = max(float(np.abs(found[name] - array).max()) for name, array in expected.items()) / scale
+    apart = max(float(np.abs(actual[name] - array).max()) for name, array in expected.items()) / scale
     wrong = f"parameters are {apart:.1e} of the largest apart, expected at most {TOLERANCE:.0e}; {GRADIENTS}"
     require(apart <= TOLERANCE, wrong)
 

@@ -119,6 +119,6 @@ def _apart(loaded: Dataset) -> None:
 
 def _light(path: Path) -> None:
     command = [sys.executable, "-c", IMPORT, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    heavy = sorted(set(HEAVY) & set(done.stdout.split()))
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    heavy = sorted(set(HEAVY) & set(process.stdout.split()))
     require(not heavy, f"importing the file imports {', '.join(heavy)}; import them from fedcore.base.lazy")

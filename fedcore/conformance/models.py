@@ -106,8 +106,8 @@ def _head(trial: Trial, classes: int) -> None:
 
 
 def _again(trial: Trial) -> None:
-    one, other = trial.losses(trial.w), trial.losses(trial.w)
-    require(torch.equal(one, other), "two calls gave two losses; the model keeps or draws something")
+    first, second = trial.losses(trial.w), trial.losses(trial.w)
+    require(torch.equal(first, second), "two calls gave two losses; the model keeps or draws something")
 
 
 def _apart(trial: Trial) -> None:

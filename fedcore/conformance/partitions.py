@@ -86,17 +86,17 @@ def _covers(plugin: Plugin, options: Mapping[str, Any]) -> None:
     sizes = ", ".join(map(str, SIZES))
     require(tried, f"no data of {sizes} rows could be dealt out; the options may not fit any")
     for rows, _, partition in tried:
-        said = "dropped" in partition.note or "left out" in partition.note
+        noted = "dropped" in partition.note or "left out" in partition.note
         dropped = len(partition.dropped)
-        require(said or not dropped, f"{dropped} of {rows} rows are dropped, but the note doesn't say so")
+        require(noted or not dropped, f"{dropped} of {rows} rows are dropped, but the note doesn't say so")
 
 
 def _as_many(plugin: Plugin, options: Mapping[str, Any]) -> None:
     if options.get("clients", 1) is None:
         raise Skipped("clients is null: the partition decides")
     for rows, clients, partition in _tried(plugin, options):
-        asked, found = options.get("clients", clients), len(partition.clients)
-        require(found == asked, f"{found} clients of {rows} rows, {asked} were asked for")
+        expected, count = options.get("clients", clients), len(partition.clients)
+        require(count == expected, f"{count} clients of {rows} rows, {expected} were asked for")
 
 
 def _again(dealt: partial[Partition]) -> None:

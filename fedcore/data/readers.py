@@ -120,8 +120,8 @@ def _read(path: Path, **how: Any) -> pd.DataFrame:
 def columns(path: Path | str, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
     """Return the columns that are needed, which must be there; all of them unless some are named."""
     if missing := [name for name in needed if name not in frame.columns]:
-        known = suggestion(missing[0], map(str, frame.columns))
-        raise DataError(f"{path}: column '{missing[0]}' is missing{known}")
+        hint = suggestion(missing[0], map(str, frame.columns))
+        raise DataError(f"{path}: column '{missing[0]}' is missing{hint}")
     return frame.loc[:, frame.columns.isin(needed)] if needed else frame
 
 
@@ -138,8 +138,8 @@ def read_picture(path: Path, size: tuple[int, int] | None, content: bytes | None
     """Read an image file, or its content, into bytes [1 or 3, height, width], maybe resized."""
     stored = path if content is None else io.BytesIO(content)
     with _reading(path, "a readable image"), PIL.Image.open(stored) as image:
-        made = image.convert("L" if image.mode in {"1", "L", "LA"} else "RGB")
-        pixels = np.asarray(made.resize(size[::-1]) if size else made)
+        converted = image.convert("L" if image.mode in {"1", "L", "LA"} else "RGB")
+        pixels = np.asarray(converted.resize(size[::-1]) if size else converted)
     return pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1)
 
 
@@ -245,8 +245,8 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
                 x, y = (values["user_data"][user][name] for name in "xy")
                 if not isinstance(x, list) or not isinstance(y, list) or len(x) != len(y):
                     raise DataError(f"{path}: user {user!r} has no lists x and y of one length")
-                for known, more in zip(samples.setdefault(str(user), ([], [])), (x, y), strict=True):
-                    known.extend(more)
+                for collected, more in zip(samples.setdefault(str(user), ([], [])), (x, y), strict=True):
+                    collected.extend(more)
     return samples
 
 

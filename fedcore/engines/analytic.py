@@ -291,9 +291,9 @@ def network(model: Cnn, p: Parameters, out: Parameters, terms: Terms, scratch: S
             delta = torch.ops.aten.max_pool2d_with_indices_backward(
                 delta, sums, POOL, POOL, [0, 0], ONE, False, where
             )
-            wanted = [i > 0, True, True]
+            mask = [i > 0, True, True]
             delta, kernel, bias = torch.ops.aten.convolution_backward(
-                delta, images[i], kernels[i], [sums.shape[1]], ONE, PADDING, ONE, False, [0, 0], 1, wanted
+                delta, images[i], kernels[i], [sums.shape[1]], ONE, PADDING, ONE, False, [0, 0], 1, mask
             )
             gradients.append((CONVOLUTIONS[i], kernel, bias))
 

@@ -25,10 +25,10 @@ def choose(spec: Spec, problem: Problem) -> Engine:
     never ``fused``, whose rounding differs, so that a specification keeps its bytes.
     """
     fast = ("stacked", "analytic") if problem.start.device.type == "cuda" else ("analytic",)
-    wanted: tuple[str, ...] = (*fast, "autograd") if spec.engine == "auto" else (spec.engine,)
-    for name in wanted:
+    names: tuple[str, ...] = (*fast, "autograd") if spec.engine == "auto" else (spec.engine,)
+    for name in names:
         unsupported, make = ENGINES[name]
         if (reason := unsupported(spec, problem)) is None:
             return make(problem, spec.precision)
-    able = [other for other, (unsupported, _) in ENGINES.items() if unsupported(spec, problem) is None]
+    able = [name for name, (unsupported, _) in ENGINES.items() if unsupported(spec, problem) is None]
     raise SpecError(f"engine: '{spec.engine}' does not support {reason}; {', '.join(able)} can")

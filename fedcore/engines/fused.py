@@ -62,32 +62,32 @@ class Fused(analytic.Analytic):
         block, training, offset = task.block, task.training, task.direction.offset
         x, n = block.x.flatten(1), len(block)
         first, *others = self._layers(w)
-        own = first.matrix.numel() + (0 if first.bias is None else first.bias.numel())
+        first_size = first.matrix.numel() + (0 if first.bias is None else first.bias.numel())
         sums = _sums(first, x)
         offsets = None if offset is None else _sums(self._layers(offset)[0], x)
         gram = self.grams.get(task.job.client)
         if gram is None:
             gram = self.grams[task.job.client] = (x @ x.T).add_(0.0 if first.bias is None else 1.0)
 
-        whole = training.batch_size == "full" or training.batch_size >= n
-        size = n if whole else int(training.batch_size)
-        drift = _Drift(task, w, own)
+        full_batch = training.batch_size == "full" or training.batch_size >= n
+        size = n if full_batch else int(training.batch_size)
+        drift = _Drift(task, w, first_size)
         rates, a, moved = iter(task.rates), torch.zeros_like(sums), torch.empty_like(sums)
         coefficients = analytic.Layer(moved, None, moved, None, first.activation)
         step = analytic.Backward([coefficients, *others], (), self.scratch)
         while chunk := list(islice(rates, steps_per_pass(n, size, training.drop_last))):
-            order = torch.arange(n) if whole else torch.from_numpy(task.rng.permutation(n))
+            order = torch.arange(n) if full_batch else torch.from_numpy(task.rng.permutation(n))
             torch.index_select(a, 0, order, out=moved)
             of, near, y = (part.index_select(0, order) for part in (sums, gram, block.y))
             near = near.index_select(1, order)
             shifts = of if offsets is None else offsets.index_select(0, order)
             parts = (part.split(size) for part in (near, y, of, moved, shifts))
-            for lr, rows, labels, given, places, shift in zip(chunk, *parts, strict=False):
+            for lr, rows, labels, given, a_rows, shift in zip(chunk, *parts, strict=False):
                 if drift.kept != 1:
                     given.mul_(drift.kept)
                 if offsets is not None:
                     given.add_(shift, alpha=drift.shift)
-                step(rows, labels, *drift.factors(lr), given, places)
+                step(rows, labels, *drift.factors(lr), given, a_rows)
                 if drift.pull:
                     moved.mul_(1 - lr * drift.pull)
                 drift.add(lr)
@@ -97,7 +97,7 @@ class Fused(analytic.Analytic):
         if first.bias is not None:
             first.bias.mul_(drift.kept).add_(a.sum(0))
         if offset is not None:
-            w[:own].add_(offset[:own], alpha=drift.shift)
+            w[:first_size].add_(offset[:first_size], alpha=drift.shift)
 
     def _layers(self, w: Tensor) -> Sequence[analytic.Layer]:
         """Return the model's layers at ``w`` [d], whose gradients go into ``w``."""

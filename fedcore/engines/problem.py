@@ -88,8 +88,8 @@ def make(
     dtype = start.dtype if dataset.vocabulary is None else torch.int64
 
     def block(rows: Rows, index: NDArray[np.int64] | None = None) -> Block:
-        whole = index is None or np.array_equal(index, np.arange(len(rows)))
-        x, y = (rows.x, rows.y) if whole else (rows.x[index], rows.y[index])
+        in_order = index is None or np.array_equal(index, np.arange(len(rows)))
+        x, y = (rows.x, rows.y) if in_order else (rows.x[index], rows.y[index])
         return Block(torch.as_tensor(x, dtype=dtype).to(device), torch.as_tensor(y).long().to(device))
 
     train = block(dataset.train, order)
@@ -125,13 +125,13 @@ def precompute_trunk(problem: Problem) -> Problem:
         return problem
     p = {**problem.model.trainable.views(problem.start), **problem.buffers}
     with torch.no_grad():
-        one = split.trunk(p, problem.test.x[:1])
+        sample = split.trunk(p, problem.test.x[:1])
         rows = len(problem.train) + len(problem.test) + len(problem.validation or ())
-        if rows * one.numel() * one.element_size() > LARGEST_BYTES:
+        if rows * sample.numel() * sample.element_size() > LARGEST_BYTES:
             return problem
 
         def through(block: Block) -> Block:
-            x = one.new_empty(len(block), *one.shape[1:])
+            x = sample.new_empty(len(block), *sample.shape[1:])
             for part, place in zip(block.x.split(ROWS), x.split(ROWS), strict=True):
                 place.copy_(split.trunk(p, part))
             return Block(x, block.y)
@@ -146,12 +146,12 @@ def precompute_trunk(problem: Problem) -> Problem:
 
 def local_steps(spec: Spec, problem: Problem) -> list[int | None]:
     """Return each client's number of gradient steps, which must be as many as clients; None for epochs."""
-    given, clients = spec.training.local_steps, len(problem.clients)
-    if given is None or isinstance(given, int):
-        return [given] * clients
-    if len(given) != clients:
+    steps, clients = spec.training.local_steps, len(problem.clients)
+    if steps is None or isinstance(steps, int):
+        return [steps] * clients
+    if len(steps) != clients:
         raise SpecError(
-            f"training.local_steps: got a list of {len(given)} numbers, expected one for each of "
+            f"training.local_steps: got a list of {len(steps)} numbers, expected one for each of "
             f"{clients} clients"
         )
-    return list(given)
+    return list(steps)

@@ -105,8 +105,8 @@ def _recurrent(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
             inputs = after
         names = ("dense.", "fc.") if model.dense else ("fc.",)
         features, sums = _through(p, names, inputs[-1], torch.relu)
-        wanted = [steps, *(gates for gates, _, _ in layers), *sums]
-        embedded, *deltas = torch.autograd.grad(model.losses(sums[-1], y).sum(), wanted)
+        variables = [steps, *(gates for gates, _, _ in layers), *sums]
+        embedded, *deltas = torch.autograd.grad(model.losses(sums[-1], y).sum(), variables)
     total = torch.stack(_layer_norms(deltas[len(layers) :], features)).sum(dim=0)
     for delta, (_, below, before) in zip(deltas, layers, strict=False):
         both_biases = 2

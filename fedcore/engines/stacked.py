@@ -103,15 +103,15 @@ class Memory:
         """Set everything but the batches to what the tasks say."""
         torch.stack([task.job.received for task in tasks], out=self.received)
         self.w.copy_(self.received)
-        none, directions = torch.zeros_like(self.w[0]), [task.direction for task in tasks]
-        torch.stack([none if own.offset is None else own.offset for own in directions], out=self.offsets)
-        self.scales.copy_(self.scales.new_tensor([[own.scale] for own in directions]))
+        zero, directions = torch.zeros_like(self.w[0]), [task.direction for task in tasks]
+        torch.stack([zero if d.offset is None else d.offset for d in directions], out=self.offsets)
+        self.scales.copy_(self.scales.new_tensor([[d.scale] for d in directions]))
         self.pulls.copy_(self.pulls.new_tensor([[sum(t.pull for t in task.terms)] for task in tasks]))
         for stacks, terms in zip(self.given, mapped, strict=True):
-            for stack, own in zip(
+            for stack, tensors in zip(
                 stacks, zip(*(term.given or () for term in terms), strict=True), strict=True
             ):
-                torch.stack(own, out=stack)
+                torch.stack(tensors, out=stack)
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Stacked(Autograd):
     def _together(self, tasks: Sequence[Task]) -> list[Upload]:
         """Do all steps of some clients."""
         batches = _batches(self.problem, tasks)
-        mapped, own = _sorted([task.terms for task in tasks])
+        mapped, others = _sorted([task.terms for task in tasks])
         directions = [task.direction for task in tasks]
         form = Form(
             *batches.index.shape[1:],
@@ -185,26 +185,26 @@ class Stacked(Autograd):
             pulled=any(term.pull for task in tasks for term in task.terms),
             mapped=tuple((terms[0].feature_loss, _shapes(terms[0])) for terms in mapped),  # type: ignore[misc]
         )
-        memory, step = self._bound(form, tasks[0].training, own)
+        memory, step = self._bound(form, tasks[0].training, others)
         memory.begin(tasks, mapped)
-        done: dict[int, Tensor] = {}
+        models: dict[int, Tensor] = {}
         for t, sizes in enumerate(batches.sizes):
             memory.index.copy_(batches.index[t])
             memory.weights.copy_(batches.weights[t])
             step(sizes)
-            done |= {k: memory.w[k].clone() for k, task in enumerate(tasks) if len(task.rates) == t + 1}
-        return [task.upload(done[k]) for k, task in enumerate(tasks)]
+            models |= {k: memory.w[k].clone() for k, task in enumerate(tasks) if len(task.rates) == t + 1}
+        return [task.upload(models[k]) for k, task in enumerate(tasks)]
 
     def _bound(
-        self, form: Form, training: Training, own: Sequence[Sequence[BoundTerm]]
+        self, form: Form, training: Training, others: Sequence[Sequence[BoundTerm]]
     ) -> tuple[Memory, Step]:
         """Return the memory and the step of a form, recorded where it differs in tensors alone."""
-        fixed = training.optimizer == "sgd" and not any(own)
+        fixed = training.optimizer == "sgd" and not any(others)
         recorder = RECORDERS.get(self.problem.start.device.type) if fixed else None
         if recorder and form in self.recordings:
             return self.recordings[form]
         memory = Memory.of(form, self.problem.start)
-        step = _step(self.problem, self.precision, form, memory, training, own)
+        step = _step(self.problem, self.precision, form, memory, training, others)
         if recorder is None:
             return memory, step
         if len(self.recordings) == MOST_RECORDINGS:
@@ -219,15 +219,15 @@ def _sorted(terms: Sequence[Sequence[BoundTerm]]) -> tuple[list[list[BoundTerm]]
     Pulls are neither, as a step has them for all clients.
     """
     mapped: list[list[BoundTerm]] = []
-    own: list[list[BoundTerm]] = [[] for _ in terms]
+    others: list[list[BoundTerm]] = [[] for _ in terms]
     for column in zip_longest(*terms, fillvalue=BoundTerm()):
         if len({(term.feature_loss, _shapes(term)) for term in column}) == 1 and column[0].given is not None:
             mapped.append(list(column))
             continue
         for client, term in enumerate(column):
             if not term.pull and (term.add_gradient or term.feature_loss):
-                own[client].append(term)
-    return mapped, own
+                others[client].append(term)
+    return mapped, others
 
 
 def _shapes(term: BoundTerm) -> tuple[torch.Size, ...]:
@@ -240,14 +240,14 @@ def _step(
     form: Form,
     memory: Memory,
     training: Training,
-    own: Sequence[Sequence[BoundTerm]],
+    others: Sequence[Sequence[BoundTerm]],
 ) -> Step:
     """Return the function that does a step of all clients, given the sizes of their batches."""
     w, rate = memory.w, form.rate
-    adders = [(k, term.add_gradient) for k, terms in enumerate(own) for term in terms if term.add_gradient]
+    adders = [(k, term.add_gradient) for k, terms in enumerate(others) for term in terms if term.add_gradient]
     plain = training.optimizer == "sgd" and not (adders or form.anchored or form.scaled or form.pulled)
     g = w if plain else torch.empty_like(w)
-    gradient = _bind(problem, precision, memory, w, g, [loss for loss, _ in form.mapped], own)
+    gradient = _bind(problem, precision, memory, w, g, [loss for loss, _ in form.mapped], others)
     descend = stepper(training, w)
 
     def step_in_place(sizes: Sequence[int]) -> None:
@@ -280,7 +280,7 @@ def _bind(
     w: Tensor,
     out: Tensor,
     mapped: Sequence[Callable[..., Tensor]],
-    own: Sequence[Sequence[BoundTerm]],
+    others: Sequence[Sequence[BoundTerm]],
 ) -> Callable[[Sequence[int], float, float], None]:
     """Return the function of batch sizes, ``keep`` and ``scale`` that sets out <- keep out + scale g.
 
@@ -289,7 +289,7 @@ def _bind(
     layout = problem.model.trainable
     leaves = {name: view.detach().requires_grad_() for name, view in layout.views(w).items()}
     targets = list(layout.views(out).values())
-    on_features = [(k, term.loss) for k, terms in enumerate(own) for term in terms if term.feature_loss]
+    on_features = [(k, term.loss) for k, terms in enumerate(others) for term in terms if term.feature_loss]
 
     def gradient(sizes: Sequence[int], keep: float, scale: float) -> None:
         x, y, weights = problem.train.x[memory.index], problem.train.y[memory.index], memory.weights

@@ -91,9 +91,9 @@ def rows_of_steps(n: int, size: Size, drop_last: bool, steps: int) -> int:
     """Return how many rows the first ``steps`` batches of a client with ``n`` rows have."""
     if size == "full" or size >= n:
         return steps * n
-    whole = n - n % size if drop_last else n
+    per_pass = n - n % size if drop_last else n
     passes, rest = divmod(steps, steps_per_pass(n, size, drop_last))
-    return passes * whole + min(rest * size, whole)
+    return passes * per_pass + min(rest * size, per_pass)
 
 
 def stepper(training: Training, w: Tensor) -> Callable[[Tensor, float], None]:

@@ -67,9 +67,9 @@ def execute(
         try:
             wall, cpu = time.perf_counter(), time.process_time()
             if _one(item, settings, quiet) and benchmark:
-                spent = (f"{time.perf_counter() - wall:.3f}", f"{time.process_time() - cpu:.3f}")
+                seconds = (f"{time.perf_counter() - wall:.3f}", f"{time.process_time() - cpu:.3f}")
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / PEAKS_IN_A_MB
-                lines.append("\t".join((str(out), *spent, f"{peak:.0f}")))
+                lines.append("\t".join((str(out), *seconds, f"{peak:.0f}")))
                 write_text(benchmark, "\n".join(lines) + "\n")
         except Exception as error:
             failed += 1
@@ -86,9 +86,9 @@ def execute(
 
 def _one(item: dict[str, Any], settings: Settings, quiet: bool) -> bool:
     """Do a run unless it is done already; returns whether it had to be done."""
-    asked = validate(Item, item, "batch")
-    out, spec, provenance = Path(asked.out), parse(asked.spec), asked.provenance or {}
-    partition = Path(asked.partition) if asked.partition else None
+    request = validate(Item, item, "batch")
+    out, spec, provenance = Path(request.out), parse(request.spec), request.provenance or {}
+    partition = Path(request.partition) if request.partition else None
     settings = replace(settings, partition=partition, provenance=provenance, force=True)
     with exclusive(out):
         if finished(out, {**provenance, "spec_sha256": spec.sha256()}):

@@ -26,7 +26,7 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
     header = {"format": FORMAT, "identity": identity, "state": {key: getattr(state, key) for key in PLAIN}}
     arrays = {"models": state.models, **{f"server/{name}": tensor for name, tensor in state.server.items()}}
     for kind, stores in (("slots", state.optimizer_state), ("clients", state.clients)):
-        arrays |= {f"{kind}/{one}/{two}": own for one, its in stores.items() for two, own in its.items()}
+        arrays |= {f"{kind}/{key}/{sub}": array for key, its in stores.items() for sub, array in its.items()}
     stored = {name: tensor.detach().cpu().numpy() for name, tensor in arrays.items()}
     stored["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with atomic(path) as handle:
@@ -59,14 +59,14 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
             raise ValueError("its content is not what was written")
         del arrays["header"]
         state = State(models=torch.from_numpy(arrays.pop("models")).to(device), **header["state"])
-        belongs = header["identity"]
+        saved_identity = header["identity"]
     except Exception as error:
-        what = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
-        raise DamagedCheckpoint(f"{path}: damaged checkpoint ({what})") from None
-    for key, there, here in differences(belongs, identity)[:1]:
+        cause = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
+        raise DamagedCheckpoint(f"{path}: damaged checkpoint ({cause})") from None
+    for key, saved, current in differences(saved_identity, identity)[:1]:
         raise CheckpointError(
-            f"{path}: checkpoint of another run ({key}: checkpoint has {shown(there)}, the run has "
-            f"{shown(here)}); delete it, or pass --no-resume to start anew"
+            f"{path}: checkpoint of another run ({key}: checkpoint has {shown(saved)}, the run has "
+            f"{shown(current)}); delete it, or pass --no-resume to start anew"
         )
     for name, array in arrays.items():
         kind, *place = name.split("/")

@@ -50,8 +50,8 @@ def share() -> None:
     """
     beside = os.path.dirname(sys.executable)
     os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), beside))
-    _, owner, here = _warm()
-    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or (here and alive(int(owner))):
+    _, owner, serves = _warm()
+    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or (serves and alive(int(owner))):
         return
     import tempfile
 
@@ -65,11 +65,11 @@ def private(folder: str | os.PathLike[str]) -> None:
     """Make a folder that only this user may use; refuse a link, or a folder that others own or may use."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
-    there = os.lstat(folder)
-    if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o077:
-        what = f"{stat.filemode(there.st_mode)} of user {there.st_uid}"
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        access = f"{stat.filemode(status.st_mode)} of user {status.st_uid}"
         raise FedcoreError(
-            f"{folder}: got {what}, expected a folder that user {os.getuid()} alone may use; delete it"
+            f"{folder}: got {access}, expected a folder that user {os.getuid()} alone may use; delete it"
         )
 
 
@@ -106,8 +106,8 @@ def place() -> str:
 
 def delegate(arguments: list[str]) -> int | None:
     """Let the warm process execute a command; return its exit code, or None if there is none for it."""
-    path, owner, here = _warm()
-    if not here or sys.platform != "linux":
+    path, owner, serves = _warm()
+    if not serves or sys.platform != "linux":
         return None
     began, kills = time.time(), memory_kills()
     try:

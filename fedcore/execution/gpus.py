@@ -63,8 +63,8 @@ def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
 
 def _claim(names: Sequence[str], slots: int, folder: Path, held: ExitStack) -> str | None:
     """Lock slots of the GPU that has most of them free, if it has enough; one process tries at a time."""
-    with (folder / "lock").open("w") as one, ExitStack() as tried:
-        fcntl.flock(one, fcntl.LOCK_EX)
+    with (folder / "lock").open("w") as mutex, ExitStack() as tried:
+        fcntl.flock(mutex, fcntl.LOCK_EX)
         free = {name: _free(folder / _file_name(name), tried) for name in names}
         best = max(free, key=lambda name: len(free[name]))
         if len(free[best]) < slots:
@@ -91,17 +91,17 @@ def _file_name(gpu: str) -> str:
 
 def _job() -> str:
     """Return the job of a cluster, or its step, that was given GPUs; ``shared`` where there is none."""
-    asked = os.environ.get
-    if asked("SLURM_JOB_GPUS") or asked("SLURM_STEP_GPUS"):
-        step = asked("SLURM_STEP_ID", "") if asked("SLURM_STEP_GPUS") else ""
-        return f"{asked('SLURM_JOB_ID', '')}.{step}"
-    job = asked("PBS_JOBID") or asked("LSB_JOBID")
+    getenv = os.environ.get
+    if getenv("SLURM_JOB_GPUS") or getenv("SLURM_STEP_GPUS"):
+        step = getenv("SLURM_STEP_ID", "") if getenv("SLURM_STEP_GPUS") else ""
+        return f"{getenv('SLURM_JOB_ID', '')}.{step}"
+    job = getenv("PBS_JOBID") or getenv("LSB_JOBID")
     return job if job and VARIABLE in os.environ else "shared"
 
 
 def _visible() -> list[str]:
     """Return the GPUs that this process may use, without touching one."""
-    given = os.environ.get(VARIABLE)
-    if given is not None:
-        return [name.strip() for name in given.split(",") if name.strip() not in {"", "-1"}]
+    value = os.environ.get(VARIABLE)
+    if value is not None:
+        return [name.strip() for name in value.split(",") if name.strip() not in {"", "-1"}]
     return [str(number) for number in range(torch.cuda.device_count())]

@@ -109,13 +109,13 @@ def code_of(folder: Path) -> str:
 
 def file_changes(folder: Path, files: Mapping[str, str], by: str) -> Iterator[str]:
     """Say which files are missing, can't be read, or have another SHA-256 than the file ``by`` states."""
-    for name, was in files.items():
+    for name, sha256 in files.items():
         try:
             if Path(name).name != name:
                 yield f"{name[:100]!r} is no file of this folder, but {by} lists it"
             elif not (folder / name).is_file():
                 yield f"{name} is missing"
-            elif sha256_file(folder / name) != was:
+            elif sha256_file(folder / name) != sha256:
                 yield f"{name} is changed (its SHA-256 is not the one in {by})"
         except OSError as error:
             yield f"{name} can't be read ({reason(error)})"
@@ -161,11 +161,11 @@ def _changes(folder: Path) -> Iterator[str]:
 
 def _partition_changes(folder: Path) -> Iterator[str]:
     try:
-        was = read_sealed(folder / STATISTICS)[f"{PARTITION}_sha256"]
+        sha256 = read_sealed(folder / STATISTICS)[f"{PARTITION}_sha256"]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         yield f"{STATISTICS} is missing, changed or damaged ({reason(error)})"
         return
-    yield from file_changes(folder, {PARTITION: was}, STATISTICS)
+    yield from file_changes(folder, {PARTITION: sha256}, STATISTICS)
 
 
 def _mixed(runs: list[Path]) -> Iterator[Problem]:

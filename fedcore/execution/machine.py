@@ -51,12 +51,12 @@ def commit(home: Path = HOME) -> str:
 def _git(home: Path, *arguments: str) -> str:
     """Return what git says, or nothing where it refuses or is not there."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", "--no-optional-locks", *arguments], cwd=home, capture_output=True, text=True, check=False
         )
     except OSError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return completed.stdout.strip() if completed.returncode == 0 else ""
 
 
 @contextmanager

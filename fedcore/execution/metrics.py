@@ -41,8 +41,8 @@ def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
     no measurements there: all are NaN.
     """
     evaluation, problem = run.spec.evaluation, run.problem
-    every = evaluation.every if evaluation.train_every is None else evaluation.train_every
-    with_train = bool(every) and (state.round % every == 0 or final)
+    interval = evaluation.every if evaluation.train_every is None else evaluation.train_every
+    with_train = bool(interval) and (state.round % interval == 0 or final)
     train = _train_loss(run, state) if with_train else nan
     row = _if_finite({"train_loss": train}, state.models, train)
     blocks = {"test_": problem.test}
@@ -52,7 +52,7 @@ def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
     for of, block in blocks.items():
         tested = [_quality(run, model, block, of) for model in state.models]
         for key in tested[0]:
-            row[key] = sum(share * own[key] for share, own in zip(shares, tested, strict=True))
+            row[key] = sum(share * scores[key] for share, scores in zip(shares, tested, strict=True))
     return row
 
 
@@ -96,10 +96,10 @@ def auc(margins: Tensor, y: Tensor) -> float:
     A tie counts one half; NaN where there is no row of one of the classes. ``margins`` [n] say how much more
     the model speaks for class 1 than for class 0, ``y`` [n] are the labels.
     """
-    ours = margins[y == 1]
-    others = margins[y == 0].sort().values
-    below = torch.searchsorted(others, ours) + torch.searchsorted(others, ours, right=True)
-    pairs = len(ours) * len(others)
+    positive = margins[y == 1]
+    negative = margins[y == 0].sort().values
+    below = torch.searchsorted(negative, positive) + torch.searchsorted(negative, positive, right=True)
+    pairs = len(positive) * len(negative)
     return float(below.double().sum()) / (2 * pairs) if pairs else nan
 
 
@@ -133,14 +133,14 @@ def by_client(run: Run, state: State) -> list[dict[str, float]]:
 
 def _quality(run: Run, w: Tensor, block: Block, of: str) -> dict[str, float]:
     """Return loss, accuracy and the metrics asked for at ``w`` [d] on a block, keys starting with ``of``."""
-    problem, asked = run.problem, run.spec.evaluation.metrics
+    problem, metrics = run.problem, run.spec.evaluation.metrics
     losses, correct = _tested(run, w, block)
     row = {f"{of}loss": float(losses.double().mean()), f"{of}accuracy": float(correct.double().mean())}
-    if asked:
+    if metrics:
         scores = outputs(problem, w, block.x, run.spec.evaluation.precision)
-        if "f1" in asked:
+        if "f1" in metrics:
             row[f"{of}f1"] = f1(scores.argmax(dim=-1), block.y, problem.classes)
-        if "auc" in asked:
+        if "auc" in metrics:
             row[f"{of}auc"] = auc((scores[:, 1] - scores[:, 0]).double(), block.y)
     return _if_finite(row, w, row[f"{of}loss"])
 

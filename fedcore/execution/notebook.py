@@ -126,8 +126,8 @@ def load(folder: Path | str) -> Result:
         DataError: the folder holds no finished run, or its files are changed or damaged.
     """
     place = Path(folder)
-    if what := changed(place):
-        raise DataError(f"{place}: {what}; expected the folder of a finished run")
+    if problem := changed(place):
+        raise DataError(f"{place}: {problem}; expected the folder of a finished run")
     try:
         names = list(read_sealed(place / PROVENANCE)["files"])
         tables = {name[:-4]: _rows(place / name) for name in names if name.endswith(".csv")}
@@ -153,7 +153,7 @@ def compare(results: Iterable[Result | Path | str]) -> Comparison:
         DataError: a folder holds no finished run, or its files are changed or damaged.
         SpecError: there is no run, or two have the same specification and the same seed.
     """
-    runs = [one if isinstance(one, Result) else load(one) for one in results]
+    runs = [result if isinstance(result, Result) else load(result) for result in results]
     if not runs:
         raise SpecError("compare: got no run, expected at least one")
     groups: dict[str, list[Result]] = {}
@@ -193,7 +193,7 @@ def _numbers(group: list[Result]) -> dict[str, Any]:
 
 def _differs(specs: list[dict[str, Any]], key: str) -> bool:
     """Whether a key but the seed differs, or is in some of the specifications alone."""
-    return key != SEED and any(one.get(key, specs) != specs[0].get(key, specs) for one in specs)
+    return key != SEED and any(spec.get(key, specs) != specs[0].get(key, specs) for spec in specs)
 
 
 def _label(specs: list[dict[str, Any]], spec: dict[str, Any]) -> str:
@@ -202,7 +202,7 @@ def _label(specs: list[dict[str, Any]], spec: dict[str, Any]) -> str:
     for key, value in spec.items():
         section, _, option = key.partition(".")
         name = f"{section}.name"
-        alike = specs if option == "name" else [one for one in specs if one.get(name) == spec.get(name)]
+        alike = specs if option == "name" else [other for other in specs if other.get(name) == spec.get(name)]
         if _differs(alike, key):
             pieces.append(str(value) if option == "name" else f"{key.rpartition('.')[2]} {value}")
     return ", ".join(pieces) or str(spec["algorithm.name"])
@@ -218,9 +218,9 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _drawn(frame: pd.DataFrame, measure: str, axes: Axes | None, **looks: Any) -> Axes:
-    known = [name for name in frame.columns if name not in {"round", "method", SEED, "diverged"}]
-    if measure not in known:
-        raise DataError(f"plot: got {measure!r}, expected one of {', '.join(known)}")
+    measures = [name for name in frame.columns if name not in {"round", "method", SEED, "diverged"}]
+    if measure not in measures:
+        raise DataError(f"plot: got {measure!r}, expected one of {', '.join(measures)}")
     # A notebook's way to show figures is set up with the first one, and the context would take it back.
     figure = axes.figure if axes else matplotlib.pyplot.figure(figsize=SIZE, layout="constrained")
     with matplotlib.rc_context(STYLE):

@@ -157,8 +157,8 @@ def _lines(name: str) -> Note:
         if now - last < LINE_SECONDS and done < total:
             return
         last = now
-        left = (now - began) / max(1, done - first) * (total - done)
-        say(f"{name}: round {done}/{total}, accuracy {_percent(row)}, {left:.0f} s left", error=True)
+        seconds = (now - began) / max(1, done - first) * (total - done)
+        say(f"{name}: round {done}/{total}, accuracy {_percent(row)}, {seconds:.0f} s left", error=True)
 
     return show
 

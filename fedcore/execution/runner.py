@@ -140,10 +140,10 @@ def execute(
         arrays = {name: its for part in parts for name, its in part.arrays(state).items()}
         buffers = {name: tensor.cpu().numpy() for name, tensor in prepared.problem.buffers.items()}
         model = prepared.problem.model.trainable.arrays(state.model) | buffers
-        done = Result(spec.resolved(), state.history, summary, model, clients, tables, arrays, timing)
+        result = Result(spec.resolved(), state.history, summary, model, clients, tables, arrays, timing)
     if folder:
-        write(folder, spec, done, settings.save_model, settings.provenance or {})
-    return done
+        write(folder, spec, result, settings.save_model, settings.provenance or {})
+    return result
 
 
 def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[str, Any]]:
@@ -152,8 +152,8 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     streams = Streams(spec.seed, spec.repetition)
     dataset, data_hash, partition = _dealt(spec, settings)
     inputs, scaling = tuple(dataset.train.x.shape[1:]), getattr(spec.data.options, "scaling", "")
-    known = (dataset.classes, dataset.vocabulary, dataset.embeddings, settings.source, scaling)
-    model = spec.model.build(models.Shape(inputs, *known))
+    facts = (dataset.classes, dataset.vocabulary, dataset.embeddings, settings.source, scaling)
+    model = spec.model.build(models.Shape(inputs, *facts))
     start, buffers = models.start(
         model, spec.model.options.init, streams.get("model"), getattr(torch, spec.dtype)
     )
@@ -163,8 +163,8 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     problem = problems.precompute_trunk(problem)
     metrics.check(spec, problem)
     divergence = (Divergence(),) if spec.evaluation.divergence else ()
-    asked = (own.build(spec) for _, own in sorted(spec.evaluation.observe.items()))
-    recipe = replace(spec.recipe, observers=(*divergence, *asked))
+    observers = (choice.build(spec) for _, choice in sorted(spec.evaluation.observe.items()))
+    recipe = replace(spec.recipe, observers=(*divergence, *observers))
     engine = choose.choose(spec, problem)
     prepared = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
     identity = {
@@ -186,7 +186,7 @@ def load_data(section: str, source: Source) -> tuple[Dataset, str]:
     data folder, has changed.
     """
     named = sorted({json.loads(text) for text in re.findall(r'"(?:[^"\\]|\\.)+"', section)})
-    return _loaded(section, source, tuple((stamps(Path(one)), stamps(source.root / one)) for one in named))
+    return _loaded(section, source, tuple((stamps(Path(text)), stamps(source.root / text)) for text in named))
 
 
 @lru_cache(maxsize=2)
@@ -200,17 +200,17 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
     if not (folder / PROVENANCE).is_file():
         return
     try:
-        states = read_object(folder / PROVENANCE).get("spec_sha256")
-        if states == spec.sha256():
+        sealed = read_object(folder / PROVENANCE).get("spec_sha256")
+        if sealed == spec.sha256():
             return
         finished = core_yaml.read(folder / SPEC)
     except (OSError, ValueError, SpecError):
-        what = "that can't be read"
+        kind = "that can't be read"
     else:
-        first, *more = differences(finished, spec.resolved()) or [("seal", states, spec.sha256())]
-        what = f"of another specification: {first[0]} is {shown(first[1])} there, {shown(first[2])} here"
-        what += f" (and {len(more)} more)" if more else ""
-    raise SpecError(f"{folder}: holds a result {what}; take another folder, or --force to replace it")
+        first, *more = differences(finished, spec.resolved()) or [("seal", sealed, spec.sha256())]
+        kind = f"of another specification: {first[0]} is {shown(first[1])} there, {shown(first[2])} here"
+        kind += f" (and {len(more)} more)" if more else ""
+    raise SpecError(f"{folder}: holds a result {kind}; take another folder, or --force to replace it")
 
 
 def _first_state(prepared: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:

@@ -94,13 +94,13 @@ def seconds_left(statuses: Iterable[Status]) -> float | None:
     everything = list(statuses)
     running = [status for status in everything if status.state == "running"]
     ahead = [(status.seconds, status.left) for status in running if status.left is not None]
-    known = [status.seconds for status in everything if status.state in FINISHED and status.seconds]
-    known += [seconds + left for seconds, left in ahead]
+    durations = [status.seconds for status in everything if status.state in FINISHED and status.seconds]
+    durations += [seconds + left for seconds, left in ahead]
     to_begin = len(running) - len(ahead)
     to_begin += sum(status.state in {"waiting", "interrupted", "stale"} for status in everything)
-    if not running or not known:
+    if not running or not durations:
         return None
-    return (sum(left for _, left in ahead) + to_begin * sum(known) / len(known)) / len(running)
+    return (sum(left for _, left in ahead) + to_begin * sum(durations) / len(durations)) / len(running)
 
 
 def _status(folder: Path, expected: Mapping[str, str]) -> Status:
@@ -126,9 +126,9 @@ def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
     state: State = "failed"
     if record["state"] == "running":
         elsewhere = record["machine"] != socket.gethostname()
-        heard_of = time.time() - float(record["updated"]) < SILENT_SECONDS
-        goes_on = heard_of if elsewhere else alive(int(record["process"]))
-        state = "running" if goes_on else "interrupted"
+        recent = time.time() - float(record["updated"]) < SILENT_SECONDS
+        running = recent if elsewhere else alive(int(record["process"]))
+        state = "running" if running else "interrupted"
     return Status(
         folder,
         state,

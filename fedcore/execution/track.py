@@ -68,8 +68,8 @@ def _tensorboard(package: Any, place: str, stack: ExitStack, name: str, values: 
 
 def _wandb(package: Any, place: str, stack: ExitStack, name: str, values: dict[str, Any]) -> Send:
     settings = package.Settings(console="off", silent=True)
-    made = package.init(project=place or "fedcore", name=name, config=values, settings=settings)
-    run = stack.enter_context(made)
+    session = package.init(project=place or "fedcore", name=name, config=values, settings=settings)
+    run = stack.enter_context(session)
     return lambda row: run.log(dict(row), step=int(row["round"]))
 
 

@@ -49,7 +49,7 @@ class Dense(Classifier):
         shapes: Shapes = {}
         for name, (inputs, outputs) in zip(self.names, pairwise(self.sizes), strict=True):
             shapes |= {f"{name}weight": (outputs, inputs), f"{name}bias": (outputs,)}
-        return Layout({name: own for name, own in shapes.items() if self.bias or len(own) > 1})
+        return Layout({name: shape for name, shape in shapes.items() if self.bias or len(shape) > 1})
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return what feeds the last layer [batch, sizes[-2]]."""
@@ -109,7 +109,7 @@ PLUGINS = (
     Plugin(
         "mlp",
         MlpOptions,
-        lambda own, shape: perceptron((prod(shape.inputs), *own.hidden, shape.classes), own.activation),
+        lambda mlp, shape: perceptron((prod(shape.inputs), *mlp.hidden, shape.classes), mlp.activation),
         "multi-layer perceptron",
         "RADFed, Section IV-B (64-64, 200-200)",
     ),

@@ -64,8 +64,8 @@ def arrays_of(blocks: torch.nn.Sequential) -> Shapes:
 
 
 def _apply(blocks: torch.nn.Sequential, p: Parameters, x: Tensor) -> Tensor:
-    given = {name.removeprefix("features."): p[name] for name in arrays_of(blocks)}
-    out: Tensor = torch.func.functional_call(blocks, given, (x,))
+    tensors = {name.removeprefix("features."): p[name] for name in arrays_of(blocks)}
+    out: Tensor = torch.func.functional_call(blocks, tensors, (x,))
     return out
 
 
@@ -170,16 +170,16 @@ def multiplications(model: MobileNetV2, inputs: tuple[int, ...]) -> tuple[float,
     return classifier, sum(sizes.values()) * pixels
 
 
-def _weights(given: str, source: Source) -> tuple[Mapping[str, NDArray[np.floating]] | None, str]:
-    if given == "random":
+def _weights(weights: str, source: Source) -> tuple[Mapping[str, NDArray[np.floating]] | None, str]:
+    if weights == "random":
         return None, "MobileNetV2 with an untrained trunk"
-    if given in mobilenetv2.DECLARATION.editions:
-        return mobilenetv2.weights(given, source), mobilenetv2.DECLARATION.editions[given].note
-    path = Path(given)
+    if weights in mobilenetv2.DECLARATION.editions:
+        return mobilenetv2.weights(weights, source), mobilenetv2.DECLARATION.editions[weights].note
+    path = Path(weights)
     if not path.is_file():
-        known = ", ".join(mobilenetv2.DECLARATION.editions)
+        editions = ", ".join(mobilenetv2.DECLARATION.editions)
         raise SpecError(
-            f"model.weights: no file {path}, expected {known}, random or the path of an .npz file"
+            f"model.weights: no file {path}, expected {editions}, random or the path of an .npz file"
         )
     names = arrays_of(network())
     return dict(zip(names, read_npz(path, *names), strict=True)), f"MobileNetV2 weights of {path.name}"

@@ -63,14 +63,15 @@ class ModuleModel(Classifier):
     def initial(self, rng: np.random.Generator) -> Arrays:
         """Make the module anew; PyTorch's own draws start from one number of ``rng``."""
         named = _named(_drawn(self.draw, int(rng.integers(2**63))))
-        return {name: own.detach().numpy() for name, own in named.items() if own.is_floating_point()}
+        return {name: value.detach().numpy() for name, value in named.items() if value.is_floating_point()}
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return what feeds the output layer [batch, features]."""
-        given = {
-            name: p[name] if own.is_floating_point() else own.to(x.device) for name, own in self._own.items()
+        tensors = {
+            name: p[name] if value.is_floating_point() else value.to(x.device)
+            for name, value in self._own.items()
         }
-        phi: Tensor = torch.func.functional_call(self.trunk, given, (x,))
+        phi: Tensor = torch.func.functional_call(self.trunk, tensors, (x,))
         return phi
 
     @cached_property
@@ -180,8 +181,8 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         x = torch.as_tensor(rng.integers(shape.vocabulary, size=(ROWS, *shape.inputs)))
     try:
         with torch.no_grad():
-            whole = module(x)
-            apart = model.scores(dict(module.named_parameters()), model.features(_named(module), x))
+            scores = module(x)
+            rebuilt = model.scores(dict(module.named_parameters()), model.features(_named(module), x))
             trained = deepcopy(module).train()
             for part in trained.modules():
                 if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
@@ -192,18 +193,18 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         raise SpecError(
             f"model '{name}' does not take inputs {list(shape.inputs)}: {reason(error)}"
         ) from error
-    if not isinstance(whole, torch.Tensor) or whole.shape != (ROWS, shape.classes):
-        got = list(whole.shape) if isinstance(whole, torch.Tensor) else type(whole).__name__
+    if not isinstance(scores, torch.Tensor) or scores.shape != (ROWS, shape.classes):
+        got = list(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
         raise SpecError(
             f"model '{name}' returns {got}, expected scores [{ROWS}, {shape.classes}] of {ROWS} rows"
         )
-    if not _equal(whole, apart):
+    if not _equal(scores, rebuilt):
         raise SpecError(
             f"model '{name}': its output is not that of the layer {model.head}, expected head=..."
         )
-    before = _named(module)
-    if not _equal(whole, training) or any(
-        not torch.equal(value, before[key]) for key, value in trained.named_buffers()
+    original = _named(module)
+    if not _equal(scores, training) or any(
+        not torch.equal(value, original[key]) for key, value in trained.named_buffers()
     ):
         raise SpecError(f"model '{name}' computes in another way in training mode, expected the same in both")
 
@@ -222,11 +223,11 @@ def torchvision_network(options: TorchvisionOptions, shape: Shape) -> torch.nn.M
         raise SpecError(
             f"model.arch: torchvision's networks take images [3, height, width], found {shape.inputs}"
         )
-    known = torchvision.models.list_models(module=torchvision.models)
-    if options.arch not in known:
+    names = torchvision.models.list_models(module=torchvision.models)
+    if options.arch not in names:
         raise SpecError(
             f"model.arch: got {shown(options.arch)}, expected a network of torchvision.models"
-            f"{nearest(options.arch, known)}"
+            f"{nearest(options.arch, names)}"
         )
     module: torch.nn.Module = torchvision.models.get_model(
         options.arch, weights=None, num_classes=shape.classes

@@ -93,12 +93,12 @@ def solve(problem: Problem) -> Matrix:
     clients, configurations = len(problem.sizes), len(problem.counts)
     scale = max(problem.sizes.sum() / clients, 1.0)
     x = cp.Variable((clients, configurations), nonneg=True)
-    wanted = np.hstack(problem.targets) / scale
+    targets = np.hstack(problem.targets) / scale
     each_its_own = np.array_equal(problem.categories, np.arange(configurations)[:, None])
-    if each_its_own and wanted.shape == x.shape:
-        residual = x - wanted
+    if each_its_own and targets.shape == x.shape:
+        residual = x - targets
     else:
-        residual = x @ scipy.sparse.csr_array(np.hstack(problem.indicators())) - wanted
+        residual = x @ scipy.sparse.csr_array(np.hstack(problem.indicators())) - targets
     sums = [cp.sum(x, axis=1) == problem.sizes / scale, cp.sum(x, axis=0) == problem.counts / scale]
     task = cp.Problem(cp.Minimize(cp.sum_squares(residual)), sums)
     try:
@@ -158,10 +158,10 @@ class _Walk:
         low, high = window
         least = math.inf if keep_best else -math.inf
         best = allocation
-        done = 0
-        while done < steps:
-            block = min(BLOCK, steps - done)
-            done += block
+        step = 0
+        while step < steps:
+            block = min(BLOCK, steps - step)
+            step += block
             rows = rng.integers(len(allocation), size=(2, block)).tolist()
             picks = rng.integers(len(columns), size=(2, block)).tolist()
             for i, k, j, m, share in zip(*rows, *picks, rng.random(block).tolist(), strict=True):
@@ -177,19 +177,19 @@ class _Walk:
                     second[m] -= size
                     first[m] += size
                     second[j] += size
-                    gap, rest = residuals[i], residuals[k]
+                    gap_i, gap_k = residuals[i], residuals[k]
                     for a, b in zip(columns[j], columns[m], strict=True):
                         if a != b:
-                            loss += 2.0 * size * (2.0 * size - gap[a] + gap[b] + rest[a] - rest[b])
-                            gap[a] -= size
-                            gap[b] += size
-                            rest[a] += size
-                            rest[b] -= size
+                            loss += 2.0 * size * (2.0 * size - gap_i[a] + gap_i[b] + gap_k[a] - gap_k[b])
+                            gap_i[a] -= size
+                            gap_i[b] += size
+                            gap_k[a] += size
+                            gap_k[b] -= size
                 if loss < least:
                     least = loss
                     best = [row[:] for row in allocation]
                 if low < loss < high:
-                    done = steps
+                    step = steps
                     break
         self.loss = loss
         return np.array(best)
@@ -227,5 +227,5 @@ def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
     return result
 
 
-def _ratio(wanted: Counts, sums: Matrix) -> Matrix:
-    return np.divide(wanted, sums, out=np.ones(len(sums)), where=sums > 0)
+def _ratio(targets: Counts, sums: Matrix) -> Matrix:
+    return np.divide(targets, sums, out=np.ones(len(sums)), where=sums > 0)

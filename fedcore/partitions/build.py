@@ -66,11 +66,11 @@ def check(partition: Partition, rows: int, where: str) -> None:
     if (times == 0).any():
         row = int(np.argmin(times))
         raise SpecError(f"{where}: row {row} is neither held nor dropped, expected each of {rows} rows once")
-    apart = [(f"held-out client {client}", held) for client, held in enumerate(partition.held_out)]
+    held_out = [(f"held-out client {client}", held) for client, held in enumerate(partition.held_out)]
     served = np.isin(np.arange(rows), _joined(held for name, held in _others(partition) if name != "dropped"))
-    if (lost := (_times(apart, rows, where) > 0) & ~served).any():
+    if (lost := (_times(held_out, rows, where) > 0) & ~served).any():
         row = int(np.argmax(lost))
-        who = next(name for name, held in apart if row in held)
+        who = next(name for name, held in held_out if row in held)
         raise SpecError(f"{where}: {who}: row {row} is neither a validation nor a test row")
 
 
@@ -142,13 +142,13 @@ def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, str
     features = {key: column[kept] for key, column in dataset.client_features.items()}
     rest = replace(dataset, train=dataset.train.take(kept), client_features=features)
     inner = _each(_built(plugin, options, rest, streams), lambda rows: kept[rows])
-    told = (f"; {share:.0%} of all rows held out for {name}" for name, share in shares.items() if share)
+    notes = (f"; {share:.0%} of all rows held out for {name}" for name, share in shares.items() if share)
     return replace(
         inner,
         validation=np.concatenate([validation, inner.validation]),
         selection=selection,
         test=test if options.test else inner.test,
-        note=inner.note + "".join(told),
+        note=inner.note + "".join(notes),
     )
 
 
@@ -170,12 +170,12 @@ def _by_client(partition: Partition, fold: Fold, streams: Streams) -> Partition:
         f"{partition.note}; fold {fold.index} of {fold.of}: {len(train)} training, "
         f"{len(validation)} validation and {len(test)} test clients"
     )
-    given = [] if partition.test is None else [partition.test]
+    test_rows = [] if partition.test is None else [partition.test]
     return replace(
         partition,
         clients=tuple(clients[i] for i in train),
         validation=_joined([partition.validation, *(clients[i] for i in validation)]),
-        test=_joined([*given, *(clients[i] for i in test)]),
+        test=_joined([*test_rows, *(clients[i] for i in test)]),
         note=note,
         held_out=tuple(clients[i] for i in np.sort([*validation, *test])),
     )

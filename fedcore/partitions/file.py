@@ -103,9 +103,9 @@ def _rows(path: Path, arrays: dict[str, NDArray[Any]], name: str, who: str = "",
     numbers = array.ravel() if array.dtype.kind == "f" else np.zeros(0)
     place = int(np.argmax(numbers % 1 != 0)) if len(numbers) else 0
     client = int(np.searchsorted(np.cumsum(sizes), place, side="right")) if len(sizes) else None
-    whose = name if client is None else f"{who} {client}"
+    holder = name if client is None else f"{who} {client}"
     what = f"{numbers[place]:g}" if len(numbers) else f"{array.dtype} of shape {array.shape}"
-    raise DataError(f"{path}: {whose}: got {what} in a list of {array.dtype}, expected whole numbers")
+    raise DataError(f"{path}: {holder}: got {what} in a list of {array.dtype}, expected whole numbers")
 
 
 def identity(partition: dict[str, Any], data: dict[str, Any], seed: int, data_sha256: str) -> dict[str, Any]:
@@ -119,9 +119,9 @@ def identity(partition: dict[str, Any], data: dict[str, Any], seed: int, data_sh
 
 def refuse_other(path: Path, origin: dict[str, Any], expected: dict[str, Any]) -> None:
     """Refuse a partition file that was made from something else, by the first part that differs."""
-    for key, there, here in differences(origin, expected)[:1]:
+    for key, stored, current in differences(origin, expected)[:1]:
         raise SpecError(
-            f"{path}: made for another specification: {key} is {shown(there)}, expected {shown(here)}"
+            f"{path}: made for another specification: {key} is {shown(stored)}, expected {shown(current)}"
         )
 
 

@@ -95,8 +95,8 @@ def groups_of(dataset: Dataset, name: str) -> tuple[Rows, int]:
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Give each natural client its rows; rows of clients left out are dropped."""
     groups, count = groups_of(dataset, "natural")
-    wanted, key = (options.users, "users") if options.users else (options.clients, "clients")
-    clients = natural(groups, count, wanted, options.min_rows, rng, key)
+    number, key = (options.users, "users") if options.users else (options.clients, "clients")
+    clients = natural(groups, count, number, options.min_rows, rng, key)
     if not clients:
         raise SpecError(f"partition.min_rows: no natural client has {options.min_rows} rows")
     note = f"{len(clients)} natural clients"

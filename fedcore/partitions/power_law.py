@@ -56,9 +56,9 @@ def power_law(
 
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Split the training rows into clients of power-law sizes."""
-    each = options.labels_per_client
-    clients = power_law(dataset.train.y, options.clients, options.exponent, each, rng)
-    labels = "all" if each is None else each
+    per_client = options.labels_per_client
+    clients = power_law(dataset.train.y, options.clients, options.exponent, per_client, rng)
+    labels = "all" if per_client is None else per_client
     note = f"power-law sizes (exponent {options.exponent:g}), {labels} labels a client"
     return Partition(clients=tuple(clients), note=note)
 

@@ -116,9 +116,9 @@ def feature_columns(dataset: Dataset, options: Options) -> list[NDArray[np.int64
     columns = []
     for name in options.features:
         if name not in dataset.client_features:
-            known = sorted(dataset.client_features)
-            has = f"; '{dataset.name}' has {', '.join(known) or 'no categorical columns'}"
-            raise SpecError(f"partition.features: no column named '{name}'{nearest(name, known) or has}")
+            names = sorted(dataset.client_features)
+            has = f"; '{dataset.name}' has {', '.join(names) or 'no categorical columns'}"
+            raise SpecError(f"partition.features: no column named '{name}'{nearest(name, names) or has}")
         values, column = np.unique(dataset.client_features[name], return_inverse=True)
         if options.feature_reading == "categories":
             columns.append(column)

@@ -31,12 +31,12 @@ def shards(labels: Labels, clients: int, each: int, rng: np.random.Generator) ->
 
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Deal the shards of the training rows out."""
-    labels, each = dataset.train.y, options.shards_per_client
-    note = f"{each} label-sorted shards a client"
-    uneven = len(labels) % (options.clients * each)
+    labels, per_client = dataset.train.y, options.shards_per_client
+    note = f"{per_client} label-sorted shards a client"
+    uneven = len(labels) % (options.clients * per_client)
     if uneven:
         note += f"; {uneven} shards hold one row more than the others"
-    return Partition(clients=tuple(shards(labels, options.clients, each, rng)), note=note)
+    return Partition(clients=tuple(shards(labels, options.clients, per_client, rng)), note=note)
 
 
 PLUGIN = Plugin(

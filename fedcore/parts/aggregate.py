@@ -241,8 +241,8 @@ class LearnedMixture(Aggregation):
         """Learn p, keep it, and return sum_k p_k w_k - w [d]."""
         clients = torch.tensor([upload.client for upload in uploads], device=model.device)
         share = sum(upload.samples for upload in uploads) / sum(run.problem.sizes)
-        kept = client_shares(run, state) if self.reset else state.server["mixture"].clone()
-        p = kept[clients] / share
+        mixture = client_shares(run, state) if self.reset else state.server["mixture"].clone()
+        p = mixture[clients] / share
         if self._learns:
             velocity = state.server["mixture_velocity"].clone()
             moving = velocity[clients] if self.keep_velocity else torch.zeros_like(p)
@@ -251,10 +251,10 @@ class LearnedMixture(Aggregation):
             scores = client_scores(run.problem, [upload.model for upload in uploads], validation.x)
             rng = run.streams.get("mixture batches", state.round)
             path = self._learn(scores, validation.y, p, moving, rng)
-            state.server["mixture_path"] = kept.repeat(len(path), 1)
+            state.server["mixture_path"] = mixture.repeat(len(path), 1)
             state.server["mixture_path"][:, clients] = path * share
-            velocity[clients], kept[clients] = moving, p * share
-            state.server |= {"mixture_velocity": velocity, "mixture": kept}
+            velocity[clients], mixture[clients] = moving, p * share
+            state.server |= {"mixture_velocity": velocity, "mixture": mixture}
         return weighted_sum((upload.model for upload in uploads), p.tolist()) - model
 
     def columns(self, state: State) -> dict[str, float]:
@@ -320,8 +320,8 @@ def client_scores(problem: Problem, models: list[Tensor], x: Tensor) -> Tensor:
     with torch.no_grad():
         for w in models:
             p = {**model.trainable.views(w), **problem.buffers}
-            known = [phi] if phi is not None else (model.features(p, rows) for rows in x.split(CHUNK))
-            scores.append(torch.cat([model.scores(p, own) for own in known]))
+            pieces = [phi] if phi is not None else (model.features(p, rows) for rows in x.split(CHUNK))
+            scores.append(torch.cat([model.scores(p, piece) for piece in pieces]))
     return torch.stack(scores, dim=-1)
 
 
@@ -329,8 +329,8 @@ def project_simplex(v: Tensor) -> Tensor:
     """Return the point of the probability simplex nearest to ``v`` [K]."""
     ordered = v.sort(descending=True).values
     excess = ordered.cumsum(dim=0) - 1
-    places = torch.arange(1, len(v) + 1, device=v.device)
-    rank = int((ordered * places > excess).sum().clamp(min=1))
+    ranks = torch.arange(1, len(v) + 1, device=v.device)
+    rank = int((ordered * ranks > excess).sum().clamp(min=1))
     return (v - excess[rank - 1] / rank).clamp(min=0)
 
 

@@ -29,8 +29,8 @@ def squared(kind: Discrepancy, x: Tensor, z: Tensor, weights: Tensor) -> tuple[T
 
 
 def _mean(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    apart = weights @ x - z.mean(dim=0)
-    return apart.square().sum(), weights[:, None] * apart * 2
+    difference = weights @ x - z.mean(dim=0)
+    return difference.square().sum(), weights[:, None] * difference * 2
 
 
 def _kernel(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,8 +51,8 @@ def _median(distances: Tensor, weights: Tensor) -> Tensor:
     if not weights.all():
         present = weights.nonzero().flatten()
         distances = distances[present[:, None], present]
-    apart = distances.take(_pairs(len(distances), distances.device))
-    median = apart.median() if len(apart) else distances.new_ones(())
+    of_pairs = distances.take(_pairs(len(distances), distances.device))
+    median = of_pairs.median() if len(of_pairs) else distances.new_ones(())
     return torch.where(median > 0, median, torch.ones_like(median))
 
 

@@ -56,8 +56,8 @@ class Deltas(Exchange):
     def _delta(self, run: Run, model: Tensor, client: int, round: int, one_batch: bool = False) -> Tensor:
         """Return a client's delta under a model, over all its rows or those of one shuffled batch."""
         x = run.problem.clients[client].x
-        given = run.spec.training.batch_size
-        size = len(x) if given == "full" else min(given, len(x))
+        batch_size = run.spec.training.batch_size
+        size = len(x) if batch_size == "full" else min(batch_size, len(x))
         if one_batch and size < len(x):
             rows = run.streams.get("delta batch", round, client).permutation(len(x))[:size]
             x = x[torch.from_numpy(rows).to(x.device)]
@@ -159,9 +159,9 @@ class BatchMeans(Deltas):
         return _spread(state.server["delta"][sharing(state)])
 
     def _own(self, run: Run, state: State, client: int) -> Tensor:
-        kept = state.clients["own_model"].get(client)
-        if kept is not None:
-            return kept
+        model = state.clients["own_model"].get(client)
+        if model is not None:
+            return model
         rng = run.streams.get("own start", client=client)
         drawn, _ = start(run.problem.model, run.spec.model.options.init, rng, state.model.dtype)
         return drawn.to(state.model.device)

@@ -59,15 +59,15 @@ class LocalTraining(UpdateRule):
 
         def trained(batches: Batches) -> tuple[Tensor, dict[str, Tensor]]:
             w, seeds = job.received, run.streams.get(f"loop/{job.stage}", state.round, job.client)
-            memory = {name: own[job.client] for name, own in state.clients.items() if job.client in own}
+            memory = {name: store[job.client] for name, store in state.clients.items() if job.client in store}
             client = Client(job.client, learning_rates(run, state, job.client), memory, {}, run, state)
             devices = [w.device] if w.is_cuda else []
             with torch.random.fork_rng(devices), torch.enable_grad(), arithmetic(w, run.spec.precision):
                 torch.manual_seed(int(seeds.integers(2**63)))
                 model = self.train(client, _module(run, w), batches)
-            for name, own in memory.items():
-                state.clients[name][client.id] = own.detach()
-            sent = {name: own.detach() for name, own in client.sent.items()}
+            for name, value in memory.items():
+                state.clients[name][client.id] = value.detach()
+            sent = {name: value.detach() for name, value in client.sent.items()}
             return torch.nn.utils.parameters_to_vector(model.parameters()).detach(), sent
 
         return trained

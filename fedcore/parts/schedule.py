@@ -279,9 +279,9 @@ class Asynchronous(Schedule):
 
     def event(self, run: Run, state: State) -> tuple[int, int]:
         """Return the coming update's client and staleness."""
-        given = run.spec.participation.events
-        if given is not None:
-            client, staleness = given[state.round % len(given)]
+        events = run.spec.participation.events
+        if events is not None:
+            client, staleness = events[state.round % len(events)]
         else:
             rng = run.streams.get("event", state.round)
             client = int(rng.choice(run.problem.active))

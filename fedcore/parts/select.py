@@ -24,10 +24,10 @@ def cohort_size(run: Run) -> int:
 
 def check_clients(run: Run, clients: tuple[int, ...], key: str, with_data: bool = False) -> None:
     """Refuse ids that no client has, one given twice, or (``with_data``) one of a client without rows."""
-    known = len(run.problem.clients)
-    wrong = [client for client in clients if client >= known]
+    count = len(run.problem.clients)
+    wrong = [client for client in clients if client >= count]
     if wrong:
-        raise SpecError(f"participation.{key}: no client {wrong[0]}, expected ids from 0 to {known - 1}")
+        raise SpecError(f"participation.{key}: no client {wrong[0]}, expected ids from 0 to {count - 1}")
     if len(set(clients)) < len(clients):
         raise SpecError(f"participation.{key}: a client is given twice in {list(clients)}")
     empty = set(clients) - set(run.problem.active)
@@ -46,15 +46,15 @@ class Uniform(Selection):
         if run.spec.participation.assignments is not None:
             name = run.spec.algorithm.name
             raise SpecError(f"participation.assignments: '{name}' redistributes no models; give cohorts")
-        for given in run.spec.participation.cohorts or ():
-            check_clients(run, given, "cohorts")
+        for cohort in run.spec.participation.cohorts or ():
+            check_clients(run, cohort, "cohorts")
 
     def cohort(self, run: Run, state: State) -> tuple[int, ...]:
         """Return the coming round's clients, sorted."""
         active = run.problem.active
-        given = run.spec.participation.cohorts
-        if given is not None:
-            chosen = set(given[state.round % len(given)])
+        cohorts = run.spec.participation.cohorts
+        if cohorts is not None:
+            chosen = set(cohorts[state.round % len(cohorts)])
             return tuple(client for client in active if client in chosen)
         size = cohort_size(run)
         if size == len(active):
@@ -92,9 +92,9 @@ class Assignments(Selection):
     def draw(self, run: Run, state: State, inner: int) -> tuple[int, ...]:
         """Return the clients of one of the coming round's inner rounds, model by model."""
         index = state.round * self.redistributions + inner
-        given = _given(run)
-        if given:
-            return given[index % len(given)]
+        assignments = _given(run)
+        if assignments:
+            return assignments[index % len(assignments)]
         rng, p = run.streams.get("assignment", index), self.probabilities(run, state)
         return tuple(rng.choice(run.problem.active, cohort_size(run), replace=False, p=p).tolist())
 
@@ -150,11 +150,11 @@ class Importance(Assignments):
         largest finite one.
         """
         scores = state.server["importance"].cpu().numpy()[run.problem.active]
-        known = np.isfinite(scores)
-        top = scores[known].max() if known.any() else 0.0
+        finite = np.isfinite(scores)
+        top = scores[finite].max() if finite.any() else 0.0
         if top <= 0:
             return None
-        raised = np.maximum(np.where(known, scores, top) / top, FLOOR)
+        raised = np.maximum(np.where(finite, scores, top) / top, FLOOR)
         return raised / raised.sum()  # type: ignore[no-any-return]
 
     def messages(self) -> tuple[Message, ...]:

@@ -10,9 +10,9 @@ from fedcore.parts import Run, State
 
 def number_of_steps(run: Run, client: int) -> int:
     """Return tau_k, the client's gradient steps in one round."""
-    given = run.steps[client]
-    if given is not None:
-        return given
+    steps = run.steps[client]
+    if steps is not None:
+        return steps
     training = run.spec.training
     n = len(run.problem.clients[client])
     return (training.local_epochs or 1) * steps_per_pass(n, training.batch_size, training.drop_last)
@@ -21,8 +21,8 @@ def number_of_steps(run: Run, client: int) -> int:
 def learning_rate(run: Run, state: State, client: int, step: int = 0) -> float:
     """Return the local learning rate at one step of the coming round."""
     training = run.spec.training
-    done = state.round * number_of_steps(run, client) + step
-    return rate(training.lr, training.lr_schedule, state.round + 1, done)
+    steps = state.round * number_of_steps(run, client) + step
+    return rate(training.lr, training.lr_schedule, state.round + 1, steps)
 
 
 def learning_rates(run: Run, state: State, client: int) -> list[float]:
@@ -71,9 +71,9 @@ def counted(run: Run, state: State, task: Task) -> Task:
     """Count the rows of a task, and of what its client computes besides, if the specification asks for it."""
     if not run.spec.evaluation.count_rows:
         return task
-    own, work, n = task.training, run.recipe.costs, len(task.block)
-    rows = rows_of_steps(n, own.batch_size, own.drop_last, len(task.rates))
-    piece = rows_of_steps(n, own.batch_size, False, 1)
+    training, work, n = task.training, run.recipe.costs, len(task.block)
+    rows = rows_of_steps(n, training.batch_size, training.drop_last, len(task.rates))
+    piece = rows_of_steps(n, training.batch_size, False, 1)
     validation = len(run.problem.validation or ())
     state.rows_gradient += rows * (1 + task.direction.anchored) + n * work.gradients
     state.rows_forward += rows * sum(term.passes for term in task.terms) + n * work.rows

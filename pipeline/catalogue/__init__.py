@@ -84,12 +84,12 @@ class Catalogue:
 
     def nearest(self, name: str, beside: Iterable[str] = ()) -> str:
         """Return the reports, and names ``beside`` them, that are most like one, and what lists all."""
-        short = {own: f"{self.params.primary}/{own}" for own in self.papers[self.params.primary].targets}
-        known = short | {own: own for own in (*self.names(), *beside)}
+        short = {key: f"{self.params.primary}/{key}" for key in self.papers[self.params.primary].targets}
+        known = short | {key: key for key in (*self.names(), *beside)}
         name = name.removeprefix(f"{self.params.primary}/")
-        same = [own for own in self.names() if own.partition("/")[2] == name.rpartition("/")[2]]
+        same = [report for report in self.names() if report.partition("/")[2] == name.rpartition("/")[2]]
         close = map(known.__getitem__, difflib.get_close_matches(name, known))
-        near = ", ".join(f"reports/{own}" for own in dict.fromkeys([*same, *close]))
+        near = ", ".join(f"reports/{report}" for report in dict.fromkeys([*same, *close]))
         return f"{f'the nearest: {near}; ' if near else ''}`fedcore targets` lists all"
 
     def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[PlannedRun, ...]]:
@@ -100,12 +100,12 @@ class Catalogue:
         """
         if (paper, target) not in self._cells:
             try:
-                asked = self.target(paper, target).cells(self.params.papers[paper])
+                queries_by_cell = self.target(paper, target).cells(self.params.papers[paper])
             except SpecError as error:
                 raise self.params.refusal(paper, error) from None
             self._cells[paper, target] = {
                 cell: tuple(run for query in queries for run in self.runs(paper, query))
-                for cell, queries in asked.items()
+                for cell, queries in queries_by_cell.items()
             }
         return self._cells[paper, target]
 
@@ -143,7 +143,7 @@ class Catalogue:
             groups: dict[str, list[PlannedRun]] = {}
             for run in needed["runs"].values():
                 groups.setdefault(run.group, []).append(run)
-            divisions = {run.partition: _division(run) for own in needed.values() for run in own.values()}
+            divisions = {run.partition: _division(run) for runs in needed.values() for run in runs.values()}
             self._planned[paper] = Planned(needed["runs"], groups, divisions)
         return self._planned[paper]
 
@@ -155,13 +155,13 @@ class Catalogue:
     @cached_property
     def divisions(self) -> Mapping[str, PartitionJob]:
         """All partitions by folder."""
-        return {folder: own for paper in self.papers for folder, own in self.planned(paper).divisions.items()}
+        return {folder: job for paper in self.papers for folder, job in self.planned(paper).divisions.items()}
 
     @cached_property
     def data(self) -> Mapping[str, Mapping[str, Any]]:
         """The data plug-ins, and weights of models, and editions in use, by ``<name>-<edition>``."""
         sections = [division.spec["data"] for division in self.divisions.values()]
-        sections += [own for run in self.index.values() if (own := weights(run))]
+        sections += [section for run in self.index.values() if (section := weights(run))]
         return {f"{data['name']}-{data.get('edition', 'given')}": data for data in sections}
 
     def _expand(self, paper: str, query: Query) -> Iterator[PlannedRun]:
@@ -180,8 +180,8 @@ class Catalogue:
         partitions = f"{RESULTS}/{paper}/{scale}/partitions/{query.dataset}-{query.split}-{division}"
         place = (paper, scale, query.setting, query.dataset, query.algorithm, f"{query.algorithm}-{method}")
         for seed in query.seeds or params.seeds:
-            own = resolved | {"seed": seed}
-            yield PlannedRun(*place, seed, own, f"{partitions}/seed{seed}", parsed.recipe)
+            spec = resolved | {"seed": seed}
+            yield PlannedRun(*place, seed, spec, f"{partitions}/seed{seed}", parsed.recipe)
 
 
 def weights(run: PlannedRun) -> Mapping[str, Any] | None:
@@ -193,10 +193,10 @@ def weights(run: PlannedRun) -> Mapping[str, Any] | None:
 
 def _division(run: PlannedRun) -> PartitionJob:
     """Return a run's partition; it depends on data, partition and seed, so the rest is the same for all."""
-    own = {key: run.spec[key] for key in ("data", "partition", "seed")}
+    fields = {key: run.spec[key] for key in ("data", "partition", "seed")}
     rest = {
         "model": {"name": "linear"},
         "algorithm": {"name": "fedavg"},
         "training": {"rounds": 1, "batch_size": 1, "lr": 1.0},
     }
-    return PartitionJob(run.partition, own | rest)
+    return PartitionJob(run.partition, fields | rest)

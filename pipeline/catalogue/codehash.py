@@ -70,23 +70,23 @@ def _reached(start: str) -> frozenset[Definition]:
     waiting = list(_resolved(module, name) if name else _whole(module))
     if not waiting:
         raise LookupError(f"{start}: no such definition under {HOME}")
-    found: set[Definition] = set()
+    definitions: set[Definition] = set()
     while waiting:
         definition = waiting.pop()
-        if definition not in found:
-            found.add(definition)
+        if definition not in definitions:
+            definitions.add(definition)
             waiting += _led_to(*definition)
-    return frozenset(found)
+    return frozenset(definitions)
 
 
 @cache
 def _led_to(module: str, name: str) -> frozenset[Definition]:
-    found: set[Definition] = set()
+    definitions: set[Definition] = set()
     home = _module(module)
     for node in home.definitions[name]:
         for first, *rest in _paths(node):
-            found |= _resolved(module, first, tuple(rest))
-    return frozenset(found)
+            definitions |= _resolved(module, first, tuple(rest))
+    return frozenset(definitions)
 
 
 @cache
@@ -161,7 +161,7 @@ def _facts(module: str) -> str:
     """Return what the YAML file beside a module declares, but for words that describe it."""
     path = (_path(module) or HOME).with_suffix(".yaml")
     sets = written(path) if path.is_file() else {}
-    kept = {name: {key: own[key] for key in own if key not in DESCRIBED} for name, own in sets.items()}
+    kept = {name: {key: facts[key] for key in facts if key not in DESCRIBED} for name, facts in sets.items()}
     return canonical_json(kept) if kept else ""
 
 
@@ -234,7 +234,7 @@ def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:
         if field in BLOCKS and isinstance(value, list):
             value = [item for item in value if not _unseen(item)]
         elif isinstance(value, list) and _calls(node, "Plugin"):  # its later arguments describe a plug-in
-            value = value[:BUILT] if field == "args" else [one for one in value if one.arg not in WORDS]
+            value = value[:BUILT] if field == "args" else [item for item in value if item.arg not in WORDS]
         yield field, value
 
 

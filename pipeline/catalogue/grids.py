@@ -52,8 +52,8 @@ class Setting:
 
     def query(self, row: Row, *changes: tuple[str, Any]) -> Query:
         """Return the runs of a method here."""
-        every = (*self.changes, *row.changes, *changes)
-        return Query(self.regime, self.dataset, self.split, row.algorithm, every, place=self.key)
+        all_changes = (*self.changes, *row.changes, *changes)
+        return Query(self.regime, self.dataset, self.split, row.algorithm, all_changes, place=self.key)
 
 
 def rows(params: StudyParams) -> dict[str, Row]:
@@ -64,15 +64,17 @@ def rows(params: StudyParams) -> dict[str, Row]:
     """
     labels, named = params.report.labels, {}
     known = {
-        name: {**FIXED, "algorithm": options_of("algorithm", own.name or name, f"algorithms.{name}")}
-        for name, own in params.algorithms.items()
+        name: {**FIXED, "algorithm": options_of("algorithm", method.name or name, f"algorithms.{name}")}
+        for name, method in params.algorithms.items()
     }
     refuse_unknown(params.grid, params.variants, known.values(), "", ROWS + COLUMNS)
-    for name, own in params.algorithms.items():
-        refuse_unknown(own.grid, own.variants, [known[name]], f"algorithms.{name}.", ROWS + WHOLE)
-        grid = {**_of(ROWS, params.grid), **own.grid}
-        variants = own.variants or {key: case for key, case in params.variants.items() if _side(case) == ROWS}
-        label = labels.get(name) or find("algorithm", own.name or name).label or name
+    for name, method in params.algorithms.items():
+        refuse_unknown(method.grid, method.variants, [known[name]], f"algorithms.{name}.", ROWS + WHOLE)
+        grid = {**_of(ROWS, params.grid), **method.grid}
+        variants = method.variants or {
+            key: case for key, case in params.variants.items() if _side(case) == ROWS
+        }
+        label = labels.get(name) or find("algorithm", method.name or name).label or name
         for point in points(grid, variants, known[name]):
             named[name + point.name] = Row(name, label + point.label, point.changes)
     return named
@@ -84,21 +86,21 @@ def settings(params: StudyParams) -> dict[str, Setting]:
     Raises:
         SpecError: a grid or variant has a key that no setting has, or no value; the line names it.
     """
-    labels, found, asked = params.report.labels, {}, []
+    labels, columns, all_known = params.report.labels, {}, []
     grid = _of(COLUMNS, params.grid)
     variants = {key: case for key, case in params.variants.items() if _side(case) == COLUMNS}
     for regime, (dataset, about) in product(params.regimes, params.datasets.items()):
         for split in about.splits:
             known = known_there(params, dataset, split)
-            asked.append(known)
+            all_known.append(known)
             over = (regime, dataset) if len(params.regimes) > 1 else (dataset,)
             group = ", ".join(labels.get(name, name) for name in reversed(over))
             for point in points(grid, variants, known):
                 label = labels.get(split, split) + point.label
                 key = "-".join((*over, split)) + point.name
-                found[key] = Setting(key, regime, dataset, split, group, label, point.changes)
-    refuse_unknown(grid, variants, asked, "", COLUMNS)
-    return found
+                columns[key] = Setting(key, regime, dataset, split, group, label, point.changes)
+    refuse_unknown(grid, variants, all_known, "", COLUMNS)
+    return columns
 
 
 def known_there(params: PaperParams, dataset: str, split: str) -> dict[str, Collection[str]]:
@@ -127,12 +129,12 @@ def points(
         axes.append([_point(key, short, value) for value in grid[key]])
     if variants:
         axes.append([_variant(name, case, known) for name, case in variants.items()])
-    found: dict[Changes, Point] = {}
+    combinations: dict[Changes, Point] = {}
     for parts in product(*axes):
         changes = tuple(dict(change for part in parts for change in part.changes).items())
-        name, label = ("".join(getattr(part, own) for part in parts) for own in ("name", "label"))
-        found.setdefault(changes, Point(name, label, changes))
-    return list(found.values())
+        name, label = ("".join(getattr(part, field) for part in parts) for field in ("name", "label"))
+        combinations.setdefault(changes, Point(name, label, changes))
+    return list(combinations.values())
 
 
 def _point(key: str, short: str, value: Any) -> Point:
@@ -165,7 +167,7 @@ def refuse_unknown(
     ``where`` stands before the path of a key in the file.
     """
     known = list(known)
-    places = {f"{where}grid.{key}": (key, "") for key in grid}
+    keys_by_path = {f"{where}grid.{key}": (key, "") for key in grid}
     for name, case in variants.items():
         if len({_side({key: 0}) for key in case}) != 1:
             raise SpecError(
@@ -173,21 +175,19 @@ def refuse_unknown(
                 f"expected keys of rows ({', '.join(ROWS)}) or keys of columns ({', '.join(COLUMNS)})"
             )
         model = case.get("model.name", "")
-        places |= {f"{where}variants.{name}.{key}": (key, model) for key in case}
-    for place, (key, model) in places.items():
+        keys_by_path |= {f"{where}variants.{name}.{key}": (key, model) for key in case}
+    for path, (key, model) in keys_by_path.items():
         section, _, option = key.partition(".")
         if section not in sections or (not option) != (section in WHOLE):
-            raise SpecError(f"{place}: expected a key of a specification in {', '.join(sections)}")
+            raise SpecError(f"{path}: expected a key of a specification in {', '.join(sections)}")
         if option == "name" and not model:
-            raise SpecError(
-                f"{place}: another {section} is an entry of its own, or a variant with model.name"
-            )
-        options = [own[section] for own in known if section in own]
+            raise SpecError(f"{path}: another {section} is an entry of its own, or a variant with model.name")
+        options = [keys[section] for keys in known if section in keys]
         if model and section == "model":
             options = [options_of("model", model, "model")]
-        every = {one for own in options for one in own}
-        if options and not _has({section: every}, key):
-            raise SpecError(f"{place}: no such key{suggestion(option, sorted(every - {'name'}))}")
+        allowed = {known_option for keys in options for known_option in keys}
+        if options and not _has({section: allowed}, key):
+            raise SpecError(f"{path}: no such key{suggestion(option, sorted(allowed - {'name'}))}")
 
 
 def options_of(kind: str, name: str, where: str) -> list[str]:

@@ -91,7 +91,7 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
         SpecError: one line with the path of the key, what was found and what was expected.
     """
     studies = config.get("studies") or {}
-    config = _joined({key: own for key, own in config.items() if key != "studies"})
+    config = _joined({key: value for key, value in config.items() if key != "studies"})
     params = validate(Params, config, "")
     require_known("primary_paper", params.primary_paper, params.papers)
     require_known("scale", params.scale, params.scales)
@@ -127,17 +127,17 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
 
 def _named(files: Iterable[str]) -> dict[str, str]:
     """Return the studies' files by the studies' names, which are the files'."""
-    found: dict[str, str] = {}
+    files_by_name: dict[str, str] = {}
     for file in files:
         name = Path(file).stem
         if re.fullmatch(KEY, name) is None or name in RESERVED:
             raise StudyError(
                 f"{file}: got '{name}', expected a name of the form {KEY} but {', '.join(RESERVED)}"
             )
-        if name in found:
-            raise StudyError(f"{file}: {found[name]} has this name, expected another")
-        found[name] = file
-    return found
+        if name in files_by_name:
+            raise StudyError(f"{file}: {files_by_name[name]} has this name, expected another")
+        files_by_name[name] = file
+    return files_by_name
 
 
 def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,11 +200,11 @@ def _joined(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _asked(path: Path, module: Any) -> Mapping[str, Mapping[str, Any]]:
-    found = module.PAPERS
-    if not isinstance(found, Mapping) or not all(isinstance(own, Mapping) for own in found.values()):
+    papers = module.PAPERS
+    if not isinstance(papers, Mapping) or not all(isinstance(entry, Mapping) for entry in papers.values()):
         raise SpecError(
-            f"{path}: PAPERS is {found!r}, expected papers with hyperparameters, such as {{'rfedavg': {{}}}}"
+            f"{path}: PAPERS is {papers!r}, expected papers with hyperparameters, such as {{'rfedavg': {{}}}}"
         )
     if not hasattr(module, "PLUGIN"):
         raise SpecError(f"{path}: PAPERS without PLUGIN, so it is not clear which algorithm joins")
-    return found
+    return papers

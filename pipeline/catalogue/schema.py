@@ -295,7 +295,7 @@ class ReportParams(Section):
 
     @model_validator(mode="after")
     def _is_rectangle(self) -> Self:
-        if len({tuple(own) for own in self.factorial.values()}) > 1:
+        if len({tuple(servers) for servers in self.factorial.values()}) > 1:
             raise ValueError("factorial: expected the same servers for each client's side")
         return self
 

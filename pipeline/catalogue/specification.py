@@ -58,9 +58,9 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     }
     changes = (*_chosen(params, query), *query.changes)
     for path, value in changes:
-        section, _, key = path.partition(".")
-        if section == "training" and key in LENGTHS:
-            values["training"] = {own: was for own, was in values["training"].items() if own not in LENGTHS}
+        section, _, option = path.partition(".")
+        if section == "training" and option in LENGTHS:
+            values["training"] = {key: was for key, was in values["training"].items() if key not in LENGTHS}
         change = reduce(lambda inner, key: {key: inner}, reversed(path.split(".")), value)
         values = overlay(values, change)
     if algorithm.once:
@@ -84,9 +84,9 @@ def _at_once(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _chosen(params: PaperParams, query: Query) -> list[tuple[str, Any]]:
     """Return the changes that searches chose for a query's algorithm and place."""
-    places = {query.regime, query.dataset, query.split, query.place}
-    asked = (own for own in params.chosen if own.of in (None, query.algorithm) and own.at in places)
-    return [change for own in asked for change in own.values.items()]
+    names = {query.regime, query.dataset, query.split, query.place}
+    entries = (entry for entry in params.chosen if entry.of in (None, query.algorithm) and entry.at in names)
+    return [change for entry in entries for change in entry.values.items()]
 
 
 def _cases(params: PaperParams, algorithm: str, query: Query) -> list[PerParams]:
@@ -134,7 +134,7 @@ def _entry(group: Mapping[str, Any], where: str, name: str) -> Any:
 
 def place_of(query: Query, message: str) -> str:
     """Say where in the parameters the key of a specification stands."""
-    places = {
+    paths = {
         "data": f"datasets.{query.dataset}.data",
         "model": f"datasets.{query.dataset}.model",
         "partition": f"datasets.{query.dataset}.splits.{query.split}",
@@ -143,8 +143,8 @@ def place_of(query: Query, message: str) -> str:
     section, dot, rest = message.partition(".")
     if message.partition(":")[0] in dict(query.changes):
         return f"{message} (in grid, tune, variants or controls, algorithm '{query.algorithm}')"
-    if dot and section in places:
-        return f"{places[section]}.{rest}"
+    if dot and section in paths:
+        return f"{paths[section]}.{rest}"
     if section in {"regimes", "datasets", "algorithms"}:
         return message
     return (
@@ -160,13 +160,13 @@ def equal_rounds(values: Mapping[str, Any]) -> int:
     Raises:
         SpecError: they are no whole number of the algorithm's rounds, or it is no valid specification.
     """
-    one = worth(values)
+    round_worth = worth(values)
     synchronous = values["training"]["rounds"]
-    rounds = synchronous / one
+    rounds = synchronous / round_worth
     if rounds.denominator > 1:
         raise SpecError(
-            f"training.rounds: got {synchronous} synchronous rounds, expected a multiple of {one}, which one "
-            f"round of '{values['algorithm']['name']}' is worth"
+            f"training.rounds: got {synchronous} synchronous rounds, expected a multiple of {round_worth}, "
+            f"which one round of '{values['algorithm']['name']}' is worth"
         )
     return int(rounds)
 

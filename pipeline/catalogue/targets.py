@@ -180,10 +180,10 @@ class Sources:
     @property
     def plan(self) -> str:
         """A hash of what it shows and of the code that makes it, for rerunning."""
-        asked, known = sorted(self.cells.items()), plugins("algorithm")
-        cells = [[*cell, [run.folder for run in runs]] for cell, runs in asked]
-        methods = (known[row] for row in sorted({row for (row, _), _ in asked}) if row in known)
-        looks = [[one.label, one.colour, one.marker, one.line] for one in methods]
+        sorted_cells, known = sorted(self.cells.items()), plugins("algorithm")
+        cells = [[*cell, [run.folder for run in runs]] for cell, runs in sorted_cells]
+        methods = (known[row] for row in sorted({row for (row, _), _ in sorted_cells}) if row in known)
+        looks = [[method.label, method.colour, method.marker, method.line] for method in methods]
         code = codehash.of_code(type(self.target).__module__, self.about.code)
         shown = self.about.shown if self.about.numbers is None else sha256_file(self.about.numbers)
         files = [sha256_file(path) for path in (*sorted(TEMPLATES.iterdir()), *self.target.basis)]
@@ -237,8 +237,8 @@ class Target(ABC):
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""
-        asked = self.queries(params)
-        return {cell: own if isinstance(own, tuple) else (own,) for cell, own in asked.items()}
+        queries = self.queries(params)
+        return {cell: query if isinstance(query, tuple) else (query,) for cell, query in queries.items()}
 
     @abstractmethod
     def build(self, found: Sources, outputs: Mapping[str, Path]) -> None:
@@ -252,7 +252,7 @@ class Target(ABC):
         """Return it under another reading of the paper: words after its title, and changes of all queries."""
 
         def queries(params: PaperParams) -> Asked:
-            return {cell: tuple(map(change, own)) for cell, own in self.cells(params).items()}
+            return {cell: tuple(map(change, originals)) for cell, originals in self.cells(params).items()}
 
         return replace(self, title=f"{self.title}{words}", queries=queries, **more)
 

@@ -59,8 +59,8 @@ class Check(Options):
 
     def named(self) -> tuple[str, ...]:
         """Return the rows that the check names."""
-        given = [getattr(self, name) or () for name in self.methods]
-        return tuple(row for own in given for row in ([own] if isinstance(own, str) else own))
+        values = [getattr(self, name) or () for name in self.methods]
+        return tuple(row for value in values for row in ([value] if isinstance(value, str) else value))
 
     def read(self, line: Mapping[Any, Any]) -> Any:
         """Return what the check looks at in a cell's line."""
@@ -89,23 +89,23 @@ class Check(Options):
     def judge(self, means: Means, rows: Sequence[str]) -> Finding:
         """Judge the check on the means of the available cells, given the rows of the table."""
         parts = self.parts()
-        found = {}
+        results = {}
         for name in parts:
-            whole = all(cell in means for cell in self.needs(name, rows))
-            if known := self if whole else self._known(name, means):
-                true, text = known._part(name, means)
-                if whole or not true:
-                    found[name] = true, text
-        failing = [text for true, text in found.values() if not true]
-        kept, total = len(found) - len(failing), len(parts)
+            complete = all(cell in means for cell in self.needs(name, rows))
+            if check := self if complete else self._known(name, means):
+                true, text = check._part(name, means)
+                if complete or not true:
+                    results[name] = true, text
+        failing = [text for true, text in results.values() if not true]
+        true_parts, total = len(results) - len(failing), len(parts)
         enough = self.in_share * total - ROUNDING
-        shown = failing or [text for _, text in found.values()]
+        shown = failing or [text for _, text in results.values()]
         numbers = "; ".join(shown[:SHOWN]) + ("; ..." if len(shown) > SHOWN else "")
-        asked = f", asked for {self.in_share:.0%}" if self.in_share < 1 else ""
-        unknown = f" ({total - len(found)} without a number)" if len(found) < total else ""
+        required = f", asked for {self.in_share:.0%}" if self.in_share < 1 else ""
+        unknown = f" ({total - len(results)} without a number)" if len(results) < total else ""
         label = "not where " if failing else ""
-        holds = True if kept >= enough else False if total - len(failing) < enough else None
-        return Finding(holds, f"true in {kept} of {total}{unknown}{asked}: {label}{numbers}")
+        holds = True if true_parts >= enough else False if total - len(failing) < enough else None
+        return Finding(holds, f"true in {true_parts} of {total}{unknown}{required}: {label}{numbers}")
 
 
 class Beats(Check):
@@ -123,10 +123,10 @@ class Beats(Check):
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         worst = min(self.row, key=lambda row: means[row, name])
-        other = max(self.over, key=lambda row: means[row, name])
-        mine, theirs = means[worst, name], means[other, name]
+        rival = max(self.over, key=lambda row: means[row, name])
+        mine, theirs = means[worst, name], means[rival, name]
         who = "" if len(self.row) == 1 else f"{worst} "
-        text = f"{name} {who}{mine:.6g} against {other} {theirs:.6g}"
+        text = f"{name} {who}{mine:.6g} against {rival} {theirs:.6g}"
         return _exceeds(mine - theirs, self.by_at_least), text
 
 
@@ -150,21 +150,21 @@ class Best(Check):
 
     def _known(self, name: str, means: Means) -> Self | None:
         against = self._among(self.against, name, means) if self.against else self.against
-        whole = self._among(self.rows, name, means) == self.rows
-        return self.model_copy(update={"against": against}) if whole and against != () else None
+        complete = self._among(self.rows, name, means) == self.rows
+        return self.model_copy(update={"against": against}) if complete and against != () else None
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         sign = -1 if self.smallest else 1
         compared = [row for row, column in means if column == name]
         rivals = self.against or tuple(row for row in compared if row not in self.rows)
-        mine = max(self.rows, key=lambda row: sign * means[row, name])
-        value = means[mine, name]
+        best = max(self.rows, key=lambda row: sign * means[row, name])
+        value = means[best, name]
         if not rivals:
-            return True, f"{name} {mine} {value:.6g}, alone"
-        other = max(rivals, key=lambda row: sign * means[row, name])
-        goals = [means[other, name], *([] if self.base is None else [self.base])]
+            return True, f"{name} {best} {value:.6g}, alone"
+        rival = max(rivals, key=lambda row: sign * means[row, name])
+        goals = [means[rival, name], *([] if self.base is None else [self.base])]
         ahead = all(sign * (value - goal) >= -ROUNDING for goal in goals)
-        return ahead, f"{name} {mine} {value:.6g}, best other {other} {means[other, name]:.6g}"
+        return ahead, f"{name} {best} {value:.6g}, best other {rival} {means[rival, name]:.6g}"
 
 
 class Close(Check):
@@ -213,33 +213,33 @@ class Between(Check):
     def read(self, line: Mapping[Any, Any]) -> Any:
         """Return the cell's number, or its difference from the printed one."""
         number = super().read(line)
-        apart = number - float(line.get("published_mean", number))
-        shown = apart / line["std"] if self.from_printed == "deviations" and apart else apart
+        difference = number - float(line.get("published_mean", number))
+        shown = difference / line["std"] if self.from_printed == "deviations" and difference else difference
         return shown if self.from_printed else number
 
     def parts(self) -> tuple[str, ...]:
         """Return the columns; of several rows, each row in each column."""
-        each = tuple(f"{row} {name}" for row in self.row for name in self.columns)
-        return each if len(self.row) > 1 else self.columns
+        parts = tuple(f"{row} {name}" for row in self.row for name in self.columns)
+        return parts if len(self.row) > 1 else self.columns
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cell, and those that it is compared with."""
-        row, column = own = self._cell(part)
-        beside = [(one, column) for one in (self.minus, *(self.ranked or ())) if one]
-        return tuple(dict.fromkeys((own, *beside, (self.over or row, self.over_column or column))))
+        row, column = cell = self._cell(part)
+        compared = [(name, column) for name in (self.minus, *(self.ranked or ())) if name]
+        return tuple(dict.fromkeys((cell, *compared, (self.over or row, self.over_column or column))))
 
     def _cell(self, part: str) -> Cell:
         row, _, column = part.rpartition(" ")
         return row or self.row[0], column
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
-        row, column = own = self._cell(name)
-        value = means[own] - (means[self.minus, column] if self.minus else 0.0)
+        row, column = cell = self._cell(name)
+        value = means[cell] - (means[self.minus, column] if self.minus else 0.0)
         if self.over or self.over_column:
-            below = means[self.over or row, self.over_column or column]
-            value = value / below if below else math.nan
+            divisor = means[self.over or row, self.over_column or column]
+            value = value / divisor if divisor else math.nan
         if self.ranked:
-            value = 1.0 + sum(means[other, column] > means[own] + ROUNDING for other in self.ranked)
+            value = 1.0 + sum(means[rival, column] > means[cell] + ROUNDING for rival in self.ranked)
         high_enough = self.at_least is None or value >= self.at_least - ROUNDING
         low_enough = self.at_most is None or value <= self.at_most + ROUNDING
         return high_enough and low_enough, f"{name} {value:.6g}"
@@ -339,25 +339,25 @@ class Significant(Check):
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         pairs = [(row, over, column) for column in self.columns for row in self.row for over in self.over]
-        found = {" ".join(pair): self._test(means, *pair) for pair in pairs}
-        plain = {pair: p for pair, (p, _) in found.items()}
+        tests = {" ".join(pair): self._test(means, *pair) for pair in pairs}
+        plain = {key: p for key, (p, _) in tests.items()}
         corrected = holm(plain)
-        own = [" ".join(pair) for pair in pairs if pair[2] == name]
-        seen = [found[pair][1] > 0 and (corrected if self.holm else plain)[pair] < ALPHA for pair in own]
-        worst = max(own, key=plain.__getitem__)
-        text = f"{worst}: {found[worst][1]:+.3g}, p {plain[worst]:.2g}, by Holm {corrected[worst]:.2g}"
+        keys = [" ".join(pair) for pair in pairs if pair[2] == name]
+        seen = [tests[key][1] > 0 and (corrected if self.holm else plain)[key] < ALPHA for key in keys]
+        worst = max(keys, key=plain.__getitem__)
+        text = f"{worst}: {tests[worst][1]:+.3g}, p {plain[worst]:.2g}, by Holm {corrected[worst]:.2g}"
         return all(seen) if self.better else not any(seen), text
 
     def _test(self, means: Means, row: str, over: str, column: str) -> tuple[float, float]:
         """Return p and the mean difference of two cells; 1 and 0 where one is missing."""
         if not {(row, column), (over, column)} <= means.keys():
             return 1.0, 0.0
-        (mine, *own), (theirs, *other) = means[row, column], means[over, column]
-        shared = [mine[run] - theirs[run] for run in mine if run in theirs]
-        if mine and theirs:
-            return paired(shared, self.test), fmean(shared or [0.0])
-        runs = self.printed_runs
-        return float(scipy.stats.ttest_ind_from_stats(*own, runs, *other, runs).pvalue), own[0] - other[0]
+        (values, *ours), (rival_values, *theirs) = means[row, column], means[over, column]
+        differences = [values[run] - rival_values[run] for run in values if run in rival_values]
+        if values and rival_values:
+            return paired(differences, self.test), fmean(differences or [0.0])
+        n = self.printed_runs
+        return float(scipy.stats.ttest_ind_from_stats(*ours, n, *theirs, n).pvalue), ours[0] - theirs[0]
 
 
 CHECKS: Mapping[str, type[Check]] = {

@@ -101,12 +101,12 @@ def load(path: Path, paper: str) -> tuple[Claim, ...]:
     Raises:
         SpecError: one line that names the file, the claim and the key, what was found and what was expected.
     """
-    written = core_yaml.read(path, "ledger")
-    if not isinstance(written, list):
-        raise SpecError(f"{path}: expected a list of claims, got {type(written).__name__}")
+    entries = core_yaml.read(path, "ledger")
+    if not isinstance(entries, list):
+        raise SpecError(f"{path}: expected a list of claims, got {type(entries).__name__}")
     claims = {}
-    for place, values in enumerate(written):
-        claim = _claim(values, f"{path}[{place}]", paper)
+    for index, values in enumerate(entries):
+        claim = _claim(values, f"{path}[{index}]", paper)
         if claim.id in claims:
             raise SpecError(f"{path}: two claims have the id '{claim.id}', expected each once")
         claims[claim.id] = claim
@@ -133,35 +133,35 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
         undecided = anywhere.holds is None
         detail = _missing(missing, len(needed)) if undecided else f"at {scale} scale {anywhere.detail}"
         return Verdict("not tested at this scale", detail, anywhere.holds)
-    full = {cell: mean for cell, mean in means.items() if not _on_stand_in(cells[cell])}
-    finding = _finding(claim.check, full, rows, cells)
+    full_means = {cell: mean for cell, mean in means.items() if not _on_stand_in(cells[cell])}
+    finding = _finding(claim.check, full_means, rows, cells)
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
         return Verdict(ON_STAND_IN, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}", anywhere.holds)
-    whole = {cell: line for cell, line in cells.items() if not _on_stand_in(line)}
-    told = ""
-    for known, where in ((whole, "so far it"), (cells, "so far, on a part of the data, it")):
+    full_cells = {cell: line for cell, line in cells.items() if not _on_stand_in(line)}
+    so_far_text = ""
+    for known, opening in ((full_cells, "so far it"), (cells, "so far, on a part of the data, it")):
         so_far = _so_far(claim.check, known, rows)
         if so_far.holds is not None:
-            told = f"; {where} {WORDS[so_far.holds]}: {so_far.detail}"
+            so_far_text = f"; {opening} {WORDS[so_far.holds]}: {so_far.detail}"
             break
-    return Verdict("not enough runs", _missing(missing, len(needed)) + told, so_far.holds)
+    return Verdict("not enough runs", _missing(missing, len(needed)) + so_far_text, so_far.holds)
 
 
 def _claim(values: Any, where: str, paper: str) -> Claim:
     if not isinstance(values, dict):
         raise SpecError(f"{where}: expected keys and values, got {values!r}")
     name = f"{where} {values['id']}" if "id" in values else where
-    asked = values.get("check")
-    if asked is None:
+    options = values.get("check")
+    if options is None:
         return validate(Claim, {**values, "paper": paper}, f"{name}: claim")
-    if not isinstance(asked, dict):
-        raise SpecError(f"{name}: check: expected keys and values with a kind, got {asked!r}")
-    kind = str(asked.get("kind"))
+    if not isinstance(options, dict):
+        raise SpecError(f"{name}: check: expected keys and values with a kind, got {options!r}")
+    kind = str(options.get("kind"))
     if kind not in CHECKS:
         raise SpecError(f"{name}: check.kind: no check named {kind!r}{suggestion(kind, CHECKS)}")
-    check = validate(CHECKS[kind], asked, f"{name}: check")
+    check = validate(CHECKS[kind], options, f"{name}: check")
     return validate(Claim, {**values, "paper": paper, "check": check}, f"{name}: claim")
 
 
@@ -175,60 +175,60 @@ def cells_of(report: pd.DataFrame) -> Lines:
     cells: dict[Cell, Mapping[Any, Any]] = {}
     curves: dict[Cell, dict[int, float]] = {}
     for line in report.to_dict("records"):
-        row, column, place = str(line["row"]), str(line["column"]), line.get("round")
-        there = [column] if pd.isna(place) else [f"{column}@{int(place)}", f"{column}@last"]
-        cells |= {(row, name): line for name in there}
-        if not pd.isna(place):
-            curves.setdefault((row, column), {})[int(place)] = line["mean"]
+        row, column, at_round = str(line["row"]), str(line["column"]), line.get("round")
+        names = [column] if pd.isna(at_round) else [f"{column}@{int(at_round)}", f"{column}@last"]
+        cells |= {(row, name): line for name in names}
+        if not pd.isna(at_round):
+            curves.setdefault((row, column), {})[int(at_round)] = line["mean"]
     for (row, column), curve in curves.items():
-        whole, last = pd.Series(curve, dtype=float), cells[row, f"{column}@last"]
-        for when, part in (("", whole), ("late-", whole[4 * whole.index > 3 * whole.index.max()])):
-            found = {f"{column}@{when}{word}": summary(part) for word, summary in SUMMARIES.items()}
-            cells |= {(row, name): {**last, "mean": mean} for name, mean in found.items()}
+        series, last = pd.Series(curve, dtype=float), cells[row, f"{column}@last"]
+        for prefix, part in (("", series), ("late-", series[4 * series.index > 3 * series.index.max()])):
+            means = {f"{column}@{prefix}{word}": summary(part) for word, summary in SUMMARIES.items()}
+            cells |= {(row, name): {**last, "mean": mean} for name, mean in means.items()}
     return cells
 
 
 def _scored(cells: Lines) -> Lines:
     """Return the cells of a claim with their diverged runs; as they are where no run of any cell finished."""
-    finished = any(_counts(line)[0] for line in cells.values())
-    return {cell: _with_zeros(line) for cell, line in cells.items()} if finished else cells
+    any_finished = any(_counts(line)[0] for line in cells.values())
+    return {cell: _with_zeros(line) for cell, line in cells.items()} if any_finished else cells
 
 
 def _with_zeros(line: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Return a cell's line, an accuracy's with its diverged runs in ``n`` and, as 0, in the mean."""
-    done, seeds, diverged = _counts(line)
-    lost = min(diverged, seeds - done)
+    finished, seeds, diverged = _counts(line)
+    lost = min(diverged, seeds - finished)
     if lost <= 0 or line.get("published_unit") not in ACCURACIES:
         return line
-    mean = done * float(line["mean"]) / (done + lost) if done else 0.0
-    return {**line, "mean": mean, "n": done + lost, ZEROS: lost}
+    mean = finished * float(line["mean"]) / (finished + lost) if finished else 0.0
+    return {**line, "mean": mean, "n": finished + lost, ZEROS: lost}
 
 
 def _finding(check: Check, means: Mapping[Cell, Any], rows: tuple[str, ...], cells: Lines) -> Finding:
     """Judge a check, and name the cells in which diverged runs count as 0."""
-    found = check.judge(means, rows)
+    result = check.judge(means, rows)
     zeros = [
         f"{cells[cell][ZEROS]} of {cells[cell]['n']} in {'/'.join(cell)}"
         for cell in means
         if ZEROS in cells[cell]
     ]
-    return replace(found, detail=f"{found.detail}; diverged, so 0: {', '.join(zeros)}") if zeros else found
+    return replace(result, detail=f"{result.detail}; diverged, so 0: {', '.join(zeros)}") if zeros else result
 
 
 def _counts(line: Mapping[Any, Any]) -> tuple[int, int, int]:
     """Return how many runs of a cell finished, how many were asked for and how many diverged."""
     counts = (line.get(name, 0) for name in ("n", "seeds", "diverged"))
-    done, seeds, diverged = (0 if pd.isna(count) else int(count) for count in counts)
-    return done, seeds, diverged
+    finished, seeds, diverged = (0 if pd.isna(count) else int(count) for count in counts)
+    return finished, seeds, diverged
 
 
 def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str = "mean") -> str:
     """Say what a cell lacks; nothing if it can be used."""
     if line is None:
         return "no such cell"
-    done, seeds, diverged = _counts(line)
-    if done < (asked := max(runs, seeds)):
-        return f"{done} of {asked} runs" + (f", {diverged} diverged" if diverged else "")
+    finished, seeds, diverged = _counts(line)
+    if finished < (needed := max(runs, seeds)):
+        return f"{finished} of {needed} runs" + (f", {diverged} diverged" if diverged else "")
     return "no number" if pd.isna(line[of]) else ""
 
 
@@ -237,8 +237,8 @@ def _so_far(check: Check, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[s
 
     Cells are compared on the runs that all of a column's have.
     """
-    alone = ((cell, line, {**line, "seeds": 1}) for cell, line in cells.items())
-    begun = {c: line for c, line, one in alone if not _lacking(one, 1, check.of)}
+    candidates = ((cell, line, {**line, "seeds": 1}) for cell, line in cells.items())
+    begun = {c: line for c, line, single in candidates if not _lacking(single, 1, check.of)}
     means = shared_means(begun) if check.of == "mean" else {c: line["mean"] for c, line in begun.items()}
     read = {c: check.read({**begun[c], "mean": mean}) for c, mean in means.items()}
     return _finding(check, read, rows, begun)
@@ -259,14 +259,14 @@ def shared_means(cells: Lines) -> dict[Cell, float]:
     A cell that is a change against a row can't be taken apart, so it is left out if it rests on other pairs
     too. Lines without ``values``, as those of a figure, keep their means, and so do those with diverged runs.
     """
-    found = {cell: float(line["mean"]) for cell, line in cells.items() if ZEROS in line}
-    rest = {cell: line for cell, line in cells.items() if cell not in found}
+    means = {cell: float(line["mean"]) for cell, line in cells.items() if ZEROS in line}
+    rest = {cell: line for cell, line in cells.items() if cell not in means}
     for column in dict.fromkeys(column for _, column in rest):
         samples = {cell: parsed(line.get("values")) for cell, line in rest.items() if cell[1] == column}
         shared = set.intersection(*(set(sample) for sample in samples.values()))
         for cell, sample in samples.items():
             if sample.keys() == shared:
-                found[cell] = float(cells[cell]["mean"])
+                means[cell] = float(cells[cell]["mean"])
             elif shared and cells[cell].get("published_unit") != CHANGE:
-                found[cell] = fmean(sample[pair] for pair in sorted(shared))
-    return found
+                means[cell] = fmean(sample[pair] for pair in sorted(shared))
+    return means

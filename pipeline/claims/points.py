@@ -105,10 +105,10 @@ def load(path: Path) -> dict[str, Point]:
     Raises:
         SpecError: one line that names the file, the point and the key, what was found and what was expected.
     """
-    written = core_yaml.read(path, "open points", quick=True)
-    if not isinstance(written, dict):
-        raise SpecError(f"{path}: expected open points by name, got {type(written).__name__}")
-    return {name: validate(Point, values, f"{path}: {name}") for name, values in written.items()}
+    entries = core_yaml.read(path, "open points", quick=True)
+    if not isinstance(entries, dict):
+        raise SpecError(f"{path}: expected open points by name, got {type(entries).__name__}")
+    return {name: validate(Point, values, f"{path}: {name}") for name, values in entries.items()}
 
 
 def asked(params: PaperParams, query: Query, point: Point, alternative: str) -> Changes:
@@ -141,17 +141,17 @@ def markdown(papers: Iterable[str]) -> str:
     return "\n".join(parts)
 
 
-def _lines(known: Mapping[str, Point]) -> Iterator[tuple[str, str, str]]:
-    for name, point in known.items():
-        readings = [_reading(point, own) for own in point.alternatives]
+def _lines(open_points: Mapping[str, Point]) -> Iterator[tuple[str, str, str]]:
+    for name, point in open_points.items():
+        readings = [_reading(point, choice) for choice in point.alternatives]
         readings += [f"Not run: {point.fixed}."] if point.fixed else []
         yield f"`{name}`", f"{point.place}: {point.open}", "<br>".join(readings)
 
 
 def _reading(point: Point, name: str) -> str:
-    own = point.alternatives[name]
+    alternative = point.alternatives[name]
     takers = [word for word, taken in (("ours", point.paper), ("code", point.released)) if taken == name]
-    changes = (f"{key}: {json.dumps(value)}" for key, value in (own.changes or {}).items())
-    parts = [*changes, *([f"measure: {own.measure}"] if own.measure else [])]
-    says = f"**{own.says}**" if name == point.paper else own.says
+    changes = (f"{key}: {json.dumps(value)}" for key, value in (alternative.changes or {}).items())
+    parts = [*changes, *([f"measure: {alternative.measure}"] if alternative.measure else [])]
+    says = f"**{alternative.says}**" if name == point.paper else alternative.says
     return says + (f" ({', '.join(takers)})" if takers else "") + (f" `{', '.join(parts)}`" if parts else "")

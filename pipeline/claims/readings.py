@@ -69,11 +69,11 @@ class Space:
     def readings(self) -> dict[str, dict[str, str]]:
         """Return by name the alternative that a reading takes of each point; this project's is the first."""
         tried = [point.tried for point in self.points.values()]
-        code = (own.tried.index(own.code) for own in self.points.values())
+        code = (point.tried.index(point.code) for point in self.points.values())
         rows = design(tuple(map(len, tried)), self.asked.most, ((0,) * len(tried), tuple(code)))
-        names = ([own[place] for own, place in zip(tried, row, strict=True)] for row in rows)
-        taken = (dict(zip(self.points, row, strict=True)) for row in names)
-        return {"-".join(map("_".join, own.items())): own for own in taken}
+        choices = ([names[level] for names, level in zip(tried, row, strict=True)] for row in rows)
+        readings = (dict(zip(self.points, names, strict=True)) for names in choices)
+        return {"-".join(map("_".join, taken.items())): taken for taken in readings}
 
     def asked_of(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
         """Return the runs of each cell of the table that readings are asked for.
@@ -82,8 +82,8 @@ class Space:
             SpecError: none of these runs has a key of ``changes``.
         """
         cells = dict(self.table.cells(params))
-        for place, names in enumerate((self.asked.rows, self.asked.columns)):
-            cells = {cell: own for cell, own in cells.items() if not names or cell[place] in names}
+        for axis, names in enumerate((self.asked.rows, self.asked.columns)):
+            cells = {cell: queries for cell, queries in cells.items() if not names or cell[axis] in names}
         queries = list(chain.from_iterable(cells.values()))
         for key, value in self.asked.changes.items():
             if not any(applied(params, query, {key: value}) for query in queries):
@@ -92,32 +92,34 @@ class Space:
 
     def cells(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
         """Return the runs of each of those cells in each reading."""
-        found, asked_for = {}, self.asked_of(params)
+        cells, asked_for = {}, self.asked_of(params)
         for name, taken in self.readings().items():
-            every = len(params.seeds) < FEW or name in self.asked.again
-            seeds = None if every else params.seeds[: self.asked.seeds]
+            all_seeds = len(params.seeds) < FEW or name in self.asked.again
+            seeds = None if all_seeds else params.seeds[: self.asked.seeds]
             for (row, column), queries in asked_for.items():
-                found[row, f"{column}@{name}"] = tuple(
-                    replace(own, changes=(*own.changes, *self._changes(params, own, taken)), seeds=seeds)
-                    for own in queries
+                cells[row, f"{column}@{name}"] = tuple(
+                    replace(
+                        query, changes=(*query.changes, *self._changes(params, query, taken)), seeds=seeds
+                    )
+                    for query in queries
                 )
-        return found
+        return cells
 
     def _changes(
         self, params: PaperParams, query: Query, taken: Mapping[str, str]
     ) -> Iterator[tuple[str, Any]]:
         yield from applied(params, query, self.asked.changes)
-        for key, name in taken.items():
-            yield from asked(params, query, self.points[key], name)
+        for key, choice in taken.items():
+            yield from asked(params, query, self.points[key], choice)
 
     def measured(self, inputs: Inputs, name: str, taken: Mapping[str, str]) -> pd.DataFrame:
         """Return the table's tidy lines in one reading, with their distance from the print in margins."""
         table = self.table
-        for key, own in taken.items():
-            if kind := self.points[key].alternatives[own].measure:
+        for key, choice in taken.items():
+            if kind := self.points[key].alternatives[choice].measure:
                 table = replace(table, measure=partial(taken_of, kind))
-        parts = {cell: cell[1].partition("@") for cell in inputs.cells}
-        cells = {(cell[0], own[0]): inputs.cells[cell] for cell, own in parts.items() if own[2] == name}
+        splits = {cell: cell[1].partition("@") for cell in inputs.cells}
+        cells = {(cell[0], part[0]): inputs.cells[cell] for cell, part in splits.items() if part[2] == name}
         columns = table.columns(inputs.params)
         frame = tidy(self.paper, self.target, table, cells, self.about.numbers, columns)
         return frame.assign(away=frame["difference"].abs() / frame["margin"])
@@ -129,63 +131,63 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
     Raises:
         SpecError: one line that names the key: no such table, no such open point, or one that can't run.
     """
-    found: dict[str, Target] = {}
-    for name, wanted in params.readings.items():
-        of = wanted.of or name
+    targets: dict[str, Target] = {}
+    for name, options in params.readings.items():
+        of = options.of or name
         table, known = about.targets.get(of), points(paper)
         if not isinstance(table, Table):
-            tables = [key for key, own in about.targets.items() if isinstance(own, Table)]
-            where = f"readings.{name}.of" if wanted.of else f"readings.{name}"
+            tables = [key for key, target in about.targets.items() if isinstance(target, Table)]
+            where = f"readings.{name}.of" if options.of else f"readings.{name}"
             raise SpecError(f"{where}: expected a table of numbers{suggestion(of, tables)}")
-        _refuse_unknown(name, wanted, table, known, params)
-        space = Space(paper, of, table, about, {key: known[key] for key in wanted.points}, wanted)
+        _refuse_unknown(name, options, table, known, params)
+        space = Space(paper, of, table, about, {key: known[key] for key in options.points}, options)
         try:
             space.asked_of(params)
         except SpecError as error:
             raise SpecError(f"readings.{name}.{error}") from None
-        if others := {*wanted.again}.difference(space.readings()):
+        if others := {*options.again}.difference(space.readings()):
             raise SpecError(f"readings.{name}.again: no reading '{min(others)}'; the report lists them")
-        found[name + ENDING] = Readings(
+        targets[name + ENDING] = Readings(
             title=f"{table.title}: readings by their distance from the print",
             published=table.published,
-            basis=tuple(own for file in (FILE, LEDGER) if (own := FOLDER / paper / file).exists()),
+            basis=tuple(path for file in (FILE, LEDGER) if (path := FOLDER / paper / file).exists()),
             queries=space.cells,
             needs=table.needs,
             draw=partial(draw, space),
             rows=table.row_labels,
         )
-    return found
+    return targets
 
 
 def _refuse_unknown(
-    name: str, wanted: ReadingsParams, table: Table, known: Mapping[str, Point], params: PaperParams
+    name: str, options: ReadingsParams, table: Table, known: Mapping[str, Point], params: PaperParams
 ) -> None:
-    for key in wanted.points:
+    for key in options.points:
         if key not in known:
             raise SpecError(f"readings.{name}.points: no open point '{key}'{suggestion(key, known)}")
         if reason := known[key].fixed:
             raise SpecError(f"readings.{name}.points: '{key}' has one reading that can run: {reason}")
-        if table.measure and any(own.measure for own in known[key].alternatives.values()):
+        if table.measure and any(alternative.measure for alternative in known[key].alternatives.values()):
             raise SpecError(f"readings.{name}.points: '{key}' is a measure, and the table has its own")
-    there = {"rows": table.row_keys(params), "columns": [own.key for own in table.columns(params)]}
-    for place, names in there.items():
-        if strange := [own for own in getattr(wanted, place) if own not in names]:
-            raise SpecError(f"readings.{name}.{place}: no '{strange[0]}'{suggestion(strange[0], names)}")
+    known_keys = {"rows": table.row_keys(params), "columns": [column.key for column in table.columns(params)]}
+    for field, keys in known_keys.items():
+        if strange := [key for key in getattr(options, field) if key not in keys]:
+            raise SpecError(f"readings.{name}.{field}: no '{strange[0]}'{suggestion(strange[0], keys)}")
 
 
 def draw(space: Space, inputs: Inputs) -> Picture:
     """Measure each reading, and draw them by their distance from the print."""
     tables = {name: space.measured(inputs, name, taken) for name, taken in space.readings().items()}
-    lines = pd.DataFrame(_distance(name, tables[name]) | own for name, own in space.readings().items())
+    lines = pd.DataFrame(_distance(name, tables[name]) | taken for name, taken in space.readings().items())
     known = lines[lines["mean"].notna()]
     parts = shares(known[[*space.points]].to_numpy(), known["mean"].to_numpy()) if len(known) else {}
     explained = pd.DataFrame(
-        {"row": SHARE, "column": key, "mean": own} for key, own in zip(space.points, parts, strict=False)
+        {"row": SHARE, "column": key, "mean": share} for key, share in zip(space.points, parts, strict=False)
     )
     scale = next(iter(inputs.cells.values()))[0].run.scale
     claims = pd.DataFrame(_claims(space, tables, scale))
     shown = ["row", "column", "mean", "std", "n", "seeds", "published_mean", "margin", "away"]
-    cells = [own[shown].assign(column=own["column"] + f"@{name}") for name, own in tables.items()]
+    cells = [frame[shown].assign(column=frame["column"] + f"@{name}") for name, frame in tables.items()]
     numbers = pd.concat([lines, explained, claims, *cells], ignore_index=True)
     changes = ", ".join(f"{key} is {value}" for key, value in space.asked.changes.items())
     notes = [f"All runs differ from the table's: {changes}."] if changes else []
@@ -199,13 +201,13 @@ def _distance(name: str, frame: pd.DataFrame) -> dict[str, Any]:
     """
     printed = frame[frame["published_mean"].notna()]
     runs = [list(parsed(text).values()) for text in printed["values"]]
-    each = ([own[k] for own in runs] for k in range(min(map(len, runs), default=0)))
-    apart = [np.abs(own - printed["published_mean"]) / printed["margin"] for own in each]
+    by_run = ([values[k] for values in runs] for k in range(min(map(len, runs), default=0)))
+    distances = [np.abs(values - printed["published_mean"]) / printed["margin"] for values in by_run]
     return {
         "row": DISTANCE,
         "column": name,
         "mean": printed["away"].mean(skipna=False),
-        "std": stdev(own.mean() for own in apart) if len(apart) > 1 else np.nan,
+        "std": stdev(distance.mean() for distance in distances) if len(distances) > 1 else np.nan,
         "near": int((printed["away"] <= 1).sum()),
         "of": len(printed),
     }
@@ -218,40 +220,40 @@ def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Ite
     """
     row = IN_PART if space.asked.rows or space.asked.columns or space.asked.changes else CLAIM
     for claim in ledger(space.paper):
-        here = claim.model_copy(update={"scales": (scale,)})
-        found = {
-            name: HOLDS.get(judge(here, cells_of(frame.assign(data_state="")), scale).status)
+        at_scale = claim.model_copy(update={"scales": (scale,)})
+        answers = {
+            name: HOLDS.get(judge(at_scale, cells_of(frame.assign(data_state="")), scale).status)
             for name, frame in tables.items()
             if claim.target == space.target
         }
-        held = [own for own in found.values() if own is not None]
+        held = [holds for holds in answers.values() if holds is not None]
         if held:
-            part, names = sum(held) / len(held), " ".join(name for name, own in found.items() if own)
-            said = {"of": len(held), "says": verdict(part), "in": names}
-            yield {"row": row, "column": claim.id, "mean": part, **said}
+            share, names = sum(held) / len(held), " ".join(name for name, holds in answers.items() if holds)
+            fields = {"of": len(held), "says": verdict(share), "in": names}
+            yield {"row": row, "column": claim.id, "mean": share, **fields}
 
 
 def sentences(numbers: pd.DataFrame) -> list[str]:
     """Say which reading is nearest, what the points explain, and in which share of readings claims hold."""
-    lines, parts, claims = (numbers[numbers["row"].isin(own)] for own in ([DISTANCE], [SHARE], CLAIMS))
-    told = [f"{len(lines)} readings."]
-    two = lines.dropna(subset="mean").nsmallest(2, "mean").to_dict("records")
-    pairs = zip(("Nearest to the print", "next"), map(_named, two), strict=False)
-    told += ["; ".join(map(": ".join, pairs)) + "."] if two else []
+    lines, parts, claims = (numbers[numbers["row"].isin(rows)] for rows in ([DISTANCE], [SHARE], CLAIMS))
+    texts = [f"{len(lines)} readings."]
+    closest = lines.dropna(subset="mean").nsmallest(2, "mean").to_dict("records")
+    pairs = zip(("Nearest to the print", "next"), map(_named, closest), strict=False)
+    texts += ["; ".join(map(": ".join, pairs)) + "."] if closest else []
     away = numbers[numbers["away"].notna()]
-    column, name = (away["column"].str.split("@").str[place] for place in range(2))
+    column, name = (away["column"].str.split("@").str[index] for index in range(2))
     counts = name[away["away"].groupby([away["row"], column]).idxmin()].value_counts()
     if len(counts):
         most = f"in {counts.iloc[0]} of {counts.sum()} cells"
-        told += [f"Cell by cell, {counts.index[0]} is nearest most often, {most}."]
+        texts += [f"Cell by cell, {counts.index[0]} is nearest most often, {most}."]
     if len(parts):
-        listed = ", ".join(f"{own['column']} {own['mean']:.0%}" for own in parts.to_dict("records"))
-        told += [f"Of the variance of the distance points explain {listed}; combinations the rest."]
+        listed = ", ".join(f"{row['column']} {row['mean']:.0%}" for row in parts.to_dict("records"))
+        texts += [f"Of the variance of the distance points explain {listed}; combinations the rest."]
     if len(claims):
-        each = (f"{own['column']} in {own['says']} ({own['mean']:.0%})" for own in claims.to_dict("records"))
+        items = (f"{row['column']} in {row['says']} ({row['mean']:.0%})" for row in claims.to_dict("records"))
         where = "On what was run here, claims" if IN_PART in {*claims["row"]} else "Claims"
-        told += [f"{where} hold in a share of the readings: {', '.join(each)}."]
-    return told
+        texts += [f"{where} hold in a share of the readings: {', '.join(items)}."]
+    return texts
 
 
 def _named(line: Mapping[Any, Any]) -> str:
@@ -279,14 +281,14 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     above.scatter(order.index, order["mean"], c=colours, s=14, zorder=3)
     lacking = numbers.loc[numbers["n"] < numbers["seeds"], "column"].str.split("@").str[-1]
     for x in order.index[order["column"].isin(lacking)]:
-        place = above.get_xaxis_transform()
-        above.text(x, 0.02, style.DIVERGED, transform=place, ha="center", va="bottom", fontsize=7)
+        transform = above.get_xaxis_transform()
+        above.text(x, 0.02, style.DIVERGED, transform=transform, ha="center", va="bottom", fontsize=7)
     above.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
     above.set(yscale="log", ylabel="margins from the print")
-    points = space.points.values()
+    open_points = space.points.values()
     marks: dict[Any, str] = {}
-    for word in ("paper", "code") if any(own.released for own in points) else ("paper",):
-        names = pd.Series([getattr(own, word) for own in points], [*space.points])
+    for word in ("paper", "code") if any(point.released for point in open_points) else ("paper",):
+        names = pd.Series([getattr(point, word) for point in open_points], [*space.points])
         for x in order.index[(order[[*names.index]] == names).all(axis=1)]:
             marks[x] = f"{marks[x]}, {word}" if x in marks else word
     for x, words in marks.items():
@@ -296,15 +298,15 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
         x = order.index[order[key] == name]
         choices.scatter(x, [y] * len(x), c=TAKEN, s=12)
     explain = {
-        (key, own.tried[0]): f" ({parts[key]:.0%})" for key, own in space.points.items() if key in parts
+        (key, point.tried[0]): f" ({parts[key]:.0%})" for key, point in space.points.items() if key in parts
     }
     labels = [f"{key}{explain.get((key, name), '')}: {name.replace('_', ' ')}" for key, name in taken]
     _listed(choices, labels)
-    for y, own in enumerate(claims):
-        there = order["column"].isin(own["in"].split() if isinstance(own["in"], str) else [])
-        held.scatter(order.index[there], [y] * there.sum(), c=WITHIN, s=12)
-        held.scatter(order.index[~there], [y] * (~there).sum(), facecolors="none", edgecolors=BEYOND, s=12)
-    _listed(held, [f"{own['column']}: in {own['says']}" for own in claims])
+    for y, claim in enumerate(claims):
+        holds = order["column"].isin(claim["in"].split() if isinstance(claim["in"], str) else [])
+        held.scatter(order.index[holds], [y] * holds.sum(), c=WITHIN, s=12)
+        held.scatter(order.index[~holds], [y] * (~holds).sum(), facecolors="none", edgecolors=BEYOND, s=12)
+    _listed(held, [f"{claim['column']}: in {claim['says']}" for claim in claims])
     return figure
 
 
@@ -325,14 +327,14 @@ def design(levels: Row, most: int, first: tuple[Row, ...] = ()) -> tuple[Row, ..
     All of them if there are at most ``most``. Otherwise as few as a greedy search finds that hold each pair
     of levels of two points. ``first`` come first; the same arguments give the same combinations.
     """
-    every, chosen = tuple(product(*map(range, levels))), dict.fromkeys(first)
+    rows, chosen = tuple(product(*map(range, levels))), dict.fromkeys(first)
     if prod(levels) <= most:
-        return tuple(chosen | dict.fromkeys(every))
-    left = set().union(*map(_pairs, every)).difference(*map(_pairs, chosen))
-    while left:
-        best = max(every, key=lambda row: len(left & _pairs(row)))
+        return tuple(chosen | dict.fromkeys(rows))
+    uncovered = set().union(*map(_pairs, rows)).difference(*map(_pairs, chosen))
+    while uncovered:
+        best = max(rows, key=lambda row: len(uncovered & _pairs(row)))
         chosen[best] = None
-        left -= _pairs(best)
+        uncovered -= _pairs(best)
     return tuple(chosen)
 
 
@@ -361,8 +363,8 @@ def shares(rows: NDArray[Any], values: NDArray[np.float64]) -> tuple[float, ...]
 
     def share(i: int) -> float:
         others = [other for other in range(count) if other != i]
-        sets = (frozenset(own) for size in range(count) for own in combinations(others, size))
-        gains = ((explained(own | {i}) - explained(own)) / comb(count - 1, len(own)) for own in sets)
+        sets = (frozenset(group) for size in range(count) for group in combinations(others, size))
+        gains = ((explained(group | {i}) - explained(group)) / comb(count - 1, len(group)) for group in sets)
         return float(sum(gains) / count)
 
     return tuple(map(share, range(count)))

@@ -67,17 +67,17 @@ def rank(
     Example: fedcore benchmark rank my_method --small
     """
     board = _sit(small, minutes, Source(root, mirror), method, lambda run: run.algorithm == method)
-    own = board.loc[method]
-    equal = board[board["sets"] == own["sets"]].sort_values("effect", ascending=False)
+    row = board.loc[method]
+    equal = board[board["sets"] == row["sets"]].sort_values("effect", ascending=False)
     place = list(equal.index).index(method) + 1
     lines = [
-        f"{method}: {own['effect']:+.2f} points ({own['interval']}) over {own['sets']:.0f} data sets: "
-        f"{own['verdict']}; place {place} of {len(equal)}",
+        f"{method}: {row['effect']:+.2f} points ({row['interval']}) over {row['sets']:.0f} data sets: "
+        f"{row['verdict']}; place {place} of {len(equal)}",
         *(f"  {other['effect']:+7.2f}  {name}" for name, other in equal.iterrows()),
     ]
     others = equal.reset_index(names="method")[["method", "effect"]].to_dict("records")
-    said = {name: own[name] for name in ("effect", "interval", "sets", "verdict")}
-    show(as_json, {"method": method, **said, "place": place, "equal": others}, lines)
+    result = {name: row[name] for name in ("effect", "interval", "sets", "verdict")}
+    show(as_json, {"method": method, **result, "place": place, "equal": others}, lines)
 
 
 def _sit(small: bool, minutes: float, source: Source, method: str, wanted: Wanted) -> pd.DataFrame:
@@ -112,12 +112,12 @@ def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:
     Raises:
         SpecError: there is no such algorithm, or the others are compared with it.
     """
-    about, known = study["benchmark"], study["algorithms"]
-    if method == about["base"]:
+    section, known = study["benchmark"], study["algorithms"]
+    if method == section["base"]:
         raise SpecError(f"{method}: is what the others are compared with, expected another algorithm")
     if method in known:
         return study
     module = sys.modules[find("algorithm", method).build.__module__]
     entry = {"tune": getattr(module, "TUNE", {})}
-    families = {**about["families"], "ranked": [method]}
-    return {**study, "algorithms": {**known, method: entry}, "benchmark": {**about, "families": families}}
+    families = {**section["families"], "ranked": [method]}
+    return {**study, "algorithms": {**known, method: entry}, "benchmark": {**section, "families": families}}

@@ -76,7 +76,7 @@ def made(
     path = os.environ["PATH"]
     if shutil.which("fedcore") is None:  # the command of the jobs
         path = os.pathsep.join([path, str(Path(sys.executable).parent)])
-    called = ["-c", SILENT, *command[1:]] if quiet else ["-m", *command]
-    process = subprocess.Popen([sys.executable, *called], env={**os.environ, "PATH": path})
+    arguments = ["-c", SILENT, *command[1:]] if quiet else ["-m", *command]
+    process = subprocess.Popen([sys.executable, *arguments], env={**os.environ, "PATH": path})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Snakemake gets it too, and ends its jobs
     return process.wait()

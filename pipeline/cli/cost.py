@@ -69,8 +69,8 @@ def cost(
         show(as_json, {"speed": machine.speed()}, [])
     else:
         catalogue = catalogue_of(PARAMS, scale, overlay, studies=elsewhere([target]))
-        found = bill(catalogue, target, cell, cores or os.cpu_count() or 1)
-        show(as_json, found, text(found))
+        costs = bill(catalogue, target, cell, cores or os.cpu_count() or 1)
+        show(as_json, costs, text(costs))
 
 
 def bill(
@@ -90,13 +90,13 @@ def bill(
     """
     runs = _runs(catalogue, target, where)
     planned = {str(root / run.folder): stated(run) for run in runs}
-    ended = {str(own.folder): own.seconds for own in survey(root / RESULTS, planned) if own.state in FINISHED}
+    ended = {str(run.folder): run.seconds for run in survey(root / RESULTS, planned) if run.state in FINISHED}
     left = [run for run in runs if str(root / run.folder) not in ended and line_of(run, root) is None]
     guess = machine.guesses(catalogue, root)
     gpus, on_gpu = len([*GPUS.glob("*")]), machine.here(catalogue, root, "cuda")
     memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
     scales, groups = {run.scale for run in runs}, {run.group: run for run in left}.values()
-    unknown = {own.spec["data"]["name"] for own in groups if not demand(own.spec, own.recipe).known}
+    unknown = {run.spec["data"]["name"] for run in groups if not demand(run.spec, run.recipe).known}
     return {
         "target": target,
         "scale": min(scales - {STUDY}, default=STUDY if scales else catalogue.params.scale),
@@ -135,7 +135,7 @@ def text(found: Mapping[str, Any]) -> list[str]:
         f"  memory        {_gigabytes(found['memory_gb'])} for the largest run",
         f"  disk          {_gigabytes(found['disk_gb'])}",
         "the dearest settings:",
-        *(f"  {_shown(own['core_hours']):36} {own['name']}, runs: {own['runs']}" for own in found["dearest"]),
+        *(f"  {_shown(row['core_hours']):36} {row['name']}, runs: {row['runs']}" for row in found["dearest"]),
         "In brackets: where eight of ten lie. " + _basis(found),
     ]
     if found["gpus"] and not gpu_hours:
@@ -146,11 +146,11 @@ def text(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _basis(found: Mapping[str, Any]) -> str:
-    if found["measured_here"]:
-        return f"Times follow results that are here ({found['measured_here']} groups of runs)."
-    if found["speed"]:
-        return f"Runs take {found['speed']:.2f} times as long here as the kept ones took."
+def _basis(costs: Mapping[str, Any]) -> str:
+    if costs["measured_here"]:
+        return f"Times follow results that are here ({costs['measured_here']} groups of runs)."
+    if costs["speed"]:
+        return f"Runs take {costs['speed']:.2f} times as long here as the kept ones took."
     return (
         "This machine is taken to be as fast as that of the kept runs; measure it: fedcore cost --calibrate"
     )
@@ -169,9 +169,9 @@ def _runs(catalogue: Catalogue, target: str, where: tuple[str, str] | None) -> l
 def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
     """Return the time with so many runs side by side, which is that of the longest at least."""
     costs = list(map(guess, runs))
-    total, longest = sum(costs, NOTHING), max(costs, key=lambda own: own.seconds, default=NOTHING)
+    total, longest = sum(costs, NOTHING), max(costs, key=lambda run_cost: run_cost.seconds, default=NOTHING)
     pairs = zip(INTERVAL(total), INTERVAL(longest), strict=True)
-    return _guess(*(max(every / side, one) / HOUR for every, one in pairs))
+    return _guess(*(max(seconds / side, least) / HOUR for seconds, least in pairs))
 
 
 def _guess(*values: float) -> Guess:
@@ -186,10 +186,10 @@ def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
         for run in runs
     )
     entries = inventory.entries()
-    asked = (own for run in runs for own in (run.spec["data"], weights(run)) if own)
-    editions = {(own["name"], own["edition"]) for own in asked if own["name"] in entries and "edition" in own}
-    found = (entries[name].declaration.editions.get(edition) for name, edition in editions)
-    files = {file.path: file.bytes for edition in found if edition for file in edition.files}
+    data = (spec for run in runs for spec in (run.spec["data"], weights(run)) if spec)
+    keys = {(spec["name"], spec["edition"]) for spec in data if spec["name"] in entries and "edition" in spec}
+    declared = (entries[name].declaration.editions.get(edition) for name, edition in keys)
+    files = {file.path: file.bytes for edition in declared if edition for file in edition.files}
     fetched = sum(size for path, size in files.items() if not (root / "data" / "fetched" / path).exists())
     sums = (written * times + fetched * copies for times, copies in ((1, 1.5), (0.5, 1), (2, 2)))
     return _guess(*(amount / GB for amount in sums))
@@ -197,13 +197,13 @@ def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
 
 def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> Iterator[dict[str, Any]]:
     """Yield the settings that take longest, in the paper's words: the runs that these words hold for."""
-    named: dict[str, list[PlannedRun]] = defaultdict(list)
+    runs_by_name: dict[str, list[PlannedRun]] = defaultdict(list)
     for run in runs:
         wildcards = {key: getattr(run, key) for key in ("paper", "scale", "setting", "method")}
-        named[job_name(catalogue, "train", wildcards)].append(run)
-    dearest = sorted(named.items(), key=lambda pair: -sum(guess(run).seconds for run in pair[1]))
-    for name, own in dearest[:DEAREST]:
-        yield {"name": name, "runs": len(own), "core_hours": _wall(guess, own, 1)}
+        runs_by_name[job_name(catalogue, "train", wildcards)].append(run)
+    dearest = sorted(runs_by_name.items(), key=lambda pair: -sum(guess(run).seconds for run in pair[1]))
+    for name, group in dearest[:DEAREST]:
+        yield {"name": name, "runs": len(group), "core_hours": _wall(guess, group, 1)}
 
 
 def calibrated() -> float:
@@ -223,16 +223,16 @@ def calibrated() -> float:
         )
         seconds = runner.run(spec, settings=runner.Settings(device="cpu")).timing["seconds"]
         ratios.append(seconds / estimate(demand(spec.resolved(), spec.recipe)).seconds)
-    found: float = median(ratios[1:])
+    speed: float = median(ratios[1:])
     machine.calibration().parent.mkdir(parents=True, exist_ok=True)
-    write_json(machine.calibration(), {"processor": processor(), "speed": round(found, 3)})
-    return found
+    write_json(machine.calibration(), {"processor": processor(), "speed": round(speed, 3)})
+    return speed
 
 
-def _shown(own: Guess) -> str:
-    return with_interval(*(hours * HOUR for hours in own.values()))
+def _shown(guess: Guess) -> str:
+    return with_interval(*(hours * HOUR for hours in guess.values()))
 
 
-def _gigabytes(own: Guess) -> str:
-    guess, low, high = own.values()
+def _gigabytes(size: Guess) -> str:
+    guess, low, high = size.values()
     return f"{guess:.2g} GB ({low:.2g} to {high:.2g})"

@@ -39,8 +39,8 @@ TOOLS = {
 
 def checks() -> Iterator[Check]:
     """Look at the extra's packages, at all packages against the tested versions, and at tools on PATH."""
-    extra = [own for own in map(Requirement, requires(PROJECT) or ()) if EXTRA in str(own.marker)]
-    yield from packages((f"{own.name}{own.specifier}" for own in extra), "the papers", INSTALL)
+    extra = [package for package in map(Requirement, requires(PROJECT) or ()) if EXTRA in str(package.marker)]
+    yield from packages((f"{package.name}{package.specifier}" for package in extra), "the papers", INSTALL)
     yield tested(HOME / "pyproject.toml")
     for name, (purpose, how, needed) in TOOLS.items():
         place = next(filter(None, map(shutil.which, name.split())), None)
@@ -50,10 +50,10 @@ def checks() -> Iterator[Check]:
 def tested(pyproject: Path) -> Check:
     """Compare the installed packages with the versions that the tests run with, which pyproject.toml pins."""
     packaged = packages(pins(pyproject), "", INSTALL)
-    found = [check for check in packaged if not check.found.startswith("not installed")]
-    others = [f", {check.name} {check.found}" for check in found if check.state != "ok"]
-    said = f"{len(found) - len(others)} of {len(found)} packages as tested{''.join(others)}"
-    return look("versions", not others, said, "the same last digits as the tests", "uv sync")
+    installed = [check for check in packaged if not check.found.startswith("not installed")]
+    others = [f", {check.name} {check.found}" for check in installed if check.state != "ok"]
+    summary = f"{len(installed) - len(others)} of {len(installed)} packages as tested{''.join(others)}"
+    return look("versions", not others, summary, "the same last digits as the tests", "uv sync")
 
 
 def pins(pyproject: Path) -> list[str]:
@@ -82,10 +82,10 @@ def command(
     Example: uv run --group audit fedcore audit
     """
     service = ("--vulnerability-service", "osv", "--osv-url", osv) if osv else ()
-    asked, found = audit(Path("pyproject.toml"), service)
-    show(as_json, {"pins": asked, "weaknesses": found}, found)
-    say(f"{asked} pins, {len(found) or 'no'} known weaknesses", error=True)
-    if found:
+    pin_count, weaknesses = audit(Path("pyproject.toml"), service)
+    show(as_json, {"pins": pin_count, "weaknesses": weaknesses}, weaknesses)
+    say(f"{pin_count} pins, {len(weaknesses) or 'no'} known weaknesses", error=True)
+    if weaknesses:
         raise typer.Exit(1)
 
 
@@ -98,26 +98,26 @@ def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]
         NotAudited: a pin could not be looked up, or pip-audit is not installed; one line says why.
     """
     with tempfile.TemporaryDirectory() as name:
-        asked, answer = Path(name, "pins.txt"), Path(name, "answer.json")
-        asked.write_text("\n".join(pins(pyproject)) + "\n", encoding="utf-8")
-        files = ("--requirement", str(asked), "--output", str(answer))
+        requirements, answer = Path(name, "pins.txt"), Path(name, "answer.json")
+        requirements.write_text("\n".join(pins(pyproject)) + "\n", encoding="utf-8")
+        files = ("--requirement", str(requirements), "--output", str(answer))
         command = [sys.executable, "-m", "pip_audit", *ASKED, *files, *service]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if not answer.exists() or done.returncode not in (0, 1):
-            raise NotAudited(NO_AUDIT if MISSING in done.stderr else _why(done.stderr))
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not answer.exists() or process.returncode not in (0, 1):
+            raise NotAudited(NO_AUDIT if MISSING in process.stderr else _why(process.stderr))
         packages = json.loads(answer.read_text(encoding="utf-8"))["dependencies"]
-    found = []
+    weaknesses = []
     for package in packages:
         for weakness in package["vulns"]:
             mended = ", ".join(weakness["fix_versions"])
             what = f"{package['name']} {package['version']}: {weakness['id']}"
-            found.append(f"{what}, mended in {mended}" if mended else f"{what}, not mended yet")
-    return len(packages), found
+            weaknesses.append(f"{what}, mended in {mended}" if mended else f"{what}, not mended yet")
+    return len(packages), weaknesses
 
 
-def _why(said: str) -> str:
+def _why(output: str) -> str:
     """Return the reason that pip-audit gave, from its own words or the end of its traceback."""
-    lines = [line for line in map(str.strip, said.splitlines()) if line]
-    own = [line for line in lines if line.startswith("ERROR") and "Tip:" not in line]
-    reason = (own or lines or ["it said nothing"])[-1]
+    lines = [line for line in map(str.strip, output.splitlines()) if line]
+    errors = [line for line in lines if line.startswith("ERROR") and "Tip:" not in line]
+    reason = (errors or lines or ["it said nothing"])[-1]
     return f"the list of known weaknesses can't be reached, so nothing was checked ({reason})"

@@ -67,24 +67,24 @@ def evaluate(
         say(what if isinstance(what, str) else LINE.format_map(_check(catalogue, what)), error=True)
 
     settings = Settings(source=Source(root, mirror), device="cpu")
-    found = make_again(catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note, fill=fill)
+    evaluation = make_again(catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note, fill=fill)
     if fill:
         say(f"wrote {package.write(REFERENCE)}", error=as_json)
-    facts = _facts(catalogue, found, chosen, minutes, by, seed)
+    facts = _facts(catalogue, evaluation, chosen, minutes, by, seed)
     text = rendered("evaluation.md", facts, TEMPLATES)
     write_json(OUT / "evaluation.json", facts)
     write_text(OUT / "evaluation.md", text)
     page = MarkdownIt("js-default").render(text)
     write_text(OUT / "evaluation.html", rendered("evaluation.html", {"page": Markup(page)}, TEMPLATES))
-    for own in facts["papers"]:
-        if own["checked"]:
-            write_text(OUT / f"{own['paper']}.svg", rendered("badge.svg", {**facts, "own": own}, TEMPLATES))
-    lines = [f"{own['paper']}: {own['said']}" for own in facts["papers"]]
+    for item in facts["papers"]:
+        if item["checked"]:
+            write_text(OUT / f"{item['paper']}.svg", rendered("badge.svg", {**facts, "own": item}, TEMPLATES))
+    lines = [f"{item['paper']}: {item['said']}" for item in facts["papers"]]
     show(as_json, facts, [*lines, f"wrote {OUT}/evaluation.html, .md and .json"])
 
 
 def _facts(
-    catalogue: Catalogue, found: Evaluation, chosen: list[str], minutes: float, by: str, seed: int
+    catalogue: Catalogue, evaluation: Evaluation, chosen: list[str], minutes: float, by: str, seed: int
 ) -> dict[str, Any]:
     """Return what the report says; docs/evaluate.md describes the keys."""
     return {
@@ -95,32 +95,32 @@ def _facts(
         "tolerance": TOLERANCE,
         "commit": commit(),
         "machine": {"processor": processor(), "torch": torch.__version__, "numpy": np.__version__},
-        "papers": [_paper(found, name) for name in chosen],
-        "checks": [_check(catalogue, check) for check in found.checks],
-        "rebuilt": found.rebuilt,
-        "absent": found.absent,
+        "papers": [_paper(evaluation, name) for name in chosen],
+        "checks": [_check(catalogue, check) for check in evaluation.checks],
+        "rebuilt": evaluation.rebuilt,
+        "absent": evaluation.absent,
     }
 
 
-def _paper(found: Evaluation, paper: str) -> dict[str, Any]:
-    own = [check for check in found.checks if check.unit.paper == paper]
-    agreeing = sum(check.agrees for check in own)
-    runs, seconds = found.left[paper]
-    said = f"{agreeing} of {len(own)} cells and figures reproduced" if own else "nothing checked"
+def _paper(evaluation: Evaluation, paper: str) -> dict[str, Any]:
+    checks = [check for check in evaluation.checks if check.unit.paper == paper]
+    agreeing = sum(check.agrees for check in checks)
+    runs, seconds = evaluation.left[paper]
+    verdict = f"{agreeing} of {len(checks)} cells and figures reproduced" if checks else "nothing checked"
     rest = f"; {runs:,} kept runs are left, about {duration(seconds)} on one core" if runs else ""
     return {
         "paper": paper,
-        "checked": len(own),
+        "checked": len(checks),
         "agreeing": agreeing,
         "left_runs": runs,
         "left_seconds": round(seconds),
-        "said": said + rest,
+        "said": verdict + rest,
     }
 
 
 def _check(catalogue: Catalogue, check: Check) -> dict[str, Any]:
     unit, counted = check.unit, Counter[str](check.outcomes)
-    said = (f"{what} {count}x" if len(counted) > 1 else what for what, count in counted.items())
+    parts = (f"{outcome} {count}x" if len(counted) > 1 else outcome for outcome, count in counted.items())
     return {
         "report": f"{unit.paper}/{unit.target}",
         "row": unit.row,
@@ -128,7 +128,7 @@ def _check(catalogue: Catalogue, check: Check) -> dict[str, Any]:
         "cell": _cell(catalogue, unit),
         "runs": len(check.outcomes),
         "outcomes": dict(counted),
-        "said": ", ".join(said),
+        "said": ", ".join(parts),
         "largest_difference": None if check.largest == float("inf") else check.largest,
         "agrees": check.agrees,
         "seconds": round(check.seconds, 1),

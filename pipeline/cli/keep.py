@@ -58,9 +58,9 @@ def reference(
     catalogue = catalogue_of(PARAMS, scale, overlay, studies=study or ())
     folder = REFERENCE if scale == REPRODUCTION else REFERENCE / scale
     studies = {path.stem for path in study or ()}
-    names = [own for own in catalogue.names() if not studies or own.partition("/")[0] in studies]
+    names = [name for name in catalogue.names() if not studies or name.partition("/")[0] in studies]
     kept = keeping.keep(
-        catalogue, ["/".join(catalogue.named(own)) for own in reports or names], folder=folder
+        catalogue, ["/".join(catalogue.named(name)) for name in reports or names], folder=folder
     )
     fidelity = Path("docs/fidelity.md")
     parts = {
@@ -74,8 +74,8 @@ def reference(
             write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
         except DataError as error:
             raise DataError(f"{page}: {error}") from None
-    made = (*write_picture(REFERENCE), package.write(REFERENCE))
-    for path in (*kept.written, *dict(parts.values()), *made):
+    extras = (*write_picture(REFERENCE), package.write(REFERENCE))
+    for path in (*kept.written, *dict(parts.values()), *extras):
         say(f"wrote {path}")
     for name, reason in kept.left.items():
         if reports:
@@ -103,11 +103,11 @@ def prune(
 
     Example: fedcore prune --delete
     """
-    found = orphans(PARAMS, Path("results"))
-    show(as_json, {"runs": found, "deleted": delete}, found)
+    folders = orphans(PARAMS, Path("results"))
+    show(as_json, {"runs": folders, "deleted": delete}, folders)
     if delete:
-        remove(found)
-    say(f"{len(found)} {'deleted' if delete else 'not needed; --delete removes them'}", error=True)
+        remove(folders)
+    say(f"{len(folders)} {'deleted' if delete else 'not needed; --delete removes them'}", error=True)
 
 
 def schema() -> None:
@@ -150,11 +150,11 @@ def rulegraph() -> None:
     """
     if shutil.which("dot") is None:
         raise FedcoreError("dot: not found; install Graphviz to draw the graph of rules")
-    told = subprocess.run(shlex.split(RULEGRAPH), capture_output=True, text=True, check=False)
-    if told.returncode:
-        said = [f"it ended with {told.returncode}", *told.stderr.strip().splitlines()][-1]
-        raise FedcoreError(f"snakemake --rulegraph: {said}")
-    graph = _plain(told.stdout)
+    process = subprocess.run(shlex.split(RULEGRAPH), capture_output=True, text=True, check=False)
+    if process.returncode:
+        reason = [f"it ended with {process.returncode}", *process.stderr.strip().splitlines()][-1]
+        raise FedcoreError(f"snakemake --rulegraph: {reason}")
+    graph = _plain(process.stdout)
     for command in (["tred"], ["dot", "-Tsvg"]):
         graph = subprocess.run(command, input=graph, capture_output=True, text=True, check=True).stdout
     write_text(DRAWN, graph)

@@ -31,9 +31,9 @@ def targets(report: Annotated[str, TARGET] = "all", scale: Scale = None, as_json
     """
     catalogue = catalogue_of(PARAMS, scale, studies=elsewhere([report]))
     path = path_of(catalogue, report).partition(".")[0]
-    found = [*listing(catalogue, "reports/" if path == BESIDE["all"] else path)]
-    lines = (f"{own['report']:32} {own['runs']:5} runs  {own['published']}: {own['title']}" for own in found)
-    show(as_json, found, [f"scale {catalogue.params.scale}", *lines])
+    rows = [*listing(catalogue, "reports/" if path == BESIDE["all"] else path)]
+    lines = (f"{row['report']:32} {row['runs']:5} runs  {row['published']}: {row['title']}" for row in rows)
+    show(as_json, rows, [f"scale {catalogue.params.scale}", *lines])
 
 
 def explain(
@@ -47,8 +47,8 @@ def explain(
 
     Example: fedcore explain rfedavg/table1 --row fedprox --column mnist-sim0
     """
-    found = cell_facts(catalogue_of(PARAMS, scale), report, row, column)
-    show(as_json, found, text(found))
+    details = cell_facts(catalogue_of(PARAMS, scale), report, row, column)
+    show(as_json, details, text(details))
 
 
 def runs(
@@ -69,8 +69,8 @@ def runs(
     """
     catalogue = catalogue_of(PARAMS, scale, overlay)
     kept = REFERENCE if missing else None
-    found = summaries(catalogue, report, row or (), column or (), seed or (), kept)
-    show(as_json, found, found)
+    paths = summaries(catalogue, report, row or (), column or (), seed or (), kept)
+    show(as_json, paths, paths)
 
 
 def chosen(
@@ -87,18 +87,18 @@ def chosen(
     Example: fedcore chosen reports/fedavgr/search_fedavg.csv
     """
     catalogue = catalogue_of(PARAMS, scale, overlay)
-    found = choice(catalogue, *report)
+    choices = choice(catalogue, *report)
     if write:
-        for name, own in found.get("papers", {}).items():
+        for name, section in choices.get("papers", {}).items():
             file = catalogue.params.files.get(name)
             if file is None:
                 raise SpecError(
                     f"--write: '{name}' is a paper, expected a study; copy the values to params.yaml"
                 )
-            write_text(Path(file), with_chosen(Path(file).read_text(), own["chosen"]))
+            write_text(Path(file), with_chosen(Path(file).read_text(), section["chosen"]))
             say(f"wrote {file}")
     else:
-        show(as_json, found, core_yaml.written(found).splitlines())
+        show(as_json, choices, core_yaml.written(choices).splitlines())
 
 
 def summaries(
@@ -119,19 +119,19 @@ def summaries(
     """
     sources = catalogue.sources(*catalogue.named(report))
     known_rows, known_columns = labels(sources)
-    asked_rows = {_found(report, "row", one, known_rows) for one in rows}
-    asked_columns = {_found(report, "column", one, known_columns) for one in columns}
-    found = {
+    asked_rows = {_found(report, "row", name, known_rows) for name in rows}
+    asked_columns = {_found(report, "column", name, known_columns) for name in columns}
+    selected = {
         run.folder: run
         for (row, column), runs in sources.cells.items()
         for run in runs
         if (not rows or row in asked_rows) and (not columns or column in asked_columns)
         if not seeds or run.seed in seeds
     }
-    if not found:
+    if not selected:
         raise SpecError(f"{report}: no run in the rows, columns and seeds that were asked for")
     held = kept_specs(sources.paper, sources.name, kept) if kept else ()
-    return [f"{folder}/summary.json" for folder, run in found.items() if short_hash(run) not in held]
+    return [f"{folder}/summary.json" for folder, run in selected.items() if short_hash(run) not in held]
 
 
 def listing(catalogue: Catalogue, within: str = "reports/") -> Iterator[dict[str, Any]]:
@@ -156,8 +156,8 @@ def cell_facts(
     sources, row, column = cell(catalogue, report, row, column)
     rows, columns = labels(sources)
     keys = {"paper": sources.paper, "target": sources.name, "row": row, "column": column}
-    made = [{"run": run.folder, "facts": facts(run, root)} for run in sources.cells[row, column]]
-    return {**keys, "row_label": rows[row], "column_label": columns[column], "runs": made}
+    entries = [{"run": run.folder, "facts": facts(run, root)} for run in sources.cells[row, column]]
+    return {**keys, "row_label": rows[row], "column_label": columns[column], "runs": entries}
 
 
 def cell(catalogue: Catalogue, report: str, row: str, column: str) -> tuple[Sources, str, str]:
@@ -172,8 +172,8 @@ def cell(catalogue: Catalogue, report: str, row: str, column: str) -> tuple[Sour
     rows, columns = labels(sources)
     row, column = _found(report, "row", row, rows), _found(report, "column", column, columns)
     if (row, column) not in sources.cells:
-        there = ", ".join(c for r, c in sources.cells if r == row)
-        raise SpecError(f"{report}: no cell at row '{row}', column '{column}'; that row has: {there}")
+        row_columns = ", ".join(c for r, c in sources.cells if r == row)
+        raise SpecError(f"{report}: no cell at row '{row}', column '{column}'; that row has: {row_columns}")
     return sources, row, column
 
 
@@ -183,25 +183,23 @@ def text(found: Mapping[str, Any]) -> Iterator[str]:
         f"{found['row_label']}, {found['column_label']} of reports/{found['paper']}/{found['target']}: "
         f"{len(found['runs'])} runs (row '{found['row']}', column '{found['column']}')"
     )
-    for made in found["runs"]:
-        yield made["run"]
-        yield from (f"  {key:17} {value}" for key, value in made["facts"].items())
+    for entry in found["runs"]:
+        yield entry["run"]
+        yield from (f"  {key:17} {value}" for key, value in entry["facts"].items())
 
 
-def _found(report: str, what: str, asked: str, known: Mapping[str, str]) -> str:
+def _found(report: str, what: str, name: str, known: Mapping[str, str]) -> str:
     """Return the key that is asked for by key or by label.
 
     Raises:
         SpecError: there is none, or there are several.
     """
-    if asked in known:
-        return asked
-    keys = [key for key, label in known.items() if asked.casefold() in {key.casefold(), label.casefold()}]
+    if name in known:
+        return name
+    keys = [key for key, label in known.items() if name.casefold() in {key.casefold(), label.casefold()}]
     if len(keys) == 1:
         return keys[0]
     if keys:
-        raise SpecError(f"{report}: {what} '{asked}' may be any of {', '.join(keys)}, expected one of them")
+        raise SpecError(f"{report}: {what} '{name}' may be any of {', '.join(keys)}, expected one of them")
     shown = ", ".join(key if key == label else f"{key} ({label})" for key, label in known.items())
-    raise SpecError(
-        f"{report}: no {what} '{asked}'{nearest(asked, [*known, *known.values()])}; known: {shown}"
-    )
+    raise SpecError(f"{report}: no {what} '{name}'{nearest(name, [*known, *known.values()])}; known: {shown}")

@@ -22,13 +22,13 @@ ALGORITHMS, DATA = (completing(partial(plugins, kind)) for kind in ("algorithm",
 
 def names() -> Iterator[str]:
     """Yield what `fedcore targets` lists, with and without the folder, and the primary paper's in short."""
-    known = configuration(PARAMS) if PARAMS.exists() else {}
-    asked, primary = known.get("papers", {}), known.get("primary_paper", "")
+    config = configuration(PARAMS) if PARAMS.exists() else {}
+    sections, primary = config.get("papers", {}), config.get("primary_paper", "")
     yield from (papers()[primary].targets if primary in papers() else ())
     for prefix in ("", "reports/"):
         for paper, about in papers().items():
-            wanted = (table + ENDING for table in (asked.get(paper) or {}).get("readings", {}))
-            yield from (f"{prefix}{paper}/{target}" for target in (*about.targets, *wanted))
+            readings = (table + ENDING for table in (sections.get(paper) or {}).get("readings", {}))
+            yield from (f"{prefix}{paper}/{target}" for target in (*about.targets, *readings))
         yield from (f"{prefix}{study}/{target}" for study in studies() for target in get_args(Shown))
 
 

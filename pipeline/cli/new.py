@@ -73,8 +73,8 @@ def new_study(
     path = Path(STUDIES, f"{name}.yaml")
     if path.exists():
         raise SpecError(f"{path}: is there already, expected a new name")
-    asked = _asked(data, methods, partition, edition, name=name, seeds=seeds, clients=clients, rounds=rounds)
-    text = rendered("new_study.yaml", asked, TEMPLATES)
+    values = _asked(data, methods, partition, edition, name=name, seeds=seeds, clients=clients, rounds=rounds)
+    text = rendered("new_study.yaml", values, TEMPLATES)
     config = {**configuration(PARAMS), "studies": {str(path): core_yaml.parsed(text, str(path))}}
     _ = build_catalogue(config).index
     write_text(path, text)
@@ -107,15 +107,15 @@ def new_paper(
         raise SpecError(f"NAME: '{name}' is there already, expected a new name")
     if text.count(SCALES) != 1:
         raise SpecError(f"{PARAMS}: expected the line 'scales:' once, before which the section goes")
-    asked = _asked(data, methods, partition, edition, name=name, seeds=seeds, clients=clients, rounds=rounds)
-    asked["title"] = title.translate({ord('"'): "'", ord("\\"): "/"})
+    values = _asked(data, methods, partition, edition, name=name, seeds=seeds, clients=clients, rounds=rounds)
+    values["title"] = title.translate({ord('"'): "'", ord("\\"): "/"})
     files = sorted(path.stem for path in (TEMPLATES / "new_paper").iterdir())
-    made = {file: rendered(f"new_paper/{file}", asked, TEMPLATES) for file in files}
-    whole = text.replace(SCALES, f"\n{made.pop(SECTION)}{SCALES}")
-    load(core_yaml.parsed(whole, str(PARAMS)))
-    for file, content in made.items():
+    contents = {file: rendered(f"new_paper/{file}", values, TEMPLATES) for file in files}
+    new_text = text.replace(SCALES, f"\n{contents.pop(SECTION)}{SCALES}")
+    load(core_yaml.parsed(new_text, str(PARAMS)))
+    for file, content in contents.items():
         write_text(folder / file, content)
-    write_text(PARAMS, whole)
+    write_text(PARAMS, new_text)
     say(f"wrote {os.path.relpath(folder)} and its section of {PARAMS}", f"uv run fedcore build {name}")
 
 
@@ -123,16 +123,16 @@ def _asked(
     data: str, methods: str, partitions: str, edition: str, *, seeds: int, **more: Any
 ) -> dict[str, Any]:
     """Return what the templates show: plug-ins that a command line names, with their defaults."""
-    rows = {own: find("algorithm", own, "--methods") for own in _several(methods)}
-    splits = {re.sub(r"\W", "_", own): _split(own) for own in _several(partitions)}
+    rows = {name: find("algorithm", name, "--methods") for name in _several(methods)}
+    splits = {re.sub(r"\W", "_", text): _split(text) for text in _several(partitions)}
     return {
         **more,
         "seeds": [*range(seeds)],
-        "sets": {own: _dataset(own, edition) for own in _several(data)},
+        "sets": {name: _dataset(name, edition) for name in _several(data)},
         "splits": splits,
-        "renamed": {key: own["label"] for key, own in splits.items() if own["label"] != key},
-        "rows": {own: _numbers(plugin.options) for own, plugin in rows.items()},
-        "labels": {own: plugin.label or own for own, plugin in rows.items()},
+        "renamed": {key: split["label"] for key, split in splits.items() if split["label"] != key},
+        "rows": {name: _numbers(plugin.options) for name, plugin in rows.items()},
+        "labels": {name: plugin.label or name for name, plugin in rows.items()},
     }
 
 
@@ -144,16 +144,16 @@ def _several(names: str) -> list[str]:
 def _numbers(options: Any) -> dict[str, Any]:
     """Return the defaults of an algorithm's numbers, which are what one tries other values of."""
     values = {field.alias or key: field.default for key, field in options.model_fields.items()}
-    return {key: own for key, own in values.items() if type(own) in (int, float)}
+    return {key: value for key, value in values.items() if type(value) in (int, float)}
 
 
-def _split(asked: str) -> dict[str, Any]:
+def _split(text: str) -> dict[str, Any]:
     """Return a partition's name in print, its section, and a comment on the choices that there were."""
-    name, _, value = asked.partition(":")
+    name, _, value = text.partition(":")
     options = find("partition", name, "--partition").options
     keys = [key for key in keys_of(options) if key not in {"clients", *keys_of(PartitionOptions)}]
     if value and not keys:
-        raise SpecError(f"--partition: got '{asked}', expected {name} without a value")
+        raise SpecError(f"--partition: got '{text}', expected {name} without a value")
     section = {"name": name, **({keys[0]: core_yaml.parsed(value, "--partition")} if value else {})}
     choices = ""
     for key, field in options.model_fields.items():

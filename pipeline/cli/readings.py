@@ -39,26 +39,26 @@ def readings(
 
     Example: fedcore readings fedomw/table2 --points labels,start --dry-run
     """
-    known = catalogue_of(PARAMS, scale)
-    paper, target = known.named(table)
-    known.target(paper, target)
+    original = catalogue_of(PARAMS, scale)
+    paper, target = original.named(table)
+    original.target(paper, target)
     config = configuration(PARAMS) | ({"scale": scale} if scale else {})
     report = Path(f"reports/{paper}/{target}{ENDING}.csv")
     lists = {"points": points, "rows": rows, "columns": columns}
-    wanted: dict[str, Any] = {
-        key: [name.strip() for name in told.split(",")] for key, told in lists.items() if told
+    section: dict[str, Any] = {
+        key: [name.strip() for name in names.split(",")] for key, names in lists.items() if names
     }
-    if not points and target not in known.params.papers[paper].readings:
-        own = [name for name, point in open_points(paper).items() if not point.fixed]
-        raise SpecError(f"--points: missing, expected some of {', '.join(own)}")
-    wanted |= {"seeds": seeds} if seeds else {}
-    wanted |= {"again": nearest(pd.read_csv(report), again)} if again and report.exists() else {}
-    change = {config["scale"]: {"papers": {paper: {"readings": {target: wanted}}}}}  # whose values come last
+    if not points and target not in original.params.papers[paper].readings:
+        names = [name for name, point in open_points(paper).items() if not point.fixed]
+        raise SpecError(f"--points: missing, expected some of {', '.join(names)}")
+    section |= {"seeds": seeds} if seeds else {}
+    section |= {"again": nearest(pd.read_csv(report), again)} if again and report.exists() else {}
+    change = {config["scale"]: {"papers": {paper: {"readings": {target: section}}}}}  # whose values come last
     catalogue = build_catalogue(overlay(config, {"scales": change}))
-    found = bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)
-    say(*text(found), error=as_json)
+    cost = bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)
+    say(*text(cost), error=as_json)
     name, more = str(report.with_suffix("")), [f"scales={json.dumps(change)}"]
     code = made([name], cores, scale, more, dry_run=dry_run)
-    told = [] if code or dry_run else sentences(pd.read_csv(report))
-    show(as_json, {"cost": found, "report": report, "sentences": told}, told)
+    lines = [] if code or dry_run else sentences(pd.read_csv(report))
+    show(as_json, {"cost": cost, "report": report, "sentences": lines}, lines)
     raise typer.Exit(code)

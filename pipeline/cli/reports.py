@@ -46,12 +46,12 @@ def fidelity(scale: Scale = None, as_json: Json = False) -> None:
     Example: fedcore fidelity
     """
     catalogue = catalogue_of(PARAMS, scale)
-    made = board(catalogue.params.scale)
-    beside = {*made.cells[["paper", "beside"]].itertuples(index=False, name=None)}
-    known = {name: labels(catalogue.sources(*name)) for name in beside if "/".join(name) in catalogue.names()}
-    paths = write_board(made, names=known)
-    parts = {name: getattr(made, name).to_dict("records") for name in ("cells", "tables", "claims")}
-    show(as_json, {"scale": made.scale, **parts, "files": paths}, [f"wrote {path}" for path in paths])
+    comparison = board(catalogue.params.scale)
+    beside = {*comparison.cells[["paper", "beside"]].itertuples(index=False, name=None)}
+    names = {name: labels(catalogue.sources(*name)) for name in beside if "/".join(name) in catalogue.names()}
+    paths = write_board(comparison, names=names)
+    parts = {name: getattr(comparison, name).to_dict("records") for name in ("cells", "tables", "claims")}
+    show(as_json, {"scale": comparison.scale, **parts, "files": paths}, [f"wrote {path}" for path in paths])
 
 
 def metrics(

@@ -55,10 +55,10 @@ def board(scale: str, folder: Path = Path("reports")) -> Board:
     """
     claims = [claim for paper in papers() for claim in ledger(paper)]
     printed = pd.concat([printed_cells(paper, published(paper)) for paper in papers()], ignore_index=True)
-    wanted = {*printed[["paper", "target"]].itertuples(index=False, name=None)}
-    wanted |= {(paper, f"{target}_{reading}") for paper, target in wanted for reading in READINGS}
-    wanted |= {(claim.paper, claim.target) for claim in claims}
-    reports = read(sorted(wanted), folder, scale)
+    names = {*printed[["paper", "target"]].itertuples(index=False, name=None)}
+    names |= {(paper, f"{target}_{reading}") for paper, target in names for reading in READINGS}
+    names |= {(claim.paper, claim.target) for claim in claims}
+    reports = read(sorted(names), folder, scale)
     cells = compare(printed, reports, scale)
     return Board(scale, cells, by_table(cells), judged(claims, reports, scale))
 
@@ -69,17 +69,17 @@ def read(names: Iterable[tuple[str, str]], folder: Path, scale: str) -> Reports:
     Raises:
         DataError: one was made at another scale.
     """
-    found = {}
+    reports = {}
     for paper, target in names:
         path = folder / paper / f"{target}.csv"
         if not path.exists():
             continue
         frame = pd.read_csv(path, dtype={"row": str, "column": str})
         scales = set(frame["scale"]) if "scale" in frame else {scale}
-        if other := sorted(map(str, scales - {scale})):
-            raise DataError(f"{path}: made at {other[0]} scale, expected {scale}; build it again")
-        found[paper, target] = frame
-    return found
+        if others := sorted(map(str, scales - {scale})):
+            raise DataError(f"{path}: made at {others[0]} scale, expected {scale}; build it again")
+        reports[paper, target] = frame
+    return reports
 
 
 def printed_cells(paper: str, path: Path) -> pd.DataFrame:
@@ -94,12 +94,12 @@ def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame
 
     ``reports`` are tidy ones by (paper, target). Cells are judged at paper scale alone.
     """
-    own = ours(reports)
+    measured = ours(reports)
     first = printed.assign(beside=printed["target"])
-    again = [first.assign(target=first["target"] + f"_{reading}") for reading in READINGS]
-    both = pd.concat([first, *(one.merge(own[KEY], on=KEY) for one in again)])
-    both = both.sort_values("paper", kind="stable")
-    frame = both.merge(own, on=KEY, how="left").astype(dict.fromkeys(MEASURED, "float64"))
+    variants = [first.assign(target=first["target"] + f"_{reading}") for reading in READINGS]
+    cells = pd.concat([first, *(variant.merge(measured[KEY], on=KEY) for variant in variants)])
+    cells = cells.sort_values("paper", kind="stable")
+    frame = cells.merge(measured, on=KEY, how="left").astype(dict.fromkeys(MEASURED, "float64"))
     frame["variant"] = frame["variant"].fillna("")
     frame["difference"] = frame["mean"] - frame["published_mean"]
     comparable = frame["comparable"].eq(True)
@@ -150,17 +150,19 @@ def by_table(cells: pd.DataFrame) -> pd.DataFrame:
 def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFrame:
     """Return a line for each claim, with its verdict and the numbers behind it."""
     lines = []
-    cells = {name: cells_of(own) for name, own in reports.items() if {"row", "column", "mean", "n"} <= {*own}}
+    cells = {
+        name: cells_of(frame) for name, frame in reports.items() if {"row", "column", "mean", "n"} <= {*frame}
+    }
     for claim in claims:
-        own = cells.get((claim.paper, claim.target))
-        if own is not None or claim.check is None:
-            found = judge(claim, own or {}, scale)
+        target_cells = cells.get((claim.paper, claim.target))
+        if target_cells is not None or claim.check is None:
+            verdict = judge(claim, target_cells or {}, scale)
         else:
             status = "not enough runs" if scale in claim.scales else "not tested at this scale"
             file = f"reports/{claim.paper}/{claim.target}.csv"
-            found = Verdict(status, f"{file}: {NOT_BUILT}")
+            verdict = Verdict(status, f"{file}: {NOT_BUILT}")
         about = (claim.paper, claim.id, claim.statement, claim.text, claim.source, claim.target)
-        lines.append((*about, scale, found.status, found.detail, found.so_far, claim.printed))
+        lines.append((*about, scale, verdict.status, verdict.detail, verdict.so_far, claim.printed))
     return pd.DataFrame(lines, columns=CLAIMS)
 
 
@@ -171,19 +173,19 @@ def split_reading(name: str) -> tuple[str, str]:
 
 
 def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
-    known = ["row", "column", *MEASURED, "variant", "verdict", "data_state", "published_unit"]
-    own = (frame if "round" not in frame else frame.iloc[:0]).reindex(columns=known)
-    plain, whole = split_reading(target)
-    rows = [split_reading(row) for row in own["row"]]
-    reading = pd.Series([whole or part for _, part in rows], own.index, object)
-    states = zip(own["data_state"], own["published_unit"], strict=True)
-    partial = pd.Series([stands_in(*state) for state in states], own.index, bool)
-    judges = own["verdict"].notna() | ("verdict" not in frame)
-    return own.astype({"mean": float, "std": float, "variant": object}).assign(
+    columns = ["row", "column", *MEASURED, "variant", "verdict", "data_state", "published_unit"]
+    cells = (frame if "round" not in frame else frame.iloc[:0]).reindex(columns=columns)
+    plain, report_reading = split_reading(target)
+    rows = [split_reading(row) for row in cells["row"]]
+    reading = pd.Series([report_reading or row_reading for _, row_reading in rows], cells.index, object)
+    states = zip(cells["data_state"], cells["published_unit"], strict=True)
+    partial = pd.Series([stands_in(*state) for state in states], cells.index, bool)
+    judges = cells["verdict"].notna() | ("verdict" not in frame)
+    return cells.astype({"mean": float, "std": float, "variant": object}).assign(
         paper=paper,
         target=(plain + "_" + reading).where(reading != "", plain),
         row=[row for row, _ in rows],
-        seeds=own["seeds"].fillna(own["n"]),
+        seeds=cells["seeds"].fillna(cells["n"]),
         variant=lambda frame: frame["variant"].fillna("paper").mask(reading != "", reading),
         comparable=judges & ~partial,
         on_stand_in=judges & partial,

@@ -119,33 +119,33 @@ def evaluate(
         fill: make cells and figures whose runs lack a kept history, the quickest first, and keep the
             histories of runs that agree, at once.
     """
-    began, found, slower = time.monotonic(), Evaluation(), 1.0
+    began, evaluation, slower = time.monotonic(), Evaluation(), 1.0
     kept = {paper: kept_runs(folder / paper / RUNS, settings.device) for paper in papers}
     spent = {"kept": 0.0, "here": 0.0}
-    fitting = [one for one in units(catalogue, kept, folder) if one.seconds <= LARGEST * seconds]
+    fitting = [unit for unit in units(catalogue, kept, folder) if unit.seconds <= LARGEST * seconds]
     for unit in without_history(fitting, folder) if fill else in_turn(fitting, seed):
         data = str(unit.runs[0].spec["data"]["name"])
         late = time.monotonic() - began + SLOWEST * slower * unit.seconds > (1 - RESERVE) * seconds
-        if late or data in found.absent:
+        if late or data in evaluation.absent:
             continue
         try:
             check = again(unit, root, settings)
         except DataError as error:
-            found.absent[data] = str(error)
+            evaluation.absent[data] = str(error)
             note(f"{data}: {error}")
             continue
-        found.checks.append(check)
+        evaluation.checks.append(check)
         if fill:
             keep_histories(check, root, folder)
         note(check)
         spent = {"kept": spent["kept"] + unit.seconds, "here": spent["here"] + check.seconds}
         slower = spent["here"] / max(spent["kept"], 1e-9)
-    for paper, target in dict.fromkeys((one.unit.paper, one.unit.target) for one in found.checks):
-        found.rebuilt[f"{paper}/{target}"] = rebuilt(catalogue, paper, target, root, folder)
+    for paper, target in dict.fromkeys((check.unit.paper, check.unit.target) for check in evaluation.checks):
+        evaluation.rebuilt[f"{paper}/{target}"] = rebuilt(catalogue, paper, target, root, folder)
     for paper, runs in kept.items():
         rest = [line["seconds"] for name, line in runs.items() if not (root / name / SUMMARY).exists()]
-        found.left[paper] = len(rest), sum(rest) * slower
-    return found
+        evaluation.left[paper] = len(rest), sum(rest) * slower
+    return evaluation
 
 
 def kept_runs(path: Path, device: str) -> dict[str, Kept]:
@@ -162,8 +162,8 @@ def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Kept]], folder: 
         sources = catalogue.sources(paper, target)
         cells = {("", ""): sources.runs} if about.drawn else sources.cells
         for (row, column), runs in cells.items():
-            lines = [kept[paper].get(one.folder, {}) for one in runs]
-            if runs and [digest(one.spec) for one in runs] == [line.get("spec_sha256") for line in lines]:
+            lines = [kept[paper].get(plan.folder, {}) for plan in runs]
+            if runs and [digest(plan.spec) for plan in runs] == [line.get("spec_sha256") for line in lines]:
                 yield Unit(paper, target, row, column, runs, lines)
 
 
@@ -186,17 +186,17 @@ def in_turn(found: Iterable[Unit], seed: int) -> Iterator[Unit]:
 
 def without_history(found: Iterable[Unit], folder: Path) -> list[Unit]:
     """Return the cells and figures that have a run without a kept history, the quickest first."""
-    there = {run for path in folder.glob(f"*/{HISTORIES}") for run in read_histories(path)["run"]}
-    lacking = (unit for unit in found if any(one.folder not in there for one in unit.runs))
+    with_history = {run for path in folder.glob(f"*/{HISTORIES}") for run in read_histories(path)["run"]}
+    lacking = (unit for unit in found if any(plan.folder not in with_history for plan in unit.runs))
     return sorted(lacking, key=lambda unit: unit.seconds)
 
 
 def keep_histories(check: Check, root: Path, folder: Path) -> None:
     """Keep the histories of those runs of a check that agree and have none yet."""
     path = folder / check.unit.paper / HISTORIES
-    there = {*read_histories(path)["run"]}
-    agreeing = (one.folder for one, how in zip(check.unit.runs, check.outcomes, strict=True) if how != OTHER)
-    if new := [history(name, root / name) for name in agreeing if name not in there]:
+    with_history = {*read_histories(path)["run"]}
+    agreed = (plan.folder for plan, how in zip(check.unit.runs, check.outcomes, strict=True) if how != OTHER)
+    if new := [history(name, root / name) for name in agreed if name not in with_history]:
         add_histories(new, path)
 
 
@@ -207,11 +207,11 @@ def again(unit: Unit, root: Path, settings: Settings) -> Check:
         DataError: its data can't be had.
     """
     began, compared = time.monotonic(), []
-    for one, line in zip(unit.runs, unit.kept, strict=True):
-        if not (root / one.folder / SUMMARY).exists():
-            of_code = replace(settings, provenance={"code": one.code})
-            run(dict(one.spec), root / one.folder, of_code, progress=False)
-        compared.append(compare(root / one.folder, line))
+    for plan, line in zip(unit.runs, unit.kept, strict=True):
+        if not (root / plan.folder / SUMMARY).exists():
+            of_code = replace(settings, provenance={"code": plan.code})
+            run(dict(plan.spec), root / plan.folder, of_code, progress=False)
+        compared.append(compare(root / plan.folder, line))
     outcomes, differences = zip(*compared, strict=True)
     return Check(unit, outcomes, max(differences), time.monotonic() - began)
 
@@ -224,8 +224,8 @@ def compare(folder: Path, line: Kept) -> tuple[str, float]:
     summary = read_object(folder / SUMMARY)
     if any(summary[name] != line[name] for name in HASHES) or summary["status"] != line["status"]:
         return OTHER, math.inf
-    final = {key: own for key, own in (summary["final"] or {}).items() if own is not None}
-    largest = max((_apart(own, line[key]) for key, own in final.items()), default=0.0)
+    final = {key: value for key, value in (summary["final"] or {}).items() if value is not None}
+    largest = max((_apart(value, line[key]) for key, value in final.items()), default=0.0)
     return (CLOSE if largest <= TOLERANCE else OTHER), largest
 
 

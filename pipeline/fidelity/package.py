@@ -23,12 +23,12 @@ def package(folder: Path) -> dict[str, Any]:
     Raises:
         DataError: a file has a column that neither columns.yaml nor an open point of its paper explains.
     """
-    told = core_yaml.read(COLUMNS, "columns")
+    columns = core_yaml.read(COLUMNS, "columns")
     paths = sorted(path for name in ("*.csv", RUNS, HISTORIES) for path in folder.rglob(name))
     fields = {
         name: {"name": name, "type": kind, "description": text}
-        for kind, own in told.items()
-        for name, text in own.items()
+        for kind, texts in columns.items()
+        for name, text in texts.items()
     }
     return {
         "name": "fedrepro-reference",
@@ -48,8 +48,8 @@ def write(folder: Path) -> Path:
 def _resource(path: Path, folder: Path, fields: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     inner = path.relative_to(folder).with_suffix("")
     chosen = {
-        name: {"name": name, "type": "string", "description": f"a reading's choice; open is {own.open}"}
-        for name, own in points(path.parent.name).items()
+        name: {"name": name, "type": "string", "description": f"a reading's choice; open is {point.open}"}
+        for name, point in points(path.parent.name).items()
     }
     fields = {**chosen, **fields}
     columns = [*(pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, nrows=0))]

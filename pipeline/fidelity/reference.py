@@ -58,8 +58,8 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
         ended = [run for run in needed if made(run, root, partitions, sources.among)]
         if not partitions:
             refuse_changed(ended, root)
-            here = ((run.folder, run) for run in ended if (root / run.folder / SUMMARY).exists())
-            runs.setdefault(paper, {}).update(here)
+            present = ((run.folder, run) for run in ended if (root / run.folder / SUMMARY).exists())
+            runs.setdefault(paper, {}).update(present)
         try:
             if not about.kept:
                 left[name] = "holds no measurement"
@@ -71,23 +71,23 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
                 written += _report(sources, folder)
         except DataError as error:
             left[name] = str(error)
-    for paper, own in runs.items():
-        if own:
-            lines = pd.DataFrame([line(run, root) for run in own.values()])
+    for paper, paper_runs in runs.items():
+        if paper_runs:
+            lines = pd.DataFrame([line(run, root) for run in paper_runs.values()])
             written.append(add_runs(lines, folder / paper / RUNS))
-            whole = [history(name, root / name) for name in own]
-            written.append(add_histories(whole, folder / paper / HISTORIES))
+            histories = [history(name, root / name) for name in paper_runs]
+            written.append(add_histories(histories, folder / paper / HISTORIES))
     return Kept(tuple(written), left)
 
 
-def _lacking(sources: Sources, here: set[str]) -> str:
+def _lacking(sources: Sources, folders: set[str]) -> str:
     """Say why a figure can't be made of the runs in these folders; a figure of curves needs one of each."""
     cells, kind = sources.cells, sources.target.kind
-    bare = sum(here.isdisjoint(run.folder for run in runs) for runs in cells.values())
+    bare = sum(folders.isdisjoint(run.folder for run in runs) for runs in cells.values())
     if kind == "curves" and bare:
         return f"{bare} of {len(cells)} curves have no run"
-    if kind == "drawing" and any(run.folder not in here for run in sources.runs):
-        return f"a figure needs all of its {len(sources.runs)} runs, {len(here)} are here"
+    if kind == "drawing" and any(run.folder not in folders for run in sources.runs):
+        return f"a figure needs all of its {len(sources.runs)} runs, {len(folders)} are here"
     return ""
 
 
@@ -163,12 +163,12 @@ def contents(folder: Path) -> str:
 
 def _report_line(path: Path, folder: Path) -> tuple[str, ...]:
     kept = pd.read_csv(path)
-    made, asked = (
+    count, total = (
         (int(kept["n"].sum()), int(kept["seeds"].sum())) if "seeds" in kept else (len(kept), len(kept))
     )
     form = ".md" if path.with_suffix(".md").exists() else ".svg"
     name = path.relative_to(folder).with_suffix("").as_posix()
-    return f"[{name}]({name}{form})", f"{made:,}", f"{asked:,}"
+    return f"[{name}]({name}{form})", f"{count:,}", f"{total:,}"
 
 
 def _paper_line(path: Path, folder: Path) -> tuple[str, ...]:

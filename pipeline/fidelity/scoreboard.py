@@ -97,7 +97,7 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
     """
     board = board_of(REPRODUCTION, folder)
     readings = ("paper", *READINGS)
-    lines = [_line(board, name, own, folder) for name in names or papers() for own in readings]
+    lines = [_line(board, name, reading, folder) for name in names or papers() for reading in readings]
     frame = pd.DataFrame(lines)
     begun = frame[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
     return frame[(frame["reading"] == "paper") | begun].reset_index(drop=True)
@@ -106,32 +106,32 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
 def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:
     cells = board.cells[board.cells["paper"] == paper]
     cells = cells[[(split_reading(target)[1] or "paper") == reading for target in cells["target"]]]
-    done = cells[cells["verdict"].isin([AGREES, DIFFERS])]
+    measured = cells[cells["verdict"].isin([AGREES, DIFFERS])]
     short = cells[cells["verdict"] == SHORT]
-    scores = done[done["unit"].isin(PERCENTAGES)]
-    columns = [own for _, own in done.groupby(["target", "column"]) if own["tau"].notna().any()]
-    found = claims(paper, reading, folder)
+    scores = measured[measured["unit"].isin(PERCENTAGES)]
+    columns = [group for _, group in measured.groupby(["target", "column"]) if group["tau"].notna().any()]
+    verdicts = claims(paper, reading, folder)
     return {
         "paper": paper,
         "reading": reading,
         "published": len(cells),
-        "measured": len(done),
-        "near": int((done["verdict"] == AGREES).sum()),
+        "measured": len(measured),
+        "near": int((measured["verdict"] == AGREES).sum()),
         "in_part": len(short),
         "near_in_part": int(short["within_margin"].eq(True).sum()),
         "on_stand_in": int((cells["verdict"] == ON_STAND_IN).sum()),
         "mean_difference": scores["difference"].abs().mean(),
         "columns": len(columns),
-        "same_best": sum(_best(own, "mean") & _best(own, "published_mean") != set() for own in columns),
-        "same_order": sum(bool((own["tau"] >= SAME).all()) for own in columns),
-        "statements": found["statement"].nunique(),
-        "claims": len(found),
-        **{name: int((found["verdict"] == name.replace("_", " ")).sum()) for name in [*ORDER][5:]},
+        "same_best": sum(_best(group, "mean") & _best(group, "published_mean") != set() for group in columns),
+        "same_order": sum(bool((group["tau"] >= SAME).all()) for group in columns),
+        "statements": verdicts["statement"].nunique(),
+        "claims": len(verdicts),
+        **{name: int((verdicts["verdict"] == name.replace("_", " ")).sum()) for name in [*ORDER][5:]},
     }
 
 
-def _best(own: pd.DataFrame, name: str) -> set[str]:
-    return set(own.loc[own[name] == own[name].max(), "row"])
+def _best(cells: pd.DataFrame, name: str) -> set[str]:
+    return set(cells.loc[cells[name] == cells[name].max(), "row"])
 
 
 def claims(paper: str, reading: str, folder: Path, scale: str = REPRODUCTION) -> pd.DataFrame:
@@ -142,14 +142,14 @@ def claims(paper: str, reading: str, folder: Path, scale: str = REPRODUCTION) ->
     Raises:
         DataError: a report is of another scale.
     """
-    known, own = papers()[paper].targets, []
+    targets, selected = papers()[paper].targets, []
     for claim in ledger(paper):
         as_read = reading in {"paper", split_reading(claim.target)[1]}
         target = claim.target if as_read else f"{claim.target}_{reading}"
-        if target in known or (reading == "paper" and claim.check is None):
-            own.append(claim.model_copy(update={"target": target}))
-    reports = read(sorted({(claim.paper, claim.target) for claim in own}), folder, scale)
-    return judged(own, reports, scale)
+        if target in targets or (reading == "paper" and claim.check is None):
+            selected.append(claim.model_copy(update={"target": target}))
+    reports = read(sorted({(claim.paper, claim.target) for claim in selected}), folder, scale)
+    return judged(selected, reports, scale)
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -167,8 +167,8 @@ def points(folder: Path) -> pd.DataFrame:
     and ``kind``, one of ``DOTS``; ``folder`` holds ``<paper>/<target>.csv`` of runs at the papers' own scale.
     """
     cells = board_of(REPRODUCTION, folder).cells
-    told = cells["verdict"].isin([AGREES, DIFFERS, SHORT, ON_STAND_IN])
-    cells = cells[told & cells["unit"].isin(PERCENTAGES) & cells["difference"].notna()]
+    measured = cells["verdict"].isin([AGREES, DIFFERS, SHORT, ON_STAND_IN])
+    cells = cells[measured & cells["unit"].isin(PERCENTAGES) & cells["difference"].notna()]
     near = cells["within_margin"].eq(True).map({True: "near", False: "far"})
     kind = near.mask(cells["verdict"] == SHORT, near + ", fewer seeds")
     kind = kind.mask(cells["verdict"] == ON_STAND_IN, ON_STAND_IN)
@@ -188,9 +188,9 @@ def draw(measured: pd.DataFrame) -> Figure:
     axes.axvspan(-POINTS, POINTS, color="0.92", linewidth=0)
     axes.axvline(0, color="0.6", linewidth=0.6)
     for kind, (label, colour, marker, filled) in DOTS.items():
-        own = measured["kind"] == kind
-        if own.any():
-            x, y, face = measured.loc[own, "difference"], heights[own], colour if filled else "none"
+        of_kind = measured["kind"] == kind
+        if of_kind.any():
+            x, y, face = measured.loc[of_kind, "difference"], heights[of_kind], colour if filled else "none"
             look: Any = {"marker": marker, "facecolors": face, "edgecolors": colour, "linewidths": 0.8}
             axes.scatter(x, y, s=12, label=label, **look)
     axes.set_yticks(range(len(labels)), labels)
@@ -209,11 +209,11 @@ def write_picture(folder: Path) -> list[Path]:
     """Write the pictures into the folder of kept results, and their numbers beside them."""
     written = []
     for name, find, drawn in ((PICTURE, points, draw), (CLAIMS, claims_by_reading, draw_claims)):
-        found = find(folder)
+        frame = find(folder)
         numbers, picture = folder / f"{name}.csv", folder / f"{name}.svg"
-        write_text(numbers, found.to_csv(index=False))
+        write_text(numbers, frame.to_csv(index=False))
         with atomic(picture) as handle, figures.styled(columns=2):
-            figures.save(drawn(found), {"svg": handle})
+            figures.save(drawn(frame), {"svg": handle})
         written += [numbers, picture]
     return written
 
@@ -230,24 +230,24 @@ def claims_by_reading(folder: Path) -> pd.DataFrame:
         kept = [pd.read_csv(path) for path in sorted((folder / paper).glob(f"*{ENDING}.csv"))]
         known = (line for frame in kept for line in frame[frame["row"] == CLAIM].to_dict("records"))
         combined = {line["column"]: (int(line["of"]), line["mean"]) for line in known}
-        places = product(((folder, REPRODUCTION), (folder / SHORTER, SHORTER)), ("paper", *READINGS))
-        judged = pd.concat(claims(paper, reading, *place) for place, reading in places)
-        for claim, told in judged.groupby("id", sort=False):
-            held = told.loc[told["scale"] == REPRODUCTION, "verdict"].map(HOLDS).dropna()
+        sources = product(((folder, REPRODUCTION), (folder / SHORTER, SHORTER)), ("paper", *READINGS))
+        verdicts = pd.concat(claims(paper, reading, *source) for source, reading in sources)
+        for claim, group in verdicts.groupby("id", sort=False):
+            held = group.loc[group["scale"] == REPRODUCTION, "verdict"].map(HOLDS).dropna()
             count, share = combined.get(claim, (len(held), held.mean()))
-            lines.append((paper, claim, count, share, _kind(count, share, told)))
+            lines.append((paper, claim, count, share, _kind(count, share, group)))
     return pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
 
 
-def _kind(count: int, share: float, told: pd.DataFrame) -> str:
+def _kind(count: int, share: float, verdicts: pd.DataFrame) -> str:
     if count > 1:
         return "all" if share == 1 else "some" if share else "none"
     if count:
         return "holds" if share else "fails"
-    shown = told["so_far"].combine_first(told["verdict"].map(HOLDS)).dropna()
-    found = [f"{WORDS[bool(so_far)]} so far" for so_far in shown]
+    shown = verdicts["so_far"].combine_first(verdicts["verdict"].map(HOLDS)).dropna()
+    kinds = [f"{WORDS[bool(so_far)]} so far" for so_far in shown]
     return {"held by a test": "test", "untested": "untested"}.get(
-        told["verdict"].iloc[0], [*found, "waits"][0]
+        verdicts["verdict"].iloc[0], [*kinds, "waits"][0]
     )
 
 
@@ -260,8 +260,8 @@ def draw_claims(told: pd.DataFrame) -> Figure:
     look: Any = {"color": [colour for _, colour in KINDS.values()], "edgecolor": "0.6", "width": 0.7}
     counts.plot.barh(stacked=True, legend=False, ax=axes, **look)
     bars: Any = axes.containers
-    for own in bars:
-        axes.bar_label(own, label_type="center", fmt=lambda width: f"{width:.0f}" if width > 1 else "")
+    for container in bars:
+        axes.bar_label(container, label_type="center", fmt=lambda width: f"{width:.0f}" if width > 1 else "")
     axes.set(xlabel="claims of the paper", ylabel="")
     axes.invert_yaxis()
     axes.grid(visible=False)

@@ -48,8 +48,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Let every paper have its page in the navigation, and look at what there is of results."""
     config.nav = with_papers(config.nav)
     if "results" not in config.extra:
-        found = survey(with_studies(configuration(HOME / "params.yaml"), HOME), HOME)
-        config.extra["results"] = every(found, HOME)
+        surveyed = survey(with_studies(configuration(HOME / "params.yaml"), HOME), HOME)
+        config.extra["results"] = every(surveyed, HOME)
     return config
 
 
@@ -59,19 +59,19 @@ def with_papers(nav: Any) -> Any:
         return {label: with_papers(inner) for label, inner in nav.items()}
     if not isinstance(nav, list):
         return nav
-    own = [{name: f"papers/{name}.md"} for name in papers()] if BOARD in nav else []
-    return [*own, *map(with_papers, nav)]
+    entries = [{name: f"papers/{name}.md"} for name in papers()] if BOARD in nav else []
+    return [*entries, *map(with_papers, nav)]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and the figures that were made at the papers' own scale."""
     results: Results = config.extra["results"]
-    made: dict[str, str | bytes] = {address: page.text for address, page in results.pages.items()}
+    generated: dict[str, str | bytes] = {address: page.text for address, page in results.pages.items()}
     copied = {f"assets/{path.name}": path for path in sorted(ASSETS.iterdir())}
     if Path(config.docs_dir) == HOME / "docs":
-        made |= {**pages(), **notebook.pictures(HOME / "docs" / STUDY)}
+        generated |= {**pages(), **notebook.pictures(HOME / "docs" / STUDY)}
         copied |= {address: HOME / figure for figure, address in figures().items()}
-    for address, content in made.items():
+    for address, content in generated.items():
         files.append(File.generated(config, address, content=content))
     for address, path in copied.items():
         files.append(File.generated(config, address, abs_src_path=str(path)))
@@ -87,8 +87,8 @@ def shown(nav: Any, known: Collection[str], results: Collection[str]) -> Iterato
             if below := [*shown(inner, known, results)]:
                 yield {label: below}
         elif inner == OWN:
-            own = [address for address in results if address.startswith("own/")]
-            yield {label: own if len(own) > 1 else inner}
+            addresses = [address for address in results if address.startswith("own/")]
+            yield {label: addresses if len(addresses) > 1 else inner}
         elif inner in known:
             yield entry
 
@@ -96,9 +96,9 @@ def shown(nav: Any, known: Collection[str], results: Collection[str]) -> Iterato
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links to files outside docs/ lead to their page here; others become plain text."""
     address = page.file.src_uri
-    places = {place: name for name, place in sources().items()} | {FRONT: "README.md"}
+    files_by_address = {place: name for name, place in sources().items()} | {FRONT: "README.md"}
     written = (HOME / "docs" / address).exists()
-    source = f"docs/{address}" if written else places.get(address, address)
+    source = f"docs/{address}" if written else files_by_address.get(address, address)
     return relinked(markdown, source, address, files.src_uris)
 
 
@@ -106,19 +106,19 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     """Put the tables and curves of a page of results into their places; no heading of a column is empty."""
     results: Results = config.extra["results"]
     address = page.file.src_uri
-    found = results.pages.get(address)
-    whole = found.whole(html) if found else folded(html, FOLDED[address]) if address in FOLDED else html
-    return EMPTY.sub(r"<td\1></td>", whole)
+    result = results.pages.get(address)
+    content = result.whole(html) if result else folded(html, FOLDED[address]) if address in FOLDED else html
+    return EMPTY.sub(r"<td\1></td>", content)
 
 
 def folded(html: str, open_ones: int) -> str:
     """Put what follows the first paragraph of each long section into a fold, but for the first sections."""
     sections = count()
 
-    def fold(found: re.Match[str]) -> str:
-        start, rest = found.groups()
+    def fold(match: re.Match[str]) -> str:
+        start, rest = match.groups()
         if next(sections) < open_ones or len(rest) < LONG:
-            return found[0]
+            return match[0]
         heading = PLAIN.sub("", start.partition("</h2>")[0])
         return f'{start}<details class="more"><summary>More on {heading}</summary>\n{rest}</details>\n'
 
@@ -134,8 +134,8 @@ def on_post_build(config: MkDocsConfig) -> None:
     for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         if SHIM in text:
-            here = posixpath.relpath(HELPER, path.parent.relative_to(site).as_posix())
-            path.write_text(text.replace(SHIM, here), encoding="utf-8")
+            address = posixpath.relpath(HELPER, path.parent.relative_to(site).as_posix())
+            path.write_text(text.replace(SHIM, address), encoding="utf-8")
 
 
 def pages() -> Mapping[str, str]:
@@ -157,8 +157,8 @@ def sources() -> Mapping[str, str]:
 
 def figures() -> Mapping[str, str]:
     """Return the address of each figure that was made at the papers' own scale."""
-    found = [figure.relative_to(HOME).as_posix() for figure in sorted((HOME / REFERENCE).rglob("*.svg"))]
-    return {name: name.replace(REFERENCE.as_posix(), "files/kept") for name in found}
+    names = [figure.relative_to(HOME).as_posix() for figure in sorted((HOME / REFERENCE).rglob("*.svg"))]
+    return {name: name.replace(REFERENCE.as_posix(), "files/kept") for name in names}
 
 
 def relinked(markdown: str, source: str, address: str, there: Collection[str]) -> str:
@@ -168,18 +168,18 @@ def relinked(markdown: str, source: str, address: str, there: Collection[str]) -
     ``there`` are the addresses that the site has.
     """
     known = sources()
-    here = posixpath.dirname(address)
+    folder = posixpath.dirname(address)
 
-    def replaced(found: re.Match[str]) -> str:
-        picture, label, target, place = found.groups("")
-        within = source.startswith("docs/") and (HOME / "docs" / here / target).exists()
+    def replaced(match: re.Match[str]) -> str:
+        picture, label, target, anchor = match.groups("")
+        within = source.startswith("docs/") and (HOME / "docs" / folder / target).exists()
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         direct = within and not target.startswith("../") and file not in known
         if re.match(r"\w+:", target) or direct:
-            return found[0]
+            return match[0]
         inside = known.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else None)
         if inside is None or inside not in there:
-            return label if (HOME / file).exists() else found[0]
-        return f"{picture}[{label}]({posixpath.relpath(inside, here or '.')}{place})"
+            return label if (HOME / file).exists() else match[0]
+        return f"{picture}[{label}]({posixpath.relpath(inside, folder or '.')}{anchor})"
 
     return LINK.sub(replaced, markdown)

@@ -21,21 +21,21 @@ def page(path: Path) -> str:
     for cell in read_object(path)["cells"]:
         text = "".join(cell["source"])
         pieces.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
-        for given in _given(cell):
-            if PNG in given:
+        for output in _given(cell):
+            if PNG in output:
                 pieces.append(f"![What the cell above draws]({next(addresses)})")
-            elif HTML in given:
-                html = TABLE.sub("<table>", STYLE.sub("", given[HTML])).strip()
+            elif HTML in output:
+                html = TABLE.sub("<table>", STYLE.sub("", output[HTML])).strip()
                 pieces.append(f"<div>\n{html}\n</div>")
             else:
-                pieces.append(f"```text\n{given[TEXT].rstrip()}\n```")
+                pieces.append(f"```text\n{output[TEXT].rstrip()}\n```")
     return "\n\n".join(pieces) + "\n"
 
 
 def pictures(path: Path) -> dict[str, bytes]:
     """Return a notebook's pictures by their addresses."""
-    drawn = [given[PNG] for cell in read_object(path)["cells"] for given in _given(cell) if PNG in given]
-    return {f"img/{path.stem}/{number}.png": base64.b64decode(it) for number, it in enumerate(drawn)}
+    drawn = [output[PNG] for cell in read_object(path)["cells"] for output in _given(cell) if PNG in output]
+    return {f"img/{path.stem}/{number}.png": base64.b64decode(image) for number, image in enumerate(drawn)}
 
 
 def _given(cell: Mapping[str, Any]) -> Iterator[dict[str, str]]:

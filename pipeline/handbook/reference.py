@@ -32,8 +32,8 @@ def commands_page() -> str:
     panels: dict[str, str] = {}
     for name, (panel, *_) in group.commands.places.items():
         command = group.commands[name]
-        said = get_docs_for_click(obj=command, ctx=Context(command), indent=2, name=f"fedcore {name}")
-        panels[panel] = f"{panels[panel]}\n{said}" if panel in panels else said
+        text = get_docs_for_click(obj=command, ctx=Context(command), indent=2, name=f"fedcore {name}")
+        panels[panel] = f"{panels[panel]}\n{text}" if panel in panels else text
     return rendered("commands.md", {"panels": panels}, TEMPLATES)
 
 

@@ -24,12 +24,12 @@ FOLDER = Path(__file__).parent
 def papers() -> Mapping[str, Paper]:
     """Return all papers by name."""
     names = sorted(info.name for info in pkgutil.iter_modules(__path__) if info.ispkg)
-    folders = {name: importlib.import_module(f"{__name__}.{name}").PAPER for name in names}
-    found = {
-        name: replace(own, numbers=published(name), code=f"{__name__}.{name}")
-        for name, own in folders.items()
+    declarations = {name: importlib.import_module(f"{__name__}.{name}").PAPER for name in names}
+    by_name = {
+        name: replace(paper, numbers=published(name), code=f"{__name__}.{name}")
+        for name, paper in declarations.items()
     }
-    return MappingProxyType(found)
+    return MappingProxyType(by_name)
 
 
 def build_catalogue(config: Mapping[str, Any]) -> Catalogue:
@@ -40,21 +40,21 @@ def build_catalogue(config: Mapping[str, Any]) -> Catalogue:
     """
     params = load(config)
     studies = {
-        name: declared(params.files[name], own)
-        for name, own in params.papers.items()
-        if isinstance(own, StudyParams)
+        name: declared(params.files[name], paper_params)
+        for name, paper_params in params.papers.items()
+        if isinstance(paper_params, StudyParams)
     }
     if taken := [name for name in studies if name in papers()]:
         raise StudyError(f"{params.files[taken[0]]}: a paper has this name, expected another")
-    every = {**papers(), **studies}
-    for name, own in params.papers.items():
+    all_papers = {**papers(), **studies}
+    for name, paper_params in params.papers.items():
         try:
-            more = readings.declared(name, every[name], own) if name in every else {}
+            more = readings.declared(name, all_papers[name], paper_params) if name in all_papers else {}
         except SpecError as error:
             raise params.refusal(name, error) from None
         if more:
-            every[name] = replace(every[name], targets={**every[name].targets, **more})
-    return Catalogue(params, every)
+            all_papers[name] = replace(all_papers[name], targets={**all_papers[name].targets, **more})
+    return Catalogue(params, all_papers)
 
 
 def catalogue_of(

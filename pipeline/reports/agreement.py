@@ -99,7 +99,7 @@ def agreements(frame: pd.DataFrame) -> list[Agreement]:
 
 def within_margin(frame: pd.DataFrame) -> pd.Series[bool]:
     """Say of each cell whether it lies near the published mean; missing where either is missing."""
-    return pd.Series([own.near for own in agreements(frame)], frame.index, dtype="boolean")
+    return pd.Series([agreement.near for agreement in agreements(frame)], frame.index, dtype="boolean")
 
 
 def interval(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
@@ -124,12 +124,12 @@ def ordering(frame: pd.DataFrame) -> pd.DataFrame:
         Kendall's tau-b (1: the same order, -1: the reverse; ties count in neither direction), missing for
         fewer than two methods or where one side is all ties.
     """
-    lines = [(*key, *_tau(own)) for key, own in frame.groupby(COLUMN, sort=False)]
+    lines = [(*key, *_tau(cells)) for key, cells in frame.groupby(COLUMN, sort=False)]
     return pd.DataFrame(lines, columns=[*COLUMN, "methods", "tau"])
 
 
-def _tau(own: pd.DataFrame) -> tuple[int, float]:
-    both = own.dropna(subset=["mean", "published_mean"])
-    if both["mean"].nunique() < 2 or both["published_mean"].nunique() < 2:
-        return len(both), math.nan
-    return len(both), float(scipy.stats.kendalltau(both["mean"], both["published_mean"]).statistic)
+def _tau(cells: pd.DataFrame) -> tuple[int, float]:
+    paired = cells.dropna(subset=["mean", "published_mean"])
+    if paired["mean"].nunique() < 2 or paired["published_mean"].nunique() < 2:
+        return len(paired), math.nan
+    return len(paired), float(scipy.stats.kendalltau(paired["mean"], paired["published_mean"]).statistic)

@@ -29,8 +29,8 @@ def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> d
     assert about is not None
     _check(params, about)
     labels = {
-        key: params.report.labels.get(key) or style.label(own.name or key)
-        for key, own in params.algorithms.items()
+        key: params.report.labels.get(key) or style.label(algorithm.name or key)
+        for key, algorithm in params.algorithms.items()
     }
     controls = params.report.controls
     labels |= {key: params.report.labels.get(key, f"{labels[about.base]}: {key}") for key in controls}
@@ -40,44 +40,44 @@ def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> d
     best = {
         cell: first[cell][: about.best] for cell in plan.cells if len(first.get(cell, ())) == len(numbers)
     }
-    winners = {cell: second[cell][0] for cell, own in best.items() if {*own} == {*second.get(cell, ())}}
-    found: dict[str, Target] = {
+    winners = {cell: second[cell][0] for cell, top in best.items() if {*top} == {*second.get(cell, ())}}
+    reports: dict[str, Target] = {
         TRIALS: trials(plan, "Trials", {cell: [*numbers] for cell in plan.cells}, seeds[:1])
     }
     if best:
-        found[AGAIN] = trials(plan, "The best trials at further seeds", best, seeds)
-    asked = {cell: plan.query(*cell, number) for cell, number in winners.items()}
-    if asked:
+        reports[AGAIN] = trials(plan, "The best trials at further seeds", best, seeds)
+    finals = {cell: plan.query(*cell, number) for cell, number in winners.items()}
+    if finals:
         methods = {key: label for key, label in labels.items() if any(row == key for row, _ in winners)}
         title = "Matrix: accuracy of each method in each setting, with its chosen values"
-        found |= {FINALS: stage(plan, title, "Method", methods, asked), **standings(plan, methods, asked)}
-        found |= sensitivity(plan, asked)
+        reports |= {FINALS: stage(plan, title, "Method", methods, finals), **standings(plan, methods, finals)}
+        reports |= sensitivity(plan, finals)
     return {
-        name: replace(own, follows={TRIALS: (), AGAIN: (TRIALS,)}.get(name, (TRIALS, AGAIN)))
-        for name, own in {**found, **decisions(plan, asked)}.items()
+        name: replace(report, follows={TRIALS: (), AGAIN: (TRIALS,)}.get(name, (TRIALS, AGAIN)))
+        for name, report in {**reports, **decisions(plan, finals)}.items()
     }
 
 
 def _check(params: StudyParams, about: BenchmarkParams) -> None:
     methods: dict[str, tuple[str, ...]] = {"benchmark.base": (about.base,)}
-    methods |= {f"benchmark.families.{key}": own for key, own in about.families.items()}
-    methods |= {f"benchmark.omit.{key}": own for key, own in about.omit.items()}
+    methods |= {f"benchmark.families.{key}": family for key, family in about.families.items()}
+    methods |= {f"benchmark.omit.{key}": omitted for key, omitted in about.omit.items()}
     heads = params.report.headlines.items()
-    methods |= {f"report.headlines.{key}": (own.method, *own.above) for key, own in heads}
+    methods |= {f"report.headlines.{key}": (head.method, *head.above) for key, head in heads}
     grid = params.report.factorial.items()
-    methods |= {f"report.factorial.{key}": tuple(own.values()) for key, own in grid}
+    methods |= {f"report.factorial.{key}": tuple(cells.values()) for key, cells in grid}
     for where, names in methods.items():
-        for one in names:
-            require_known(where, one, params.algorithms)
+        for name in names:
+            require_known(where, name, params.algorithms)
     for key, changes in params.report.controls.items():
         if key in params.algorithms or not changes:
             raise SpecError(f"report.controls.{key}: expected changes, under a name that no method has")
-    sets = {"omit": [*about.omit], **{f"kinds.{key}": own for key, own in about.kinds.items()}}
-    for where, places in sets.items():
-        for one in places:
-            require_known(f"benchmark.{where}", one, params.datasets)
-    twice = [one for own in about.families.values() for one in own]
-    if again := {one for one in twice if twice.count(one) > 1 or one == about.base}:
+    sets = {"omit": [*about.omit], **{f"kinds.{key}": datasets for key, datasets in about.kinds.items()}}
+    for where, datasets in sets.items():
+        for name in datasets:
+            require_known(f"benchmark.{where}", name, params.datasets)
+    members = [name for family in about.families.values() for name in family]
+    if again := {name for name in members if members.count(name) > 1 or name == about.base}:
         raise SpecError(f"benchmark.families: got '{min(again)}' twice or as base, expected it in one family")
     if params.tune.how != "sobol" or params.tune.trials is None or params.tune.held_out != "selection":
         raise SpecError("tune: a benchmark expects 'how: sobol', 'trials' and 'held_out: selection'")

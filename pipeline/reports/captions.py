@@ -52,7 +52,7 @@ def watermark(scale: str) -> str:
 def spread(samples: Iterable[object]) -> str:
     """Say what a number with ± means, from the cells' ``values``."""
     cells = [significance.parsed(text) for text in samples]
-    seeds = {int(pair.partition("#")[0].rpartition("/seed")[2]) for own in cells for pair in own}
+    seeds = {int(pair.partition("#")[0].rpartition("/seed")[2]) for cell in cells for pair in cell}
     return spread_of(seeds, max(map(len, cells), default=0))
 
 
@@ -99,8 +99,8 @@ def diverged(
         for (row, column), (ours, runs) in lost.items()
     ]
     if len(lost) > LISTED:
-        every, some = (Counter(row for row, _ in own) for own in (cells, lost))
-        parts = [f"{rows[row]} (in {number} of {every[row]} cells)" for row, number in some.items()]
+        totals, counts = (Counter(row for row, _ in group) for group in (cells, lost))
+        parts = [f"{rows[row]} (in {number} of {totals[row]} cells)" for row, number in counts.items()]
     how = "Diverged runs count as the untrained model" if untrained else f"Without diverged runs{since}"
     return f"{style.DIVERGED} {how}: {'; '.join(parts)}." if parts else ""
 
@@ -110,38 +110,38 @@ def underlined(
 ) -> str:
     """Say by which test of its column a method is underlined, and where none could run."""
     tested = (key for key, test in tests.items() if test != "none")
-    asked = {key: compared[key] for key in tested if compared[key].best is not None}
-    ran = {key: own for key, own in asked.items() if own.p}
-    failed = {key: own.why for key, own in asked.items() if not own.p}
-    if not asked:
+    comparisons = {key: compared[key] for key in tested if compared[key].best is not None}
+    ran = {key: entry for key, entry in comparisons.items() if entry.p}
+    reasons = {key: entry.why for key, entry in comparisons.items() if not entry.p}
+    if not comparisons:
         return ""
     if not ran:
-        return f"No test of significance: {'; '.join(dict.fromkeys(failed.values()))}."
+        return f"No test of significance: {'; '.join(dict.fromkeys(reasons.values()))}."
     names = " and ".join(dict.fromkeys(TESTS[tests[key]] for key in ran))
-    pairs = sorted({n for own in ran.values() for n in own.pairs.values()})
+    pairs = sorted({n for entry in ran.values() for n in entry.pairs.values()})
     several = f"{pairs[0]} to {pairs[-1]}" if len(pairs) > 1 else f"{pairs[0]}"
     sentences = [
         f"Underlined: not significantly worse than the best (two-sided {names} over {several} pairs of runs "
         f"that share seed and partition; p ≥ {ALPHA:g} after Holm's correction over the methods of a column)."
     ]
-    for why in dict.fromkeys(failed.values()):
-        columns = _listed([labels[key] for key, own in failed.items() if own == why], "columns")
+    for why in dict.fromkeys(reasons.values()):
+        columns = _listed([labels[key] for key, reason in reasons.items() if reason == why], "columns")
         sentences.append(f"No test of significance for {columns}: {why}.")
-    level = [row for own in ran.values() for row, why in own.untested.items() if why == significance.LEVEL]
-    if level:
-        cells = "1 cell whose" if len(level) == 1 else f"{len(level)} cells whose"
+    flat = [row for entry in ran.values() for row, why in entry.untested.items() if why == significance.LEVEL]
+    if flat:
+        cells = "1 cell whose" if len(flat) == 1 else f"{len(flat)} cells whose"
         sentences.append(f"Not tested: {cells} differences from the best are the same in all runs.")
     return " ".join(sentences)
 
 
 def origin_of(runs: Collection[RunFacts]) -> str:
     """Say in what arithmetic runs computed, which code reports on them, and when the newest was finished."""
-    specs = [own.run.spec for own in runs if own.summary is not None]
+    specs = [run.run.spec for run in runs if run.summary is not None]
     reduced = ["bf16" in (spec.get("precision"), spec["evaluation"].get("precision")) for spec in specs]
     some = "" if all(reduced) else " of some runs"
-    days = [str(own.timing["finished"])[:10] for own in runs if own.timing and "finished" in own.timing]
-    made = [f"commit {at}" if (at := commit()) else "", f"newest run {max(days)}" if days else ""]
-    words = ", ".join(filter(None, made))
+    days = [str(run.timing["finished"])[:10] for run in runs if run.timing and "finished" in run.timing]
+    parts = [f"commit {at}" if (at := commit()) else "", f"newest run {max(days)}" if days else ""]
+    words = ", ".join(filter(None, parts))
     sentences = (
         f"Forward and backward passes{some} in bfloat16." if any(reduced) else "",
         f"{words[0].upper()}{words[1:]}." if words else "",
@@ -180,14 +180,14 @@ def compose(
         origin: see ``origin_of``.
     """
     parts = [f"{name}: {note} ({state})" for name, state, note in dict.fromkeys(notes) if name and note]
-    every = (
+    texts = (
         *sentences,
         f"Scale: {scale}. Variant: {variant}." if scale and not paper.is_study else "",
         f"Data: {'; '.join(parts)}." if parts else "",
         f"{published} of {paper.citation}" + ("." if paper.is_study else ", rebuilt."),
         origin,
     )
-    return Caption(watermark(scale) if scale else "", tuple(filter(None, every)))
+    return Caption(watermark(scale) if scale else "", tuple(filter(None, texts)))
 
 
 def of_frame(

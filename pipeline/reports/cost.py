@@ -45,30 +45,30 @@ class Cost(Table):
 
         def measure(facts: RunFacts, column: str) -> float | None:
             kind, setting = split(column)
-            known = levels[setting]
-            level = known.get(pair_key(facts.run), mean_of(known))
+            by_pair = levels[setting]
+            level = by_pair.get(pair_key(facts.run), mean_of(by_pair))
             return None if not facts.final else self.cost(facts.history, kind, level)
 
         def with_levels(frame: pd.DataFrame) -> pd.DataFrame:
-            own = {setting: mean_of(known) for setting, known in levels.items()}
-            return frame.assign(**{LEVEL: [own[split(column)[1]] for column in frame["column"]]})
+            means = {setting: mean_of(by_pair) for setting, by_pair in levels.items()}
+            return frame.assign(**{LEVEL: [means[split(column)[1]] for column in frame["column"]]})
 
         Table.build(replace(self, measure=measure, relative=with_levels), sources, outputs)
 
     def levels(self, cells: Mapping[Cell, Sequence[RunFacts]]) -> dict[str, dict[str, float]]:
         """Return the value to reach of each setting, by what runs that are compared share."""
-        found: dict[str, dict[str, float]] = {}
+        levels: dict[str, dict[str, float]] = {}
         for setting in dict.fromkeys(split(column)[1] for _, column in cells):
             if self.target is not None:
-                found[setting] = {"": self.target}
+                levels[setting] = {"": self.target}
                 continue
-            every = [cells[row, f"rounds-{setting}"] for row in self.base]
+            groups = [cells[row, f"rounds-{setting}"] for row in self.base]
             ends = [
-                {pair_key(own.run): own.final[self.metric] for own in runs if own.final} for runs in every
+                {pair_key(run.run): run.final[self.metric] for run in runs if run.final} for runs in groups
             ]
             best = min if self.falling else max
-            found[setting] = best(filter(None, ends), key=mean_of, default={})
-        return found
+            levels[setting] = best(filter(None, ends), key=mean_of, default={})
+        return levels
 
     def cost(self, history: pd.DataFrame, kind: str, level: float) -> float:
         """Return a run's rounds or megabytes until it first reaches a level; ``NEVER`` if it doesn't."""
@@ -93,13 +93,13 @@ def rounds_to(
     """
     values = (-values if falling else values).dropna().cummax()
     level = -level if falling else level
-    there = values[values >= level]
-    if there.empty:
+    reached = values[values >= level]
+    if reached.empty:
         return NEVER
-    first, before = float(there.index[0]), values[values < level]
+    first, before = float(reached.index[0]), values[values < level]
     if not interpolated or before.empty:
         return first
-    share = (level - before.iloc[-1]) / (there.iloc[0] - before.iloc[-1])
+    share = (level - before.iloc[-1]) / (reached.iloc[0] - before.iloc[-1])
     return float(before.index[-1] + share * (first - before.index[-1]))
 
 
@@ -127,9 +127,9 @@ def levels_note(factor: float, unit: str, labels: Mapping[str, str]) -> Callable
     """Return a note on the value to reach of each setting, a mean over seeds where it is not given."""
 
     def note(frame: pd.DataFrame) -> str:
-        known = dict(zip(map(split, frame["column"]), pd.to_numeric(frame[LEVEL]), strict=True))
-        own = {setting: level for (_, setting), level in known.items()}
-        said = (f"{labels[key]} {factor * level:.2f}{unit}" for key, level in own.items() if level == level)
-        return f"To be reached: {'; '.join(said) or 'nothing, as the runs that set it diverged'}."
+        by_column = dict(zip(map(split, frame["column"]), pd.to_numeric(frame[LEVEL]), strict=True))
+        means = {setting: mean for (_, setting), mean in by_column.items()}
+        parts = (f"{labels[key]} {factor * mean:.2f}{unit}" for key, mean in means.items() if mean == mean)
+        return f"To be reached: {'; '.join(parts) or 'nothing, as the runs that set it diverged'}."
 
     return note

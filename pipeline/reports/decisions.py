@@ -15,7 +15,7 @@ from pipeline.reports.trials import Plan
 
 UNRUN, STATELESS = "no workload yet", "clients keep no state"
 LISTED = 6  # methods with one verdict; the csv has all
-VERDICTS = {own: own.capitalize() for own in ("better", "equivalent", "worse", "undecided")}
+VERDICTS = {verdict: verdict.capitalize() for verdict in ("better", "equivalent", "worse", "undecided")}
 HEADS = {"then": "Then", **VERDICTS, "n": "Data sets", "at": "Evidence"}
 COLUMNS = ["row", "column", "mean", "low", "high", "n", "verdict"]
 HEADLINE = {"better": "holds", "equivalent": "fails, no difference that matters", "worse": "fails"}
@@ -27,9 +27,9 @@ def decisions(plan: Plan, asked: Asked) -> dict[str, Target]:
     """Return the reports in words of final runs, whose cells are ``asked``; they are there before any run."""
     title, headlines = plan.params.title.rstrip("?."), plan.params.report.headlines
     named = {plan.about.base, *_ranked(plan)}
-    named |= {name for own in headlines.values() for name in (own.method, *own.above)}
+    named |= {name for head in headlines.values() for name in (head.method, *head.above)}
     shared: dict[str, Any] = {
-        "queries": lambda params: {cell: own for cell, own in asked.items() if cell[0] in named},
+        "queries": lambda params: {cell: query for cell, query in asked.items() if cell[0] in named},
         "plan": plan,
         "words": True,
     }
@@ -44,16 +44,16 @@ def decisions(plan: Plan, asked: Asked) -> dict[str, Target]:
 
 
 def _ranked(plan: Plan) -> list[str]:
-    return [name for own in plan.about.families.values() for name in own]
+    return [name for family in plan.about.families.values() for name in family]
 
 
-def _judged(plan: Plan, whole: pd.DataFrame, places: Collection[str], method: str, base: str) -> Line:
+def _judged(plan: Plan, runs: pd.DataFrame, places: Collection[str], method: str, base: str) -> Line:
     """Return a tidy line on a method against another one in these settings."""
-    own = effects.effect(whole[whole["workload"].isin(places)], method, base)
-    if own is None:
+    effect = effects.effect(runs[runs["workload"].isin(places)], method, base)
+    if effect is None:
         return {"verdict": UNRUN}
-    ends = {"mean": own.mean, "low": own.low, "high": own.high}
-    return {**ends, "n": own.sets, "verdict": own.verdict(plan.about.margin)}
+    ends = {"mean": effect.mean, "low": effect.low, "high": effect.high}
+    return {**ends, "n": effect.sets, "verdict": effect.verdict(plan.about.margin)}
 
 
 def _measured(line: Line) -> str:
@@ -62,79 +62,79 @@ def _measured(line: Line) -> str:
 
 def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
     """Return the settings of each case that a reader may be in, and the report that has its numbers."""
-    params, every = plan.params, plan.places.items()
+    params, settings = plan.params, plan.places.items()
     shares = {
-        place: params.datasets[own.dataset].fraction or params.regimes[own.regime].fraction
-        for place, own in every
+        place: params.datasets[setting.dataset].fraction or params.regimes[setting.regime].fraction
+        for place, setting in settings
     }
     kinds = {
-        f"skew: {kind.replace('_', ' ')}": [place for place, own in every if own.dataset in names]
+        f"skew: {kind.replace('_', ' ')}": [place for place, setting in settings if setting.dataset in names]
         for kind, names in plan.about.kinds.items()
     }
-    found = {
+    cases = {
         "in general": ([*shares], "board"),
         **{case: (places, "kinds.svg") for case, places in kinds.items()},
         "all clients in each round": ([place for place, share in shares.items() if share == 1], "matrix"),
         "some clients in each round": ([place for place, share in shares.items() if share < 1], "matrix"),
         STATELESS: ([*shares], "board"),
     }
-    return {case: own for case, own in found.items() if own[0]}
+    return {case: group for case, group in cases.items() if group[0]}
 
 
-def _decided(plan: Plan, found: pd.DataFrame) -> Said:
-    whole, base, lines, rows = complete(plan, found), plan.about.base, [], []
-    state = dict.fromkeys(found.loc[found["keeps"].astype(bool), "method"], ", keeps state")
+def _decided(plan: Plan, scores: pd.DataFrame) -> Said:
+    runs, base, lines, rows = complete(plan, scores), plan.about.base, [], []
+    state = dict.fromkeys(scores.loc[scores["keeps"].astype(bool), "method"], ", keeps state")
     for case, (places, evidence) in _groups(plan).items():
         tried = (name for name in _ranked(plan) if case != STATELESS or name not in state)
-        judged = [{"row": case, "column": name, **_judged(plan, whole, places, name, base)} for name in tried]
-        known = sorted((one for one in judged if "mean" in one), key=lambda one: -one["mean"])
-        lines += [*known, *(one for one in judged if "mean" not in one)]
-        said = {own: [one for one in known if one["verdict"] == own] for own in VERDICTS}
-        sets = max((one["n"] for one in known), default=0)
-        texts = [_advice(plan, said, sets)]
-        for own in said.values():
-            names = ((one["column"], _measured(one)) for one in own)
-            told = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in names]
-            more = [f"{len(told) - LISTED} more"] if len(told) > LISTED else []
-            texts.append("; ".join([*told[:LISTED], *more]) or "–")
-        link = PrintedCell(evidence.partition(".")[0], link=evidence) if known else PrintedCell("–")
+        judged = [{"row": case, "column": name, **_judged(plan, runs, places, name, base)} for name in tried]
+        tested = sorted((line for line in judged if "mean" in line), key=lambda line: -line["mean"])
+        lines += [*tested, *(line for line in judged if "mean" not in line)]
+        verdicts = {verdict: [line for line in tested if line["verdict"] == verdict] for verdict in VERDICTS}
+        sets = max((line["n"] for line in tested), default=0)
+        texts = [_advice(plan, verdicts, sets)]
+        for group in verdicts.values():
+            pairs = ((line["column"], _measured(line)) for line in group)
+            entries = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in pairs]
+            more = [f"{len(entries) - LISTED} more"] if len(entries) > LISTED else []
+            texts.append("; ".join([*entries[:LISTED], *more]) or "–")
+        link = PrintedCell(evidence.partition(".")[0], link=evidence) if tested else PrintedCell("–")
         rows.append((case, (*map(PrintedCell, [*texts, str(sets)]), link)))
     note = (
         f"Points against {plan.labels[base]} with 95% intervals; better and worse: by more than "
         f"{plan.about.margin:g} points, surely; of fewer than {FEWEST} data sets nothing is decided. "
-        f"Cases aren't corrected for how many there are. {_left_out(plan, whole)}"
+        f"Cases aren't corrected for how many there are. {_left_out(plan, runs)}"
     )
     return Said(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
 
 
-def _advice(plan: Plan, said: Mapping[str, list[Line]], sets: int) -> str:
+def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
     base = plan.labels[plan.about.base]
     if not sets:
         return UNRUN
-    if said["better"]:
-        return f"take {' or '.join(plan.labels[one['column']] for one in said['better'])}"
+    if verdicts["better"]:
+        return f"take {' or '.join(plan.labels[line['column']] for line in verdicts['better'])}"
     if sets < FEWEST:
         return f"undecided: {sets} of at least {FEWEST} data sets"
     return (
         f"undecided: none is surely ahead of {base}"
-        if said["undecided"]
+        if verdicts["undecided"]
         else f"take {base}: none is ahead of it"
     )
 
 
-def _left_out(plan: Plan, whole: pd.DataFrame) -> str:
+def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
     """Say what the method that leads on the other data sets gains on one that is left out."""
     base, keys = plan.about.base, ["dataset", "workload", "seed"]
-    ours = whole[whole["method"].isin([base, *_ranked(plan)])]
+    ours = runs[runs["method"].isin([base, *_ranked(plan)])]
     wide = ours.pivot_table(index=keys, columns="method", values="score")
     if base not in wide or wide.index.get_level_values("dataset").nunique() < FEWEST:
         return ""
     ahead = wide.sub(wide[base], axis=0).groupby(keys[:2]).mean().groupby("dataset").mean()
     gains = []
-    for name in ahead.index:
-        here = ahead.loc[name].dropna()
-        leader = ahead.drop(index=name)[[*here.index]].mean().idxmax()
-        gains.append(float(here[str(leader)]))
+    for dataset in ahead.index:
+        leads = ahead.loc[dataset].dropna()
+        leader = ahead.drop(index=dataset)[[*leads.index]].mean().idxmax()
+        gains.append(float(leads[str(leader)]))
     gain, label = sum(gains) / len(gains), plan.labels[base]
     proof = "" if gain > 0 else f", which is no reason to leave {label}"
     return (
@@ -143,22 +143,22 @@ def _left_out(plan: Plan, whole: pd.DataFrame) -> str:
     )
 
 
-def _headlines(plan: Plan, found: pd.DataFrame) -> Said:
-    whole = complete(plan, found)
+def _headlines(plan: Plan, scores: pd.DataFrame) -> Said:
+    runs = complete(plan, scores)
     lines, rows = [], []
-    for paper, own in plan.params.report.headlines.items():
+    for paper, head in plan.params.report.headlines.items():
         grounds = {
-            ground: [p for p in plan.places if (plan.dataset(p) in own.ground) == (ground == "own")]
+            ground: [p for p in plan.places if (plan.dataset(p) in head.ground) == (ground == "own")]
             for ground in GROUNDS
         }
-        for base in own.above:
+        for base in head.above:
             judged = [
-                {"row": f"{paper}-{base}", "column": ground, **_judged(plan, whole, places, own.method, base)}
+                {"row": f"{paper}-{base}", "column": ground, **_judged(plan, runs, places, head.method, base)}
                 for ground, places in grounds.items()
             ]
             lines += judged
-            label = f"{paper}: {plan.labels[own.method]} ahead of {plan.labels[base]}"
-            rows.append((label, tuple(PrintedCell(_tested(one)) for one in judged)))
+            label = f"{paper}: {plan.labels[head.method]} ahead of {plan.labels[base]}"
+            rows.append((label, tuple(PrintedCell(_tested(line)) for line in judged)))
     note = (
         f"Holds: surely more than {plan.about.margin:g} points ahead; fails: surely not; undecided: neither, "
         f"or of fewer than {FEWEST} data sets. Points with 95% intervals, on workloads of this benchmark."

@@ -67,10 +67,10 @@ class Drawing(Target):
             inputs = Inputs(sources.params, cells, _published(sources))
             frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-            notes = [(about.datasets.get(own.run.dataset, own.run.dataset), *own.notes) for own in runs]
+            notes = [(about.datasets.get(run.run.dataset, run.run.dataset), *run.notes) for run in runs]
             scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
-            said = (f"{self.title}.", *sentences, lacks)
-            caption = captions.compose(said, self.published, about, scale, variant, notes, origin_of(runs))
+            texts = (f"{self.title}.", *sentences, lacks)
+            caption = captions.compose(texts, self.published, about, scale, variant, notes, origin_of(runs))
             figures.write(sources, figure, frame, caption, outputs)
 
 
@@ -127,9 +127,9 @@ class Curves(Target):
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (algorithm, panel), of the panel's own setting unless given."""
         return super().cells(params) or {
-            (name, own.key): (Query(own.regime, own.dataset, own.split, name),)
-            for own in self.panels
-            for name in own.rows or self.row_keys(params)
+            (name, panel.key): (Query(panel.regime, panel.dataset, panel.split, name),)
+            for panel in self.panels
+            for name in panel.rows or self.row_keys(params)
         }
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
@@ -140,8 +140,8 @@ class Curves(Target):
         """
         root, before = sources.root, sources.earlier
         cells = read(sources.cells, root)
-        done = [facts for facts in each_once(cells) if before is None or results.made(facts.run, root)]
-        runs = [facts.run for facts in done]
+        finished = [facts for facts in each_once(cells) if before is None or results.made(facts.run, root)]
+        runs = [facts.run for facts in finished]
         results.refuse_changed(runs, root)
         frame = self.tidy(sources.paper, sources.name, cells, before is not None)
         if before is not None and before.exists() and pd.read_csv(before)["n"].sum() > frame["n"].sum():
@@ -157,7 +157,7 @@ class Curves(Target):
             captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )
         caption = captions.of_frame(
-            sentences, self.published, about, frame, lambda row, column: labels[column], origin_of(done)
+            sentences, self.published, about, frame, lambda row, column: labels[column], origin_of(finished)
         )
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
             figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
@@ -177,22 +177,22 @@ class Curves(Target):
             values = self.series(facts) if self.series else facts.series(self.metric) * self.factor
             return values.cummax() if self.so_far else values
 
-        known = {
+        runs_by_cell = {
             cell: [facts for facts in runs if not finished or facts.summary is not None]
             for cell, runs in cells.items()
         }
-        runs = [facts.run for facts in each_once(known)]
+        runs = [facts.run for facts in each_once(runs_by_cell)]
         results.require_one_scale(runs)
-        lines = by_round(known, series)
-        cell = list(zip(lines["row"], lines["column"], strict=True))
+        lines = by_round(runs_by_cell, series)
+        keys = list(zip(lines["row"], lines["column"], strict=True))
         lines.insert(0, "paper", paper)
         lines.insert(1, "target", target)
         return lines.assign(
-            seeds=[len(cells[key]) for key in cell],
+            seeds=[len(cells[key]) for key in keys],
             scale=runs[0].scale,
             variant=runs[0].spec["variant"],
-            data=[known[key][0].notes[1] for key in cell],
-            data_state=[known[key][0].notes[0] for key in cell],
+            data=[runs_by_cell[key][0].notes[1] for key in keys],
+            data_state=[runs_by_cell[key][0].notes[0] for key in keys],
         )
 
     def picture(self, frame: pd.DataFrame, sources: Sources) -> Figure:
@@ -211,9 +211,9 @@ class Curves(Target):
                 xlabel=self.horizontal if place + across >= len(panels) else "",
                 ylabel="" if place % across else self.axis,
             )
-            here = {*frame[frame["column"] == panel]["row"]}
+            rows = {*frame[frame["column"] == panel]["row"]}
             for row, at, mean in shown:
-                if row in here:
+                if row in rows:
                     figures.published(axes, [at], [mean], looks[row].colour)
         return figure
 
@@ -250,14 +250,14 @@ def each(
 
 def line(row: str, column: str, values: Values, **more: Any) -> dict[str, Any]:
     """Return one tidy line; a run without a number (None or not finite) counts in ``seeds``, not in ``n``."""
-    known = [float(value) for value in values if value is not None and math.isfinite(value)]
+    numbers = [float(value) for value in values if value is not None and math.isfinite(value)]
     return {
         "row": row,
         "column": column,
         **more,
-        "mean": statistics.fmean(known) if known else math.nan,
-        "std": statistics.stdev(known) if len(known) > 1 else math.nan,
-        "n": len(known),
+        "mean": statistics.fmean(numbers) if numbers else math.nan,
+        "std": statistics.stdev(numbers) if len(numbers) > 1 else math.nan,
+        "n": len(numbers),
         "seeds": len(values),
     }
 
@@ -281,7 +281,7 @@ def by_round(
     """Return one line per cell and round that any of its runs measured, given a run's values by round."""
     lines = []
     for cell, runs in cells.items():
-        every = [series(facts, cell[1]).dropna() for facts in runs]
-        for number in sorted({int(at) for own in every for at in own.index}):
-            lines.append(line(*cell, [own.get(number) for own in every], round=number))
+        curves = [series(facts, cell[1]).dropna() for facts in runs]
+        for number in sorted({int(at) for curve in curves for at in curve.index}):
+            lines.append(line(*cell, [curve.get(number) for curve in curves], round=number))
     return pd.DataFrame(lines)

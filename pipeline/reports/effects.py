@@ -64,12 +64,12 @@ def effect(scores: pd.DataFrame, method: str, base: str) -> Effect | None:
     apart = (ours - theirs).dropna()
     if apart.empty:
         return None
-    nested = [[run.to_numpy() for _, run in own.groupby("workload")] for _, own in apart.groupby("dataset")]
-    means = np.array([np.mean([runs.mean() for runs in own]) for own in nested])
+    nested = [[run.to_numpy() for _, run in part.groupby("workload")] for _, part in apart.groupby("dataset")]
+    means = np.array([np.mean([runs.mean() for runs in workloads]) for workloads in nested])
     drawn = bootstrap(nested)
     edge = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(drawn, [edge, 100 - edge])
-    ahead = [np.mean((runs > 0) + 0.5 * (runs == 0)) for own in nested for runs in own]
+    ahead = [np.mean((runs > 0) + 0.5 * (runs == 0)) for workloads in nested for runs in workloads]
     return Effect(
         float(means.mean()), float(low), float(high), sign_flip(means), len(means), float(np.mean(ahead))
     )
@@ -88,8 +88,8 @@ def bootstrap(nested: Sequence[Sequence[Values]], draws: int = DRAWS, seed: int 
         which = rng.integers(len(workloads), size=(len(at[0]), len(workloads)))
         drawn = np.empty(which.shape)
         for place, runs in enumerate(workloads):
-            here = which == place
-            drawn[here] = runs[rng.integers(len(runs), size=(int(here.sum()), len(runs)))].mean(axis=1)
+            chosen = which == place
+            drawn[chosen] = runs[rng.integers(len(runs), size=(int(chosen.sum()), len(runs)))].mean(axis=1)
         means[at] = drawn.mean(axis=1)
     return means.mean(axis=1)  # type: ignore[no-any-return]
 
@@ -111,10 +111,10 @@ def sign_flip(differences: Values, seed: int = 0) -> float:
 
 def corrected(effects: Mapping[str, Effect], families: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """Return Holm's p-values of the methods of each family, corrected for that family alone."""
-    found: dict[str, float] = {}
+    p_values: dict[str, float] = {}
     for names in families.values():
-        found |= holm({name: effects[name].p for name in names if name in effects})
-    return found
+        p_values |= holm({name: effects[name].p for name in names if name in effects})
+    return p_values
 
 
 def mean_ranks(scores: pd.DataFrame) -> pd.Series[float]:

@@ -172,9 +172,9 @@ def curves(
         .add(objects.Line(linewidth=1.2), linestyle="row", legend=False)
         .add(objects.Dot(pointsize=3.5), y="marked", marker="row", legend=False)
         .scale(
-            color={row: one.colour for row, one in known.items()},
-            linestyle={row: one.line for row, one in known.items()},
-            marker={row: one.marker for row, one in known.items()},
+            color={row: look.colour for row, look in known.items()},
+            linestyle={row: look.line for row, look in known.items()},
+            marker={row: look.marker for row, look in known.items()},
         )
         .theme(STYLE)
         .on(axes)
@@ -195,15 +195,15 @@ def legend(
         matplotlib.lines.Line2D(
             [],
             [],
-            color=one.colour,
-            linestyle=one.line,
-            marker=one.marker,
-            fillstyle="full" if filled and one is not PUBLISHED else "none",
-            label=one.label or name,
+            color=look.colour,
+            linestyle=look.line,
+            marker=look.marker,
+            fillstyle="full" if filled and look is not PUBLISHED else "none",
+            label=look.label or name,
         )
-        for name, one in known.items()
+        for name, look in known.items()
     ]
-    widest = LETTER * max(len(one.label or name) for name, one in known.items()) + 0.5
+    widest = LETTER * max(len(look.label or name) for name, look in known.items()) + 0.5
     room = place.figure.bbox.width / place.figure.dpi
     rows = -(-len(known) // max(1, int(room / widest))) or 1
     across = across or -(-len(known) // rows)

@@ -73,7 +73,7 @@ class Grid:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """(heading, number of columns) of neighbours under one heading."""
-        return [(heading, len([*own])) for heading, own in groupby(column.group for column in self.columns)]
+        return [(heading, len([*part])) for heading, part in groupby(column.group for column in self.columns)]
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -87,7 +87,7 @@ class Grid:
 
     def alone(self) -> Grid:
         """Return the table without published numbers."""
-        rows = ((label, tuple(replace(own, published="") for own in cells)) for label, cells in self.rows)
+        rows = ((label, tuple(replace(cell, published="") for cell in cells)) for label, cells in self.rows)
         return replace(self, rows=tuple(rows))
 
 
@@ -112,8 +112,8 @@ def missed(frame: pd.DataFrame) -> pd.Series[float]:
     """Return how many runs of each cell ended without what the table asks for."""
     if "failed" not in frame:
         return pd.Series(0.0, frame.index)
-    said = frame["failed"].astype(str).str.extract(rf"(\d+) {MISSED}", expand=False)
-    return pd.to_numeric(said).fillna(0.0)
+    counts = frame["failed"].astype(str).str.extract(rf"(\d+) {MISSED}", expand=False)
+    return pd.to_numeric(counts).fillna(0.0)
 
 
 def _printed(line: Line, best: str | None, p: float | None, decimals: int) -> PrintedCell:

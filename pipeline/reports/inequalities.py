@@ -40,9 +40,9 @@ def lines(
         laws: the inequalities in O(), which are about means over draws.
     """
     for row in places[0][0]:
-        both = [[np.broadcast_arrays(*map(np.atleast_1d, own[row])) for own in place] for place in places]
+        both = [[np.broadcast_arrays(*map(np.atleast_1d, sides[row])) for sides in place] for place in places]
         left, right = (
-            np.array([np.concatenate([own[k] for own in place]) for place in both], float) for k in (0, 1)
+            np.array([np.concatenate([pair[k] for pair in place]) for place in both], float) for k in (0, 1)
         )
         about: dict[str, Any] = {"row": row, "column": column, "n": left.shape[1], "seeds": left.shape[1]}
         if row in laws:
@@ -65,11 +65,11 @@ def _slopes(
 ) -> dict[str, Any]:
     """Return the left side's slope with its 95% interval; a law holds unless that lies above its slope."""
     groups = np.array_split(left, min(GROUPS, left.shape[1]), axis=1)
-    found = [slope(along, group.mean(axis=1)) for group in groups]
-    mean, law = float(np.mean(found)), slope(along, right.mean(axis=1))
+    slopes = [slope(along, group.mean(axis=1)) for group in groups]
+    mean, law = float(np.mean(slopes)), slope(along, right.mean(axis=1))
     wide = np.nan
-    if len(found) > 1:
-        wide = float(scipy.stats.t.ppf(0.975, len(found) - 1) * scipy.stats.sem(found))
+    if len(slopes) > 1:
+        wide = float(scipy.stats.t.ppf(0.975, len(slopes) - 1) * scipy.stats.sem(slopes))
     holds = np.nan if np.isnan(wide) else float(mean - wide <= law + NEAR[0])
     ends = {"left": mean, "right": law, "low": mean - wide, "high": mean + wide, "holds": holds}
     return {"column": column + SLOPE, "mean": mean, **ends}
@@ -96,14 +96,14 @@ def picture(
     named = shown.assign(column=shown["column"].str.removesuffix(SLOPE).map(titles))
     laws, judged = named[lawful], named[~lawful & named["round"].isna() & named["holds"].notna()]
     failing = [
-        "{row}: {column} ({holds:.0%})".format_map(own)
-        for own in judged[judged["holds"] < 1].to_dict("records")
+        "{row}: {column} ({holds:.0%})".format_map(line)
+        for line in judged[judged["holds"] < 1].to_dict("records")
     ]
     largest = judged.groupby("row", sort=False)["mean"].max()
     loose = [f"{row} (at most {most:.1g})" for row, most in largest.items() if 0 < most < VACUOUS]
     slopes = [
-        "{row}: {column} {mean:.2f} ({low:.2f} to {high:.2f}; {right:.2f})".format_map(own)
-        for own in laws.to_dict("records")
+        "{row}: {column} {mean:.2f} ({low:.2f} to {high:.2f}; {right:.2f})".format_map(line)
+        for line in laws.to_dict("records")
     ]
     sentences = (
         "Dots: left side over right side, one for each place from top to bottom; whiskers: the smallest and "
@@ -126,13 +126,13 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
     for place, (column, axes) in enumerate(panels.items()):
         axes.axvline(1, color="0.4", linewidth=0.8)
         for y, row in enumerate(rows):
-            own = drawn[(drawn["row"] == row) & (drawn["column"] == column) & (drawn["mean"] > 0)]
-            heights = y + np.linspace(-0.3, 0.3, len(own))
-            colours = [OPEN if held != held else HOLDS if held == 1 else FAILS for held in own["holds"]]
+            dots = drawn[(drawn["row"] == row) & (drawn["column"] == column) & (drawn["mean"] > 0)]
+            levels = y + np.linspace(-0.3, 0.3, len(dots))
+            colours = [OPEN if held != held else HOLDS if held == 1 else FAILS for held in dots["holds"]]
             axes.hlines(
-                heights, own["low"].where(own["low"] > 0, own["mean"]), own["high"], colours, linewidth=0.6
+                levels, dots["low"].where(dots["low"] > 0, dots["mean"]), dots["high"], colours, linewidth=0.6
             )
-            axes.scatter(own["mean"], heights, c=colours, s=5)
+            axes.scatter(dots["mean"], levels, c=colours, s=5)
         axes.set(xscale="log", ylim=(len(rows) - 0.5, -0.5))
         axes.set_yticks(range(len(rows)), [*rows], fontsize=figures.SMALL)
         last = place >= len(panels) - 2

@@ -48,7 +48,7 @@ def _lines(path: Path, now: tuple[tuple[int, ...], ...]) -> Mapping[str, Line]:
 
 def told(line: Mapping[Hashable, Any]) -> Line:
     """Return what a line says: the columns that it fills."""
-    return {str(key): own for key, own in line.items() if pd.notna(own) and own != ""}
+    return {str(key): value for key, value in line.items() if pd.notna(value) and value != ""}
 
 
 def summary_of(line: Line) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def summary_of(line: Line) -> dict[str, Any]:
     return {
         "status": line["status"],
         "rounds": int(line["rounds"]),
-        "final": {key: own for key, own in line.items() if key.startswith(MEASURED)} or None,
+        "final": {key: value for key, value in line.items() if key.startswith(MEASURED)} or None,
         "data_note": line["data"],
         "data_state": line["data_state"],
         **{key: line[key] for key in ("spec_sha256", "data_sha256", "partition_sha256")},
@@ -71,15 +71,15 @@ def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> pd.Dat
         DataError: it has none.
     """
     path = (among or root / REFERENCE / run.paper) / HISTORIES
-    found = _histories(path, stamps(path))
-    if run.folder not in found:
+    histories = _histories(path, stamps(path))
+    if run.folder not in histories:
         raise DataError(f"{path}: no history of {run.folder}")
-    return found[run.folder].dropna(axis="columns", how="all").reset_index(drop=True)
+    return histories[run.folder].dropna(axis="columns", how="all").reset_index(drop=True)
 
 
 @cache
 def _histories(path: Path, now: tuple[tuple[int, ...], ...]) -> Mapping[str, pd.DataFrame]:
-    return {str(run): own.drop(columns=FIRST[:2]) for run, own in read_histories(path).groupby("run")}
+    return {str(run): history.drop(columns=FIRST[:2]) for run, history in read_histories(path).groupby("run")}
 
 
 def read_runs(path: Path) -> pd.DataFrame:
@@ -89,9 +89,9 @@ def read_runs(path: Path) -> pd.DataFrame:
 
 def add_runs(found: pd.DataFrame, path: Path) -> Path:
     """Keep lines of runs, each in the place of its former one."""
-    whole = _joined(read_runs(path), found).sort_values("run", kind="stable")
-    types = {name: float for name in map(str, whole) if name.startswith(MEASURED)}
-    return _write(whole.astype({**types, **{name: "Int64" for name in COUNTS if name in whole}}), path)
+    runs = _joined(read_runs(path), found).sort_values("run", kind="stable")
+    types = {name: float for name in map(str, runs) if name.startswith(MEASURED)}
+    return _write(runs.astype({**types, **{name: "Int64" for name in COUNTS if name in runs}}), path)
 
 
 def read_histories(path: Path) -> pd.DataFrame:
@@ -101,9 +101,9 @@ def read_histories(path: Path) -> pd.DataFrame:
 
 def add_histories(found: Iterable[pd.DataFrame], path: Path) -> Path:
     """Keep runs' histories, each in the place of its former one: the same histories give the same bytes."""
-    whole = _joined(read_histories(path), pd.concat(found))
-    columns = [*FIRST, *sorted({*whole} - {*FIRST})]
-    return _write(whole[columns].sort_values(["run", "round"], kind="stable"), path)
+    histories = _joined(read_histories(path), pd.concat(found))
+    columns = [*FIRST, *sorted({*histories} - {*FIRST})]
+    return _write(histories[columns].sort_values(["run", "round"], kind="stable"), path)
 
 
 def _joined(before: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:

@@ -35,8 +35,8 @@ class Listing(Target):
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
         params = sources.params
-        places = product(self.row_keys(params), (column.key for column in self.columns(params)))
-        words = {(row, column): self.word(params, row, column) for row, column in places}
+        cells = product(self.row_keys(params), (column.key for column in self.columns(params)))
+        words = {(row, column): self.word(params, row, column) for row, column in cells}
         known = {cell: own.mean for cell, own in published_cells(sources.about.numbers, sources.name).items()}
         place, at = (sources.paper, sources.name), (sources.scale, params.variant)
         lines = [(*place, *cell, word, known.get(cell), *at) for cell, word in words.items()]

@@ -27,8 +27,8 @@ def pooled(facts: RunFacts, size: int, again: bool = False) -> NDArray[np.int64]
     counts = np.array(facts.statistics["label_counts"])
     rng = np.random.default_rng(facts.run.seed)
     groups = [rng.choice(len(counts), size, replace=again) for _ in range(GROUPS)]
-    found: NDArray[np.int64] = np.array([counts[group].sum(axis=0) for group in groups])
-    return found
+    totals: NDArray[np.int64] = np.array([counts[group].sum(axis=0) for group in groups])
+    return totals
 
 
 def skew(groups: NDArray[np.int64] | None) -> float | None:

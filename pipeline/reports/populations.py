@@ -116,7 +116,7 @@ def picture(
         laws: the inequalities in O().
         about, labels: see ``inequalities.picture``.
     """
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for name, (_, measure, skew) in settings.items():
         sizes = SIZES if name.endswith("-n") else (MANY,)
         clients = CLIENTS if name.endswith("-K") else (1,) if name.startswith("one") else (FEW,)
@@ -124,11 +124,11 @@ def picture(
         places = []
         for k in clients:
             rows = slice(k * ROWS)
-            known = [replace(own, features=own.features[rows], losses=own.losses[:, rows]) for own in most]
-            places += [[measure(own, n) for own in known] for n in sizes]
-        found += inequalities.lines(name, sizes if len(sizes) > 1 else clients, places, laws)
+            kept = [replace(full, features=full.features[rows], losses=full.losses[:, rows]) for full in most]
+            places += [[measure(part, n) for part in kept] for n in sizes]
+        lines += inequalities.lines(name, sizes if len(sizes) > 1 else clients, places, laws)
     titles = {name: title for name, (title, *_) in settings.items()}
-    return inequalities.picture(pd.DataFrame(found), titles, *about, labels=labels)
+    return inequalities.picture(pd.DataFrame(lines), titles, *about, labels=labels)
 
 
 def spread(weights: Floats) -> Floats:

@@ -109,7 +109,7 @@ def summary(
         title=title or f"Mean ranks of the methods of {table.published} over data sets, 1 being the best",
         published=table.published,
         queries=lambda params: {
-            cell: own for cell, own in table.cells(params).items() if cell[1] not in without
+            cell: queries for cell, queries in table.cells(params).items() if cell[1] not in without
         },
         draw=partial(_draw, table, dataset),
         rows=table.rows,
@@ -152,29 +152,29 @@ def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _draw(table: Table, dataset: Mapping[str, str] | None, inputs: Inputs) -> Picture:
     frame = tidy("", "", replace(table, relative=None), inputs.cells, None)  # as it was measured
-    asked = scores_of(frame)
+    scores = scores_of(frame)
     runs = frame["n"].where(frame["n"] == frame["seeds"]).min()
-    ranked = ranking(asked, table.best != "smallest", runs, dataset)
+    ranked = ranking(scores, table.best != "smallest", runs, dataset)
     labels = table.row_labels(inputs.params)
     figure = figures.framed(1.7 + 0.2 * math.ceil(len(ranked.means) / 2))
     diagram(figure.subplots(), ranked, labels)
     kind = "data set" if dataset is None else "setting"
-    return Picture(_lines(ranked, frame), figure, _sentences(frame, ranked, asked.shape[1], kind))
+    return Picture(_lines(ranked, frame), figure, _sentences(frame, ranked, scores.shape[1], kind))
 
 
-def _sentences(frame: pd.DataFrame, ranked: Ranking, asked: int, kind: str) -> list[str]:
+def _sentences(frame: pd.DataFrame, ranked: Ranking, columns: int, kind: str) -> list[str]:
     """Say what was ranked, which test ran, and how far it can be trusted."""
     methods, sets = ranked.ranks.shape
     if not sets:
         return [f"No test of significance: {ranked.why}."]
     runs = sorted(set(frame.loc[frame["column"].isin(ranked.ranks.columns), "n"]))
-    each = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    per_cell = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     sentences = [
-        f"{methods} methods on {sets} {kind}{'' if sets == 1 else 's'}, by means over {each} "
+        f"{methods} methods on {sets} {kind}{'' if sets == 1 else 's'}, by means over {per_cell} "
         f"run{'' if runs == [1] else 's'} per cell."
     ]
-    if asked > sets:
-        sentences.append(f"{asked - sets} more left out, as a method lacks runs there.")
+    if columns > sets:
+        sentences.append(f"{columns - sets} more left out, as a method lacks runs there.")
     if ranked.why:
         return [*sentences, f"No test of significance: {ranked.why}."]
     sentences.append(

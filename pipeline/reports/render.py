@@ -90,7 +90,7 @@ def latex(grid: Grid, columns: int = 1) -> str:
     """
     widths = _widths(grid) if grid.words else ()
     wide = bool(widths) or _width(grid) > COLUMN[columns] / SHRUNK
-    blocks = [grid] if grid.words else [grid.part(*own) for own in _blocks(grid, TEXT[columns] / SHRUNK)]
+    blocks = [grid] if grid.words else [grid.part(*span) for span in _blocks(grid, TEXT[columns] / SHRUNK)]
     lines = max(1, (LINES // len(blocks) - 3) // (2 if grid.has_published else 1))
     shown = {
         "grid": grid,
@@ -156,7 +156,7 @@ def _blocks(grid: Grid, room: float) -> list[tuple[int, int]]:
     if any(_width(grid.part(*piece)) > room for piece in pieces):
         pieces = [(place, place + 1) for place in range(len(grid.columns))]
     for number in range(1, len(pieces)):
-        blocks = [(int(own[0][0]), int(own[-1][1])) for own in np.array_split(pieces, number)]
+        blocks = [(int(chunk[0][0]), int(chunk[-1][1])) for chunk in np.array_split(pieces, number)]
         if all(_width(grid.part(*block)) <= room for block in blocks):
             return blocks
     return pieces
@@ -169,7 +169,7 @@ def _widths(grid: Grid) -> tuple[float, ...]:
     longest = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     total = sum(longest)
     fits = LETTER * total + GAP * len(longest) <= COLUMN[2]
-    return () if fits else tuple(SHARED * own / total for own in longest)
+    return () if fits else tuple(SHARED * length / total for length in longest)
 
 
 def _width(grid: Grid) -> float:
@@ -224,14 +224,14 @@ def compile_document(source: Path, target: Path) -> None:
         options = (
             [] if name == "tectonic" else ["-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"]
         )
-        done = subprocess.run(
+        process = subprocess.run(
             [name, *options, "table.tex"], cwd=folder, capture_output=True, text=True, check=False
         )
         result = Path(folder, "table.pdf")
-        if done.returncode or not result.exists():
-            problems = [line for line in done.stdout.splitlines() if line.startswith("!")]
+        if process.returncode or not result.exists():
+            problems = [line for line in process.stdout.splitlines() if line.startswith("!")]
             raise DataError(
-                f"{source}: {name} refused it: {' '.join(problems) or done.stderr.strip()[-200:]}"
+                f"{source}: {name} refused it: {' '.join(problems) or process.stderr.strip()[-200:]}"
             )
         with atomic(target) as handle:
             handle.write(result.read_bytes())
@@ -239,7 +239,7 @@ def compile_document(source: Path, target: Path) -> None:
 
 @cache
 def _environment(folder: Path, signs: tuple[tuple[str, str], ...]) -> jinja2.Environment:
-    made = jinja2.Environment(
+    env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         autoescape=lambda name: name is not None and (".html" in name or ".svg" in name),
         undefined=jinja2.StrictUndefined,
@@ -248,11 +248,11 @@ def _environment(folder: Path, signs: tuple[tuple[str, str], ...]) -> jinja2.Env
         keep_trailing_newline=True,
         **dict[str, Any](signs),
     )
-    made.filters |= {
+    env.filters |= {
         "tex": tex,
         "md": md,
         "number": number,
         "flow": lambda value: core_yaml.written(value, flow=True).strip(),
     }
-    made.filters["breakable"] = lambda text: markupsafe.escape(text).replace("/", markupsafe.Markup("/<wbr>"))
-    return made
+    env.filters["breakable"] = lambda text: markupsafe.escape(text).replace("/", markupsafe.Markup("/<wbr>"))
+    return env

@@ -133,8 +133,8 @@ class RunFacts:
     @property
     def notes(self) -> tuple[str, str]:
         """The state of its data and the note for captions; empty where nothing was made yet."""
-        known = self.summary or self.statistics or {}
-        return known.get("data_state", ""), known.get("data_note", "")
+        source = self.summary or self.statistics or {}
+        return source.get("data_state", ""), source.get("data_note", "")
 
     @property
     def history(self) -> pd.DataFrame:
@@ -173,7 +173,7 @@ def read(
 ) -> dict[Cell, tuple[RunFacts, ...]]:
     """Return the facts of each cell's runs; cells that share a run share its facts."""
     runs = {run.folder: RunFacts(run, root, among) for runs in cells.values() for run in runs}
-    return {cell: tuple(runs[run.folder] for run in own) for cell, own in cells.items()}
+    return {cell: tuple(runs[run.folder] for run in planned) for cell, planned in cells.items()}
 
 
 def each_once(cells: Mapping[Cell, Sequence[RunFacts]]) -> list[RunFacts]:
@@ -205,8 +205,8 @@ def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
     if summary is None:
         return known | {"status": "not run yet"}
     timing = _read(root / run.folder / TIMING) or {}
-    stated = [(own, key) for own, keys in ((summary, MEASURED), (timing, TIMED)) for key in keys]
-    return known | {key: own[key] for own, key in stated if own.get(key) not in (None, "")}
+    stated = [(source, key) for source, keys in ((summary, MEASURED), (timing, TIMED)) for key in keys]
+    return known | {key: source[key] for source, key in stated if source.get(key) not in (None, "")}
 
 
 def _refuse(folder: Path) -> None:
@@ -306,7 +306,7 @@ def pair_key(run: PlannedRun) -> str:
 
 def causes(runs: Iterable[RunFacts]) -> str:
     """Say how many runs failed of what, as ``2 out of memory; 1 failed``; empty if none did."""
-    ended = (cause(own.root / own.run.folder) for own in runs if own.summary is None)
+    ended = (cause(run.root / run.run.folder) for run in runs if run.summary is None)
     failed = Counter(filter(None, ended))
     return "; ".join(f"{number} {what}" for what, number in sorted(failed.items(), reverse=True))
 

@@ -33,15 +33,15 @@ A file in `studies/` has the keys of `papers.<name>` above, and these.
 
 def schema_json(model: type[BaseModel] = Params, title: str = "params.yaml") -> str:
     """Return the JSON schema of params.yaml, or of a study's file."""
-    made = model.model_json_schema(by_alias=True)
+    document = model.model_json_schema(by_alias=True)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    return json.dumps(made | head, indent=2).replace(r"\n", " ") + "\n"
+    return json.dumps(document | head, indent=2).replace(r"\n", " ") + "\n"
 
 
 def key_page() -> str:
     """Return the page that explains each key of params.yaml."""
-    known = {key for key, *_ in _every(PaperParams)}
-    study = (line for line in _every(StudyParams) if line[0] not in known)
+    paper_keys = {key for key, *_ in _every(PaperParams)}
+    study = (line for line in _every(StudyParams) if line[0] not in paper_keys)
     return PAGE.format(params=table(_every(Params)), study=table(study))
 
 
@@ -59,11 +59,11 @@ def table(lines: Iterable[Iterable[str]]) -> str:
 
 def keys(model: type[BaseModel], where: str = "") -> Iterator[tuple[str, str, str, str]]:
     """Yield a model's keys, with ``where`` before them: name, default, values and meaning, in Markdown."""
-    made = model.model_json_schema(by_alias=True)
-    for (key, schema), field in zip(made["properties"].items(), model.model_fields.values(), strict=True):
+    document = model.model_json_schema(by_alias=True)
+    for (key, schema), field in zip(document["properties"].items(), model.model_fields.values(), strict=True):
         shown = "" if isinstance(schema.get("default"), dict) else f"`{written(schema)}`"
         default = "required" if field.is_required() else shown
-        values, text = (own.replace("|", "\\|") for own in (allowed(schema), field.description or ""))
+        values, text = (cell.replace("|", "\\|") for cell in (allowed(schema), field.description or ""))
         yield f"`{where}.{key}`".replace("`.", "`"), default, values, " ".join(text.split())
 
 

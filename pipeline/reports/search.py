@@ -59,8 +59,8 @@ def held_out(params: PaperParams) -> tuple[tuple[str, Any], ...]:
 
 def tried(params: PaperParams, method: str, dataset: str = "") -> Tried:
     """Return the values to try of a method, by key: those of all methods, of a data set, and its own."""
-    here = params.datasets[dataset].tune if dataset else {}
-    return {**params.tune.over, **here, **params.algorithms[method].tune}
+    of_dataset = params.datasets[dataset].tune if dataset else {}
+    return {**params.tune.over, **of_dataset, **params.algorithms[method].tune}
 
 
 def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]:
@@ -74,14 +74,14 @@ def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]
     Raises:
         SpecError: the budget is missing, or is too small for the grid.
     """
-    ranges = [key for key, own in values.items() if isinstance(own, Range)]
-    listed = prod(len(own) for own in values.values() if not isinstance(own, Range))
+    ranges = [key for key, domain in values.items() if isinstance(domain, Range)]
+    listed = prod(len(domain) for domain in values.values() if not isinstance(domain, Range))
     budget = tune.trials or (0 if ranges or tune.how != "grid" else listed)
     least = listed * 2 ** len(ranges) if tune.how == "grid" else 1
     if budget < least:
-        found = f"got {tune.trials}" if tune.trials else "missing"
+        problem = f"got {tune.trials}" if tune.trials else "missing"
         how = f"'how: {tune.how}' over {', '.join(values)}"
-        raise SpecError(f"tune.trials: {found}, expected {least} or more with {how}")
+        raise SpecError(f"tune.trials: {problem}, expected {least} or more with {how}")
     if tune.how == "sobol":
         return _sobol(tune, values, place, budget)
     if tune.how != "grid":
@@ -89,13 +89,13 @@ def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]
         halton = scipy.stats.qmc.Halton(keys, rng=rng) if tune.how == "quasirandom" else None
         points = rng.random((budget, keys)) if halton is None else halton.random(budget)
         return [
-            {key: _at(own, share) for (key, own), share in zip(values.items(), point, strict=True)}
+            {key: _at(domain, share) for (key, domain), share in zip(values.items(), point, strict=True)}
             for point in points.tolist()
         ]
-    each = int((budget / listed) ** (1 / max(1, len(ranges))) + 1e-9)
+    levels = int((budget / listed) ** (1 / max(1, len(ranges))) + 1e-9)
     axes = (
-        [_at(own, share) for share in np.linspace(0, 1, each)] if isinstance(own, Range) else own
-        for own in values.values()
+        [_at(domain, share) for share in np.linspace(0, 1, levels)] if isinstance(domain, Range) else domain
+        for domain in values.values()
     )
     return [dict(zip(values, point, strict=True)) for point in product(*axes)]
 
@@ -107,9 +107,9 @@ def _sobol(tune: TuneParams, values: Tried, place: str, budget: int) -> list[Cho
         )
     rng = np.random.default_rng(int(sha256_text(place)[:8], 16))
     points = rng.permutation(scipy.stats.qmc.Sobol(DIMENSIONS, rng=rng).random(budget))
-    own = {key: tune.columns.index(key) for key in values if key in tune.columns}
-    free = (column for column in range(DIMENSIONS) if column not in own.values())
-    columns = {key: own[key] if key in own else next(free) for key in values}
+    fixed = {key: tune.columns.index(key) for key in values if key in tune.columns}
+    free = (column for column in range(DIMENSIONS) if column not in fixed.values())
+    columns = {key: fixed[key] if key in fixed else next(free) for key in values}
     return [{key: _at(values[key], float(point[at])) for key, at in columns.items()} for point in points]
 
 
@@ -156,7 +156,7 @@ def searches(
             return {_said(choice, "_", "-"): choice for choice in tries}
 
         def rows(params: PaperParams) -> dict[str, str]:
-            return {name: _said(own, " = ", ", ", search.labels) for name, own in named(params).items()}
+            return {name: _said(choice, " = ", ", ", search.labels) for name, choice in named(params).items()}
 
         def queries(params: PaperParams) -> Asked:
             cells = product(named(params).items(), columns(params))
@@ -179,7 +179,7 @@ def searches(
 
 def _said(choice: Choice, sign: str, between: str, labels: Mapping[str, str] = {}) -> str:
     names = {key: labels.get(key, key.rpartition(".")[2]) for key in choice}
-    words = {key: own if isinstance(own, str) else f"{own:g}" for key, own in choice.items()}
+    words = {key: value if isinstance(value, str) else f"{value:g}" for key, value in choice.items()}
     return between.join(f"{names[key]}{sign}{word}" for key, word in words.items())
 
 
@@ -190,12 +190,12 @@ def chosen(catalogue: Catalogue, *reports: Path) -> dict[str, Any]:
         DataError: a report isn't there, is of another scale, or isn't that of a search.
         SpecError: the parameters know no such report.
     """
-    found: dict[str, Any] = {}
+    papers: dict[str, Any] = {}
     for report in reports:
         paper, entries = chosen_in(catalogue, report)
         if entries:
-            found.setdefault(paper, {"chosen": []})["chosen"] += entries
-    return {"papers": found} if found else {}
+            papers.setdefault(paper, {"chosen": []})["chosen"] += entries
+    return {"papers": papers} if papers else {}
 
 
 def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, Any]]]:
@@ -216,32 +216,32 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
         raise DataError(f"{report}: made at {min(other)} scale, expected {scale}; say --scale {min(other)}")
     if not isinstance(table, Table) or not table.search:
         raise DataError(f"{report}: {paper}/{name} is no search")
-    asked = table.cells(params)
-    every = [query for queries in asked.values() for query in queries]
-    found: list[dict[str, Any]] = []
+    cell_queries = table.cells(params)
+    all_queries = [query for queries in cell_queries.values() for query in queries]
+    entries: list[dict[str, Any]] = []
     for column in table.columns(params):
         cells = frame[frame["column"] == column.key]
         row = best(cells, column.best or table.best)
-        queries = {own: tried for (own, key), tried in asked.items() if key == column.key}
+        queries = {candidate: tried for (candidate, key), tried in cell_queries.items() if key == column.key}
         if row is None or set(queries) != set(frame["row"]):
             continue
         mean = cells.set_index("row")["mean"][row]
         at_scale = "" if scale == STUDY else f" at {scale} scale"
         source = f"{paper}/{name}{at_scale}: {mean:.5g}, the best of {len(queries)} candidates"
         for query, values in told_apart(queries, row):
-            splits = {own.split for own in every if own.dataset == query.dataset}
-            own = query.place or any(key.startswith(OWN) for key in values)
+            splits = {other.split for other in all_queries if other.dataset == query.dataset}
+            for_algorithm = query.place or any(key.startswith(OWN) for key in values)
             place = query.place or (query.split if len(splits) > 1 else query.dataset)
-            of = {"of": query.algorithm} if own else {}
-            found += [{**of, "at": place, "values": values, "source": source}] if values else []
-    return paper, found
+            of = {"of": query.algorithm} if for_algorithm else {}
+            entries += [{**of, "at": place, "values": values, "source": source}] if values else []
+    return paper, entries
 
 
 def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
     """Return a study's file with entries in ``chosen``, its last section; those of other places stay."""
     before = core_yaml.parsed(text, "study").get("chosen", ())
-    joined = {(own.get("of"), own["at"]): own for own in (*before, *entries)}
-    lines = (core_yaml.written(own, flow=True) for own in joined.values())
+    joined = {(entry.get("of"), entry["at"]): entry for entry in (*before, *entries)}
+    lines = (core_yaml.written(entry, flow=True) for entry in joined.values())
     rest = re.sub(r"(?m)^chosen:.*\n(?:[ #-].*\n|\n)*", "", text.rstrip("\n") + "\n")
     return rest + "chosen: # written by `fedcore chosen`\n" + "".join(f"  - {line}" for line in lines)
 
@@ -257,6 +257,6 @@ def _read(report: Path) -> pd.DataFrame:
 
 def told_apart(queries: Mapping[str, Iterable[Query]], row: str) -> list[tuple[Query, dict[str, Any]]]:
     """Return a row's queries, each with those of its changes that some other row doesn't make."""
-    changes = ({*query.changes} for every in queries.values() for query in every)
+    changes = ({*query.changes} for row_queries in queries.values() for query in row_queries)
     shared = set[tuple[str, Any]].intersection(*changes)
     return [(query, {k: v for k, v in query.changes if (k, v) not in shared}) for query in queries[row]]

@@ -24,7 +24,7 @@ Orders = dict[str, tuple["pd.Series[float]", "pd.Series[float]"]]
 def sensitivity(plan: Plan, asked: Asked) -> dict[str, Target]:
     """Return the reports of final runs, whose cells are ``asked``."""
     shared: dict[str, Any] = {
-        "queries": lambda params: {cell: own for cell, own in asked.items() if cell[0] not in plan.controls},
+        "queries": lambda params: {cell: q for cell, q in asked.items() if cell[0] not in plan.controls},
         "plan": plan,
         "words": True,
     }
@@ -38,12 +38,12 @@ def sensitivity(plan: Plan, asked: Asked) -> dict[str, Target]:
     }
 
 
-def _counted(plan: Plan, found: pd.DataFrame) -> Said:
+def _counted(plan: Plan, run_scores: pd.DataFrame) -> Said:
     lines, rows = [], []
-    for way, (before, after) in {**_ways(plan, complete(plan, found)), **_fewer_trials(plan)}.items():
+    for way, (before, after) in {**_ways(plan, complete(plan, run_scores)), **_fewer_trials(plan)}.items():
         before, after = before.dropna().align(after.dropna(), join="inner")
         tau, up = _tau(before, after), after.rank() - before.rank()
-        lines += [(way, "tau", tau, len(up)), *((way, name, own, None) for name, own in after.items())]
+        lines += [(way, "tau", tau, len(up)), *((way, name, value, None) for name, value in after.items())]
         best = "; ".join(plan.labels[str(name)] for name in after.nlargest(BEST).index)
         most = str(up.abs().idxmax())
         shift = f"{plan.labels[most]} ({up[most]:+g})" if up[most] else "–"
@@ -58,19 +58,19 @@ def _counted(plan: Plan, found: pd.DataFrame) -> Said:
     return Said(frame, AGREEMENT, rows, note.strip())
 
 
-def _ways(plan: Plan, whole: pd.DataFrame) -> Orders:
+def _ways(plan: Plan, scores: pd.DataFrame) -> Orders:
     """Return the methods' effects as the board has them, and in each other way of counting."""
     base = plan.about.base
-    sets = list(dict.fromkeys(whole["dataset"])) if whole["dataset"].nunique() > 1 else []
+    sets = list(dict.fromkeys(scores["dataset"])) if scores["dataset"].nunique() > 1 else []
     frames = {
-        "as on the board": whole,
-        **{f"without {name}": whole[whole["dataset"] != name] for name in sets},
-        "each setting alike": whole.assign(dataset=whole["workload"]),
-        "ratios of errors": whole.assign(score=-np.log((100 - whole["score"]).clip(lower=1e-2))),
-        "after the last round": whole.assign(score=[curve.iloc[-1] for curve in whole["curve"]]),
-        **{f"with {plan.labels[base]}'s {COST[key]}": _at_cost(plan, whole, key) for key in COSTLY},
+        "as on the board": scores,
+        **{f"without {name}": scores[scores["dataset"] != name] for name in sets},
+        "each setting alike": scores.assign(dataset=scores["workload"]),
+        "ratios of errors": scores.assign(score=-np.log((100 - scores["score"]).clip(lower=1e-2))),
+        "after the last round": scores.assign(score=[curve.iloc[-1] for curve in scores["curve"]]),
+        **{f"with {plan.labels[base]}'s {COST[key]}": _at_cost(plan, scores, key) for key in COSTLY},
     }
-    board = _ahead(whole, base)
+    board = _ahead(scores, base)
     return {way: (board, _ahead(frame, base)) for way, frame in frames.items()}
 
 
@@ -81,16 +81,16 @@ def _ahead(scores: pd.DataFrame, base: str) -> pd.Series[float]:
     return apart.groupby(RUN[:2]).mean().groupby(RUN[0]).mean().mean()
 
 
-def _at_cost(plan: Plan, whole: pd.DataFrame, key: str) -> pd.DataFrame:
+def _at_cost(plan: Plan, scores: pd.DataFrame, key: str) -> pd.DataFrame:
     """Return scores at the round at which a run has cost what the base's costs in all, if it costs more."""
-    spent = whole[whole["method"] == plan.about.base].set_index(["workload", "seed"])[key]
-    runs = zip(whole["workload"], whole["seed"], whole[key], whole["curve"], strict=True)
+    spent = scores[scores["method"] == plan.about.base].set_index(["workload", "seed"])[key]
+    runs = zip(scores["workload"], scores["seed"], scores[key], scores["curve"], strict=True)
     late = plan.about.late
     at_cost = [
-        late_mean(curve, late, min(1.0, spent[place, seed] / own) if own else 1.0)
-        for place, seed, own, curve in runs
+        late_mean(curve, late, min(1.0, spent[place, seed] / cost) if cost else 1.0)
+        for place, seed, cost, curve in runs
     ]
-    return whole.assign(score=at_cost)
+    return scores.assign(score=at_cost)
 
 
 def _fewer_trials(plan: Plan) -> Orders:
@@ -116,21 +116,18 @@ def _tau(before: pd.Series[float], after: pd.Series[float]) -> float:
     return float(scipy.stats.kendalltau(before, after).statistic) if len(before) > 1 else 1.0
 
 
-def _crossed(plan: Plan, found: pd.DataFrame) -> Said:
+def _crossed(plan: Plan, run_scores: pd.DataFrame) -> Said:
     """Say what a client's side and a server do on average, and what a pair does beyond the two."""
     grid = plan.params.report.factorial
     first, servers = next(iter(grid.items()))
     lines, rows = [], []
-    for stage, scores in (("tuned", complete(plan, found)), ("any trial", _mean_trials(plan))):
-        known = _contrasts(grid, scores)
-        for side in grid if known else ():
-            row, each = f"{side.replace('_', ' ')}, {stage}", {key: known.get((side, key)) for key in servers}
-            cells = (
-                f"{own.mean:+.2f} ({own.low:+.2f} to {own.high:+.2f})" if own else "–"
-                for own in each.values()
-            )
+    for stage, scores in (("tuned", complete(plan, run_scores)), ("any trial", _mean_trials(plan))):
+        gains = _contrasts(grid, scores)
+        for side in grid if gains else ():
+            row, part = f"{side.replace('_', ' ')}, {stage}", {key: gains.get((side, key)) for key in servers}
+            cells = (f"{e.mean:+.2f} ({e.low:+.2f} to {e.high:+.2f})" if e else "–" for e in part.values())
             rows.append((row, tuple(map(PrintedCell, cells))))
-            lines += [(row, key, own.mean, own.low, own.high, own.sets) for key, own in each.items() if own]
+            lines += [(row, key, e.mean, e.low, e.high, e.sets) for key, e in part.items() if e]
     alone = next(iter(servers))
     note = (
         f"Points with 95% intervals over data sets. Rows {first}: a server in place of {alone}, mean over "
@@ -150,33 +147,33 @@ def _contrasts(
     grid: dict[str, dict[str, str]], scores: pd.DataFrame
 ) -> dict[tuple[str, str], effects.Effect | None]:
     """Return main effects and interactions by client's side and server, of settings that have all pairs."""
-    methods = [method for own in grid.values() for method in own.values()]
+    methods = [method for by_server in grid.values() for method in by_server.values()]
     wide = scores.pivot_table(index=RUN, columns="method", values="score").reindex(columns=methods).dropna()
     if wide.empty:
         return {}
     (first, plain), *others = (
-        (side, wide[[*own.values()]].set_axis([*own], axis=1)) for side, own in grid.items()
+        (side, wide[[*by_server.values()]].set_axis([*by_server], axis=1)) for side, by_server in grid.items()
     )
     alone, *servers = plain.columns
-    mean = sum((own for _, own in others), plain) / len(grid)
-    found = {(first, key): _contrast(mean[key], mean[alone]) for key in servers}
-    for side, own in others:
-        found[side, alone] = _contrast(own.mean(axis=1), plain.mean(axis=1))
+    mean = sum((frame for _, frame in others), plain) / len(grid)
+    gains = {(first, key): _contrast(mean[key], mean[alone]) for key in servers}
+    for side, frame in others:
+        gains[side, alone] = _contrast(frame.mean(axis=1), plain.mean(axis=1))
         for key in servers:
-            found[side, key] = _contrast(own[key] + plain[alone], own[alone] + plain[key])
-    return found
+            gains[side, key] = _contrast(frame[key] + plain[alone], frame[alone] + plain[key])
+    return gains
 
 
 def _contrast(plus: pd.Series[float], minus: pd.Series[float]) -> effects.Effect | None:
-    both = pd.concat({"plus": plus, "minus": minus}, names=["method"]).rename("score").reset_index()
-    return effects.effect(both, "plus", "minus")
+    scores = pd.concat({"plus": plus, "minus": minus}, names=["method"]).rename("score").reset_index()
+    return effects.effect(scores, "plus", "minus")
 
 
 def _mean_trials(plan: Plan) -> pd.DataFrame:
     """Return a line for each method and setting with all trials: the mean of their scores."""
     lines = [
-        (method, plan.dataset(place), place, plan.about.seed, float(np.mean([mean for _, mean, _ in own])))
-        for (method, place), own in plan.measured(TRIALS).items()
-        if len(own) == plan.params.tune.trials
+        (method, plan.dataset(place), place, plan.about.seed, float(np.mean([mean for _, mean, _ in trials])))
+        for (method, place), trials in plan.measured(TRIALS).items()
+        if len(trials) == plan.params.tune.trials
     ]
     return pd.DataFrame(lines, columns=["method", *RUN, "score"])

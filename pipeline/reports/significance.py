@@ -69,11 +69,11 @@ def columns(frame: pd.DataFrame, best: Best, test: Test, asked: Sequence[Column]
 
 def complete(frame: pd.DataFrame) -> dict[str, dict[str, Samples]]:
     """Return the runs' numbers of a tidy table's cells without a missing run, by column and row."""
-    found: dict[str, dict[str, Samples]] = {}
-    whole = frame[(frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
-    for row, key, text in whole[["row", "column", "values"]].itertuples(index=False):
-        found.setdefault(key, {})[str(row)] = parsed(text)
-    return found
+    samples: dict[str, dict[str, Samples]] = {}
+    cells = frame[(frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
+    for row, key, text in cells[["row", "column", "values"]].itertuples(index=False):
+        samples.setdefault(key, {})[str(row)] = parsed(text)
+    return samples
 
 
 def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Comparison:
@@ -83,35 +83,35 @@ def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Compariso
     """
     if kind == "none" or not samples:
         return Comparison()
-    means = {row: math.fsum(own.values()) / len(own) for row, own in samples.items()}
+    means = {row: math.fsum(runs.values()) / len(runs) for row, runs in samples.items()}
     best = (max if kind == "largest" else min)(means, key=lambda row: means[row])
     if test == "none":
         return Comparison(best)
     differences = {
-        row: np.round([own[pair] - samples[best][pair] for pair in own if pair in samples[best]], DIGITS)
-        for row, own in samples.items()
+        row: np.round([runs[pair] - samples[best][pair] for pair in runs if pair in samples[best]], DIGITS)
+        for row, runs in samples.items()
         if row != best
     }
-    untested = {row: why for row, own in differences.items() if (why := _untestable(own))}
-    tested = {row: own for row, own in differences.items() if row not in untested}
-    nonzero = max((int(np.count_nonzero(own)) for own in tested.values()), default=0)
+    untested = {row: why for row, values in differences.items() if (why := _untestable(values))}
+    tested = {row: values for row, values in differences.items() if row not in untested}
+    nonzero = max((int(np.count_nonzero(values)) for values in tested.values()), default=0)
     least = len(tested) * 2.0 ** (1 - nonzero)  # the smallest p-value that the signed-rank test can find
     if test == "wilcoxon" and tested and least >= ALPHA:
         most = max(map(len, tested.values()))
         untested |= dict.fromkeys(tested, f"{most} pairs of runs, too few to reach p < {ALPHA:g}")
         tested = {}
-    p = holm({row: paired(own, test) for row, own in tested.items()})
+    p = holm({row: paired(values, test) for row, values in tested.items()})
     why = "" if tested else next(iter(untested.values()), ALONE)
-    return Comparison(best, p, untested, {row: len(own) for row, own in tested.items()}, why)
+    return Comparison(best, p, untested, {row: len(values) for row, values in tested.items()}, why)
 
 
 def paired(differences: Sequence[float] | np.ndarray, test: Test) -> float:
     """Return the two-sided p-value of differences by the t-test or the signed-rank test; 1 without spread."""
-    own = np.round(differences, DIGITS)
-    if len(own) < 2 or np.ptp(own) == 0:
+    rounded = np.round(differences, DIGITS)
+    if len(rounded) < 2 or np.ptp(rounded) == 0:
         return 1.0
     run = scipy.stats.wilcoxon if test == "wilcoxon" else partial(scipy.stats.ttest_1samp, popmean=0.0)
-    return float(run(own).pvalue)
+    return float(run(rounded).pvalue)
 
 
 def equivalent(samples: Mapping[str, Samples], base: str, margin: float) -> dict[str, tuple[float, float]]:
@@ -121,13 +121,13 @@ def equivalent(samples: Mapping[str, Samples], base: str, margin: float) -> dict
     """
     first = samples.get(base, {})
     apart = {
-        row: np.array([value - first[pair] for pair, value in own.items() if pair in first])
-        for row, own in samples.items()
+        row: np.array([value - first[pair] for pair, value in runs.items() if pair in first])
+        for row, runs in samples.items()
         if row != base
     }
-    apart = {row: own for row, own in apart.items() if len(own) >= FEWEST}
-    p = holm({row: within(own, margin) for row, own in apart.items()})
-    return {row: (float(own.mean()), p[row]) for row, own in apart.items()}
+    apart = {row: values for row, values in apart.items() if len(values) >= FEWEST}
+    p = holm({row: within(values, margin) for row, values in apart.items()})
+    return {row: (float(values.mean()), p[row]) for row, values in apart.items()}
 
 
 def within(differences: np.ndarray, margin: float) -> float:
@@ -135,11 +135,11 @@ def within(differences: np.ndarray, margin: float) -> float:
 
     A small one shows that two methods are equivalent. Schuirmann, 1987.
     """
-    own = np.round(differences, DIGITS)
-    if np.ptp(own) == 0:
-        return float(abs(own[0]) >= margin)
+    rounded = np.round(differences, DIGITS)
+    if np.ptp(rounded) == 0:
+        return float(abs(rounded[0]) >= margin)
     sides = ((-margin, "greater"), (margin, "less"))
-    return max(float(scipy.stats.ttest_1samp(own, at, alternative=side).pvalue) for at, side in sides)
+    return max(float(scipy.stats.ttest_1samp(rounded, at, alternative=side).pvalue) for at, side in sides)
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:

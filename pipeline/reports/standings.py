@@ -56,7 +56,7 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
         return Drawing(
             title=title,
             published=published,
-            queries=lambda params: {cell: own for cell, own in asked.items() if cell[0] not in plan.controls},
+            queries=lambda params: {cell: q for cell, q in asked.items() if cell[0] not in plan.controls},
             draw=partial(draw, plan),
             rows=lambda params: methods,
         )
@@ -70,9 +70,9 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
             say=_said,
         ),
         **{
-            key: figure(name, title, partial(_draw_effects, own))
-            for key, (name, title, own) in compared.items()
-            if own
+            key: figure(name, title, partial(_draw_effects, kinds))
+            for key, (name, title, kinds) in compared.items()
+            if kinds
         },
         "profiles": figure("Profiles", "Performance profiles", _draw_profiles),
         "budget": figure("Budget", "What trials are worth", _draw_budget),
@@ -109,32 +109,32 @@ class Board(Target):
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
         refuse_changed(sources.runs, sources.root)
-        found = read(sources.cells, sources.root)
-        said = self.say(self.plan, scores(self.plan, found))
-        stated = said.frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-        columns = tuple(Column(key, label) for key, label in said.columns.items())
-        here = sum(made(run, sources.root) for run in sources.runs)
-        missing = "" if here == len(sources.runs) else f"{here} of {len(sources.runs)} runs are here."
-        note = f"{said.note} Protocol {self.plan.protocol}."
-        sentences, origin = (f"{self.title}.", note, missing), origin_of(each_once(found))
+        cells = read(sources.cells, sources.root)
+        content = self.say(self.plan, scores(self.plan, cells))
+        stated = content.frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
+        columns = tuple(Column(key, label) for key, label in content.columns.items())
+        count = sum(made(run, sources.root) for run in sources.runs)
+        missing = "" if count == len(sources.runs) else f"{count} of {len(sources.runs)} runs are here."
+        note = f"{content.note} Protocol {self.plan.protocol}."
+        sentences, origin = (f"{self.title}.", note, missing), origin_of(each_once(cells))
         caption = captions.compose(sentences, self.published, sources.about, origin=origin)
-        name, rows = f"{sources.paper}-{sources.name}", tuple(said.rows)
+        name, rows = f"{sources.paper}-{sources.name}", tuple(content.rows)
         grid = Grid(name, columns, rows, caption, self.heading, self.words)
         write_grid(grid, stated, outputs, sources.layout)
 
 
-def _said(plan: Plan, found: pd.DataFrame) -> Said:
-    frame = board(plan, found)
+def _said(plan: Plan, run_scores: pd.DataFrame) -> Said:
+    frame = board(plan, run_scores)
     rows = [
         (plan.labels[line["row"]], tuple(PrintedCell(_printed(line[key])) for key in STATISTICS))
         for line in frame.to_dict("records")
     ]
-    return Said(frame, STATISTICS, rows, f"{_note(plan)}{_saturated(plan, found)}")
+    return Said(frame, STATISTICS, rows, f"{_note(plan)}{_saturated(plan, run_scores)}")
 
 
 def _note(plan: Plan) -> str:
     about = plan.about
-    family = ", ".join(f"{key} ({len(own)})" for key, own in about.families.items())
+    family = ", ".join(f"{key} ({len(methods)})" for key, methods in about.families.items())
     return (
         f"Effects: points against {plan.labels[about.base]}, means over data sets of means over settings and "
         "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
@@ -145,18 +145,18 @@ def _note(plan: Plan) -> str:
     )
 
 
-def _saturated(plan: Plan, found: pd.DataFrame) -> str:
+def _saturated(plan: Plan, run_scores: pd.DataFrame) -> str:
     """Say in which settings having less of something, such as rounds, costs a control nothing."""
-    mean = complete(plan, found).pivot_table(index="workload", columns="method", values="score")
-    said = ""
+    mean = complete(plan, run_scores).pivot_table(index="workload", columns="method", values="score")
+    text = ""
     for name, changes in plan.controls.items():
-        if name in mean and any(isinstance(own, TimesParams) and own.times < 1 for own in changes.values()):
-            apart = (mean[name] - mean[plan.about.base]).dropna()
-            where = ", ".join(str(place) for place in apart.index[apart >= 0]) or "none"
-            said += (
-                f" {plan.labels[name]} is not below the base in {sum(apart >= 0)} of {len(apart)}: {where}."
-            )
-    return said
+        if name in mean and any(
+            isinstance(change, TimesParams) and change.times < 1 for change in changes.values()
+        ):
+            gaps = (mean[name] - mean[plan.about.base]).dropna()
+            where = ", ".join(str(place) for place in gaps.index[gaps >= 0]) or "none"
+            text += f" {plan.labels[name]} is not below the base in {sum(gaps >= 0)} of {len(gaps)}: {where}."
+    return text
 
 
 def _printed(value: object) -> str:
@@ -172,17 +172,17 @@ def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFra
             "method": method,
             "workload": place,
             "dataset": plan.dataset(place),
-            "seed": own.run.seed,
-            "score": late_mean(curve(own), plan.about.late),
-            "curve": curve(own),
-            "traffic": float(own.history[["bytes_down", "bytes_up"]].to_numpy().sum()),
-            "work": own.summary.get("rows_gradient", 0) + FORWARD * own.summary.get("rows_forward", 0),
-            "diverged": own.diverged,
-            "keeps": own.run.recipe.work(0).held > 0,
+            "seed": facts.run.seed,
+            "score": late_mean(curve(facts), plan.about.late),
+            "curve": curve(facts),
+            "traffic": float(facts.history[["bytes_down", "bytes_up"]].to_numpy().sum()),
+            "work": facts.summary.get("rows_gradient", 0) + FORWARD * facts.summary.get("rows_forward", 0),
+            "diverged": facts.diverged,
+            "keeps": facts.run.recipe.work(0).held > 0,
         }
         for (method, place), runs in cells.items()
-        for own in runs
-        if own.summary is not None
+        for facts in runs
+        if facts.summary is not None
     ]
     return pd.DataFrame(lines, columns=[*SCORES])
 
@@ -195,35 +195,35 @@ def complete(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
 
 def found_effects(plan: Plan, found: pd.DataFrame) -> dict[str, Effect]:
     """Return the effect of each method but the base, the largest first."""
-    whole, base = complete(plan, found), plan.about.base
-    effect = {name: effects.effect(whole, name, base) for name in plan.labels if name != base}
-    known = {name: own for name, own in effect.items() if own is not None}
+    complete_runs, base = complete(plan, found), plan.about.base
+    gains = {name: effects.effect(complete_runs, name, base) for name in plan.labels if name != base}
+    known = {name: effect for name, effect in gains.items() if effect is not None}
     return dict(sorted(known.items(), key=lambda item: -item[1].mean))
 
 
 def board(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
     """Return a line a method: its effect, what is sure of it, its rank, and what it costs."""
-    about, whole = plan.about, complete(plan, found)
-    effect = found_effects(plan, found)
-    p = effects.corrected(effect, about.families)
-    ranked = [name for own in about.families.values() for name in own]
-    ranks = effects.mean_ranks(whole[whole["method"].isin([about.base, *ranked])])
+    about, complete_runs = plan.about, complete(plan, found)
+    gains = found_effects(plan, found)
+    p = effects.corrected(gains, about.families)
+    ranked = [name for family in about.families.values() for name in family]
+    ranks = effects.mean_ranks(complete_runs[complete_runs["method"].isin([about.base, *ranked])])
     worth = expected(plan).to_dict("index")
-    each = {key: whole.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
-    lines, run = [], {*found["method"]}
-    shown = [name for name in plan.labels if name in run or name not in plan.controls]
-    shown.sort(key=lambda one: (one in plan.controls, -(effect[one].mean if one in effect else 0.0)))
+    costs = {key: complete_runs.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
+    lines, ran = [], {*found["method"]}
+    shown = [name for name in plan.labels if name in ran or name not in plan.controls]
+    shown.sort(key=lambda name: (name in plan.controls, -(gains[name].mean if name in gains else 0.0)))
     for name in shown:
         line: dict[str, Any] = {"row": name, "verdict": "base" if name == about.base else ""}
-        asked = sum(method == name for method, _ in plan.cells)
-        line["missing"] = asked - whole[whole["method"] == name]["workload"].nunique()
-        if own := effect.get(name):
-            interval = f"{own.low:+.2f} to {own.high:+.2f}"
-            line |= {"effect": own.mean, "interval": interval, "low": own.low, "high": own.high}
-            line |= {"verdict": own.verdict(about.margin), "p": p.get(name), "sets": str(own.sets)}
-            line |= {"wins": own.wins}
-        if own or name == about.base:
-            line |= {key: float((each[key][name] / each[key][about.base]).mean()) for key in COSTLY}
+        planned = sum(method == name for method, _ in plan.cells)
+        line["missing"] = planned - complete_runs[complete_runs["method"] == name]["workload"].nunique()
+        if effect := gains.get(name):
+            interval = f"{effect.low:+.2f} to {effect.high:+.2f}"
+            line |= {"effect": effect.mean, "interval": interval, "low": effect.low, "high": effect.high}
+            line |= {"verdict": effect.verdict(about.margin), "p": p.get(name), "sets": str(effect.sets)}
+            line |= {"wins": effect.wins}
+        if effect or name == about.base:
+            line |= {key: float((costs[key][name] / costs[key][about.base]).mean()) for key in COSTLY}
         if name in worth:
             best = list(worth[name].values())
             line |= {"few": best[:FEW][-1], "all": best[-1]}
@@ -238,24 +238,24 @@ def expected(plan: Plan) -> pd.DataFrame:
 
     In points against the base's best of all trials: a mean over data sets, of means over their workloads.
     """
-    each = range(1, (plan.params.tune.trials or 1) + 1)
+    numbers = range(1, (plan.params.tune.trials or 1) + 1)
     lines = []
-    for (method, place), own in plan.measured(TRIALS).items():
-        if len(own) == len(each):
-            best = [effects.expected_best([mean for _, mean, _ in own], n) for n in each]
+    for (method, place), trials in plan.measured(TRIALS).items():
+        if len(trials) == len(numbers):
+            best = [effects.expected_best([mean for _, mean, _ in trials], n) for n in numbers]
             lines.append((method, plan.dataset(place), *best))
-    found = pd.DataFrame(lines, columns=["method", "dataset", *each]).groupby(["method", "dataset"]).mean()
-    tuned = found[found.index.get_level_values("method") == plan.about.base][each[-1]].droplevel("method")
-    return found.sub(tuned, axis=0, level="dataset").groupby("method").mean()
+    means = pd.DataFrame(lines, columns=["method", "dataset", *numbers]).groupby(["method", "dataset"]).mean()
+    tuned = means[means.index.get_level_values("method") == plan.about.base][numbers[-1]].droplevel("method")
+    return means.sub(tuned, axis=0, level="dataset").groupby("method").mean()
 
 
 def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inputs) -> Picture:
     """Draw the effect of each method within each kind of data sets of which a setting is there."""
-    there = {place: plan.places[place].dataset for _, place in inputs.cells}
-    each = {kind: [place for place, own in there.items() if own in names] for kind, names in kinds.items()}
-    groups = {kind.replace("_", " "): places for kind, places in each.items() if places}
-    found, margin = scores(plan, inputs.cells), plan.about.margin
-    order = [*reversed(found_effects(plan, found))]
+    sets = {place: plan.places[place].dataset for _, place in inputs.cells}
+    by_kind = {kind: [place for place, key in sets.items() if key in names] for kind, names in kinds.items()}
+    groups = {kind.replace("_", " "): places for kind, places in by_kind.items() if places}
+    run_scores, margin = scores(plan, inputs.cells), plan.about.margin
+    order = [*reversed(found_effects(plan, run_scores))]
     figure = figures.framed(1.0 + 0.17 * len(order))
     panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
     lines = []
@@ -263,49 +263,49 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
         axes.axvspan(-margin, margin, color="0.9")
         axes.axvline(0, color="0.5", linewidth=0.8)
         axes.set_title(textwrap.fill(f"skew: {group}", LETTERS) if group else "")
-        for name, own in found_effects(plan, found[found["workload"].isin(places)]).items():
-            ends, look = [[own.mean - own.low], [own.high - own.mean]], style.look(name)
-            axes.errorbar(own.mean, order.index(name), xerr=ends, color=look.colour, marker=look.marker)
-            lines.append((name, group or "all", own.mean, own.low, own.high, own.sets))
+        for name, effect in found_effects(plan, run_scores[run_scores["workload"].isin(places)]).items():
+            ends, look = [[effect.mean - effect.low], [effect.high - effect.mean]], style.look(name)
+            axes.errorbar(effect.mean, order.index(name), xerr=ends, color=look.colour, marker=look.marker)
+            lines.append((name, group or "all", effect.mean, effect.low, effect.high, effect.sets))
     panels[0].set_yticks(range(len(order)), [plan.labels[name] for name in order])
     panels[0].set_ylim(-0.5, len(order) - 0.5)
     panels[len(panels) // 2].set_xlabel(f"points of accuracy against {plan.labels[plan.about.base]}")
-    said = f"Means over data sets with 95% intervals; grey: no difference that matters (±{margin:g} points)."
-    return Picture(pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"]), figure, [said])
+    note = f"Means over data sets with 95% intervals; grey: no difference that matters (±{margin:g} points)."
+    return Picture(pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"]), figure, [note])
 
 
 def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
-    found = effects.profiles(complete(plan, scores(plan, inputs.cells)), RATIOS)
-    said = "Share of its settings in which a method's error is at most so many times the least one."
-    return _steps(plan, found, "error, as a ratio to the least", "share of settings", said)
+    profiles = effects.profiles(complete(plan, scores(plan, inputs.cells)), RATIOS)
+    note = "Share of its settings in which a method's error is at most so many times the least one."
+    return _steps(plan, profiles, "error, as a ratio to the least", "share of settings", note)
 
 
 def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
     base = plan.labels[plan.about.base]
-    said = (
+    note = (
         f"Expected best of n trials against {base}'s best of all, on rows to choose by; mean over data sets."
     )
-    found = expected(plan).drop([*plan.controls], errors="ignore")
-    drawn = _steps(plan, found, "trials", "points of accuracy", said)
+    worth = expected(plan).drop([*plan.controls], errors="ignore")
+    drawn = _steps(plan, worth, "trials", "points of accuracy", note)
     figures.whole_numbers(drawn.figure.axes[0].xaxis)
     return drawn
 
 
-def _steps(plan: Plan, found: pd.DataFrame, across: str, up: str, said: str) -> Picture:
+def _steps(plan: Plan, frame: pd.DataFrame, across: str, up: str, note: str) -> Picture:
     figure = figures.framed(3.4)
     axes = figure.subplots()
-    named = [str(name) for name in found.index]
+    named = [str(name) for name in frame.index]
     if len(named) > MOST_NAMED:
         first = {plan.about.base, *next(iter(plan.about.families.values()))}
-        grey = found.drop(index=[*first], errors="ignore")
-        axes.plot(found.columns, grey.T, color="0.85", linewidth=0.8)
-        named, said = [name for name in named if name in first], f"{said} Grey: {len(grey)} other methods."
+        grey = frame.drop(index=[*first], errors="ignore")
+        axes.plot(frame.columns, grey.T, color="0.85", linewidth=0.8)
+        named, note = [name for name in named if name in first], f"{note} Grey: {len(grey)} other methods."
     looks = style.looks(named)
-    every = -(-len(found.columns) // figures.MARKS)
+    step = -(-len(frame.columns) // figures.MARKS)
     for place, (name, look) in enumerate(looks.items()):
-        (line,) = axes.plot(found.columns, found.loc[name], color=look.colour, linestyle=look.line)
-        line.set(marker=look.marker, markevery=(place * every // len(looks), every))
+        (line,) = axes.plot(frame.columns, frame.loc[name], color=look.colour, linestyle=look.line)
+        line.set(marker=look.marker, markevery=(place * step // len(looks), step))
     axes.set(xlabel=across, ylabel=up)
     figures.legend(figure, {plan.labels[name]: replace(look, label="") for name, look in looks.items()})
-    tidy = found.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")
-    return Picture(tidy, figure, [said])
+    tidy = frame.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")
+    return Picture(tidy, figure, [note])

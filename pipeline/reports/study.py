@@ -47,7 +47,7 @@ def declared(file: str, params: StudyParams) -> Paper:
         title=params.title,
         citation=file,
         datasets={name: params.report.labels.get(name, name) for name in params.datasets},
-        targets={name: own for name, own in targets.items() if params.benchmark or name in shown},
+        targets={name: target for name, target in targets.items() if params.benchmark or name in shown},
         numbers=None,
         code=__name__,
         shown=digest(params.model_dump(mode="json")),
@@ -57,14 +57,14 @@ def declared(file: str, params: StudyParams) -> Paper:
 def _targets(
     params: StudyParams, methods: Mapping[str, Row], places: Mapping[str, Setting]
 ) -> dict[str, Target]:
-    report, asked = params.report, params.title.rstrip(". ")
+    report, title = params.report, params.title.rstrip(". ")
     loss = report.metric == "loss"
     metric, printed = f"test_{report.metric}", PRINTED[report.metric]
     factor, sign, decimals = (1.0, "", 4) if loss else (100.0, "%", 2)
     best: Best = "smallest" if loss else "largest"
     names = {key: row.label for key, row in methods.items()}
-    headings = {key: f"{own.group} {own.label}" for key, own in places.items()}
-    dataset = {key: own.dataset for key, own in places.items()}
+    headings = {key: f"{col.group} {col.label}" for key, col in places.items()}
+    dataset = {key: col.dataset for key, col in places.items()}
     printed_data = {key: report.labels.get(name, name) for key, name in dataset.items()}
 
     def query(row: str, column: str) -> Query:
@@ -77,13 +77,13 @@ def _targets(
 
     def candidate(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
         plain = Row(search.method, search.label, (*held_out(params), *choice.items()))
-        asked = places[column].query(plain, *MEASURED.get(report.metric, ()))
-        return replace(asked, seeds=seeds(params))
+        trial = places[column].query(plain, *MEASURED.get(report.metric, ()))
+        return replace(trial, seeds=seeds(params))
 
     table = Table(
-        title=f"{asked} {printed.capitalize()}" if asked.endswith("?") else f"{asked}: {printed}",
+        title=f"{title} {printed.capitalize()}" if title.endswith("?") else f"{title}: {printed}",
         published="Table",
-        columns=lambda params: tuple(Column(key, own.label, own.group) for key, own in places.items()),
+        columns=lambda params: tuple(Column(key, col.label, col.group) for key, col in places.items()),
         rows=lambda params: names,
         query=query,
         measure=measure,
@@ -95,7 +95,7 @@ def _targets(
         note=partial(_note, params, names, headings, sign and " points"),
         untrained=report.diverged == "untrained",
     )
-    panels = (Panel(key, headings[key], own.regime, own.dataset, own.split) for key, own in places.items())
+    panels = (Panel(key, headings[key], col.regime, col.dataset, col.split) for key, col in places.items())
     base = _base(params)
     first = report.labels.get(base) or style.label(params.algorithms[base].name or base)
     ends = f"the {printed} with which {first} ends at the same seed"
@@ -121,7 +121,7 @@ def _targets(
         "cost": Cost(
             title=f"Rounds and traffic until {reached}",
             published="Cost",
-            columns=lambda params: cost.columns({key: (own.group, own.label) for key, own in places.items()}),
+            columns=lambda params: cost.columns({key: (col.group, col.label) for key, col in places.items()}),
             rows=lambda params: names,
             query=lambda row, column: query(row, cost.split(column)[1]),
             dataset=lambda row, column: printed_data[cost.split(column)[1]],
@@ -166,17 +166,17 @@ def tuned(params: StudyParams) -> dict[str, Search]:
     Raises:
         SpecError: a key is in the grid too.
     """
-    found = {}
-    for name, own in params.algorithms.items():
+    by_report = {}
+    for name, algorithm in params.algorithms.items():
         if keys := tried(params, name):
             for key in keys:
-                if key in {**params.grid, **own.grid}:
+                if key in {**params.grid, **algorithm.grid}:
                     raise SpecError(
                         f"algorithms.{name}: '{key}' is in tune and in grid, expected one of them"
                     )
-            label = params.report.labels.get(name) or style.label(own.name or name)
-            found[f"tune_{name}"] = Search(name, label, "Tuning")
-    return found
+            label = params.report.labels.get(name) or style.label(algorithm.name or name)
+            by_report[f"tune_{name}"] = Search(name, label, "Tuning")
+    return by_report
 
 
 def _note(
@@ -193,8 +193,8 @@ def _note(
     base = next(key for key, row in rows(params).items() if row.algorithm == _base(params))
     near = [
         f"{names[row]} on {headings[column]} ({apart:+.2f}, p = {p:.2g})"
-        for column, own in significance.complete(frame).items()
-        for row, (apart, p) in significance.equivalent(own, base, margin).items()
+        for column, samples in significance.complete(frame).items()
+        for row, (apart, p) in significance.equivalent(samples, base, margin).items()
         if p < significance.ALPHA
     ]
     return (
@@ -208,7 +208,7 @@ def _sources(params: StudyParams) -> str:
     """Say what values were chosen from; nothing where none are searched for."""
     if not tuned(params):
         return ""
-    named = sorted({own.source.partition(":")[0] for own in params.chosen})
+    named = sorted({entry.source.partition(":")[0] for entry in params.chosen})
     return (
         f"Values were chosen on held-out rows, by {', '.join(named)}." if named else "No value is chosen yet."
     )
@@ -216,7 +216,7 @@ def _sources(params: StudyParams) -> str:
 
 def _base(params: StudyParams) -> str:
     """Return the method that others are compared with: FedAvg, or the first where there is none."""
-    named = {own.name or name: name for name, own in reversed(params.algorithms.items())}
+    named = {algorithm.name or name: name for name, algorithm in reversed(params.algorithms.items())}
     return named.get(BASE, next(iter(params.algorithms)))
 
 
@@ -225,13 +225,13 @@ def _draw_partitions(titles: Mapping[str, str], inputs: Inputs) -> Picture:
     shared: dict[str, str] = {}
     for (_, column), (facts, *_) in inputs.cells.items():
         shared.setdefault(facts.run.partition, column)
-    known = {column: facts for (_, column), (facts, *_) in inputs.cells.items() if column in shared.values()}
-    across = min(2, len(known))
+    drawn = {column: facts for (_, column), (facts, *_) in inputs.cells.items() if column in shared.values()}
+    across = min(2, len(drawn))
     figure, panels = figures.panels(
-        {key: titles[key] for key in known}, 0.5 + 2.2 * -(-len(known) // across), across
+        {key: titles[key] for key in drawn}, 0.5 + 2.2 * -(-len(drawn) // across), across
     )
     frames = []
-    for column, facts in known.items():
+    for column, facts in drawn.items():
         axes, listed = panels[column], (facts.statistics or {}).get("label_counts")
         axes.set_xlabel("client")
         if listed is None:

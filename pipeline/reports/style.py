@@ -36,26 +36,26 @@ SPARE = tuple(
 
 def look(name: str, among: Iterable[str] = ()) -> Look:
     """Return how an algorithm looks; one without a colour gets a spare look by its place in ``among``."""
-    known = _known(name)
-    if known and known.colour:
-        return Look(label(name), known.colour, known.marker, known.line)
-    others = sorted({one for one in (*among, name) if not getattr(_known(one), "colour", "")})
+    plugin = _known(name)
+    if plugin and plugin.colour:
+        return Look(label(name), plugin.colour, plugin.marker, plugin.line)
+    others = sorted({key for key in (*among, name) if not getattr(_known(key), "colour", "")})
     return replace(SPARE[others.index(name) % len(SPARE)], label=label(name))
 
 
 def looks(names: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Look]:
     """Return how each of the algorithms of a figure looks, in order; ``labels`` names others in print."""
-    every = list(dict.fromkeys(names))
-    known = {name: look(name, every) for name in every}
-    return known | {
-        name: replace(known[name], label=labels[name] + mark(name)) for name in every if name in labels
+    distinct = list(dict.fromkeys(names))
+    by_name = {name: look(name, distinct) for name in distinct}
+    return by_name | {
+        name: replace(by_name[name], label=labels[name] + mark(name)) for name in distinct if name in labels
     }
 
 
 def label(name: str) -> str:
     """Return an algorithm's name in print."""
-    known = _known(name)
-    return ((known.label if known else "") or name) + mark(name)
+    plugin = _known(name)
+    return ((plugin.label if plugin else "") or name) + mark(name)
 
 
 def labels(sources: Sources) -> Labels:

@@ -41,7 +41,7 @@ FACTS: Mapping[str, tuple[str, Callable[[Summary], float]]] = {
     ),
     "labels": (
         "most labels of a client",
-        lambda data: max(sum(map(bool, own)) for own in data["label_counts"]),
+        lambda data: max(sum(map(bool, counts)) for counts in data["label_counts"]),
     ),
 }
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
@@ -94,9 +94,9 @@ class Table(Target):
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""
-        places = product(self.row_keys(params), (c.key for c in self.columns(params)))
-        own = {cell: (self.query(*cell),) if self.query else () for cell in places}
-        return super().cells(params) or own
+        keys = product(self.row_keys(params), (c.key for c in self.columns(params)))
+        queries = {cell: (self.query(*cell),) if self.query else () for cell in keys}
+        return super().cells(params) or queries
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
@@ -137,12 +137,12 @@ def tidy(
         DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
     """
     results.require_one_scale([facts.run for runs in cells.values() for facts in runs])
-    known = results.published_cells(published, table.beside or target)
+    published_cells = results.published_cells(published, table.beside or target)
     before = {} if earlier is None else results.earlier_cells(earlier)
     lines = []
     for cell, runs in cells.items():
         beside = cell if table.beside_cell is None else table.beside_cell(*cell)
-        values = _line(table, cell[1], runs, known.get(beside, Published()), before.get(cell, {}))
+        values = _line(table, cell[1], runs, published_cells.get(beside, Published()), before.get(cell, {}))
         lines.append((paper, target, *cell, *values))
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
     frame = significance.with_p(frame, compared_in(frame, table, columns))
@@ -156,47 +156,47 @@ def compared_in(frame: pd.DataFrame, table: Table, columns: Sequence[Column]) ->
 
 
 def _line(
-    table: Table, column: str, runs: Sequence[RunFacts], known: Published, before: Line
+    table: Table, column: str, runs: Sequence[RunFacts], published: Published, before: Line
 ) -> tuple[object, ...]:
     """Return what a line says of a cell's runs: the columns from ``mean`` on."""
-    done = [
-        own for own in runs if (own.statistics if table.needs == "partitions" else own.summary) is not None
+    finished = [
+        run for run in runs if (run.statistics if table.needs == "partitions" else run.summary) is not None
     ]
-    measured = [own.accuracy if table.measure is None else table.measure(own, column) for own in done]
+    measured = [run.accuracy if table.measure is None else table.measure(run, column) for run in finished]
     never = measured.count(NEVER)
     numbers = (None if value == NEVER else value for value in measured)
-    samples = _samples(zip([pair_key(own.run) for own in done], numbers, strict=True))
-    specs = [short_hash(own.run) for own in done]
-    notes = [own.notes for own in done]
-    made = {*str(before.get("specs", "")).split()}
-    asked = [short_hash(own.run) for own in runs] if made else []
-    if made and made <= {*asked}:
-        pairs = [pair_key(own.run) for own in runs]
+    samples = _samples(zip([pair_key(run.run) for run in finished], numbers, strict=True))
+    specs = [short_hash(run.run) for run in finished]
+    notes = [run.notes for run in finished]
+    earlier_specs = {*str(before.get("specs", "")).split()}
+    all_specs = [short_hash(run.run) for run in runs] if earlier_specs else []
+    if earlier_specs and earlier_specs <= {*all_specs}:
+        pairs = [pair_key(run.run) for run in runs]
         samples = results.together(significance.parsed(before["values"]), samples, pairs)
         (earlier,) = missed(pd.DataFrame([before]))
-        never += min(int(earlier), len(made - {*specs}))
-        specs = [spec for spec in dict.fromkeys(asked) if spec in {*specs, *made}]
+        never += min(int(earlier), len(earlier_specs - {*specs}))
+        specs = [spec for spec in dict.fromkeys(all_specs) if spec in {*specs, *earlier_specs}]
         notes = [(before["data_state"], before["data"]), *notes]
     values = list(samples.values())
     mean = statistics.fmean(values) if values else math.nan
     states = _joined(word for state, _ in notes for word in state.split())
-    compared = Agreement(mean, *known)
-    run = runs[0].run
+    compared = Agreement(mean, *published)
+    planned = runs[0].run
     failed = (results.causes(runs) if len(specs) < len(runs) else "", f"{never} {MISSED}" if never else "")
     return (
         mean,
         statistics.stdev(values) if len(values) > 1 else math.nan,
         len(values),
         len(runs),
-        sum(own.diverged for own in done) if table.untrained else len(specs) - len(values) - never,
+        sum(run.diverged for run in finished) if table.untrained else len(specs) - len(values) - never,
         "; ".join(filter(None, failed)),
         math.nan,
-        *known,
+        *published,
         compared.difference,
         *compared.margin,
-        results.verdict(compared, run.scale, stands_in(states, known.unit)),
-        run.scale,
-        run.spec["variant"],
+        results.verdict(compared, planned.scale, stands_in(states, published.unit)),
+        planned.scale,
+        planned.spec["variant"],
         _joined(note for _, note in notes),
         states,
         _joined(specs),
@@ -264,7 +264,7 @@ def _caption(
     lines = frame.to_dict("records")
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
     absent = [label for name, label in names.items() if name not in ran]
-    cells = {(own["row"], own["column"]): (int(own["diverged"]), int(own["seeds"])) for own in lines}
+    cells = {(line["row"], line["column"]): (int(line["diverged"]), int(line["seeds"])) for line in lines}
     gone = {cell: counts for cell, counts in cells.items() if counts[0]}
     headings = {c.key: c.heading for c in columns}
     labels = {c.key: c.group or c.label for c in columns}

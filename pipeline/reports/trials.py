@@ -53,19 +53,19 @@ class Plan:
     @cached_property
     def cells(self) -> list[Cell]:
         """Each method with each setting in which it runs."""
-        omitted = {key: self.about.omit.get(own.dataset, ()) for key, own in self.places.items()}
+        omitted = {key: self.about.omit.get(setting.dataset, ()) for key, setting in self.places.items()}
         return [(key, place) for key in self.labels for place in self.places if key not in omitted[place]]
 
     @cached_property
     def rows(self) -> dict[str, str]:
         """What rows of each method's trials begin with; trials of another protocol have another one."""
         shared = self.params.model_dump(mode="json", include=SHARED, exclude_defaults=True)
-        own: dict[str, Any] = {
+        entries: dict[str, Any] = {
             key: entry.model_dump(mode="json") for key, entry in self.params.algorithms.items()
         }
         controls = self.params.report.model_dump(mode="json")["controls"]
-        own |= {key: [own[self.about.base], changes] for key, changes in controls.items()}
-        return {key: f"{key}-{digest([shared, own[key]])[:4]}" for key in self.labels}
+        entries |= {key: [entries[self.about.base], changes] for key, changes in controls.items()}
+        return {key: f"{key}-{digest([shared, entries[key]])[:4]}" for key in self.labels}
 
     def query(self, method: str, place: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
         """Return the runs of a trial: at the study's seeds on test rows, at others on those to choose by."""
@@ -76,9 +76,9 @@ class Plan:
         trial = candidates(self.params.tune, values, draw)[number]
         measured = () if seeds is None else held_out(self.params)
         changes = (*setting.changes, *measured, *trial.items())
-        own = Query(setting.regime, setting.dataset, setting.split, method, changes, seeds, setting.key)
-        more = ((key, _applied(change, key, self.params, own)) for key, change in control.items())
-        return replace(own, changes=(*changes, *(one for one in more if one[0] != DRAW)))
+        query = Query(setting.regime, setting.dataset, setting.split, method, changes, seeds, setting.key)
+        more = ((key, _applied(change, key, self.params, query)) for key, change in control.items())
+        return replace(query, changes=(*changes, *(pair for pair in more if pair[0] != DRAW)))
 
     def dataset(self, place: str) -> str:
         """Return the data set of a setting, the unit of inference."""
@@ -93,21 +93,21 @@ class Plan:
         for path in (folder / self.name / f"{stage}.csv" for folder in (REFERENCE, REPORTS)):
             text = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
             lines |= {
-                (one["row"], one["column"]): one for one in csv.DictReader(text) if one["n"] == one["seeds"]
+                (row["row"], row["column"]): row for row in csv.DictReader(text) if row["n"] == row["seeds"]
             }
-        known = {row: method for method, row in self.rows.items()}
-        found: dict[Cell, tuple[tuple[int, float, int], ...]] = defaultdict(tuple)
+        methods = {row: method for method, row in self.rows.items()}
+        cells: dict[Cell, tuple[tuple[int, float, int], ...]] = defaultdict(tuple)
         for (row, place), line in lines.items():
             begin, _, number = row.rpartition("-")
-            if begin in known:
-                found[known[begin], place] += ((int(line["diverged"]), float(line["mean"]), int(number)),)
-        return found
+            if begin in methods:
+                cells[methods[begin], place] += ((int(line["diverged"]), float(line["mean"]), int(number)),)
+        return cells
 
     def ranked(self, stage: str) -> dict[Cell, list[int]]:
         """Return each cell's measured trials, the best first, diverged ones last; then the earlier."""
         return {
-            cell: [number for *_, number in sorted((gone, -mean, number) for gone, mean, number in own)]
-            for cell, own in self.measured(stage).items()
+            cell: [number for *_, number in sorted((gone, -mean, number) for gone, mean, number in measured)]
+            for cell, measured in self.measured(stage).items()
         }
 
 
@@ -115,13 +115,13 @@ def _applied(change: Any, key: str, params: StudyParams, query: Query) -> Any:
     """Return what a control's change comes to: a value, or a multiple of a query's own."""
     if not isinstance(change, TimesParams):
         return change
-    known: Any = specification(params, query)
-    own = reduce(lambda inner, part: inner.get(part, {}), key.split("."), known)
-    if isinstance(own, bool) or not isinstance(own, int | float):
+    spec: Any = specification(params, query)
+    value = reduce(lambda inner, part: inner.get(part, {}), key.split("."), spec)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise SpecError(
             f"report.controls: {key}: got a multiple, expected it of a number that runs are given"
         )
-    return max(1, round(own * change.times)) if isinstance(own, int) else own * change.times
+    return max(1, round(value * change.times)) if isinstance(value, int) else value * change.times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,12 +130,12 @@ class Stage(Table):
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the cells of which a run was made, and the columns that have one."""
-        here = {
+        cells = {
             cell: runs for cell, runs in sources.cells.items() if any(made(run, sources.root) for run in runs)
         }
-        columns = tuple(own for own in self.columns(sources.params) if any(own.key == key for _, key in here))
+        columns = tuple(c for c in self.columns(sources.params) if any(c.key == key for _, key in cells))
         shown = replace(self, columns=lambda params: columns)
-        super(Stage, shown).build(replace(sources, cells=here), outputs)
+        super(Stage, shown).build(replace(sources, cells=cells), outputs)
 
 
 def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked: Asked) -> Stage:
@@ -144,7 +144,7 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked:
     return Stage(
         title=title,
         published=title.partition(":")[0],
-        columns=lambda params: tuple(Column(key, own.label, own.group) for key, own in plan.places.items()),
+        columns=lambda params: tuple(Column(key, col.label, col.group) for key, col in plan.places.items()),
         rows=lambda params: names,
         queries=lambda params: asked,
         measure=lambda facts, column: late_mean(curve(facts), plan.about.late),
@@ -160,13 +160,13 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked:
 
 def trials(plan: Plan, title: str, numbers: Mapping[Cell, list[int]], seeds: tuple[int, ...]) -> Stage:
     """Return a table of these trials of each cell, at these seeds, on the rows to choose by."""
-    asked, names = {}, {}
-    for (method, place), own in numbers.items():
-        for number in own:
+    queries, names = {}, {}
+    for (method, place), cell_numbers in numbers.items():
+        for number in cell_numbers:
             row = f"{plan.rows[method]}-{number:02d}"
             names[row] = f"{plan.labels[method]}, trial {number}"
-            asked[row, place] = plan.query(method, place, number, seeds)
-    return stage(plan, f"{title}: accuracy on the rows to choose by", "Trial", names, asked)
+            queries[row, place] = plan.query(method, place, number, seeds)
+    return stage(plan, f"{title}: accuracy on the rows to choose by", "Trial", names, queries)
 
 
 def curve(facts: RunFacts) -> pd.Series[float]:

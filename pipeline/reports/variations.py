@@ -41,21 +41,21 @@ def variations(
         more: other fields of the table.
     """
 
-    def here(params: PaperParams) -> Mapping[str, str]:
+    def shown(params: PaperParams) -> Mapping[str, str]:
         return {key: label for key, label in columns.items() if data(key) in params.datasets}
 
     def queries(params: PaperParams) -> Asked:
         return {
-            (row, column): query(params, own.method, column, own.changes)
-            for row, own in rows.items()
-            for column in here(params)
+            (row, column): query(params, variation.method, column, variation.changes)
+            for row, variation in rows.items()
+            for column in shown(params)
         }
 
     return Table(
         title=title,
         published=published,
-        columns=lambda params: tuple(Column(key, label, best="none") for key, label in here(params).items()),
-        rows=lambda params: {key: own.label for key, own in rows.items()},
+        columns=lambda params: tuple(Column(key, label, best="none") for key, label in shown(params).items()),
+        rows=lambda params: {key: variation.label for key, variation in rows.items()},
         queries=queries,
         test="none",
         **more,

@@ -30,16 +30,16 @@ def build(config: Mapping[str, Any], root: Path = Path()) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".site.", ignore_cleanup_errors=True) as place:
-        made, old, nothing = (Path(place, name) for name in ("site", "old", "docs"))
+        new, old, nothing = (Path(place, name) for name in ("site", "old", "docs"))
         nothing.mkdir()
         docs_dir = str(docs if docs.exists() else nothing)
-        told = mkdocs_config.load_config(str(CONFIG), docs_dir=docs_dir, site_dir=str(made))
-        told.extra["results"] = results
-        mkdocs_build.build(told)
+        settings = mkdocs_config.load_config(str(CONFIG), docs_dir=docs_dir, site_dir=str(new))
+        settings.extra["results"] = results
+        mkdocs_build.build(settings)
         if target.exists():
             os.rename(target, old)
         try:
-            os.rename(made, target)
+            os.rename(new, target)
         except OSError:
             if old.exists():
                 os.rename(old, target)

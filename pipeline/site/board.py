@@ -29,11 +29,11 @@ NAMELESS: Names = {}
 
 def page(found: Survey, root: Path) -> dict[str, Any]:
     """Return what the site shows of the kept results."""
-    whole = comparing.board(REPRODUCTION, root / REFERENCE)
+    board = comparing.board(REPRODUCTION, root / REFERENCE)
     known = {shown.paper for shown in found.targets}
-    own = (frame[frame["paper"].isin(known)] for frame in (whole.cells, whole.tables, whole.claims))
+    frames = (frame[frame["paper"].isin(known)] for frame in (board.cells, board.tables, board.claims))
     names = {(shown.paper, shown.name): shown.labels for shown in found.reference}
-    return content(Board(whole.scale, *own), names) | {"linked": [*names]}
+    return content(Board(board.scale, *frames), names) | {"linked": [*names]}
 
 
 def write(board: Board, folder: Path = Path("reports"), names: Names = NAMELESS) -> tuple[Path, ...]:
@@ -77,13 +77,13 @@ def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
         "lines": len(cells),
         "verdicts": {"Cells": _counted(cells), "Claims": _counted(board.claims)},
         "tables": tables,
-        "claims": {paper: own.to_dict("records") for paper, own in board.claims.groupby("paper", sort=False)},
+        "claims": {key: frame.to_dict("records") for key, frame in board.claims.groupby("paper", sort=False)},
         "cells": {
-            paper: [
-                (name, [_cell(line, names) for line in one.to_dict("records")])
-                for name, one in own.groupby("target", sort=False)
+            key: [
+                (name, [_cell(line, names) for line in lines.to_dict("records")])
+                for name, lines in frame.groupby("target", sort=False)
             ]
-            for paper, own in cells.groupby("paper", sort=False)
+            for key, frame in cells.groupby("paper", sort=False)
         },
         "rule": RULE,
         "confidence": f"{CONFIDENCE:.0%}",
@@ -111,7 +111,7 @@ def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[Hashable, Any]:
 
 
 def _counted(frame: pd.DataFrame) -> str:
-    counts = sorted(frame["verdict"].value_counts().items(), key=lambda one: (-one[1], one[0]))
+    counts = sorted(frame["verdict"].value_counts().items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{verdict} ({count})" for verdict, count in counts)
 
 

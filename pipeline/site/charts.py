@@ -48,15 +48,15 @@ def of_history(history: pd.DataFrame, algorithm: str) -> list[Chart]:
     return [_history_chart(history[group], style.look(algorithm)) for group in groups if group]
 
 
-def _history_chart(own: pd.DataFrame, look: style.Look) -> Chart:
+def _history_chart(columns: pd.DataFrame, look: style.Look) -> Chart:
     """Return a chart of one measurement in the algorithm's look, or of two that belong together."""
-    names = [str(name) for name in own]
+    names = [str(name) for name in columns]
     alone, percent = len(names) == 1, names[0].endswith(SCORES)
     traces = []
     for name, its in zip(names, [look] if alone else PAIR, strict=True):
-        points = _thinned([(at, y) for at, y in own[name].items() if math.isfinite(y)])
-        told = {"x": [at for at, _ in points], "mean": [_short(100 * y if percent else y) for _, y in points]}
-        traces.append(asdict(its) | {"label": name.replace("_", " ")} | told)
+        points = _thinned([(at, y) for at, y in columns[name].items() if math.isfinite(y)])
+        data = {"x": [at for at, _ in points], "mean": [_short(100 * y if percent else y) for _, y in points]}
+        traces.append(asdict(its) | {"label": name.replace("_", " ")} | data)
     title = names[0].replace("_", " ") if alone else TOGETHER[names[0]]
     return {"title": title, "y": f"{title} (%)" if percent else title, "traces": traces}
 
@@ -64,10 +64,10 @@ def _history_chart(own: pd.DataFrame, look: style.Look) -> Chart:
 def _trace(look: style.Look, line: pd.DataFrame) -> dict[str, Any]:
     points = _thinned(list(line[["round", "mean", "std", "n"]].itertuples(index=False)))
     return asdict(look) | {
-        "x": [int(one.round) for one in points],
-        "mean": [_short(one.mean) for one in points],
-        "std": [_short(one.std) for one in points],
-        "n": [int(one.n) for one in points],
+        "x": [int(point.round) for point in points],
+        "mean": [_short(point.mean) for point in points],
+        "std": [_short(point.std) for point in points],
+        "n": [int(point.n) for point in points],
     }
 
 

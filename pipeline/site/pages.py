@@ -44,7 +44,7 @@ class Page:
 
     def whole(self, html: str) -> str:
         """Return what Markdown made of the text, with the parts in their places."""
-        return PART.sub(lambda found: self.parts[int(found[1])], html)
+        return PART.sub(lambda match: self.parts[int(match[1])], html)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def every(found: Survey, root: Path) -> Results:
     guess = Guesses()  # the time on one core of the machine that the kept runs had
     papers = dict.fromkeys(shown.paper for shown in found.reference)
     answers = {key: _answer(key, found, root, guess) for key in papers}
-    built = {key: [one for one in found.own.values() if one.paper == key] for key, _ in found.own}
+    built = {key: [shown for shown in found.own.values() if shown.paper == key] for key, _ in found.own}
     others = [shown for shown in found.targets if not shown.begun]
     overview = {"papers": built, "quiet": _quiet(found.own.values()), "others": others, "meaning": MEANING}
     pages = {
@@ -87,24 +87,24 @@ def every(found: Survey, root: Path) -> Results:
     data = dict(_runs(found, root)) | {"data/runs.js": script("runs", _list(found, compared))}
 
     def add(template: str, address: str, targets: Sequence[TargetStatus], **values: Any) -> None:
-        blocks, told = paper_page.page(found, targets)
+        blocks, page_data = paper_page.page(found, targets)
         pages[f"{address}.md"] = _page(template, "../", address, **values, blocks=blocks, foot=foot)
-        data[f"data/{address}.js"] = script(address, told)
+        data[f"data/{address}.js"] = script(address, page_data)
 
     for key, answer in answers.items():
-        measured = [one for one in found.reference if one.paper == key]
+        measured = [shown for shown in found.reference if shown.paper == key]
         judged = answer["claims"].groupby("target")
-        shown = {
+        values = {
             **answer,
-            "claims": {target: own.to_dict("records") for target, own in judged},
+            "claims": {target: frame.to_dict("records") for target, frame in judged},
             "first": next(
                 (one.name for one in measured if one.target.needs == "runs" and one.name in judged.groups), ""
             ),
             "readme": _readme(key),
         }
-        add("paper", f"papers/{key}", measured, **shown)
-    for key, own in built.items():
-        add("own_paper", f"own/{key}", own, key=key, paper=own[0].about, quiet=_quiet(own))
+        add("paper", f"papers/{key}", measured, **values)
+    for key, targets in built.items():
+        add("own_paper", f"own/{key}", targets, key=key, paper=targets[0].about, quiet=_quiet(targets))
     return Results((*found.kept, *found.own.values()), pages, data)
 
 
@@ -127,36 +127,36 @@ def _page(template: str, root: str, data: str = "", /, **values: Any) -> Page:
     return Page(text, tuple(parts))
 
 
-def _answer(key: str, found: Survey, root: Path, guess: Guesses) -> dict[str, Any]:
+def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, Any]:
     """Return how far a paper's numbers hold: a line for each reading, claims, and what is missing."""
     folder = root / REFERENCE
     lines = scoreboard(folder, [key]).to_dict("records")
     best = max(lines, key=lambda line: (_verdict(line) != LITTLE, line["near"] / (line["measured"] or 1)))
     judged = pd.concat([claims(key, line["reading"], folder) for line in lines])
-    own = [shown for shown in found.reference if shown.paper == key]
-    missing = [shown for shown in own if not shown.kept]
-    runs = {run.folder: run for shown in own for run in shown.runs if shown.kept}
-    known = [found.evidence[folder].facts.get("seconds") for folder in runs]
-    drawn = sorted(own, key=lambda one: one.target.kind != "curves")
+    targets = [shown for shown in survey.reference if shown.paper == key]
+    missing = [shown for shown in targets if not shown.kept]
+    runs = {run.folder: run for shown in targets for run in shown.runs if shown.kept}
+    times = [survey.evidence[folder].facts.get("seconds") for folder in runs]
+    drawn = sorted(targets, key=lambda shown: shown.target.kind != "curves")
     return {
         "key": key,
-        "paper": own[0].about,
+        "paper": targets[0].about,
         "best": best,
         "verdict": _verdict(best),
         "lines": lines,
         "said": READINGS,
         "told": summaries().get(key),
         "claims": judged.drop_duplicates(["target", "id"]),
-        "thumb": next((f"{one.folder}/{one.name}.svg" for one in drawn if "svg" in one.files), ""),
-        "kept": len(own) - len(missing),
+        "thumb": next((f"{shown.folder}/{shown.name}.svg" for shown in drawn if "svg" in shown.files), ""),
+        "kept": len(targets) - len(missing),
         "missing": [
             {"heading": shown.heading, "about": shown.target, "name": shown.name, **cost_of([shown], guess)}
             for shown in missing
         ],
         "cost": cost_of(missing, guess),
-        "took": duration(sum(float(seconds) for seconds in known if seconds)) if runs else "",
+        "took": duration(sum(float(seconds) for seconds in times if seconds)) if runs else "",
         "runs": len(runs),
-        "built": any(paper == key for paper, _ in found.own),
+        "built": any(paper == key for paper, _ in survey.own),
     }
 
 
@@ -175,7 +175,7 @@ def summaries() -> dict[str, tuple[str, str]]:
 
 def cost_of(targets: Iterable[TargetStatus], guess: Guesses) -> dict[str, Any]:
     """Return how many runs targets need and the time on one core, the most where runs end at a target."""
-    runs = {run.folder: run for one in targets if one.target.needs == "runs" for run in one.runs}
+    runs = {run.folder: run for shown in targets if shown.target.needs == "runs" for run in shown.runs}
     time = duration(sum(map(guess, runs.values()), NOTHING).seconds)
     ends = any("stop_at" in run.spec["evaluation"] for run in runs.values())
     return {"needed": len(runs), "time": f"{'at most' if ends else 'about'} {time}"}
@@ -188,43 +188,43 @@ def _readme(key: str) -> list[tuple[str, str]]:
 
 
 def _quiet(targets: Iterable[TargetStatus]) -> str:
-    scales = sorted({one.scale for one in targets if one.files and one.scaled})
+    scales = sorted({shown.scale for shown in targets if shown.files and shown.scaled})
     return " ".join(filter(None, map(captions.watermark, scales)))
 
 
-def _runs(found: Survey, root: Path) -> Iterator[tuple[str, str]]:
+def _runs(survey: Survey, root: Path) -> Iterator[tuple[str, str]]:
     """Yield the data of each run that was made here, and the curves of those with a kept history."""
-    for one in found.evidence.values():
-        if one.finished:
-            shown = run_page.page(one, root)
-            counts = shown["statistics"] and shown["statistics"].label_counts
-            html = rendered("run.html", shown, TEMPLATES)
-            told = {"html": html, "charts": {"run": shown["charts"]}, "counts": counts}
-        elif one.history is not None:
-            drawn = charts.of_history(one.history.drop(columns=KEYS), one.run.algorithm)
-            told = {"charts": {"run": drawn[:1]}}
+    for evidence in survey.evidence.values():
+        if evidence.finished:
+            content = run_page.page(evidence, root)
+            counts = content["statistics"] and content["statistics"].label_counts
+            html = rendered("run.html", content, TEMPLATES)
+            data = {"html": html, "charts": {"run": content["charts"]}, "counts": counts}
+        elif evidence.history is not None:
+            drawn = charts.of_history(evidence.history.drop(columns=KEYS), evidence.run.algorithm)
+            data = {"charts": {"run": drawn[:1]}}
         else:
             continue
-        yield f"data/runs/{one.name}.js", script(f"runs/{one.name}", told)
+        yield f"data/runs/{evidence.name}.js", script(f"runs/{evidence.name}", data)
 
 
-def _list(found: Survey, compared: Mapping[str, Any]) -> dict[str, Any]:
+def _list(survey: Survey, compared: Mapping[str, Any]) -> dict[str, Any]:
     """Return all runs that are known, kept or made here, as lines under a heading."""
     groups = (cells for targets in compared["cells"].values() for _, cells in targets)
     judged = {cell["keys"]: cell["verdict"] for cells in groups for cell in cells}
     verdicts: dict[str, dict[str, None]] = {}
-    for shown in found.kept:
+    for shown in survey.kept:
         for (row, column), runs in shown.cells.items():
             word = judged.get(f"{shown.paper}/{shown.name} {row} {column}")
             for run in runs if word else ():
                 verdicts.setdefault(run.folder, {})[str(word)] = None
-    known = [one for one in found.evidence.values() if one.kept or one.finished]
-    lines = [_listed(one, ", ".join(verdicts.get(one.run.folder, ()))) for one in known]
+    known = [evidence for evidence in survey.evidence.values() if evidence.kept or evidence.finished]
+    lines = [_listed(evidence, ", ".join(verdicts.get(evidence.run.folder, ()))) for evidence in known]
     return {"columns": [*(lines[0] if lines else ())], "lines": [[*line.values()] for line in lines]}
 
 
-def _listed(one: Evidence, verdict: str) -> dict[str, Any]:
-    run, told = one.run, outcome(one.facts)
+def _listed(evidence: Evidence, verdict: str) -> dict[str, Any]:
+    run, result = evidence.run, outcome(evidence.facts)
     return {
         "paper": run.paper,
         "algorithm": style.label(run.algorithm),
@@ -233,10 +233,10 @@ def _listed(one: Evidence, verdict: str) -> dict[str, Any]:
         "partition": run.spec["partition"]["name"],
         "seed": run.seed,
         "scale": run.scale,
-        "status": told["status"],
-        "accuracy": told["accuracy"],
+        "status": result["status"],
+        "accuracy": result["accuracy"],
         "verdict": verdict,
-        "finished": told["finished"],
-        "targets": one.used,
-        "name": "" if one.kept else one.name,
+        "finished": result["finished"],
+        "targets": evidence.used,
+        "name": "" if evidence.kept else evidence.name,
     }

@@ -23,18 +23,18 @@ BODIES = ("view", "grid", "charts", "numbers", "columns", "matrix")
 def page(found: Survey, targets: Sequence[TargetStatus]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the blocks of a page of targets that have files or runs, and the data for its script."""
     blocks = {shown.name: _block(shown, found) for shown in targets if shown.kept or shown.begun}
-    own = [shown for shown in targets if shown.name in blocks]
-    runs = {run.folder: run for shown in own for run in shown.runs}
-    places = {folder: place for place, folder in enumerate(runs)}
+    present = [shown for shown in targets if shown.name in blocks]
+    runs = {run.folder: run for shown in present for run in shown.runs}
+    indices = {folder: index for index, folder in enumerate(runs)}
     return list(blocks.values()), {
         "runs": [_behind(found.evidence.get(folder), run) for folder, run in runs.items()],
-        "cells": {shown.name: _cells(shown, places) for shown in own},
+        "cells": {shown.name: _cells(shown, indices) for shown in present},
         "charts": {name: block["charts"] for name, block in blocks.items() if block["charts"]},
     }
 
 
-def _block(shown: TargetStatus, found: Survey) -> dict[str, Any]:
-    again = found.own.get((shown.paper, shown.name)) if shown.kept else None
+def _block(shown: TargetStatus, survey: Survey) -> dict[str, Any]:
+    again = survey.own.get((shown.paper, shown.name)) if shown.kept else None
     return {
         **dict.fromkeys(BODIES),
         "name": shown.name,
@@ -49,18 +49,18 @@ def _block(shown: TargetStatus, found: Survey) -> dict[str, Any]:
         "picture": f"{shown.folder}/{shown.name}.svg" if "svg" in shown.files else "",
         "caption": shown.caption,
         "again": again and again.frame is not None and again,
-        **_body(shown, lost(shown.cells, found.diverged), again.lines if again else {}),
+        **_body(shown, lost(shown.cells, survey.diverged), again.lines if again else {}),
     }
 
 
-def _rebuilt(shown: TargetStatus, made: str) -> str:
+def _rebuilt(shown: TargetStatus, file: str) -> str:
     """Return the command that makes a file anew, at the scale and on the data of what is shown."""
     if shown.reference:
-        return f"uv run snakemake --cores 2 --configfile {EDITIONS} --config scale=paper -- {made}"
-    return f"uv run snakemake --cores 2 {made}"
+        return f"uv run snakemake --cores 2 --configfile {EDITIONS} --config scale=paper -- {file}"
+    return f"uv run snakemake --cores 2 {file}"
 
 
-def _body(shown: TargetStatus, gone: Mapping[Any, Any], own: Mapping[Cell, tables.Line]) -> dict[str, Any]:
+def _body(shown: TargetStatus, gone: Mapping[Any, Any], lines: Mapping[Cell, tables.Line]) -> dict[str, Any]:
     """Return what a block shows of a target besides its state: a table, charts or a picture."""
     frame = shown.frame
     if frame is None:
@@ -68,7 +68,7 @@ def _body(shown: TargetStatus, gone: Mapping[Any, Any], own: Mapping[Cell, table
     match shown.target:
         case Table() as table:
             try:
-                return {"view": tables.view(shown, table, frame, own)}
+                return {"view": tables.view(shown, table, frame, lines)}
             except KeyError:  # it was built of other rows or columns than params.yaml asks for now
                 return {"numbers": tables.plain(frame)}
         case Listing() as listing:
@@ -98,8 +98,8 @@ def _standing(shown: TargetStatus) -> str:
         counted = [f"{near} of {near + far} cells near"] if near + far else []
         return ", ".join([*counted, shown.numbers])
     needed = len(shown.runs)
-    told = [f"{shown.finished} of {needed} {shown.target.needs}" if needed else "needs no run"]
-    return "; ".join(told + [f"{shown.scale} scale"] * shown.scaled)
+    parts = [f"{shown.finished} of {needed} {shown.target.needs}" if needed else "needs no run"]
+    return "; ".join(parts + [f"{shown.scale} scale"] * shown.scaled)
 
 
 def _matrix(shown: TargetStatus) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _matrix(shown: TargetStatus) -> dict[str, Any]:
     return {"columns": [columns[column] for column in used], "matrix": matrix}
 
 
-def _cells(shown: TargetStatus, places: Mapping[str, int]) -> list[dict[str, Any]]:
+def _cells(shown: TargetStatus, indices: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the runs of each cell, in the cells' order."""
     rows, columns = shown.labels
     lines = shown.lines if shown.target.kind == "table" else {}
@@ -133,7 +133,7 @@ def _cells(shown: TargetStatus, places: Mapping[str, int]) -> list[dict[str, Any
                 *([["scale", shown.scale]] if shown.scaled else []),
                 *(_measured(lines[row, column], shown.target.unit) if (row, column) in lines else []),
             ],
-            "runs": list(dict.fromkeys(places[run.folder] for run in runs)),
+            "runs": list(dict.fromkeys(indices[run.folder] for run in runs)),
             "partitions": shown.target.needs == "partitions",
             "command": _rebuilt(
                 shown, f"$({RUNS} {shown.paper}/{shown.name}{over} --row {row} --column {column})"
@@ -158,22 +158,22 @@ def _measured(line: tables.Line, unit: str) -> list[list[str]]:
             ["published", f"{with_std(line['published_mean'], line['published_std'])} {unit}".strip()],
             ["difference", number(line["difference"], form.replace("%", "points"))],
         ]
-    told = ("verdict", "variant", "data", "data_state")
-    return facts + [[name.replace("_", " "), str(line[name])] for name in told if line.get(name)]
+    names = ("verdict", "variant", "data", "data_state")
+    return facts + [[name.replace("_", " "), str(line[name])] for name in names if line.get(name)]
 
 
-def _behind(one: Evidence | None, run: PlannedRun) -> dict[str, Any]:
+def _behind(evidence: Evidence | None, run: PlannedRun) -> dict[str, Any]:
     """Return a run in the words of the list behind a cell."""
     label = style.label(run.algorithm)
     known = {"run": f"{run.setting} {label}", "method": label, "seed": run.seed, "divided": run.partition}
-    if one is None:
+    if evidence is None:
         return known
     return {
         **known,
-        **outcome(one.facts),
-        "data": str(one.facts.get("data_sha256", ""))[:SHORT],
-        "partition": str(one.facts.get("partition_sha256", ""))[:SHORT],
-        **{name: one.facts.get(name) for name in ("code", "commit", "seconds")},
-        "page": one.name if one.finished else None,
-        "curves": one.name if one.finished or one.history is not None else None,
+        **outcome(evidence.facts),
+        "data": str(evidence.facts.get("data_sha256", ""))[:SHORT],
+        "partition": str(evidence.facts.get("partition_sha256", ""))[:SHORT],
+        **{name: evidence.facts.get(name) for name in ("code", "commit", "seconds")},
+        "page": evidence.name if evidence.finished else None,
+        "curves": evidence.name if evidence.finished or evidence.history is not None else None,
     }

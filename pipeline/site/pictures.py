@@ -30,12 +30,12 @@ def front(reports: Path, paper: str, target: Path) -> None:
     source = reports / paper / f"{FRONT}.pdf"
     if not source.exists():
         raise DataError(f"{source}: missing; build it with snakemake --cores 2 {source}")
-    said = PIL.PngImagePlugin.PngInfo()
-    said.add_text(NUMBERS, numbers(source.with_suffix(".csv")))
-    said.add_text(PROCESSOR, processor())
+    texts = PIL.PngImagePlugin.PngInfo()
+    texts.add_text(NUMBERS, numbers(source.with_suffix(".csv")))
+    texts.add_text(PROCESSOR, processor())
     with tempfile.TemporaryDirectory() as folder, atomic(target) as handle:
         drawn = PIL.Image.open(_raster(source, Path(folder)))
-        drawn.convert("RGB").quantize(64).save(handle, "PNG", pnginfo=said, optimize=True)
+        drawn.convert("RGB").quantize(64).save(handle, "PNG", pnginfo=texts, optimize=True)
 
 
 def redrawn(catalogue: Catalogue, name: str, folder: Path, target: Path) -> None:

@@ -47,7 +47,7 @@ def page(one: Evidence, root: Path) -> dict[str, Any]:
         SpecError: its partition's statistics are not as they were written.
     """
     run, folder = one.run, root / one.run.folder
-    summary, times, made = (read_or_empty(folder / name) for name in (SUMMARY, TIMING, PROVENANCE))
+    summary, times, provenance = (read_or_empty(folder / name) for name in (SUMMARY, TIMING, PROVENANCE))
     hashes = {key: value for key, value in summary.items() if key.endswith("sha256")}
     counted = root / run.partition / STATISTICS
     divided = read_or_empty(counted)
@@ -66,7 +66,7 @@ def page(one: Evidence, root: Path) -> dict[str, Any]:
             ("folder", run.folder),
             ("partition", run.partition),
             *flat(hashes),
-            *flat({key: value for key, value in made.items() if key not in summary}),
+            *flat({key: value for key, value in provenance.items() if key not in summary}),
         ],
         "spec": spec.read_text(encoding="utf-8") if spec.exists() else yaml.safe_dump(dict(run.spec)),
     }
@@ -74,6 +74,6 @@ def page(one: Evidence, root: Path) -> dict[str, Any]:
 
 def _table(path: Path) -> tuple[str, list[str], list[list[str]], int]:
     """Return the name of a table of texts, its heading and first lines, and how many more it has."""
-    whole = read_csv(path)
-    heading, lines = plain(whole)
-    return path.name, heading, lines, len(whole) - len(lines)
+    frame = read_csv(path)
+    heading, lines = plain(frame)
+    return path.name, heading, lines, len(frame) - len(lines)

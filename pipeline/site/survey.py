@@ -142,8 +142,8 @@ class TargetStatus(Sources):
         """How many of its runs' numbers it holds, in words."""
         if self.frame is None or not {"n", "seeds"} <= {*self.frame}:
             return "whole"
-        held, asked = int(self.frame["n"].sum()), int(self.frame["seeds"].sum())
-        return "all its runs" if held == asked else f"{held:,} of {asked:,} runs"
+        held, planned = int(self.frame["n"].sum()), int(self.frame["seeds"].sum())
+        return "all its runs" if held == planned else f"{held:,} of {planned:,} runs"
 
     @cached_property
     def state(self) -> str:
@@ -154,9 +154,9 @@ class TargetStatus(Sources):
         if self.frame is None:
             return begun
         if "specs" in self.frame and {"row", "column"} <= {*self.frame}:
-            asked = {cell: {*map(short_hash, runs)} for cell, runs in self.cells.items()}
+            planned = {cell: {*map(short_hash, runs)} for cell, runs in self.cells.items()}
             written = {cell: {*line["specs"].split()} for cell, line in self.lines.items()}
-            if {*written} != {*asked} or any(not written[cell] <= asked[cell] for cell in asked):
+            if {*written} != {*planned} or any(not written[cell] <= planned[cell] for cell in planned):
                 return "outdated"
         if {"n", "diverged", "seeds"} <= {*self.frame} and any(
             self.frame["n"] + self.frame["diverged"] + missed(self.frame) < self.frame["seeds"]
@@ -200,36 +200,36 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     Raises:
         SpecError: the configuration is wrong.
     """
-    own = build_catalogue(config)
-    homes: dict[str, Catalogue] = {own.params.scale: own}
+    catalogue = build_catalogue(config)
+    catalogues: dict[str, Catalogue] = {catalogue.params.scale: catalogue}
     evidence: dict[str, Evidence] = {}
     reference = tuple(_reference(config, root, evidence))
     targets = []
-    for paper, name, _ in own.targets():
+    for paper, name, _ in catalogue.targets():
         folder = root / "reports" / paper
         frame, files = _built(folder, name)
         scale = "" if frame is None or frame.empty or "scale" not in frame else str(frame["scale"].iloc[0])
-        if scale not in homes and scale in config["scales"]:
-            homes[scale] = build_catalogue({**config, "scale": scale})
-        asked = homes.get(scale, own).sources(paper, name, root)
-        if asked.target.needs == "runs":
-            found = [_evidence(evidence, run, root) for run in asked.runs]
-            for one in found:
-                one.used.append(f"{paper}/{name}")
-            finished = sum(one.finished for one in found)
-            hurt = any(one.facts["status"].startswith(DAMAGED) for one in found)
+        if scale not in catalogues and scale in config["scales"]:
+            catalogues[scale] = build_catalogue({**config, "scale": scale})
+        sources = catalogues.get(scale, catalogue).sources(paper, name, root)
+        if sources.target.needs == "runs":
+            records = [_evidence(evidence, run, root) for run in sources.runs]
+            for record in records:
+                record.used.append(f"{paper}/{name}")
+            finished = sum(record.finished for record in records)
+            hurt = any(record.facts["status"].startswith(DAMAGED) for record in records)
         else:
-            finished, hurt = sum(made(run, root, partition=True) for run in asked.runs), False
+            finished, hurt = sum(made(run, root, partition=True) for run in sources.runs), False
         provenance = folder / f"{name}.{PROVENANCE}"
         changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
         begun = bool(files or finished or hurt)
-        told = _status(asked, frame=frame, files=files, finished=finished, changed=changed, begun=begun)
-        targets.append(told)
+        status = _status(sources, frame=frame, files=files, finished=finished, changed=changed, begun=begun)
+        targets.append(status)
     return Survey(tuple(targets), reference, evidence)
 
 
-def _status(asked: Sources, **told: Any) -> TargetStatus:
-    return TargetStatus(**{own.name: getattr(asked, own.name) for own in fields(asked)} | told)
+def _status(sources: Sources, **values: Any) -> TargetStatus:
+    return TargetStatus(**{field.name: getattr(sources, field.name) for field in fields(sources)} | values)
 
 
 def _built(folder: Path, target: str) -> tuple[pd.DataFrame | None, dict[str, Path]]:
@@ -244,24 +244,24 @@ def _reference(
 ) -> Iterator[TargetStatus]:
     """Yield the papers' targets as reports/reference has them, and note what is known of their runs."""
     editions = configuration(root / EDITIONS)["papers"] if (root / EDITIONS).exists() else {}
-    papers = {paper: own for paper, own in editions.items() if paper in config["papers"]}
-    home = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
-    lines = [read_runs(path) for path in sorted((root / REFERENCE).glob(f"*/{RUNS}"))]
-    known = {str(line["spec_sha256"]): line for own in lines for line in own.to_dict("records")}
-    measured = [read_histories(path) for path in sorted((root / REFERENCE).glob(f"*/{HISTORIES}"))]
-    curves = {str(run): one for whole in measured for run, one in whole.groupby("run")}
-    for paper, name, _ in home.targets():
+    papers = {paper: edition for paper, edition in editions.items() if paper in config["papers"]}
+    catalogue = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
+    tables = [read_runs(path) for path in sorted((root / REFERENCE).glob(f"*/{RUNS}"))]
+    lines = {str(line["spec_sha256"]): line for table in tables for line in table.to_dict("records")}
+    histories = [read_histories(path) for path in sorted((root / REFERENCE).glob(f"*/{HISTORIES}"))]
+    curves = {str(run): history for table in histories for run, history in table.groupby("run")}
+    for paper, name, _ in catalogue.targets():
         frame, files = _built(root / REFERENCE / paper, name)
-        asked = home.sources(paper, name, root)
+        sources = catalogue.sources(paper, name, root)
         cells = {
-            cell: tuple(run for run in runs if frame is None or digest(run.spec) in known)
-            for cell, runs in asked.cells.items()
+            cell: tuple(run for run in runs if frame is None or digest(run.spec) in lines)
+            for cell, runs in sources.cells.items()
         }
-        shown = _status(asked, cells=cells, frame=frame, files=files, reference=True)
+        shown = _status(sources, cells=cells, frame=frame, files=files, reference=True)
         for run in shown.runs if shown.kept else ():
-            found = _remembered(run, known[digest(run.spec)])
-            kept = Evidence(run, found, [], True, curves.get(run.folder))
-            evidence.setdefault(run.folder, kept).used.append(f"{paper}/{name}")
+            run_facts = _remembered(run, lines[digest(run.spec)])
+            record = Evidence(run, run_facts, [], True, curves.get(run.folder))
+            evidence.setdefault(run.folder, record).used.append(f"{paper}/{name}")
         yield shown
 
 
@@ -288,12 +288,12 @@ def read_csv(path: Path) -> pd.DataFrame:
     return frame
 
 
-def _evidence(known: dict[str, Evidence], run: PlannedRun, root: Path) -> Evidence:
-    if run.folder not in known or known[run.folder].kept:
+def _evidence(evidence: dict[str, Evidence], run: PlannedRun, root: Path) -> Evidence:
+    if run.folder not in evidence or evidence[run.folder].kept:
         try:
-            found = facts(run, root=root)
+            run_facts = facts(run, root=root)
         except DataError as error:
-            found = {"seed": run.seed, "status": f"{DAMAGED}{error}"}
-        if run.folder not in known or found["status"] in FINISHED:
-            known[run.folder] = Evidence(run, found, [])
-    return known[run.folder]
+            run_facts = {"seed": run.seed, "status": f"{DAMAGED}{error}"}
+        if run.folder not in evidence or run_facts["status"] in FINISHED:
+            evidence[run.folder] = Evidence(run, run_facts, [])
+    return evidence[run.folder]

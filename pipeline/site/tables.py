@@ -57,18 +57,18 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, own: Mapping[Ce
     judged = not watermark(shown.scale)
 
     def cell(row: str, column: Column, printed: PrintedCell) -> dict[str, Any]:
-        line, made = shown.lines[row, column.key], own.get((row, column.key))
+        line, own_line = shown.lines[row, column.key], own.get((row, column.key))
         decimals = table.decimals if column.decimals is None else column.decimals
         return {
             "printed": printed,
             "distance": distance(line, line["published_unit"], decimals) if judged else None,
             "about": _about(line),
-            "own": with_std(made["mean"], made["std"]) if made else "–",
+            "own": with_std(own_line["mean"], own_line["std"]) if own_line else "–",
             "place": shown.places.get((row, column.key)),
         }
 
     rows = [
-        (label, [cell(row, *one) for one in zip(columns, cells, strict=True)])
+        (label, [cell(row, *pair) for pair in zip(columns, cells, strict=True)])
         for row, (label, cells) in zip(dict.fromkeys(frame["row"]), grid.rows, strict=True)
     ]
     return {"grid": grid, "rows": rows, "legend": _legend(frame) if judged and grid.has_published else ()}
@@ -80,13 +80,13 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     The published numbers' unit decides on the margin; see ``Agreement``.
     """
     mean, published, spread = (float(line[key]) for key in ("mean", "published_mean", "published_std"))
-    found = Agreement(mean, published, spread, unit)
-    if found.near is None:
+    agreement = Agreement(mean, published, spread, unit)
+    if agreement.near is None:
         return None
-    level = 0 if found.near else 1 if found.within(FAR) else 2
-    level = level if found.difference > 0 else -level
+    level = 0 if agreement.near else 1 if agreement.within(FAR) else 2
+    level = level if agreement.difference > 0 else -level
     kind, mark, _ = LEVELS[level]
-    return Distance(level, kind, mark, number(found.difference, f"{{:+.{decimals}f}}"))
+    return Distance(level, kind, mark, number(agreement.difference, f"{{:+.{decimals}f}}"))
 
 
 def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[str]]]:

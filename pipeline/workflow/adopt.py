@@ -49,7 +49,7 @@ class Decision:
 
 def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
     """Check all partitions, finished runs and reports that are here; changes nothing."""
-    found = Decision()
+    decision = Decision()
     for paper, about in catalogue.papers.items():
         if not any((root / place / paper).exists() for place in (RESULTS, REPORTS)):
             continue
@@ -57,23 +57,23 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
         for folder, division in divisions.items():
             place = root / folder
             good = not changed(place) and read_object(place / STATISTICS).get("code") == division.code
-            found.judge(folder, _files(place), good)
+            decision.judge(folder, _files(place), good)
         for folder, run in runs.items():
             if (root / folder / SUMMARY).exists():
                 good = finished(root / folder, stated(run))
-                found.judge(folder, _files(root / folder), good, [run.partition])
+                decision.judge(folder, _files(root / folder), good, [run.partition])
         for name in about.targets:
             files = [path for path in (root / REPORTS / paper).glob(f"{name}.*") if path.is_file()]
             if is_partial(files):
                 continue
-            asked = catalogue.sources(paper, name, root)
-            found.judge(f"reports/{paper}/{name}", files, is_sound(asked), asked.owners)
+            sources = catalogue.sources(paper, name, root)
+            decision.judge(f"reports/{paper}/{name}", files, is_sound(sources), sources.owners)
         tables = [name for name, target in about.targets.items() if target.kind == "table"]
         path = root / REPORTS / paper / dvc.METRICS
         files = [path] if path.is_file() else []
         reports = [f"reports/{paper}/{name}" for name in tables]
-        found.judge(f"reports/{paper}/{dvc.METRICS}", files, _sound_metrics(path, tables), reports)
-    return found
+        decision.judge(f"reports/{paper}/{dvc.METRICS}", files, _sound_metrics(path, tables), reports)
+    return decision
 
 
 def apply(decision: Decision, root: Path = Path()) -> str:
@@ -101,8 +101,8 @@ def _files(folder: Path) -> list[Path]:
 
 def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
     try:
-        made = dvc.means_json(path.with_name(f"{name}.csv") for name in tables)
-        return path.read_text(encoding="utf-8") == made
+        metrics = dvc.means_json(path.with_name(f"{name}.csv") for name in tables)
+        return path.read_text(encoding="utf-8") == metrics
     except OSError:
         return False
 

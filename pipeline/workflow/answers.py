@@ -70,16 +70,16 @@ class Workflow:
         self.params = self.catalogue.params
         self.reports = ReportFiles(self.catalogue)
         self.run_files = RUN_FILES
-        job, one = "{paper}/{scale}/{setting}/{method}", self.params.one_process
-        self.job = job if one else f"{job}/seed{{seed}}"
-        self.seeds = next(iter(self.params.papers.values())).seeds if one else ("{seed}",)
+        job, one_process = "{paper}/{scale}/{setting}/{method}", self.params.one_process
+        self.job = job if one_process else f"{job}/seed{{seed}}"
+        self.seeds = next(iter(self.params.papers.values())).seeds if one_process else ("{seed}",)
         self.papers = one_of(self.catalogue.papers)
         self.scales = one_of({self.params.scale, STUDY})
         targets = [*self.catalogue.targets()]
         self.tables = one_of({name for _, name, target in targets if not target.drawn})
         self.figures = one_of({name for _, name, target in targets if target.drawn})
-        sections = (own for paper in self.params.papers.values() for own in paper.datasets.values())
-        fetched = one_of({*(own.data.name for own in sections), *WEIGHTS.values()})
+        datasets = (dataset for paper in self.params.papers.values() for dataset in paper.datasets.values())
+        fetched = one_of({*(dataset.data.name for dataset in datasets), *WEIGHTS.values()})
         self.fetched = rf"({fetched})-(?!demo\b)[a-z0-9_]+"
         self.site: JobSpec = {"file": "logs/reports/site.params.yaml", "plan": "site"}
         LogHandler.words = Words(self._named, self._seconds, duration, plain)
@@ -92,16 +92,16 @@ class Workflow:
         if paper in self.checked:
             return self.checked[paper]
         with _in_one_line():
-            found = self.checked[paper] = self.catalogue.planned(paper)
+            planned = self.checked[paper] = self.catalogue.planned(paper)
         together = self.params.one_process and not self.catalogue.papers[paper].is_study
-        for group, runs in found.groups.items() if together else ():
+        for group, runs in planned.groups.items() if together else ():
             seeds = tuple(run.seed for run in runs)
             if seeds != self.params.papers[paper].seeds:
                 raise SystemExit(
                     f"params.yaml: scales.{runs[0].scale}.one_process: got true, expected false with so many "
                     f"seeds, as {group} takes the seeds {seeds} alone"
                 )
-        return found
+        return planned
 
     def begin(self) -> None:
         """Set aside what is not believed, write the specs of jobs, and guess how long they take."""
@@ -129,8 +129,8 @@ class Workflow:
 
     def show_reports(self) -> None:
         """Say where the reports are that were asked for, and what they mean."""
-        asked = (path for path in self.snakemake.dag.derived_targetfiles if path.startswith("reports/"))
-        messages.show(self.catalogue, asked, Console(stderr=True, highlight=False))
+        paths = (path for path in self.snakemake.dag.derived_targetfiles if path.startswith("reports/"))
+        messages.show(self.catalogue, paths, Console(stderr=True, highlight=False))
 
     def _say_how_long(self) -> None:
         jobs = [job for job in self._jobs() if job.rule.name in TRAIN]
@@ -155,7 +155,7 @@ class Workflow:
             self.decision = inspect(self.catalogue)
         # The documented way, `--touch`, changes the files.
         judged = (self.decision.believed, self.decision.stale)
-        believed, stale = ([str(path) for path in chain.from_iterable(own.values())] for own in judged)
+        believed, stale = ([str(path) for path in chain.from_iterable(files.values())] for files in judged)
         self.snakemake.iocache.mtime.update(dict.fromkeys(believed, Mtime(local=time.time())))
         self.snakemake.dag.forcefiles.update(stale)
         if believed or stale:
@@ -173,15 +173,15 @@ class Workflow:
         """Return the numbers of a paper's tables."""
         self._foresee()
         targets = self.catalogue.papers[wildcards.paper].targets.items()
-        return [f"reports/{wildcards.paper}/{name}.csv" for name, own in targets if own.kind == "table"]
+        return [f"reports/{wildcards.paper}/{name}.csv" for name, target in targets if target.kind == "table"]
 
     @staticmethod
     def board_plan(wildcards: Any) -> str:
         """Return a hash of published numbers, claims and all that compares and shows them, for rerunning."""
-        said = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
+        data = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
         looks = sorted(path for name in ("assets", "templates") for path in (SITE / name).iterdir())
         code = codehash.of_code("pipeline.fidelity.board:board", "pipeline.site.board:write")
-        return digest([code, [sha256_file(path) for path in (*said, *looks)]])[:16]
+        return digest([code, [sha256_file(path) for path in (*data, *looks)]])[:16]
 
     def unknown(self, wildcards: Any) -> list[str]:
         """Refuse a file that no rule makes, with what to ask for in its place."""
@@ -193,23 +193,23 @@ class Workflow:
         Reports that decide which these are come first, where they are.
         """
         self._foresee()
-        asked = self._sources(wildcards)
-        if asked.target.needs == "partitions":
-            return [f"{run.partition}/stats.json" for run in asked.runs]
-        first = (f"reports/{asked.paper}/{name}.csv" for name in asked.target.follows)
-        runs = (f"{run.folder}/summary.json" for run in asked.runs if line_of(run, Path()) is None)
+        sources = self._sources(wildcards)
+        if sources.target.needs == "partitions":
+            return [f"{run.partition}/stats.json" for run in sources.runs]
+        first = (f"reports/{sources.paper}/{name}.csv" for name in sources.target.follows)
+        runs = (f"{run.folder}/summary.json" for run in sources.runs if line_of(run, Path()) is None)
         return [*(name for name in first if Path(name).exists()), *runs]
 
     def histories(self, wildcards: Any) -> list[str]:
         """Return the histories that a figure is made of."""
-        asked = self._sources(wildcards)
-        runs = asked.runs if asked.target.needs == "runs" else ()
+        sources = self._sources(wildcards)
+        runs = sources.runs if sources.target.needs == "runs" else ()
         return [f"{run.folder}/history.csv" for run in runs if line_of(run, Path()) is None]
 
     def report(self, wildcards: Any) -> JobSpec:
         """Return the spec of a report: a function of its runs and its code, as a hash."""
-        asked = self._sources(wildcards)
-        return {"file": f"logs/reports/{asked.paper}/{asked.name}.params.yaml", "plan": asked.plan}
+        sources = self._sources(wildcards)
+        return {"file": f"logs/reports/{sources.paper}/{sources.name}.params.yaml", "plan": sources.plan}
 
     def data(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched data that a partition needs; none for data in the repository."""
@@ -244,8 +244,8 @@ class Workflow:
 
     def division(self, wildcards: Any) -> JobSpec:
         """Return the spec of a partition."""
-        own = self._division(wildcards)
-        return _job_spec("partitions", own.folder.replace("/partitions/", "/", 1), own.spec)
+        division = self._division(wildcards)
+        return _job_spec("partitions", division.folder.replace("/partitions/", "/", 1), division.spec)
 
     def division_code(self, wildcards: Any) -> str:
         """Return the hash of the code that makes a partition."""
@@ -258,8 +258,8 @@ class Workflow:
 
     def weights(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched weights that a run's model starts from; none for most models."""
-        found = weights(self._runs(wildcards)[0])
-        return [f"data/fetched/{found['name']}-{found['edition']}.done"] if found else []
+        section = weights(self._runs(wildcards)[0])
+        return [f"data/fetched/{section['name']}-{section['edition']}.done"] if section else []
 
     def order(self, wildcards: Any) -> JobSpec:
         """Return the spec of a job's runs."""
@@ -308,9 +308,9 @@ class Workflow:
 
     def _runs(self, wildcards: Any) -> list[PlannedRun]:
         """Return the runs of a job: one, or those of all seeds."""
-        asked = [wildcards.get(name) for name in ("paper", "scale", "setting", "method")]
-        group = "/".join((RESULTS, *asked))
-        runs, groups, _ = self._planned(asked[0])
+        parts = [wildcards.get(name) for name in ("paper", "scale", "setting", "method")]
+        group = "/".join((RESULTS, *parts))
+        runs, groups, _ = self._planned(parts[0])
         if seed := wildcards.get("seed"):
             return [_known(runs, f"{group}/seed{seed}")]
         return _known(groups, group)
@@ -333,7 +333,7 @@ def _job_spec(rule: str, folder: str, told: Any) -> JobSpec:
     return {"file": f"logs/{rule}/{folder.removeprefix(f'{RESULTS}/')}.order.json", "told": told}
 
 
-def _known(found: Mapping[str, Kept], folder: str) -> Kept:
-    if folder not in found:
+def _known(by_folder: Mapping[str, Kept], folder: str) -> Kept:
+    if folder not in by_folder:
         raise SystemExit(plain(f"{folder}: no such run in params.yaml; it may belong to other parameters"))
-    return found[folder]
+    return by_folder[folder]

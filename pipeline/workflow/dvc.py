@@ -19,8 +19,8 @@ def dvc_yaml(params: Path) -> str:
     """Return dvc.yaml for the papers of a params.yaml; a study's stage depends on its file in its place."""
     catalogue = catalogue_of(params)
     targets, studies = catalogue.targets(), catalogue.params.files
-    told = {"papers": [*catalogue.papers], "studies": studies, "targets": [*targets], "metrics": METRICS}
-    return rendered("dvc.yaml", told, Path(__file__).parent)
+    values = {"papers": [*catalogue.papers], "studies": studies, "targets": [*targets], "metrics": METRICS}
+    return rendered("dvc.yaml", values, Path(__file__).parent)
 
 
 def means_json(tables: Iterable[Path]) -> str:
@@ -28,11 +28,11 @@ def means_json(tables: Iterable[Path]) -> str:
 
     A table that has no means, such as the board of a benchmark, is one of numbers: a row for each of its own.
     """
-    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    means: dict[str, dict[str, dict[str, float | None]]] = {}
     for path in sorted(tables):
         with path.open(encoding="utf-8", newline="") as lines:
             for cell in csv.DictReader(lines):
-                row = found.setdefault(path.stem, {}).setdefault(cell["row"], {})
+                row = means.setdefault(path.stem, {}).setdefault(cell["row"], {})
                 if "mean" in cell:
                     diverged = float(cell.get("diverged") or 0)
                     row[cell["column"]] = None if diverged else _number(cell["mean"])
@@ -40,7 +40,7 @@ def means_json(tables: Iterable[Path]) -> str:
                     row |= {
                         name: value for name, text in cell.items() if (value := _number(text)) is not None
                     }
-    return json.dumps(found, indent=2) + "\n"
+    return json.dumps(means, indent=2) + "\n"
 
 
 def _number(text: str) -> float | None:

@@ -71,8 +71,8 @@ class Cost:
 
         It is a day at most. A run that takes longer goes on from its checkpoint at the next attempt.
         """
-        wanted = ceil((START_SECONDS + MARGIN * self.seconds) / 60 * 2.0 ** (attempt - 1))
-        return min(wanted + 1, LONGEST_MINUTES)
+        minutes = ceil((START_SECONDS + MARGIN * self.seconds) / 60 * 2.0 ** (attempt - 1))
+        return min(minutes + 1, LONGEST_MINUTES)
 
     def megabytes(self, attempt: int = 1) -> int:
         """Return the memory to ask a cluster for: half as much again, and again at each further attempt."""
@@ -197,8 +197,8 @@ def _like(spec: Mapping[str, Any], recipe: Recipe, held_out: float) -> tuple[str
 @cache
 def fitted() -> dict[str, Any]:
     """Return what was fitted to kept runs: ``rates``, ``factors`` by group, ``spread`` by sort of group."""
-    found: dict[str, Any] = json.loads(FITTED.read_text("utf-8"))
-    return found
+    costs: dict[str, Any] = json.loads(FITTED.read_text("utf-8"))
+    return costs
 
 
 def raw(found: Demand, rates: Mapping[str, float]) -> float:
@@ -212,7 +212,7 @@ def factors(ratios: Iterable[tuple[Demand, float]]) -> dict[str, float]:
     for found, ratio in ratios:
         for group in found.like:
             groups.setdefault(group, []).append(log(ratio))
-    return {group: exp(median(own)) for group, own in sorted(groups.items()) if len(own) >= ENOUGH}
+    return {group: exp(median(logs)) for group, logs in sorted(groups.items()) if len(logs) >= ENOUGH}
 
 
 def factor(found: Demand, known: Mapping[str, float]) -> tuple[int, float]:
@@ -256,11 +256,11 @@ def size_of(data: str) -> Size:
     A plug-in that doesn't say, or a folder without rows, counts as 10,000 rows of 100 numbers: ``UNKNOWN``.
     """
     try:
-        asked = chosen("data", json.loads(data))
-        found: Size = asked.plugin.size(asked.options) if asked.plugin.size else UNKNOWN
+        choice = chosen("data", json.loads(data))
+        size: Size = choice.plugin.size(choice.options) if choice.plugin.size else UNKNOWN
     except (FedcoreError, OSError):
         return UNKNOWN
-    return found if found.rows else UNKNOWN
+    return size if size.rows else UNKNOWN
 
 
 @cache
@@ -269,20 +269,20 @@ def network_of(model: str, size: Size) -> Network:
 
     A model that doesn't fit what is known of the data counts as a million parameters.
     """
-    asked = chosen("model", json.loads(model))
-    random = {"weights": "random"} if hasattr(asked.options, "weights") else {}
+    choice = chosen("model", json.loads(model))
+    random = {"weights": "random"} if hasattr(choice.options, "weights") else {}
     vectors = None if size.vectors is None else np.broadcast_to(np.float32(0), size.vectors)
     shape = Shape(size.inputs, size.classes, size.vocabulary, vectors)
     try:
-        made = asked.plugin.build(asked.options.model_copy(update=random), shape)
+        built_model = choice.plugin.build(choice.options.model_copy(update=random), shape)
     except FedcoreError:
         return Network(10**6, 1e6, 0.0, prod(size.inputs))
-    shapes = made.trainable.shapes
+    shapes = built_model.trainable.shapes
     matrices = sum(prod(shape) for shape in shapes.values() if len(shape) > 1)
-    count = asked.plugin.multiplications
-    dense, shared = count(made, size.inputs) if count else (matrices, 0.0)
-    fixed = made.split() if hasattr(made, "split") else None
-    width = max(prod(size.inputs), shapes[made.head][-1] if fixed else 0)
+    count = choice.plugin.multiplications
+    dense, shared = count(built_model, size.inputs) if count else (matrices, 0.0)
+    fixed = built_model.split() if hasattr(built_model, "split") else None
+    width = max(prod(size.inputs), shapes[built_model.head][-1] if fixed else 0)
     return Network(sum(map(prod, shapes.values())), dense, shared, width)
 
 

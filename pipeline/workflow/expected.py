@@ -93,12 +93,12 @@ def orphans(params: Path, results: Path) -> list[Path]:
     """
     scales = configuration(params)["scales"]
     catalogues = [catalogue_of(params, scale) for scale in scales]
-    needed = {folder for made in catalogues for folder in (*made.index, *made.divisions)}
-    found = (path for path in results.glob("*/*/*/*/seed*") if path.is_dir())
+    needed = {folder for catalogue in catalogues for folder in (*catalogue.index, *catalogue.divisions)}
+    folders = (path for path in results.glob("*/*/*/*/seed*") if path.is_dir())
     studies = _studies(params)
     return sorted(
         path
-        for path in found
+        for path in folders
         if path.relative_to(results.parent).as_posix() not in needed
         and (path.parents[2].name != STUDY or path.parents[3].name in studies)
     )

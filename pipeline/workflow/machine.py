@@ -25,8 +25,8 @@ def here(catalogue: Catalogue, root: Path = Path(), device: str = "cpu") -> Fact
     for path in root.glob(f"{RESULTS}/*/{catalogue.params.scale}/*/*/seed*/{TIMING}"):
         run = catalogue.index.get(path.parent.relative_to(root).as_posix())
         timing = read_or_empty(path)
-        whole = run and timing.get("rounds_in_this_process") == run.spec["training"]["rounds"]
-        if run and whole and timing.get("device") == device and timing.get("seconds"):
+        uninterrupted = run and timing.get("rounds_in_this_process") == run.spec["training"]["rounds"]
+        if run and uninterrupted and timing.get("device") == device and timing.get("seconds"):
             ratios.append((demand(run.spec, run.recipe), timing["seconds"] / guess(run).seconds))
     return factors(ratios)
 
@@ -41,8 +41,8 @@ def speed() -> float | None:
 
     A damaged file, or one of another processor, is none.
     """
-    found = read_or_empty(calibration())
-    value = found.get("speed")
-    if isinstance(value, int | float) and value > 0 and found.get("processor") == processor():
+    record = read_or_empty(calibration())
+    value = record.get("speed")
+    if isinstance(value, int | float) and value > 0 and record.get("processor") == processor():
         return float(value)
     return None

@@ -51,14 +51,14 @@ def job_name(catalogue: Catalogue, rule: str, wildcards: Mapping[str, str]) -> s
 @cache
 def _methods(catalogue: Catalogue, study: str) -> Mapping[str, str]:
     """Return the row and the column of each group of runs of a study."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for name in catalogue.papers[study].targets:
         sources = catalogue.sources(study, name)
         rows, columns = style.labels(sources)
         for (row, column), runs in sources.cells.items():
             for run in runs if sources.target.needs == "runs" else ():
-                found.setdefault(run.group, f"{rows[row]} on {columns[column]}")
-    return found
+                labels.setdefault(run.group, f"{rows[row]} on {columns[column]}")
+    return labels
 
 
 def _data(catalogue: Catalogue, wildcards: Mapping[str, str], dataset: str) -> str:
@@ -90,7 +90,7 @@ def show_table(page: Path, console: Console) -> None:
     if len(lines) < 3:
         return
     cells = ([plain(MARKS.sub("", cell).strip()) for cell in line.split("|")] for line in lines)
-    head, _, *body = (list(map(escape, own)) for own in cells)
+    head, _, *body = (list(map(escape, row)) for row in cells)
     table = Table(*head, box=box.SIMPLE_HEAD)
     for row in body:
         table.add_row(*row)
@@ -118,10 +118,10 @@ def _means(catalogue: Catalogue, reports: list[str]) -> Iterator[str]:
 
 
 def _agreement(names: list[tuple[str, str]]) -> Iterator[str]:
-    found = board(REPRODUCTION)
+    fidelity = board(REPRODUCTION)
     for paper, target in names:
-        own = f"paper == {paper!r} and target == {target!r}"
-        cells, verdicts = found.cells.query(own), found.claims.query(own)["verdict"].value_counts()
+        query = f"paper == {paper!r} and target == {target!r}"
+        cells, verdicts = fidelity.cells.query(query), fidelity.claims.query(query)["verdict"].value_counts()
         if len(cells):
             near, measured = int(cells["within_margin"].eq(True).sum()), int(cells["mean"].notna().sum())
             yield f"{paper}/{target}: {near} near of {measured} measured of {len(cells)} published cells."

@@ -99,10 +99,10 @@ class ReportFiles:
     @cached_property
     def named(self) -> Mapping[str, list[str]]:
         """The files of each paper, and of each report, by the name that stands for all of them."""
-        found = {f"reports/{paper}": self.all_of(paper) for paper in self.files}
+        files_by_name = {f"reports/{paper}": self.all_of(paper) for paper in self.files}
         for path in (*chain.from_iterable(self.files.values()), *self.copies):
-            found.setdefault(path.partition(".")[0], []).append(path)
-        return found
+            files_by_name.setdefault(path.partition(".")[0], []).append(path)
+        return files_by_name
 
     @property
     def unknown(self) -> str:

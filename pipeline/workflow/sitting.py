@@ -59,9 +59,9 @@ def _next(catalogue: Catalogue, name: str, wanted: Wanted) -> tuple[str, list[Pl
     guess = machine.guesses(catalogue)
     for run in filter(wanted, needed(catalogue, name, TRIALS)):
         cost[run.setting] += guess(run).seconds
-    for setting in sorted(cost, key=lambda own: cost[own]):
+    for setting in sorted(cost, key=lambda setting: cost[setting]):
         for stage in (TRIALS, AGAIN, FINALS):
-            asked = (run for run in needed(catalogue, name, stage) if run.setting == setting)
-            if runs := [run for run in asked if wanted(run) and not made(run, Path())]:
+            workload = (run for run in needed(catalogue, name, stage) if run.setting == setting)
+            if runs := [run for run in workload if wanted(run) and not made(run, Path())]:
                 return stage, runs
     return "", []

@@ -77,21 +77,21 @@ def build(options: CovertypeOptions, source: Source) -> Dataset:
         rows = rows[binary_rows(rows[:, -1])]
         detail = f"classes 1 and 2 ({len(rows):,} rows)"
     x, y = rows[:, :-1].astype(np.float64), rows[:, -1] - 1
-    held = Streams(0).get("covertype/test").permutation(len(y)) < round(TEST_SHARE * len(y))
-    kept = np.ones(len(y), np.bool_) if options.pool else ~held
-    numbers = SCALINGS[options.scaling](x[kept, :QUANTITATIVE], x[:, :QUANTITATIVE])[1]
+    held_out = Streams(0).get("covertype/test").permutation(len(y)) < round(TEST_SHARE * len(y))
+    train = np.ones(len(y), np.bool_) if options.pool else ~held_out
+    numbers = SCALINGS[options.scaling](x[train, :QUANTITATIVE], x[:, :QUANTITATIVE])[1]
     varies = (x != x[0]).any(axis=0)
-    every = Rows(np.hstack([numbers, x[:, QUANTITATIVE:]])[:, varies].astype(np.float32), y)
+    all_rows = Rows(np.hstack([numbers, x[:, QUANTITATIVE:]])[:, varies].astype(np.float32), y)
     return DECLARATION.dataset(
         options.edition,
-        every.take(kept),
-        every.take(held),
+        all_rows.take(train),
+        all_rows.take(held_out),
         detail,
         classes=2 if binary else 7,
         standardise_by_client=options.scaling == "by_client",
         client_features={
-            "wilderness": rows[kept, QUANTITATIVE : QUANTITATIVE + WILDERNESS].argmax(axis=1),
-            "soil": rows[kept, QUANTITATIVE + WILDERNESS : FEATURES].argmax(axis=1),
+            "wilderness": rows[train, QUANTITATIVE : QUANTITATIVE + WILDERNESS].argmax(axis=1),
+            "soil": rows[train, QUANTITATIVE + WILDERNESS : FEATURES].argmax(axis=1),
         },
     )
 

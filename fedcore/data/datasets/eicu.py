@@ -78,8 +78,8 @@ def stays(edition: str, source: Source) -> Stays:
 
 
 def _parse(edition: str, paths: Mapping[str, Path]) -> dict[str, NDArray[Any]]:
-    found = {"full": credentialed, "cohort": first_day, "hospitals": with_hospitals}[edition](paths)
-    return {**vars(found), "names": np.array(found.names, str)}
+    parsed = {"full": credentialed, "cohort": first_day, "hospitals": with_hospitals}[edition](paths)
+    return {**vars(parsed), "names": np.array(parsed.names, str)}
 
 
 def size(options: EicuOptions) -> Size:
@@ -90,9 +90,9 @@ def size(options: EicuOptions) -> Size:
 
 def counts(edition: str, source: Source) -> dict[str, int]:
     """Return the numbers of stays, deaths and, where they are known, hospitals."""
-    known = stays(edition, source)
-    hospitals = {"hospitals": len(known.names)} if known.names else {}
-    return {"stays": len(known.died), "deaths": int(known.died.sum())} | hospitals
+    data = stays(edition, source)
+    hospitals = {"hospitals": len(data.names)} if data.names else {}
+    return {"stays": len(data.died), "deaths": int(data.died.sum())} | hospitals
 
 
 def eligible(
@@ -106,28 +106,28 @@ def eligible(
 
 def build(options: EicuOptions, source: Source) -> Dataset:
     """Load the stays: x float32 [n, d], y 1 for death, one group a hospital (or block)."""
-    known = stays(options.edition, source)
-    place, names = known.place, known.names
+    data = stays(options.edition, source)
+    place, names = data.place, data.names
     if not names:
         place = place // options.block
         names = tuple(f"block{block}" for block in range(place[-1] + 1))
     admissions, mortality = RULES.get(options.edition, (0, 1.0))
     admissions = admissions if options.min_admissions is None else options.min_admissions
     mortality = mortality if options.max_mortality is None else options.max_mortality
-    kept = eligible(known.died, place, admissions, mortality)
+    kept = eligible(data.died, place, admissions, mortality)
     if not len(kept):
         raise DataError(
             f"eicu: no hospital has more than {admissions} stays and {mortality:.0%} deaths or fewer"
         )
     rows = np.flatnonzero(np.isin(place, kept))
-    held = Streams(0).get("eicu/test").permutation(len(rows)) < round(TEST_SHARE * len(rows))
-    train = np.ones(len(rows), np.bool_) if options.pool else ~held
-    x = scaled(known.x[rows].astype(np.float64), train, options.scaling).astype(np.float32)
-    every = Rows(x, known.died[rows], np.searchsorted(kept, place[rows]))
+    held_out = Streams(0).get("eicu/test").permutation(len(rows)) < round(TEST_SHARE * len(rows))
+    train = np.ones(len(rows), np.bool_) if options.pool else ~held_out
+    x = scaled(data.x[rows].astype(np.float64), train, options.scaling).astype(np.float32)
+    all_rows = Rows(x, data.died[rows], np.searchsorted(kept, place[rows]))
     return DECLARATION.dataset(
         options.edition,
-        every.take(train),
-        every.take(held),
+        all_rows.take(train),
+        all_rows.take(held_out),
         group_names=tuple(names[index] for index in kept),
         standardise_by_client=options.scaling == "by_client",
     )
@@ -146,8 +146,8 @@ def clients(options: EicuOptions) -> int | None:
     """Return the number of hospitals or blocks: RADFed's 164 of all data; None under rules of one's own."""
     if (options.min_admissions, options.max_mortality) != (None, None):
         return None
-    known = DECLARATION.edition(options.edition).counts
-    return known.get("hospitals") or (-(-known["stays"] // options.block) if known else HOSPITALS)
+    totals = DECLARATION.edition(options.edition).counts
+    return totals.get("hospitals") or (-(-totals["stays"] // options.block) if totals else HOSPITALS)
 
 
 def credentialed(paths: Mapping[str, Path]) -> Stays:
@@ -203,10 +203,10 @@ def with_hospitals(paths: Mapping[str, Path]) -> Stays:
     scores = exam.assign(part=gcs[0], score=gcs[1].astype(float)).dropna(subset=["part"])
     worst = scores.groupby([ID, "part"]).score.min().unstack().reindex(columns=["Eyes", "Motor", "Verbal"])
     operated = dx[dx.admitdxpath.str.contains(r"\|Operative", regex=True)][ID].unique()
-    known = patient.set_index(ID)
-    age = known.age.astype(str).str.replace("> 89", "90", regex=False)
-    male, operated = known.gender == "Male", known.index.isin(operated)
-    features = known[[]].assign(age=age, male=male.astype(float), operated=operated.astype(float))
+    by_stay = patient.set_index(ID)
+    age = by_stay.age.astype(str).str.replace("> 89", "90", regex=False)
+    male, operated = by_stay.gender == "Male", by_stay.index.isin(operated)
+    features = by_stay[[]].assign(age=age, male=male.astype(float), operated=operated.astype(float))
     features = features.join(low.add_suffix("_low")).join(high.add_suffix("_high")).join(worst)
     return _stays(patient, _numbers(features, features.columns), "hospitalid")
 

@@ -75,8 +75,8 @@ def _labels(folder: Path, values: list[Any]) -> NDArray[np.uint8]:
 
 def size(options: FemnistOptions) -> Size:
     """Return how large an edition is; of LEAF's whole set, about."""
-    known = DECLARATION.editions[options.edition].counts
-    return Size(sum(known.get(use, 0) for use in USES) or 800_000, (1, 28, 28), 62, test=known.get("test"))
+    rows = DECLARATION.editions[options.edition].counts
+    return Size(sum(rows.get(use, 0) for use in USES) or 800_000, (1, 28, 28), 62, test=rows.get("test"))
 
 
 def counts(edition: str, source: Source) -> dict[str, int]:

@@ -91,15 +91,15 @@ def pixels(name: str, edition: str, source: Source) -> tuple[NDArray[Any], ...]:
             raise DataError(f"{name}: images and labels do not belong together")
     if not name.startswith("emnist"):
         return arrays
-    return tuple(own.transpose(0, 2, 1) if own.ndim == 3 else own - own.min() for own in arrays)
+    return tuple(array.transpose(0, 2, 1) if array.ndim == 3 else array - array.min() for array in arrays)
 
 
 def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dataset:
     """Load a set: x float32 [n, channels, height, width]."""
     train_x, train_y, test_x, test_y = pixels(declaration.name, options.edition, source)
     imagenet = str(options.scaling) == "imagenet"
-    known = CHANNELS.get("imagenet" if imagenet else declaration.name)
-    mean, std = known or channel_statistics(train_x.reshape(len(train_x), -1, *train_x.shape[-2:]))
+    statistics = CHANNELS.get("imagenet" if imagenet else declaration.name)
+    mean, std = statistics or channel_statistics(train_x.reshape(len(train_x), -1, *train_x.shape[-2:]))
 
     def rows(images: NDArray[np.uint8], labels: NDArray[np.integer]) -> Rows:
         images = images.reshape(len(images), len(mean), *images.shape[-2:])
@@ -110,15 +110,15 @@ def load(declaration: Declaration, options: ImageOptions, source: Source) -> Dat
     return declaration.dataset(options.edition, train.joined(test) if options.pool else train, test)
 
 
-def _plugin(known: Declaration) -> Plugin:
-    shape = tuple(map(int, known.shape.strip("[]").split(",")))
+def _plugin(declaration: Declaration) -> Plugin:
+    shape = tuple(map(int, declaration.shape.strip("[]").split(",")))
     return Plugin(
-        known.name,
-        {"mnist": ImageOptions, "cifar10": Cifar10Options}.get(known.name, FullOptions),
-        lambda options, source: load(known, options, source),
-        known.title,
-        known.citation,
-        size=lambda options: known.size(options.edition, shape),
+        declaration.name,
+        {"mnist": ImageOptions, "cifar10": Cifar10Options}.get(declaration.name, FullOptions),
+        lambda options, source: load(declaration, options, source),
+        declaration.title,
+        declaration.citation,
+        size=lambda options: declaration.size(options.edition, shape),
     )
 
 
@@ -129,4 +129,4 @@ def counts(name: str, edition: str, source: Source) -> dict[str, int]:
 
 
 PLUGINS = tuple(map(_plugin, DECLARATIONS.values()))
-ENTRIES = tuple(Entry(known, partial(counts, name)) for name, known in DECLARATIONS.items())
+ENTRIES = tuple(Entry(declaration, partial(counts, name)) for name, declaration in DECLARATIONS.items())

@@ -22,7 +22,7 @@ from fedcore.data.standardise import SCALINGS
 Scaling = Literal["as_shipped", "minmax", "standard"]
 VEHICLE_TRAIN = 500
 DECLARATIONS = tuple(declared(__file__).values())
-FEATURES = {known.name: int(known.shape.strip("[]")) for known in DECLARATIONS}
+FEATURES = {declaration.name: int(declaration.shape.strip("[]")) for declaration in DECLARATIONS}
 
 
 class LibsvmOptions(Options):
@@ -60,8 +60,8 @@ def raw(
     if len(arrays) == 2:
         x, y = arrays
         order = Streams(split_seed).get(f"{name}/split").permutation(len(y))
-        some, others = np.sort(order[:VEHICLE_TRAIN]), np.sort(order[VEHICLE_TRAIN:])
-        arrays = [x[some], y[some], x[others], y[others]]
+        train, test = np.sort(order[:VEHICLE_TRAIN]), np.sort(order[VEHICLE_TRAIN:])
+        arrays = [x[train], y[train], x[test], y[test]]
     return tuple(arrays)
 
 
@@ -100,4 +100,4 @@ def counts(declaration: Declaration, edition: str, source: Source) -> dict[str, 
 
 
 PLUGINS = tuple(map(_plugin, DECLARATIONS))
-ENTRIES = tuple(Entry(known, partial(counts, known)) for known in DECLARATIONS)
+ENTRIES = tuple(Entry(declaration, partial(counts, declaration)) for declaration in DECLARATIONS)

@@ -97,8 +97,8 @@ def build_table(options: TableOptions, source: Source) -> Dataset:
 def build_folder(options: OwnOptions, source: Source) -> Dataset:
     """Load a folder of images: x float32 [n, channels, height, width]."""
     client = "client" if "client" in _listed(options.path) else None
-    own = TableOptions(**dict(options), target="class", image="image", client=client)
-    return _load("folder", options.path, own, _listed)
+    table_options = TableOptions(**dict(options), target="class", image="image", client=client)
+    return _load("folder", options.path, table_options, _listed)
 
 
 def _listed(path: str) -> Any:
@@ -106,9 +106,9 @@ def _listed(path: str) -> Any:
     files = [file for file in sorted(Path(path).rglob("*.*")) if file.suffix.lower() in PICTURES]
     depths = {len(file.relative_to(path).parts) for file in files}
     if depths not in ({2}, {3}):
-        found = "images at several depths" if depths - {1} else "no images in folders"
-        what = f"{found}, expected <class>/<image> or <client>/<class>/<image>"
-        raise DataError(f"{path}: {what if isdir(path) else 'no such folder'}")
+        problem = "images at several depths" if depths - {1} else "no images in folders"
+        message = f"{problem}, expected <class>/<image> or <client>/<class>/<image>"
+        raise DataError(f"{path}: {message if isdir(path) else 'no such folder'}")
     (depth,) = depths
     rows = [(str(file), *file.parts[-2 : -depth - 1 : -1]) for file in files]
     return pd.DataFrame(rows, columns=["image", "class", "client"][:depth])
@@ -131,11 +131,11 @@ def size_of_table(options: TableOptions) -> Size:
 def build_hugging_face(options: HuggingFaceOptions, source: Source) -> Dataset:
     """Load splits of a data set of the hub, or of a local one: x as of a table."""
     datasets = optional("datasets", "data 'huggingface'", "install fedrepro[hf]")
-    which = {"name": options.config, "revision": options.revision}
+    keywords = {"name": options.config, "revision": options.revision}
 
     def read(split: str) -> Any:
         try:
-            return datasets.load_dataset(options.path, split=split, **which).with_format(None).to_pandas()
+            return datasets.load_dataset(options.path, split=split, **keywords).with_format(None).to_pandas()
         except Exception as error:
             raise DataError(f"data.path: {options.path}, split '{split}': {reason(error)}") from None
 
@@ -194,9 +194,9 @@ def _load(name: str, place: str, options: TableOptions, read: Callable[[str], An
     y, classes = _coded(frames, target)
     if len(classes) < 2:
         raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
-    groups, clients = _coded({where: own for where, own in frames.items() if client in own}, client)
+    groups, clients = _coded({where: frame for where, frame in frames.items() if client in frame}, client)
     make = partial(_pictures, options) if options.image else numbers
-    rows = [Rows(make(own, frames[own][inputs]), y[own], groups.get(own)) for own in frames]
+    rows = [Rows(make(where, frames[where][inputs]), y[where], groups.get(where)) for where in frames]
     train, tested = rows[0].split(test, options.seed) if isinstance(test, float) else (rows[0], rows[-1])
     train_x, test_x = _scaled(options.scaling, train.x, tested.x)
     train, tested = replace(train, x=train_x), replace(tested, x=test_x)
@@ -204,9 +204,9 @@ def _load(name: str, place: str, options: TableOptions, read: Callable[[str], An
 
 
 def _dataset(
-    name: str, train: Rows, test: Rows, classes: int, whence: str, clients: tuple[str, ...]
+    name: str, train: Rows, test: Rows, classes: int, origin: str, clients: tuple[str, ...]
 ) -> Dataset:
-    note = f"{len(train):,} + {len(test):,} rows {whence}"
+    note = f"{len(train):,} + {len(test):,} rows {origin}"
     return Dataset(name, train, test, classes, "real", note, group_names=clients)
 
 
@@ -214,26 +214,26 @@ def _pictures(options: TableOptions, where: str, frame: pd.DataFrame) -> NDArray
     """Return the images that a column names, or holds as the hub's data sets do [n, channels, h, w]."""
     arrays: list[NDArray[np.uint8]] = []
     for row, cell in enumerate(frame.iloc[:, 0]):
-        held = cell if isinstance(cell, dict) else {"path": cell}
-        path = Path(str(held["path"] or f"{where}, row {row + 1}"))
-        arrays.append(read_picture(path, options.size, held.get("bytes")))
+        picture = cell if isinstance(cell, dict) else {"path": cell}
+        path = Path(str(picture["path"] or f"{where}, row {row + 1}"))
+        arrays.append(read_picture(path, options.size, picture.get("bytes")))
         if arrays[row].shape != arrays[0].shape:
-            found, first = (list(array.shape) for array in (arrays[row], arrays[0]))
-            raise DataError(f"{path}: pixels {found}, expected {first} as of the first image, or data.size")
+            shape, first = (list(array.shape) for array in (arrays[row], arrays[0]))
+            raise DataError(f"{path}: pixels {shape}, expected {first} as of the first image, or data.size")
     return np.stack(arrays)
 
 
 def _scaled(scaling: str, *parts: NDArray[Any]) -> list[NDArray[np.float32]]:
     if parts[0].dtype != np.uint8:
-        return [own.astype(np.float32) for own in SCALINGS[scaling](*parts)]
+        return [x.astype(np.float32) for x in SCALINGS[scaling](*parts)]
     by_channel = channel_statistics(parts[0])
-    return [scale_pixels(own, "standard" if scaling == "standard" else "unit", *by_channel) for own in parts]
+    return [scale_pixels(x, "standard" if scaling == "standard" else "unit", *by_channel) for x in parts]
 
 
 def _indicated(frames: dict[str, Any], name: str) -> list[str]:
     """Give each frame a column of 0 and 1 for every name in a column of it; return the new columns."""
     codes, names = _coded(frames, name)
-    added = [f"{name} = {one}" for one in names]
+    added = [f"{name} = {category}" for category in names]
     for where, frame in frames.items():
         frame[added] = np.eye(len(names))[codes[where]]
     return added
@@ -255,8 +255,8 @@ def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tu
 def client_files(folder: Path) -> list[Path]:
     """Return the clients' files in client order: by id, numerically where every id is a number."""
     files = [file for file in (folder / "clients").glob("*.npz") if not file.name.startswith(".")]
-    places, _ = coded([file.stem for file in files])
-    return [file for _, file in sorted(zip(places, files, strict=True))]
+    codes, _ = coded([file.stem for file in files])
+    return [file for _, file in sorted(zip(codes, files, strict=True))]
 
 
 def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:

@@ -150,8 +150,8 @@ def _split(data: dict[str, NDArray[Any]], options: Sent140Options) -> tuple[Rows
     number[np.sort(order[:cut])] = np.arange(cut)
     number[np.sort(order[cut:])] = np.arange(cut, len(order))
     groups = number[users]
-    every = Rows(x, y, groups)
-    return every.take((groups >= 0) & (groups < cut)), every.take(groups >= cut), len(order)
+    rows = Rows(x, y, groups)
+    return rows.take((groups >= 0) & (groups < cut)), rows.take(groups >= cut), len(order)
 
 
 def generate(users: int, messages: int, length: int, seed: int) -> tuple[Rows, Rows, NDArray[np.float32]]:
@@ -166,7 +166,7 @@ def generate(users: int, messages: int, length: int, seed: int) -> tuple[Rows, R
     streams = Streams(seed)
     parts = [_user(streams, user, messages, length) for user in range(users)]
     groups = np.repeat(np.arange(users), [len(y) for _, y in parts])
-    every = Rows(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), groups)
+    rows = Rows(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), groups)
     held_out = groups % 5 == 4
     normal = streams.get("sent140-demo/vectors").standard_normal((VOCABULARY, WIDTH))
     vectors = normal.astype(np.float32) * 0.4
@@ -174,7 +174,7 @@ def generate(users: int, messages: int, length: int, seed: int) -> tuple[Rows, R
         first = FIRST_WORD + topic * TOPIC_WORDS
         vectors[first : first + TOPIC_WORDS, :SHARED] += sign * SHIFT
     vectors[0] = 0.0
-    return every.take(~held_out), every.take(held_out), vectors
+    return rows.take(~held_out), rows.take(held_out), vectors
 
 
 def _user(

@@ -92,9 +92,9 @@ def encode(text: str) -> NDArray[np.uint8]:
 def symbols(text: str) -> NDArray[np.uint8]:
     """Return places in the alphabet; other characters count as its last symbol (LEAF's one-hot vectors)."""
     codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
-    known = np.full(256, LAST, np.uint8)
-    known[[ord(letter) for letter in ALPHABET]] = np.arange(len(ALPHABET))
-    return np.where(codes < 256, known[np.minimum(codes, 255)], LAST).astype(np.uint8)
+    lookup = np.full(256, LAST, np.uint8)
+    lookup[[ord(letter) for letter in ALPHABET]] = np.arange(len(ALPHABET))
+    return np.where(codes < 256, lookup[np.minimum(codes, 255)], LAST).astype(np.uint8)
 
 
 def windows(text: NDArray[np.uint8], length: int, stride: int) -> Samples:
@@ -142,8 +142,8 @@ def _rows(parts: list[Samples]) -> Rows:
 
 def clients(options: ShakespeareOptions) -> int | None:
     """Return the number of roles that are drawn: all of the edition's where it has fewer."""
-    known = DECLARATION.edition(options.edition).counts.get("roles")
-    return min((number for number in (options.roles, known) if number is not None), default=None)
+    available = DECLARATION.edition(options.edition).counts.get("roles")
+    return min((number for number in (options.roles, available) if number is not None), default=None)
 
 
 PLUGIN = Plugin(

@@ -69,14 +69,14 @@ def build(options: SyntheticOptions, source: Source) -> Dataset:
     streams = Streams(options.seed)
     counts = sizes(options, streams)
     x, y = zip(*(client(options, streams, k, int(size)) for k, size in enumerate(counts)), strict=True)
-    every = Rows(np.concatenate(x), np.concatenate(y), np.repeat(np.arange(len(counts)), counts))
+    rows = Rows(np.concatenate(x), np.concatenate(y), np.repeat(np.arange(len(counts)), counts))
     tested = np.maximum(1, np.floor(counts * options.test_share).astype(np.int64))
     held = np.concatenate([np.arange(size) >= size - cut for size, cut in zip(counts, tested, strict=True)])
     kind = "iid" if options.iid else f"{options.u:g}, {options.v:g}"
     return Dataset(
         "synthetic",
-        every.take(~held),
-        every.take(held),
+        rows.take(~held),
+        rows.take(held),
         options.classes,
         "synthetic",
         f"synthetic({kind}), {options.clients} clients",

@@ -119,8 +119,8 @@ class Declaration:
     def edition(self, name: str) -> Edition:
         """Return one edition, or raise DataError with the names of those that there are."""
         if name not in self.editions:
-            known = ", ".join(self.editions)
-            raise DataError(f"{self.name}: no edition '{name}'{nearest(name, self.editions)}; known: {known}")
+            names = ", ".join(self.editions)
+            raise DataError(f"{self.name}: no edition '{name}'{nearest(name, self.editions)}; known: {names}")
         return self.editions[name]
 
     def size(self, edition: str, inputs: tuple[int, ...]) -> Size:

@@ -102,8 +102,8 @@ def derived(
     sha256s = (read_or_empty(_marker(path)).get("sha256") or sha256_file(path) for path in files.values())
     path = inside(source.root / "fetched" / "derived", f"{name}-{sha256_text(''.join(sha256s))[:16]}.npz")
     if path.is_file():
-        with contextlib.suppress(*DAMAGE, ValueError, KeyError), np.load(path, allow_pickle=False) as kept:
-            return {key: kept[key] for key in kept.files}
+        with contextlib.suppress(*DAMAGE, ValueError, KeyError), np.load(path, allow_pickle=False) as stored:
+            return {key: stored[key] for key in stored.files}
     arrays = make()
     with contextlib.suppress(OSError), atomic(path) as handle:
         np.savez(handle, allow_pickle=False, **arrays)

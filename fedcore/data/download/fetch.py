@@ -106,8 +106,8 @@ def demo_file(source: Source, relative: str) -> Path:
     Raises:
         DataError: the file is missing, unlisted or damaged.
     """
-    places = (source.root / "demo", PACKAGED, CHECKOUT)
-    folder = next((place for place in places if (place / MANIFEST).is_file()), places[0])
+    folders = (source.root / "demo", PACKAGED, CHECKOUT)
+    folder = next((place for place in folders if (place / MANIFEST).is_file()), folders[0])
     path = cache.inside(folder, relative)
     try:
         listed = read_object(folder / MANIFEST)["files"]
@@ -169,8 +169,8 @@ def _open_terms(request: _Request) -> str:
     """Say which terms a download would need accepted, if any. A mirror's copies are the user's own."""
     name, edition = request.declaration.name, request.edition
     terms = request.declaration.edition(edition).terms
-    given = os.environ.get(ACCEPT, "").replace(",", " ").split()
-    if not terms or name in given or _accepted(request.declaration, request.source).is_file():
+    accepted = os.environ.get(ACCEPT, "").replace(",", " ").split()
+    if not terms or name in accepted or _accepted(request.declaration, request.source).is_file():
         return ""
     command = f"fedcore data fetch {name} --edition {edition} --accept-terms"
     return f"{terms}: to accept, run `{command}` or set {ACCEPT}={name}"
@@ -222,9 +222,9 @@ def _places(file: File, source: Source) -> Iterator[tuple[str, Form]]:
 def _candidates(file: File) -> list[tuple[str, Form]]:
     """List the names under which a mirror may hold a file: known forms first, then compressed or plain."""
     folder = file.path.rpartition("/")[0]
-    known = {name: form for form in file.forms for name in (f"{folder}/{form.name}", form.name)}
+    forms = {name: form for form in file.forms for name in (f"{folder}/{form.name}", form.name)}
     packed = [base + suffix for base in (file.path, file.name) for suffix in cache.SUFFIXES]
-    return list((known | {name: Form(name) for name in packed if name not in known}).items())
+    return list((forms | {name: Form(name) for name in packed if name not in forms}).items())
 
 
 def _downloaded(path: Path, form: Form) -> Path:
@@ -281,10 +281,10 @@ def _check(request: _Request, file: File, stored: Path, member: str, sha256: str
     if cache.right(file, sha256, stored, member):
         return
     editions = request.declaration.editions.items()
-    owners = [name for name, one in editions if any(known.sha256 == sha256 for known in one.files)]
-    other = next(iter(owners), request.edition)
-    if other != request.edition:
-        raise OtherEdition(f"{stored}: not upstream's file but the edition '{other}'")
+    owners = [name for name, edition in editions if any(listed.sha256 == sha256 for listed in edition.files)]
+    owner = next(iter(owners), request.edition)
+    if owner != request.edition:
+        raise OtherEdition(f"{stored}: not upstream's file but the edition '{owner}'")
     if file.sha256:
         raise DataError(f"{stored}: sha256 of the content is {sha256}, expected {file.sha256}")
     if not checked and any(form.digest for form in file.forms):

@@ -62,7 +62,9 @@ def unclaimed(mirror: str) -> list[str]:
     """Return the files of a mirror folder that no declaration knows, by path below it."""
     folder = fetch.mirror_folder(mirror)
     editions = [edition for data in entries().values() for edition in data.declaration.editions.values()]
-    claimed = {fetch.mirrored(file, mirror) for one in editions for file in (*one.files, *one.extras)}
+    claimed = {
+        fetch.mirrored(file, mirror) for edition in editions for file in (*edition.files, *edition.extras)
+    }
     return sorted(
         str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path not in claimed
     )

@@ -92,8 +92,8 @@ class MixtureFeatures(Part):
         }
         return {"mixture": arrays}
 
-    def _keep(self, run: Run, state: State, done: int) -> None:
-        if done not in self.rounds:
+    def _keep(self, run: Run, state: State, round_number: int) -> None:
+        if round_number not in self.rounds:
             return
         problem = run.problem
         rows = {client: _rows(run, client, self.rows, "mixture features") for client in problem.active}
@@ -103,7 +103,7 @@ class MixtureFeatures(Part):
         state.server["mixture_features"] = kept if before is None else torch.cat([before, kept])
         clients = [client for client, chosen in rows.items() for _ in chosen]
         state.server["mixture_clients"] = torch.tensor(clients)
-        state.values["mixture"] = [*state.values["mixture"], done]
+        state.values["mixture"] = [*state.values["mixture"], round_number]
 
 
 def _rows(run: Run, client: int, count: int, purpose: str) -> NDArray[np.int64]:

@@ -54,13 +54,13 @@ class RiskBound(Part):
         """Return one row per measured round."""
         return {"risk": state.values["risk"]}
 
-    def _row(self, run: Run, round: int, model: Tensor, at_hand: Sequence[Tensor]) -> dict[str, float]:
+    def _row(self, run: Run, round: int, model: Tensor, models: Sequence[Tensor]) -> dict[str, float]:
         problem, active = run.problem, run.problem.active
         phi = [features(problem, model, problem.clients[k].x).double().cpu().numpy() for k in active]
         sizes = np.array([len(rows) for rows in phi])
         p = sizes / sizes.sum()
         head = problem.model.trainable.views(model)[problem.model.head].double().cpu().numpy()
-        losses = np.array([[mean_loss(problem, w, problem.clients[k]) for k in active] for w in at_hand])
+        losses = np.array([[mean_loss(problem, w, problem.clients[k]) for k in active] for w in models])
         terms = risk_terms(head.reshape(len(head), -1), phi, p, p)
         return {
             "round": round,

@@ -44,8 +44,8 @@ IN_USE = "in_use"
 def columns(params: PaperParams) -> tuple[Column, ...]:
     """Return twenty rounds at even distances, the last of training among them; all rounds if fewer."""
     rounds = params.regimes[REGIME].training.rounds or CHECKPOINTS
-    some = min(CHECKPOINTS, rounds)
-    ends = [rounds * k // some for k in range(1, some + 1)]
+    count = min(CHECKPOINTS, rounds)
+    ends = [rounds * k // count for k in range(1, count + 1)]
     return tuple(Column(str(end), str(end), "CIFAR-10") for end in ends)
 
 
@@ -169,12 +169,12 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     """
     frame = frame.copy()
     last = frame["column"] == DISTANCE
-    away = frame[~last].set_index("row")["difference"].abs()
-    frame.loc[last, "mean"] = frame.loc[last, "row"].map(away)
+    distances = frame[~last].set_index("row")["difference"].abs()
+    frame.loc[last, "mean"] = frame.loc[last, "row"].map(distances)
     frame.loc[last, ["std", "published_mean", "published_std", "difference"]] = math.nan
     frame.loc[last, "values"] = [
-        significance.written(dict.fromkeys(significance.parsed(text), own))
-        for text, own in zip(frame.loc[last, "values"], frame.loc[last, "mean"], strict=True)
+        significance.written(dict.fromkeys(significance.parsed(text), distance))
+        for text, distance in zip(frame.loc[last, "values"], frame.loc[last, "mean"], strict=True)
     ]
     return frame.assign(verdict="")
 

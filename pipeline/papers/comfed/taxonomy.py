@@ -32,7 +32,7 @@ def choices() -> Lines:
     """Return Table I: what each algorithm changes in FedAvg's four choices."""
     ground, *others = ((title, four(recipe(name))) for title, name in ALGORITHMS.items())
     changes = {
-        title: tuple(SAME if own == base else own for own, base in zip(words, ground[1], strict=True))
+        title: tuple(SAME if word == base else word for word, base in zip(words, ground[1], strict=True))
         for title, words in others
     }
     return dict([ground]) | changes
@@ -49,11 +49,11 @@ def combinations() -> Lines:
     """Return Table III: which algorithm has which client side and which server optimizer."""
     clients = {client_parts(recipe(name)): title for title, name in CLIENTS.items()}
     servers = {recipe(name).server.label: title for title, name in SERVERS.items()}
-    place: dict[tuple[str | None, str | None], str] = {}
+    titles: dict[tuple[str | None, str | None], str] = {}
     for title, name in {**ALGORITHMS, **COMFED}.items():
         parts = recipe(name)
-        place[clients.get(client_parts(parts)), servers.get(parts.server.label)] = title
-    return {client: tuple(place.get((client, server), SAME) for server in SERVERS) for client in CLIENTS}
+        titles[clients.get(client_parts(parts)), servers.get(parts.server.label)] = title
+    return {client: tuple(titles.get((client, server), SAME) for server in SERVERS) for client in CLIENTS}
 
 
 def recipe(name: str) -> Recipe:
@@ -91,8 +91,8 @@ def listing(
     """Declare one of the tables, given the texts under its heads by the label of their line."""
 
     def word(params: PaperParams, row: str, column: str) -> str:
-        words = {_key(label): own for label, own in lines().items()}[row]
-        return dict(zip(map(_key, heads), words, strict=True))[column]
+        texts = {_key(label): texts for label, texts in lines().items()}[row]
+        return dict(zip(map(_key, heads), texts, strict=True))[column]
 
     return Listing(
         title=title,

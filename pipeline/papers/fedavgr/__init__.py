@@ -179,23 +179,23 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 def mmd(inputs: Inputs) -> Picture:
     """Draw the features at the four rounds, and the MMD over all; the tidy lines are the four rounds."""
     frame = by_round(inputs.cells, lambda facts, column: facts.series("mmd"))
-    some = rounds(inputs.params)
-    shown = frame[frame["round"].isin(some)]
+    marked = rounds(inputs.params)
+    shown = frame[frame["round"].isin(marked)]
     first = inputs.cells[METHOD, COLUMN][0]
     features = features_of(first)
     figure = figures.framed(4.4)
-    grid = figure.add_gridspec(2, len(some), height_ratios=(1, 1.1))
-    for place, done in enumerate(some):
-        means = shown[shown["round"] == done]["mean"]
-        title = f"round {done}" + (f"\nMMD {means.iloc[0]:.3f}" if len(means) else "")
-        axes = figure.add_subplot(grid[0, place], title=title, xticks=[], yticks=[])
-        if done in features:
-            points, coloured = features[done]
-            for own, size, colour in ((~coloured, 4, "0.7"), (coloured, 6, style.look(METHOD).colour)):
-                axes.scatter(points[own, 0], points[own, 1], s=size, color=colour, linewidths=0)
+    grid = figure.add_gridspec(2, len(marked), height_ratios=(1, 1.1))
+    for position, at in enumerate(marked):
+        means = shown[shown["round"] == at]["mean"]
+        title = f"round {at}" + (f"\nMMD {means.iloc[0]:.3f}" if len(means) else "")
+        axes = figure.add_subplot(grid[0, position], title=title, xticks=[], yticks=[])
+        if at in features:
+            points, coloured = features[at]
+            for mask, size, colour in ((~coloured, 4, "0.7"), (coloured, 6, style.look(METHOD).colour)):
+                axes.scatter(points[mask, 0], points[mask, 1], s=size, color=colour, linewidths=0)
     axes = figure.add_subplot(grid[1, :])
-    figures.curves(axes, frame, style.looks([METHOD]), marked=frame["round"].isin(some))
-    printed = {int(at): own.mean for (_, at), own in inputs.published.items() if int(at) <= some[-1]}
+    figures.curves(axes, frame, style.looks([METHOD]), marked=frame["round"].isin(marked))
+    printed = {int(at): number.mean for (_, at), number in inputs.published.items() if int(at) <= marked[-1]}
     if printed:
         figures.published(axes, [*printed], [*printed.values()])
         figures.legend(axes, {"published": figures.PUBLISHED}, loc="upper right")
@@ -216,19 +216,19 @@ def features_of(facts: RunFacts) -> dict[int, tuple[NDArray[np.floating], NDArra
 
     Nothing where the run diverged.
     """
-    kept = facts.arrays("mixture.npz")
-    if kept is None:
+    arrays = facts.arrays("mixture.npz")
+    if arrays is None:
         return {}
-    features = kept["features"].astype(np.float64)
-    coloured = kept["client"] == farthest(features[0], kept["client"])
-    return {int(at): (principal(own), coloured) for at, own in zip(kept["round"], features, strict=True)}
+    features = arrays["features"].astype(np.float64)
+    coloured = arrays["client"] == farthest(features[0], arrays["client"])
+    return {int(at): (principal(rows), coloured) for at, rows in zip(arrays["round"], features, strict=True)}
 
 
 def farthest(features: NDArray[np.floating], client: NDArray[np.int64]) -> int:
     """Return the client whose mean feature is farthest from the mean of all; the lowest id among equals."""
     mean = features.mean(axis=0)
-    apart = {int(k): float(np.linalg.norm(features[client == k].mean(axis=0) - mean)) for k in client}
-    return max(sorted(apart), key=apart.__getitem__)
+    distances = {int(k): float(np.linalg.norm(features[client == k].mean(axis=0) - mean)) for k in client}
+    return max(sorted(distances), key=distances.__getitem__)
 
 
 def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -274,8 +274,8 @@ def excess_risk(inputs: Inputs) -> Picture:
     for term, axes in panels.items():
         if term in FROM_ZERO:
             axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
-        place = axes.get_subplotspec()
-        if place and not place.is_last_row():
+        subplot = axes.get_subplotspec()
+        if subplot and not subplot.is_last_row():
             axes.set_xlabel("")
     chi_squared = frame[frame["column"] == CHI_SQUARED]["mean"].iloc[0]  # the same for all: rows alone count
     sentences = (

@@ -29,32 +29,32 @@ def sides(own: populations.Population, n: int, even: bool = False, guess: bool =
     sizes = np.round(n * shares / shares.sum()).astype(np.int64)
     p = np.full(own.clients, 1 / own.clients)
     estimated = np.sqrt(sizes) / np.sqrt(sizes).sum() if guess else p
-    rng, every, n = np.random.default_rng([own.seed, *sizes]), np.arange(DRAWS), int(sizes.sum())
-    counts, most, known = own.sample(sizes, rng), own.largest, own.risks
-    risks, tilde = known @ p, known @ estimated
+    rng, draws, n = np.random.default_rng([own.seed, *sizes]), np.arange(DRAWS), int(sizes.sum())
+    counts, largest, client_risks = own.sample(sizes, rng), own.largest, own.risks
+    risks, tilde = client_risks @ p, client_risks @ estimated
     share, true_share = (spread(weights / sizes)[:, None] for weights in (estimated, p))
-    local, empirical, pooled = (own.losses @ (counts * each) for each in (share, true_share, 1 / n))
-    agnostic, learner, central = (each.argmin(axis=0) for each in (local, empirical, pooled))
+    local, empirical, pooled = (own.losses @ (counts * weight) for weight in (share, true_share, 1 / n))
+    agnostic, learner, central = (losses.argmin(axis=0) for losses in (local, empirical, pooled))
     a1, a2, a3 = (
         risks[agnostic] - risks[learner],
         risks[learner] - risks[central],
         risks[central] - risks.min(),
     )
     excess, apart = risks[agnostic] - risks.min(), risks - tilde
-    disc, discs = np.abs(apart).max(), np.abs(known - risks[:, None]).max(axis=0)
-    a24 = known[central] - risks[central, None]
+    disc, discs = np.abs(apart).max(), np.abs(client_risks - risks[:, None]).max(axis=0)
+    a24 = client_risks[central] - risks[central, None]
     worst = (a24 - discs).argmax(axis=1)
 
     squares = np.square(own.features).sum(axis=1)[:, None] * counts
     norms = np.sqrt(squares.reshape(len(sizes), ROWS, DRAWS).sum(axis=1))
     unit = RADIUS * np.sqrt(CLASSES)  # B sqrt(C)
-    guessed, given = unit * (estimated / sizes) @ norms, unit * (p / sizes) @ norms
-    whole = unit * np.sqrt(squares.sum(axis=0)) / n
+    guessed_bound, given_bound = unit * (estimated / sizes) @ norms, unit * (p / sizes) @ norms
+    pooled_bound = unit * np.sqrt(squares.sum(axis=0)) / n
     skewness, steep = n * (np.square(estimated) / sizes).sum(), np.sqrt(2) * own.steepness
     factor, chance = 4 * np.sqrt(2) * steep, np.log(2 / DELTA) / 2
 
     client, put = rng.integers(len(sizes), size=DRAWS), rng.integers(ROWS, size=DRAWS)
-    taken = counts.reshape(len(sizes), ROWS, DRAWS)[client, :, every].argmax(axis=1)
+    taken = counts.reshape(len(sizes), ROWS, DRAWS)[client, :, draws].argmax(axis=1)
     moved = own.losses[:, ROWS * client + put] - own.losses[:, ROWS * client + taken]
     gaps, step = tilde[:, None] - local, (estimated / sizes)[client]
     gap = gaps.max(axis=0)
@@ -62,27 +62,27 @@ def sides(own: populations.Population, n: int, even: bool = False, guess: bool =
     first, second = signs(counts, rng) * share, signs(counts, rng) * share
     of_losses = (own.losses @ first).max(axis=0).mean()
     of_models = (own.models @ (own.features.T @ (first - second))).max(axis=0).mean() / np.sqrt(2)
-    g3 = p @ (discs + 1 / np.sqrt(sizes)) + given
+    g3 = p @ (discs + 1 / np.sqrt(sizes)) + given_bound
     corollary = (own.kappa * unit + 1) * p @ (1 / np.sqrt(sizes))
     if even:
         corollary = own.kappa * unit * np.sqrt(own.clients / n)
     return {
         "risk = A1 + A2 + A3": (np.abs(excess - a1 - a2 - a3), 1e-12),
-        "A1": (a1, 2 * disc + factor * guessed + 6 * most * np.sqrt(skewness * chance / n)),
-        "A2": (a2, p @ (discs + 6 * most * np.sqrt(chance / sizes)) + factor * given),
-        "A3": (a3, factor * whole + 3 * most * np.sqrt(chance / n)),
-        "A12 ≤ 0": (local[agnostic, every], local[learner, every]),
+        "A1": (a1, 2 * disc + factor * guessed_bound + 6 * largest * np.sqrt(skewness * chance / n)),
+        "A2": (a2, p @ (discs + 6 * largest * np.sqrt(chance / sizes)) + factor * given_bound),
+        "A3": (a3, factor * pooled_bound + 3 * largest * np.sqrt(chance / n)),
+        "A12 ≤ 0": (local[agnostic, draws], local[learner, draws]),
         "A1 - A1' ≤ 2 disc": (apart[agnostic] - apart[learner], 2 * disc),
-        "Σ p_k A22 ≤ 0": (empirical[learner, every], empirical[central, every]),
-        "A24 ≤ disc": (a24[every, worst], discs[worst]),
-        "one row moves Φ": (np.abs((gaps - step * moved).max(axis=0) - gap), step * most),
-        "Φ": (gap, 2 * of_losses + 3 * most * np.sqrt(skewness * chance / n)),
+        "Σ p_k A22 ≤ 0": (empirical[learner, draws], empirical[central, draws]),
+        "A24 ≤ disc": (a24[draws, worst], discs[worst]),
+        "one row moves Φ": (np.abs((gaps - step * moved).max(axis=0) - gap), step * largest),
+        "Φ": (gap, 2 * of_losses + 3 * largest * np.sqrt(skewness * chance / n)),
         "R(L) ≤ √2λ R(H)": (of_losses, np.sqrt(2) * steep * of_models),
         "R(L) ≤ √(2λ) R(H)": (of_losses, np.sqrt(2 * steep) * of_models),
         UNIT: (SCALED * of_losses, np.sqrt(2 * SCALED * steep) * of_models),
-        "R(H)": (of_models, guessed.mean()),
+        "R(H)": (of_models, guessed_bound.mean()),
         "disc(ρ~, ρ) ≤ Σ p_k disc(ρ_k, ρ)": (disc, estimated @ discs),
-        ORDER: (excess, disc + guessed + np.sqrt(skewness / n) + whole + np.sqrt(1 / n) + g3),
+        ORDER: (excess, disc + guessed_bound + np.sqrt(skewness / n) + pooled_bound + np.sqrt(1 / n) + g3),
         **({} if guess else {EVEN if even else UNEVEN: (excess, corollary)}),
     }
 

@@ -43,8 +43,8 @@ def sides(own: populations.Population, n: int, free: bool = False) -> inequaliti
     best = np.unravel_index(risks.argmin(), risks.shape)[0] if free else risks.mean(axis=1).argmin()
     squares = replace(own, losses=np.square(own.losses - own.losses[best])).risks
     if free:
-        rows = [slice(k * ROWS, (k + 1) * ROWS) for k in range(clients)]
-        empirical = np.concatenate([own.losses[:, each] @ counts[each] for each in rows])
+        client_rows = [slice(k * ROWS, (k + 1) * ROWS) for k in range(clients)]
+        empirical = np.concatenate([own.losses[:, rows] @ counts[rows] for rows in client_rows])
         client, learner = np.divmod(empirical.argmin(axis=0), len(own.losses))
         reached, weights = risks[learner, client], np.eye(clients)[:, client]
     else:
@@ -52,9 +52,9 @@ def sides(own: populations.Population, n: int, free: bool = False) -> inequaliti
         reached = risks[(own.losses @ counts).argmin(axis=0)]
     b, steep, radius = bernstein(risks, squares), own.steepness, np.sqrt(2) * RADIUS
     star = steep * weights.max() * np.sqrt(2 * DIMENSION * clients * np.log(np.e * n / DIMENSION)) / n
-    drawn = populations.signs(np.repeat(counts[:, :SAMPLES, None], SIGNS, axis=2), rng)
+    signs = populations.signs(np.repeat(counts[:, :SAMPLES, None], SIGNS, axis=2), rng)
     shares = spread(weights[:, :SAMPLES, None]) * clients / n
-    sums = np.tensordot(drawn * shares, own.features, (0, 0))
+    sums = np.tensordot(signs * shares, own.features, (0, 0))
     complexity = radius * np.linalg.norm(sums, axis=2).mean(axis=1)
     mean, chance = complexity.mean(), np.log(1 / DELTA) / n
     return {
@@ -163,7 +163,7 @@ TABLES: Mapping[str, Target] = {
         {name: name for name in ("pendigits", "satimage", "letter")},
         varied,
     ),
-    **{f"{name}_released": released(own, beside=name) for name, own in ACCURACIES.items()},
+    **{f"{name}_released": released(table, beside=name) for name, table in ACCURACIES.items()},
 }
 
 METHOD, DATASET = "dl_opt", "letter"
@@ -232,19 +232,19 @@ def mixture(inputs: Inputs) -> Picture:
     largest = weights.iloc[0].sort_values(ascending=False, kind="stable").index[:SHOWN]
     lines = weights[list(largest)].rename_axis("round").reset_index()
     lines = lines.melt("round", var_name="row", value_name="mean")
-    known = {
+    looks = {
         name: Look(f"client {name.removeprefix('p_')}", colour, marker)
         for name, colour, marker in zip(largest, COLOURS, MARKERS, strict=False)
     }
     figure, panels = figures.lines(
         lines.assign(std=0.0, column=DATASET),
         {DATASET: ""},
-        known,
+        looks,
         3.5,
         labels=("pass of central training", "mixture weight"),
         width=figures.COLUMN,
     )
-    for name, look in known.items():
+    for name, look in looks.items():
         panels[DATASET].axhline(weights[name].iloc[0], color=look.colour, linestyle=":", linewidth=0.8)
     sentences = (
         f"The {len(largest)} clients with the most rows, seed {first.run.seed}.",
@@ -258,17 +258,17 @@ def example(inputs: Inputs) -> Picture:
     """Draw the expected loss over models for three mixtures, and mark the solutions."""
     solved = solve()
     grid = np.linspace(0.02, 0.98, 200)
-    each = np.array([losses(q) for q in grid], dtype=float)
+    client_losses = np.array([losses(q) for q in grid], dtype=float)
     figure = figures.framed(4.0, figures.COLUMN)
     axes = figure.subplots()
     for p, line, colour in ((0.5, "-", "#000000"), (0.75, "--", "#E69F00"), (1.0, "-.", "#0072B2")):
         label = f"p = ({p:g}, {1 - p:g})"
-        axes.plot(grid, each @ (p, 1 - p), line, color=colour, label=label)
+        axes.plot(grid, client_losses @ (p, 1 - p), line, color=colour, label=label)
     for (row, label), marker in zip(SOLUTIONS.items(), "oPX", strict=True):
         q, _, loss = solved[row]
         axes.plot(q, loss, marker, color="#D55E00", label=f"{label}: {abs(loss):.4f}", markersize=6)
-    for (row, _), own in inputs.published.items():
-        figures.published(axes, [solved[row][0]], [own.mean], label=f"published: {own.mean:.4f}")
+    for (row, _), number in inputs.published.items():
+        figures.published(axes, [solved[row][0]], [number.mean], label=f"published: {number.mean:.4f}")
     axes.set_ylim(-0.1, 2)
     axes.set(xlabel="probability that the model gives class 1", ylabel="expected cross-entropy")
     figure.legend(loc="outside upper center")

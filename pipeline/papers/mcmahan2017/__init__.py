@@ -33,8 +33,8 @@ def losses(facts: RunFacts) -> pd.Series[float] | None:
     """Return the loss by weight theta of the first model; None if the run diverged."""
     if not facts.final:
         return None
-    kept = facts.table("between.csv")
-    return pd.Series(kept["train_loss"].to_numpy(), index=kept["weight"].round(6))
+    frame = facts.table("between.csv")
+    return pd.Series(frame["train_loss"].to_numpy(), index=frame["weight"].round(6))
 
 
 @drawing(
@@ -57,20 +57,20 @@ def averaging(inputs: Inputs) -> Picture:
     lines = []
     figure, panels = figures.panels(PANELS, 2.8, across=2)
     for panel, axes in panels.items():
-        runs = [losses(facts) for facts in inputs.cells["mixture", panel]]
-        known = [own for own in runs if own is not None]
-        missing = [None] * (len(runs) - len(known))
-        parents = [min(own[0.0], own[1.0]) for own in known]
-        lines.append(line("mean", panel, [*(own[0.5] for own in known), *missing]))
+        by_run = [losses(facts) for facts in inputs.cells["mixture", panel]]
+        curves = [curve for curve in by_run if curve is not None]
+        missing = [None] * (len(by_run) - len(curves))
+        parents = [min(curve[0.0], curve[1.0]) for curve in curves]
+        lines.append(line("mean", panel, [*(curve[0.5] for curve in curves), *missing]))
         lines.append(line("parents", panel, [*parents, *missing]))
         axes.set_xlabel("weight theta of the first model")
-        if not known:
+        if not curves:
             axes.text(0.5, 0.5, "diverged", ha="center", transform=axes.transAxes)
             continue
-        curve = pd.DataFrame([own.to_list() for own in known], columns=known[0].index)
-        for theta, values in zip(known[0].index.to_list(), curve.T.to_numpy(), strict=True):
+        frame = pd.DataFrame([curve.to_list() for curve in curves], columns=curves[0].index)
+        for theta, values in zip(curves[0].index.to_list(), frame.T.to_numpy(), strict=True):
             lines.append(line("mixture", panel, [*values, *missing], weight=theta, round=round(100 * theta)))
-        axes.plot(curve.columns, curve.mean(), color="#0072B2")
+        axes.plot(frame.columns, frame.mean(), color="#0072B2")
         axes.axhline(sum(parents) / len(parents), color="0.4", linewidth=0.8, linestyle="--")
     panels["own"].set_ylabel("training loss")
     sentences = (
@@ -129,7 +129,7 @@ class Grid:
         return Table(
             title=f"Rounds of communication until {title}",
             published=published,
-            columns=lambda params: tuple(shown for shown, *_ in self.columns.values()),
+            columns=lambda params: tuple(column for column, *_ in self.columns.values()),
             rows=lambda params: {key: label for key, (label, _) in self.rows.items()},
             query=self.query,
             measure=rounds_of,
@@ -148,13 +148,13 @@ class Grid:
         """Declare the search for the local rate of each cell of the table."""
         cells = {self.query(*cell).place: cell for cell in product(self.rows, self.columns)}
 
-        def asked(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
-            own = self.query(*cells[column])
-            return replace(own, changes=(*own.changes, *choice.items()), seeds=seeds(params))
+        def candidate(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
+            query = self.query(*cells[column])
+            return replace(query, changes=(*query.changes, *choice.items()), seeds=seeds(params))
 
         return searches(
             {"": Search("fedavg", label, published)},
-            asked,
+            candidate,
             "Rounds of communication to the target by local rate, {}",
             lambda params: tuple(
                 Column(place, f"{self.rows[row][0]}, {self.columns[column][0].heading}")
@@ -180,11 +180,11 @@ def rounds_of(facts: RunFacts, column: str) -> float | None:
 
 def by_fraction(regime: str, dataset: str) -> Grid:
     """Return Table 1 of a model: rows are shares C of the clients, columns splits and batch sizes."""
-    rows = {f"c{c}": (f"C = {c}", (("participation.fraction", own),)) for c, own in FRACTIONS.items()}
+    rows = {f"c{c}": (f"C = {c}", (("participation.fraction", share),)) for c, share in FRACTIONS.items()}
     columns: dict[str, tuple[Column, str, Changes]] = {}
     for (split, label), batch in product(MNIST.items(), ("full", 10)):
-        shown = Column(f"{split}-b{batch}", BATCHES[batch], label)
-        columns[shown.key] = shown, split, (("training.batch_size", batch),)
+        column = Column(f"{split}-b{batch}", BATCHES[batch], label)
+        columns[column.key] = column, split, (("training.batch_size", batch),)
     return Grid(regime, dataset, "MNIST", rows, columns)
 
 

@@ -75,9 +75,9 @@ def curves(published: str, best: Mapping[str, str], intervals: str) -> Curves:
         published=published,
         panels=panels,
         queries=lambda params: {
-            (name, own.key): folds(params, SETTINGS[own.key].query(name))
-            for own in panels
-            for name in own.rows
+            (name, panel.key): folds(params, SETTINGS[panel.key].query(name))
+            for panel in panels
+            for name in panel.rows
         },
         series=smoothed,
         axis="validation score (%)",
@@ -115,9 +115,9 @@ def around_merging(inputs: Inputs) -> pd.DataFrame:
     """Return the mean DL of a run's inner rounds right after an aggregation, and right before the next."""
     lines = []
     for (name, key), runs in inputs.cells.items():
-        every = [measured(facts) for facts in runs]
-        first = [float(own.loc[own["inner"] == 1, "local"].mean()) for own in every]
-        last = [float(own.loc[own["inner"] == own["inner"].max(), "local"].mean()) for own in every]
+        frames = [measured(facts) for facts in runs]
+        first = [float(frame.loc[frame["inner"] == 1, "local"].mean()) for frame in frames]
+        last = [float(frame.loc[frame["inner"] == frame["inner"].max(), "local"].mean()) for frame in frames]
         lines += [line(name, f"{key}-after", first), line(name, f"{key}-before", last)]
     return pd.DataFrame(lines)
 
@@ -174,10 +174,10 @@ def _drawn(frame: pd.DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[
     titles, labels = {key: SETTINGS[key].label for key in MEASURED}, ("round of local training", axis)
     options = {"marks": 2 * figures.MARKS}
     figure, _ = figures.lines(frame, titles, style.looks(AVERAGED), 2.9, 2, labels, options=options)
-    seeds = int(frame["n"].max())
-    band = f"Line and band: mean and ± one sample standard deviation over {seeds} seeds, first fold."
+    count = int(frame["n"].max())
+    band = f"Line and band: mean and ± one sample standard deviation over {count} seeds, first fold."
     alone = "One seed, so no spread is given; first fold."
-    return figure, (meaning, band if seeds > 1 else alone)
+    return figure, (meaning, band if count > 1 else alone)
 
 
 SHOWN = ("covfeat_g", "covfeat_l", "covcls_g", "covcls_l", "shakespeare")
@@ -223,10 +223,10 @@ def seeds(inputs: Inputs) -> Picture:
     """
     scores = {cell: by_fold(runs) for cell, runs in inputs.cells.items()}
     lines = []
-    for (name, key), own in scores.items():
+    for (name, key), fold_scores in scores.items():
         fold = representative(scores[OURS, key], scores[BASE, key])
-        known = " ".join(f"{value:.6g}" for value in own[fold] if value is not None)
-        lines.append(line(name, key, own[fold], fold=fold, scores=known))
+        text = " ".join(f"{value:.6g}" for value in fold_scores[fold] if value is not None)
+        lines.append(line(name, key, fold_scores[fold], fold=fold, scores=text))
     frame = pd.DataFrame(lines)
     fold_of = frame.set_index("column")["fold"].to_dict()
     titles = {key: f"{SETTINGS[key].label}, fold {fold_of[key]}" for key in SHOWN}
@@ -234,27 +234,27 @@ def seeds(inputs: Inputs) -> Picture:
     for key, axes in panels.items():
         _boxes(axes, frame[frame["column"] == key])
         axes.set_ylabel(f"test {METRICS[SETTINGS[key].metric]} (%)")
-    runs = int(frame["seeds"].max())
+    count = int(frame["seeds"].max())
     sentence = (
-        f"A mark is a run, a box spans the quartiles of a method's {runs} seed{'s' * (runs > 1)}, its "
+        f"A mark is a run, a box spans the quartiles of a method's {count} seed{'s' * (count > 1)}, its "
         "line is the median, and whiskers end at the extremes. The fold is the one whose gap between "
         "RADFed and FedAvg is closest to the mean gap of all folds that ran."
     )
     return Picture(frame, figure, (sentence,))
 
 
-def _boxes(axes: Axes, own: pd.DataFrame) -> None:
-    known = style.looks(own["row"])
-    scores = own.assign(score=own["scores"].str.split()).explode("score", ignore_index=True)
+def _boxes(axes: Axes, frame: pd.DataFrame) -> None:
+    looks = style.looks(frame["row"])
+    scores = frame.assign(score=frame["scores"].str.split()).explode("score", ignore_index=True)
     scores = scores.astype({"score": float})
-    colours = {row: look.colour for row, look in known.items()}
-    same: Any = {"x": "row", "y": "score", "hue": "row", "order": list(known), "palette": colours, "ax": axes}
+    colours = {row: look.colour for row, look in looks.items()}
+    same: Any = {"x": "row", "y": "score", "hue": "row", "order": list(looks), "palette": colours, "ax": axes}
     seaborn.boxplot(scores, **same, whis=(0, 100), showfliers=False, width=0.6, fill=False, legend=False)
-    for row, look in known.items():
+    for row, look in looks.items():
         dots = scores[scores["row"] == row]
         seaborn.stripplot(dots, **same, marker=look.marker, size=3.5, jitter=False, alpha=0.8, legend=False)
     axes.set_xlabel("")
-    figures.methods(axes, known, rotation=90)
+    figures.methods(axes, looks, rotation=90)
 
 
 @drawing(
@@ -265,24 +265,24 @@ def _boxes(axes: Axes, own: pd.DataFrame) -> None:
 def heterogeneity(inputs: Inputs) -> Picture:
     """Draw two marks per method, open where clients are less heterogeneous, and what lies between."""
     frame = over_seeds(inputs.cells, lambda facts: score_of(facts, ""))
-    scores, known = frame.set_index(["column", "row"]), style.looks(frame["row"])
+    scores, looks = frame.set_index(["column", "row"]), style.looks(frame["row"])
     titles = {a: f"open: {SETTINGS[a].label}\nfilled: {SETTINGS[b].label}" for a, b in PAIRS}
     figure, panels = figures.panels(titles, 3.4, across=len(PAIRS))
     for pair, axes in zip(PAIRS, panels.values(), strict=True):
-        for place, (name, look) in enumerate(known.items()):
+        for place, (name, look) in enumerate(looks.items()):
             means: list[Any] = [scores.loc[(key, name), "mean"] for key in pair]
             axes.plot([place - ASIDE, place + ASIDE], means, color=look.colour, linewidth=0.8)
-            for at, key, face in zip((-ASIDE, ASIDE), pair, ("white", look.colour), strict=True):
+            for offset, key, face in zip((-ASIDE, ASIDE), pair, ("white", look.colour), strict=True):
                 mean, std = scores.loc[(key, name), ["mean", "std"]].to_numpy(float)
                 shape: Any = {"marker": look.marker, "markersize": 5, "color": look.colour, "zorder": 3}
                 whisker = {"yerr": np.nan_to_num(std), "elinewidth": 0.5, "capsize": 2}
-                axes.errorbar(place + at, mean, **whisker, **shape, markerfacecolor=face)
+                axes.errorbar(place + offset, mean, **whisker, **shape, markerfacecolor=face)
         axes.set_ylabel(f"test {METRICS[SETTINGS[pair[0]].metric]} (%)")
-        figures.methods(axes, known, rotation=90)
-    runs = int(frame["n"].max())
-    deviation = f"Mean and ± one sample standard deviation over {runs} runs."
+        figures.methods(axes, looks, rotation=90)
+    count = int(frame["n"].max())
+    deviation = f"Mean and ± one sample standard deviation over {count} runs."
     sentences = (
         "Open: less heterogeneous clients, filled: more (smaller lambda; skewed features too).",
-        deviation if runs > 1 else "One run per mark, so no spread is given.",
+        deviation if count > 1 else "One run per mark, so no spread is given.",
     )
     return Picture(frame, figure, sentences)

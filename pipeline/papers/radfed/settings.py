@@ -56,7 +56,7 @@ SETTINGS = {
 
 def present(params: PaperParams) -> dict[str, Setting]:
     """Return the settings whose data set is in the parameters."""
-    return {key: one for key, one in SETTINGS.items() if one.dataset in params.datasets}
+    return {key: setting for key, setting in SETTINGS.items() if setting.dataset in params.datasets}
 
 
 def folds(params: PaperParams, query: Query) -> tuple[Query, ...]:
@@ -83,8 +83,8 @@ def as_often(params: PaperParams, query: Query) -> Query:
     if query.algorithm != ASYNCHRONOUS:
         return query
     others = rounds(params, replace(query, algorithm="fedavg", changes=()))
-    every = max(1, rounds(params, query) // others)
-    return replace(query, changes=(*query.changes, ("evaluation.every", every)))
+    interval = max(1, rounds(params, query) // others)
+    return replace(query, changes=(*query.changes, ("evaluation.every", interval)))
 
 
 @cache

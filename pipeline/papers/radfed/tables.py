@@ -91,10 +91,10 @@ def partition_query(params: PaperParams, row: str) -> Query:
 
 def statistic(facts: RunFacts, column: str) -> float | None:
     """Return a statistic of a partition: rows, or the C-score."""
-    known = facts.statistics
-    if known is None:
+    statistics = facts.statistics
+    if statistics is None:
         return None
-    return float(known["c_score"] if column == "c_score" else known["sizes"][column])
+    return float(statistics["c_score"] if column == "c_score" else statistics["sizes"][column])
 
 
 def stages(params: PaperParams) -> Asked:
@@ -114,9 +114,9 @@ def example(inputs: Inputs) -> Picture:
     """Draw the class ratios of all clients, largest client first, before and after, and what changed."""
     ratios, scores, frames = {}, {}, []
     for (stage, _), (facts, *_) in inputs.cells.items():
-        statistics, place = facts.statistics or {}, facts.run.partition
+        statistics, folder = facts.statistics or {}, facts.run.partition
         if not statistics.get("label_counts"):
-            raise DataError(f"{place}/stats.json: expected 'label_counts'; build the partition again")
+            raise DataError(f"{folder}/stats.json: expected 'label_counts'; build the partition again")
         counts = np.array(statistics["label_counts"])
         counts = counts[np.argsort(-counts.sum(axis=1), kind="stable")]
         ratios[stage] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -190,7 +190,7 @@ def hyperparameter(params: PaperParams, row: str, column: str) -> str:
 def score_columns(params: PaperParams) -> tuple[Column, ...]:
     """Return a column for each data set, and their average; a stand-in for MobileNetV2 is named."""
     settings = present(params)
-    labels = {key: one.label for key, one in settings.items()}
+    labels = {key: setting.label for key, setting in settings.items()}
     if stand_in := "cifar10" in labels and STAND_INS.get(params.datasets["cifar10"].model.name):
         labels["cifar10"] += f" ({stand_in})"
     return (
@@ -202,11 +202,11 @@ def score_columns(params: PaperParams) -> tuple[Column, ...]:
 def score_queries(params: PaperParams) -> Asked:
     """Return all folds of each method and data set; of all data sets for the average."""
     settings = present(params)
-    columns = {**{key: (one,) for key, one in settings.items()}, AVERAGE: (*settings.values(),)}
+    columns = {**{key: (setting,) for key, setting in settings.items()}, AVERAGE: (*settings.values(),)}
     return {
-        (row, column): tuple(fold for one in own for fold in folds(params, one.query(row)))
+        (row, column): tuple(fold for setting in group for fold in folds(params, setting.query(row)))
         for row in params.algorithms
-        for column, own in columns.items()
+        for column, group in columns.items()
     }
 
 
@@ -238,7 +238,7 @@ def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     frame = shared_runs(frame)
     average = frame["column"] == AVERAGE
     for name in ("mean", "base"):
-        scores = frame[~average].groupby("row", sort=False)[name].agg(lambda own: own.mean(skipna=False))
+        scores = frame[~average].groupby("row", sort=False)[name].agg(lambda cells: cells.mean(skipna=False))
         frame.loc[average, name] = frame.loc[average, "row"].map(scores).astype(float)
     frame.loc[average, "std"] = math.nan
     frame.loc[average, "data"] = ""
@@ -282,8 +282,8 @@ def query(params: PaperParams, column: str, search: Search, choice: Choice) -> Q
     changes: dict[str, Any] = dict(choice)
     if DELAY in choice:
         changes["training.rounds"] = rounds(params, SETTINGS[column].query("fedavg")) // int(choice[DELAY])
-    asked = SETTINGS[column].query(search.method, changes.items())
-    return replace(folds(params, asked)[0], seeds=seeds(params))
+    candidate = SETTINGS[column].query(search.method, changes.items())
+    return replace(folds(params, candidate)[0], seeds=seeds(params))
 
 
 SCORES = Table(

@@ -34,9 +34,9 @@ def level(inputs: Inputs, data: str, share: int) -> float:
     runs = [facts for facts in inputs.cells[BASE, f"{data}-sim0"] if facts.final]
     if not runs:
         return math.nan
-    measured = [100 * facts.history["test_accuracy"] for facts in runs]
-    start = statistics.fmean(own.iloc[0] for own in measured)
-    best = statistics.fmean(own.max() for own in measured)
+    curves = [100 * facts.history["test_accuracy"] for facts in runs]
+    start = statistics.fmean(curve.iloc[0] for curve in curves)
+    best = statistics.fmean(curve.max() for curve in curves)
     return start + share / 100 * (best - start) if best > start else math.nan
 
 
@@ -57,8 +57,8 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
             accuracy = level(inputs, data, share)
             for row in rows:
                 reached = [
-                    rounds_to(100 * own.series("test_accuracy"), accuracy) if own.final else None
-                    for own in inputs.cells[row, f"{data}-sim0"]
+                    rounds_to(100 * facts.series("test_accuracy"), accuracy) if facts.final else None
+                    for facts in inputs.cells[row, f"{data}-sim0"]
                 ]
                 lines.append(line(row, f"rounds{share}-{data}", reached, accuracy=accuracy))
     lines += [line(row, f"seconds-{column}", [*values]) for (row, column), values in times.items()]
@@ -73,10 +73,10 @@ def machines(inputs: Inputs) -> str:
     """Say on what the rounds were timed."""
     timings = [facts.timing or {} for runs in inputs.cells.values() for facts in runs]
     kinds = {
-        f"{own['machine']} with {own['processors']} processors, device {own['device']}, "
-        f"{own['threads']} thread{'s' * (own['threads'] > 1)} a run"
-        for own in timings
-        if own.get("median_round_seconds") is not None
+        f"{timing['machine']} with {timing['processors']} processors, device {timing['device']}, "
+        f"{timing['threads']} thread{'s' * (timing['threads'] > 1)} a run"
+        for timing in timings
+        if timing.get("median_round_seconds") is not None
     }
     return f"Timed on: {'; '.join(sorted(kinds))}." if kinds else "No round was timed."
 
@@ -101,8 +101,8 @@ def efficiency(inputs: Inputs) -> Picture:
             axes.set(xticks=[], yticks=[])
         else:
             rounds = int(inputs.cells[BASE, f"{data}-sim0"][0].history["round"].max())
-            reached = dict(zip(columns, (f"{own:.1f}%" for own in levels), strict=True))
-            bars(axes, frame, reached, known, rounds)
+            labels = dict(zip(columns, (f"{accuracy:.1f}%" for accuracy in levels), strict=True))
+            bars(axes, frame, labels, known, rounds)
             axes.set_xlabel("test accuracy to reach")
         splits = {f"seconds-{data}-{split}": label for split, label in SPLITS.items()}
         bars(panels[f"seconds-{data}"], frame, splits, known)

@@ -33,15 +33,15 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
     """Return, of each method and data set, the mean over clients, over the worst ones, and each client's."""
     lines = []
     for (row, data), runs in inputs.cells.items():
-        known = [own for facts in runs if (own := clients_of(facts)) is not None]
-        clients = sorted({int(client) for own in known for client in own.index})
+        measured = [accuracy for facts in runs if (accuracy := clients_of(facts)) is not None]
+        clients = sorted({int(client) for accuracy in measured for client in accuracy.index})
         columns: dict[str, Values] = {
-            "mean": [own.mean() for own in known],
-            "worst": [worst(own).mean() for own in known],
+            "mean": [accuracy.mean() for accuracy in measured],
+            "worst": [worst(accuracy).mean() for accuracy in measured],
         }
-        columns |= {f"client{client}": [own.get(client) for own in known] for client in clients}
-        diverged = [None] * (len(runs) - len(known))
-        lines += [line(row, f"{data}-{key}", [*own, *diverged]) for key, own in columns.items()]
+        columns |= {f"client{client}": [accuracy.get(client) for accuracy in measured] for client in clients}
+        diverged = [None] * (len(runs) - len(measured))
+        lines += [line(row, f"{data}-{key}", [*values, *diverged]) for key, values in columns.items()]
     return pd.DataFrame(lines)
 
 
@@ -55,9 +55,9 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
 def fairness(inputs: Inputs) -> Picture:
     """Draw one dot per client, of the first seed, and a ring around the worst."""
     figure, panels = figures.panels(DATASETS, 2.9, across=2)
-    known = style.looks(METHODS)
+    looks = style.looks(METHODS)
     for data, axes in panels.items():
-        for place, (name, look) in enumerate(known.items()):
+        for place, (name, look) in enumerate(looks.items()):
             accuracy = clients_of(inputs.cells[name, data][0])
             if accuracy is None:
                 axes.text(place, 0.5, "diverged", ha="center", transform=axes.get_xaxis_transform())
@@ -69,13 +69,13 @@ def fairness(inputs: Inputs) -> Picture:
             axes.plot(x[low], accuracy[low], "o", markersize=9, markerfacecolor="none", color=MARK)
             axes.hlines(accuracy.mean(), place - 0.35, place + 0.35, color=look.colour, linewidth=0.8)
         axes.set(xlabel="", ylabel="test accuracy of a client (%)")
-        figures.methods(axes, known)
-    first = inputs.cells["fedavg", "mnist"][0].run.seed
-    every = [clients_of(facts) for runs in inputs.cells.values() for facts in runs]
-    bare = max((int(accuracy.isna().sum()) for accuracy in every if accuracy is not None), default=0)
+        figures.methods(axes, looks)
+    seed = inputs.cells["fedavg", "mnist"][0].run.seed
+    accuracies = [clients_of(facts) for runs in inputs.cells.values() for facts in runs]
+    count = max((int(accuracy.isna().sum()) for accuracy in accuracies if accuracy is not None), default=0)
     sentences = (
-        f"A dot is a client under the final global model, seed {first}; a line is the mean over clients, "
+        f"A dot is a client under the final global model, seed {seed}; a line is the mean over clients, "
         "a red ring marks the worst tenth. A client is tested on all test rows, weighted to its labels.",
-        f"Up to {bare} clients of a run have no label that a test row has, so no score." if bare else "",
+        f"Up to {count} clients of a run have no label that a test row has, so no score." if count else "",
     )
     return Picture(numbers(inputs), figure, sentences)

@@ -34,21 +34,21 @@ def points_of(facts: RunFacts) -> Points | None:
 
     Client by client, the three are those with most rows of class 0, 1 and 2, each client once.
     """
-    kept = facts.arrays("features.npz")
-    if kept is None:
+    arrays = facts.arrays("features.npz")
+    if arrays is None:
         return None
-    client, label = kept["client"], kept["label"]
+    client, label = arrays["client"], arrays["label"]
     chosen = np.isin(client, clients_of(client, label)) & np.isin(label, list(LABELS))
-    return Points(client[chosen], label[chosen], kept["features"][chosen])
+    return Points(client[chosen], label[chosen], arrays["features"][chosen])
 
 
 def clients_of(client: NDArray[np.int64], label: NDArray[np.int64]) -> list[int]:
     """Return the clients with most rows of each class, the lowest id among equals, none twice."""
     chosen: list[int] = []
-    for wanted in LABELS:
+    for class_index in LABELS:
         left = sorted({int(k) for k in client} - set(chosen))
         if left:
-            chosen.append(max(left, key=lambda k: (int(((client == k) & (label == wanted)).sum()), -k)))
+            chosen.append(max(left, key=lambda k: (int(((client == k) & (label == class_index)).sum()), -k)))
     return chosen
 
 
@@ -90,7 +90,7 @@ def visualised(inputs: Inputs) -> Picture:
     A tidy line has the share of variance between clients with a kind of data, over seeds.
     """
     kept = {split: [points_of(facts) for facts in runs] for (_, split), runs in inputs.cells.items()}
-    shares = {split: [points and between(points) for points in every] for split, every in kept.items()}
+    shares = {split: [points and between(points) for points in of_runs] for split, of_runs in kept.items()}
     figure, panels = figures.panels(SPLITS, 3.6, across=2)
     for split, axes in panels.items():
         points = kept[split][0]
@@ -102,9 +102,9 @@ def visualised(inputs: Inputs) -> Picture:
         clients = clients_of(points.client, points.label)
         for colour, client in zip(COLOURS, clients, strict=False):
             for label, (_, marker) in LABELS.items():
-                own = (points.client == client) & (points.label == label)
+                mask = (points.client == client) & (points.label == label)
                 look: Any = {"facecolors": "none", "edgecolors": colour, "linewidths": 0.7, "marker": marker}
-                axes.scatter(x[own], y[own], s=11, **look)
+                axes.scatter(x[mask], y[mask], s=11, **look)
         dots = {f"client {client}": Look("", c, "o", "") for c, client in zip(COLOURS, clients, strict=False)}
         figures.legend(axes, dots, across=3, **BELOW, fontsize=figures.SMALL)
     classes = {name: Look("", "0.3", marker, "") for name, marker in LABELS.values()}
@@ -116,5 +116,5 @@ def visualised(inputs: Inputs) -> Picture:
         "The three clients are those with most rows of class 0, 1 and 2, so with non-IID data they "
         "differ in their classes too. Each panel has its own axes.",
     )
-    frame = pd.DataFrame([line(METHOD, split, every) for split, every in shares.items()])
+    frame = pd.DataFrame([line(METHOD, split, values) for split, values in shares.items()])
     return Picture(frame, figure, sentences)

@@ -67,8 +67,8 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 def study(inputs: Inputs) -> Picture:
     """Draw accuracy over each parameter."""
     frame = over_seeds(inputs.cells, lambda facts: facts.accuracy)
-    names = frame["column"].str.rsplit("_", n=1, expand=True)
-    points = frame.assign(column=names[0], value=names[1].astype(float))
+    parts = frame["column"].str.rsplit("_", n=1, expand=True)
+    points = frame.assign(column=parts[0], value=parts[1].astype(float))
     options = {"x": "value", "whiskers": True, "log": "x"}
     titles = dict.fromkeys(PANELS, "")
     figure, panels = figures.lines(points, titles, style.looks(METHODS), 5.0, 2, options=options)
@@ -94,8 +94,8 @@ def noises(params: PaperParams) -> dict[Cell, Query]:
     """Return the runs of each strength of the noise."""
     changes = {sigma: (("algorithm.noise_sigma", float(sigma)),) if sigma else () for sigma in SIGMAS}
     return {
-        (noised(sigma), "mnist"): Query("cross_silo", "mnist", "sim0", NOISED, own)
-        for sigma, own in changes.items()
+        (noised(sigma), "mnist"): Query("cross_silo", "mnist", "sim0", NOISED, change)
+        for sigma, change in changes.items()
     }
 
 
@@ -108,10 +108,10 @@ def noises(params: PaperParams) -> dict[Cell, Query]:
 def privacy(inputs: Inputs) -> Picture:
     """Draw accuracy over rounds, a curve for each strength."""
     frame = by_round(inputs.cells, lambda facts, column: facts.series("test_accuracy") * 100.0)
-    known = {
+    looks = {
         noised(sigma): Look(f"σ = {sigma}{style.mark(noised(sigma))}", colour, marker)
         for sigma, colour, marker in zip(SIGMAS, COLOURS, MARKERS, strict=True)
     }
     labels = ("communication round", "test accuracy (%)")
-    figure, _ = figures.lines(frame, {"mnist": ""}, known, 3.5, labels=labels, width=figures.COLUMN)
+    figure, _ = figures.lines(frame, {"mnist": ""}, looks, 3.5, labels=labels, width=figures.COLUMN)
     return Picture(frame, figure, (figures.BAND,))

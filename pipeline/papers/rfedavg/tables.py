@@ -73,10 +73,10 @@ def received(facts: RunFacts, column: str) -> float | None:
         return None
     summary, history, spec = facts.summary, facts.history, facts.run.spec
     model, clients = int(summary["parameters"]) * BYTES[spec["dtype"]], int(summary["clients"])
-    asked = int(spec["participation"]["fraction"] * clients + 0.5)
-    cohort = max(1, min(asked, clients - len(summary["empty_clients"])))
-    beyond = int(history["bytes_down"].iloc[-1]) - cohort * model
-    return (beyond % model if facts.run.algorithm == "rfedavg_plus" else beyond) / cohort
+    target = int(spec["participation"]["fraction"] * clients + 0.5)
+    participants = max(1, min(target, clients - len(summary["empty_clients"])))
+    beyond = int(history["bytes_down"].iloc[-1]) - participants * model
+    return (beyond % model if facts.run.algorithm == "rfedavg_plus" else beyond) / participants
 
 
 def traffic(facts: RunFacts, column: str) -> float | None:
@@ -182,7 +182,7 @@ TABLES: Mapping[str, Table] = {
     "table1_released": Table(  # similarity 0% alone, as epochs cost many times more
         title="Test accuracy in the cross-silo setting, as the authors' code reads it",
         published="Table I",
-        columns=lambda params: tuple(own for own in columns(params) if own.key.endswith("-sim0")),
+        columns=lambda params: tuple(column for column in columns(params) if column.key.endswith("-sim0")),
         query=lambda row, column: Query(EPOCHS, column.removesuffix("-sim0"), "sim0", row, CODE),
         rows=lambda params: {"fedavg": "FedAvg", **METHODS},
         beside="table1",

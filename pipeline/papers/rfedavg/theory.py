@@ -65,17 +65,17 @@ class Sizes:
     @property
     def c1(self) -> float:
         """C1 of Lemma 3."""
-        both: float = (self.g**0.5 + self.delayed**0.5) ** 2
-        return 2 * self.steps**2 * both + 16 * self.g + 32 * self.m**2 * self.h * self.tau
+        squared_sum: float = (self.g**0.5 + self.delayed**0.5) ** 2
+        return 2 * self.steps**2 * squared_sum + 16 * self.g + 32 * self.m**2 * self.h * self.tau
 
     def later(self, printed: bool = True) -> Mapping[str, float]:
         """Return C2 and C3, as printed or as the last steps of the proofs come to."""
         scale, square = (self.m * self.steps * self.h) ** 2, self.weight**2
-        both, four = self.g + self.delayed, 4 * self.g + self.delayed
+        total, four = self.g + self.delayed, 4 * self.g + self.delayed
         if printed:
             c3 = 64 * (four + 2 * square * (2 * self.g + 3 * self.delayed))
-            return {"c2": scale * 16 * (2 * self.g + both), "c3": scale * c3}
-        c2 = 4 * (4 * square * both + 8 * self.g)
+            return {"c2": scale * 16 * (2 * self.g + total), "c3": scale * c3}
+        c2 = 4 * (4 * square * total + 8 * self.g)
         c3 = 4 * (80 * square * self.delayed + 16 * square * four + 32 * four)
         return {"c2": scale * c2, "c3": scale * c3}
 
@@ -83,8 +83,8 @@ class Sizes:
 def rates(run: PlannedRun, steps: NDArray[np.int64]) -> Floats:
     """Return the local rate at gradient steps."""
     training = run.spec["training"]
-    found: Floats = training["lr"] / (1 + steps / training["lr_schedule"]["offset"])
-    return found
+    local_rates: Floats = training["lr"] / (1 + steps / training["lr_schedule"]["offset"])
+    return local_rates
 
 
 def follow(run: PlannedRun, starts: Floats, seed: int = 0) -> tuple[Floats, Sizes, Floats]:
@@ -103,46 +103,46 @@ def follow(run: PlannedRun, starts: Floats, seed: int = 0) -> tuple[Floats, Size
     training, rng, clients = run.spec["training"], np.random.default_rng(seed), clients_of(run)
     rows = np.stack([x for x, _ in clients])
     hot = np.eye(starts.shape[1])[np.stack([y for _, y in clients])]
-    many, means = len(clients), rows.mean(axis=1)
-    batch, every = min(training["batch_size"], rows.shape[1]), np.arange(many)[:, None]
-    others, pairs = (1 - np.eye(many)) / (many - 1), means[:, None] - means
+    count, means = len(clients), rows.mean(axis=1)
+    batch, client_index = min(training["batch_size"], rows.shape[1]), np.arange(count)[:, None]
+    others, pairs = (1 - np.eye(count)) / (count - 1), means[:, None] - means
     weight = float(run.spec["algorithm"].get("lambda", 0.0))
-    heads, path, seen, tau = np.stack([starts] * 3), [starts], [], 0.0
+    heads, path, measured, tau = np.stack([starts] * 3), [starts], [], 0.0
     maps = np.einsum("rci,ni->rnc", starts, means)
     for step in range(training["rounds"] * training["local_steps"]):
         if step % training["local_steps"] == 0:
             heads[2] = heads[1]
-            models = np.repeat(heads[:, :, None], many, axis=2)
+            models = np.repeat(heads[:, :, None], count, axis=2)
             targets = np.einsum("kj,rjc->rkc", others, maps)
             apart = np.einsum("rci,kji->rkjc", heads[1], pairs)
             tau = max(tau, float(np.square(apart).sum(axis=-1).max()))
         picked = rng.random((len(starts), *rows.shape[:2])).argsort(axis=-1)[..., :batch]
-        x, y = rows[every, picked], hot[every, picked]
-        own = x.mean(axis=2)
+        x, y = rows[client_index, picked], hot[client_index, picked]
+        batch_means = x.mean(axis=2)
         errors = scipy.special.softmax(models @ np.swapaxes(x, 2, 3), axis=3) - np.swapaxes(y, 2, 3)
         gradient = errors @ x / batch + training["weight_decay"] * models
-        away = own[:, :, None] - means
+        away = batch_means[:, :, None] - means
         spread = np.einsum("rkji,rkjl,kj->rkil", away, away, others)
         gradient[::2] += 2 * weight * models[::2] @ spread
-        pull = (models[1] @ own[..., None])[..., 0] - targets
-        gradient[1] += 2 * weight * pull[..., None] * own[:, :, None]
+        pull = (models[1] @ batch_means[..., None])[..., 0] - targets
+        gradient[1] += 2 * weight * pull[..., None] * batch_means[:, :, None]
         models = models - rates(run, np.array(step)) * gradient
         middle = models.mean(axis=2)
         moved = np.square(models[:2] - heads[:2, :, None]).sum(axis=(-1, -2)).mean(axis=1).max(axis=-1)
         gaps = np.square(middle[1] - middle[[2, 0]]).sum(axis=(-1, -2)).mean(axis=1)
         norms = np.square(gradient[:2]).sum(axis=(-1, -2)).mean(axis=1).max(axis=-1)
-        seen.append([*moved, *gaps, *norms])
+        measured.append([*moved, *gaps, *norms])
         if (step + 1) % training["local_steps"] == 0:
             heads, sent = middle, models[1]
             if run.spec["algorithm"]["name"] != "rfedavg":
-                sent = np.repeat(middle[1][:, None], many, axis=1)
+                sent = np.repeat(middle[1][:, None], count, axis=1)
             maps = np.einsum("rnci,ni->rnc", sent, means)
             path.append(middle[1])
-    found = np.array(seen).reshape(training["rounds"], -1, 6).max(axis=1)
-    norms = found[:, 4:].max(axis=0)
+    maxima = np.array(measured).reshape(training["rounds"], -1, 6).max(axis=1)
+    norms = maxima[:, 4:].max(axis=0)
     h = float(np.square(rows).sum(axis=-1).max())
-    sizes = Sizes(training["local_steps"], many, weight, float(norms[0]), float(norms[1]), h, tau)
-    return found[:, :4], sizes, np.stack(path)
+    sizes = Sizes(training["local_steps"], count, weight, float(norms[0]), float(norms[1]), h, tau)
+    return maxima[:, :4], sizes, np.stack(path)
 
 
 def of_method(method: str, facts: Sequence[RunFacts]) -> tuple[list[dict[str, Any]], Sizes, str] | None:
@@ -150,54 +150,54 @@ def of_method(method: str, facts: Sequence[RunFacts]) -> tuple[list[dict[str, An
 
     They are of the runs that did not diverge; None if all of them did.
     """
-    run, paths = facts[0].run, [path for own in facts if (path := path_of(own)) is not None]
+    run, paths = facts[0].run, [path for of_run in facts if (path := path_of(of_run)) is not None]
     if not paths:
         return None
     rounds, models = paths[0][0], np.stack([path for _, path in paths], axis=1)
     mu, smooth, time = run.spec["training"]["weight_decay"], condition(run), time_of(run, rounds)
     smooth *= mu
-    seen, sizes, _ = follow(run, np.repeat(models[0], COPIES, axis=0))
-    best = {name: own.minimum() for name, own in objectives(run).items()}
+    maxima, sizes, _ = follow(run, np.repeat(models[0], COPIES, axis=0))
+    best = {name: objective.minimum() for name, objective in objectives(run).items()}
     errors = {
-        name: np.array([[own.value(w) for w in each] for each in models]) - own.value(best[name])
-        for name, own in objectives(run).items()
+        name: np.array([[objective.value(w) for w in ws] for ws in models]) - objective.value(best[name])
+        for name, objective in objectives(run).items()
     }
-    apart = np.square(models - best["eq. (3)"]).sum(axis=(-1, -2))
+    distances = np.square(models - best["eq. (3)"]).sum(axis=(-1, -2))
     gamma = run.spec["training"]["lr_schedule"]["offset"]
-    v = max(32 * (sizes.steps - 1) ** 2 * sizes.g / mu**2, (gamma + 1) * float(apart[0].mean()))
+    v = max(32 * (sizes.steps - 1) ** 2 * sizes.g / mu**2, (gamma + 1) * float(distances[0].mean()))
     later = sizes.later()["c3" if method == "rfedavg" else "c2"]
-    whole = 2 * v + 8 * sizes.c1 / mu**2 + 32 * later / mu**4
+    v_prime = 2 * v + 8 * sizes.c1 / mu**2 + 32 * later / mu**4
 
     def at(place: int) -> Sides:
-        done = int(rounds[place])
-        rate = float(rates(run, np.array(done * sizes.steps)))
+        rounds_done = int(rounds[place])
+        rate = float(rates(run, np.array(rounds_done * sizes.steps)))
         moved, lemma = (sizes.steps * rate) ** 2, rate**2 * sizes.c1 + rate**4 * later
-        drift, delayed, deviation, training = seen[done]
+        drift, delayed, deviation, training = maxima[rounds_done]
         first = {"Lemma 2": (drift, moved * sizes.g)}
         if method == METHODS[0]:
-            return first | {"Lemma 1": (apart[place], v / (time[place] + sizes.steps))}
+            return first | {"Lemma 1": (distances[place], v / (time[place] + sizes.steps))}
         return first | {
             "Lemma 2, delayed": (delayed, moved * sizes.delayed),
             "Lemma 3, in a round": (deviation, lemma),
             "Lemma 3, along training": (training, lemma),
-            "theorem": (errors["eq. (3)"][place], smooth / 2 * whole / time[place]),
+            "theorem": (errors["eq. (3)"][place], smooth / 2 * v_prime / time[place]),
         }
 
     late = np.flatnonzero(rounds >= FIRST * rounds[-1])
     laws = [[{row: (errors[name][place], 1 / time[place]) for name, row in LAWS.items()}] for place in late]
-    found = [
+    tidy = [
         *lines(method, [*time[:-1]], [[at(place)] for place in range(len(rounds) - 1)]),
         *lines(method, [*time[late]], laws, [*LAWS.values()]),
     ]
     if method == METHODS[0]:
-        return found, sizes, ""
-    ends, left = errors["eq. (3)"][-1].mean(), seen[-1, 3]
+        return tidy, sizes, ""
+    ends, left = errors["eq. (3)"][-1].mean(), maxima[-1, 3]
     enough = 2 / smooth * (errors["eq. (3)"].mean(axis=1) * time).max()
     return (
-        found,
+        tidy,
         sizes,
-        f"{style.label(method)}: v' is {whole:.2g}, and {enough:.2g} would do; should left sides stay as "
-        f"they end, the theorem fails after {smooth / 2 * whole / ends:.0e} steps, Lemma 3 along training "
+        f"{style.label(method)}: v' is {v_prime:.2g}, and {enough:.2g} would do; should left sides stay as "
+        f"they end, the theorem fails after {smooth / 2 * v_prime / ends:.0e} steps, Lemma 3 along training "
         f"after {2 / mu * np.sqrt(sizes.c1 / left):.0e}.",
     )
 
@@ -205,8 +205,8 @@ def of_method(method: str, facts: Sequence[RunFacts]) -> tuple[list[dict[str, An
 def constants(sizes: Sizes) -> Sides:
     """Return what is said of the constants: C2 <= C3, and that both are at least what the proofs come to."""
     printed, derived = sizes.later(), sizes.later(printed=False)
-    own = {f"{key.upper()} of the proof ≤ printed": (derived[key], printed[key]) for key in printed}
-    return {"C2 ≤ C3": (printed["c2"], printed["c3"]), **own}
+    proofs = {f"{key.upper()} of the proof ≤ printed": (derived[key], printed[key]) for key in printed}
+    return {"C2 ≤ C3": (printed["c2"], printed["c3"]), **proofs}
 
 
 @drawing(
@@ -217,14 +217,14 @@ def constants(sizes: Sizes) -> Sides:
 def theory(inputs: Inputs) -> Picture:
     """Measure and draw both sides over t + gamma - E."""
     measured = (of_method(method, inputs.cells[method, "convex"]) for method in METHODS)
-    every = [own for own in measured if own]
-    if not every:
+    results = [result for result in measured if result]
+    if not results:
         raise DataError("theory: all runs diverged, so there is nothing to measure")
-    run, sizes = inputs.cells[METHODS[-1], "convex"][0].run, every[-1][1]
+    run, sizes = inputs.cells[METHODS[-1], "convex"][0].run, results[-1][1]
     training = run.spec["training"]
     return inequalities.picture(
         pd.DataFrame(
-            [line for found, _, _ in every for line in found] + [*lines(CONSTANTS, [1], [[constants(sizes)]])]
+            [line for tidy, _, _ in results for line in tidy] + [*lines(CONSTANTS, [1], [[constants(sizes)]])]
         ),
         {method: style.label(method) for method in METHODS} | {CONSTANTS: CONSTANTS},
         "Softmax regression whose features are its outputs, with an L2 penalty "
@@ -238,7 +238,7 @@ def theory(inputs: Inputs) -> Picture:
         f"G² = {sizes.g:.3g}, G'² = {sizes.delayed:.3g}, H² = {sizes.h:.3g} and τ² = {sizes.tau:.3g} are the "
         "largest that occurred. B of Lemma 1 is 8(E - 1)²G², without its variance and heterogeneity, so v is "
         "too small rather than too large.",
-        *(told for _, _, told in every),
+        *(need for _, _, need in results),
     )
 
 
@@ -277,15 +277,15 @@ class Objective:
             DataError: it does not converge.
         """
         shape = (self.labels.shape[1], self.rows.shape[1])
-        found: NDArray[np.float64] = scipy.optimize.minimize(
+        minimiser: NDArray[np.float64] = scipy.optimize.minimize(
             lambda w: (self.value(w.reshape(shape)), self.gradient(w.reshape(shape)).ravel()),
             np.zeros(shape).ravel(),
             jac=True,
             options={"gtol": PRECISION},
         ).x.reshape(shape)
-        if np.abs(self.gradient(found)).max() > 100 * PRECISION:
+        if np.abs(self.gradient(minimiser)).max() > 100 * PRECISION:
             raise DataError("theory: BFGS found no minimum")
-        return found
+        return minimiser
 
 
 def clients_of(run: PlannedRun) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
@@ -322,13 +322,13 @@ def condition(run: PlannedRun) -> float:
 
 def path_of(facts: RunFacts) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
     """Return the rounds [r] and the models W [r, classes, d] of a run; None if it diverged."""
-    kept = facts.arrays("path.npz")
-    if kept is None:
+    arrays = facts.arrays("path.npz")
+    if arrays is None:
         return None
-    models, data = kept["model"], facts.run.spec["data"]
+    models, data = arrays["model"], facts.run.spec["data"]
     classes, inputs = data["classes"], data["dimension"]
     weight = models[:, : classes * inputs].reshape(-1, classes, inputs)
-    return kept["round"], np.concatenate([weight, models[:, classes * inputs :, None]], axis=2)
+    return arrays["round"], np.concatenate([weight, models[:, classes * inputs :, None]], axis=2)
 
 
 def time_of(run: PlannedRun, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
