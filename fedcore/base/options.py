@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from itertools import zip_longest
 from types import UnionType
-from typing import Annotated, Any, Literal, LiteralString, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, LiteralString, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -155,8 +155,8 @@ def describe(error: ValidationError, model: Any, where: str = "") -> str:
         hint = nearest(str(first["loc"][-1]), known) or f"; known keys: {', '.join(known) or 'none'}"
         text = f"{path}: unknown key{hint}"
     elif first["type"] == "missing":
-        kind = _walk(model, first["loc"])[2]
-        names = ", ".join(map(repr, get_args(kind))) if get_origin(kind) is Literal else ""
+        words = (word for word in get_args(_walk(model, first["loc"])[2]) if isinstance(word, str))
+        names = ", ".join(map(repr, words))  # a Literal's
         text = f"{path}: missing, " + (f"expected one of {names}" if names else "but required")
     elif first["type"] in {"value_error", "assertion_error"}:
         text = f"{path}: {expected}"

@@ -69,6 +69,7 @@ def test_columns_of_names_become_a_feature_for_each_name_of_any_row(place: Path)
     data = table(test="b.csv", categories=["sex"])
     assert data.train.x.tolist() == [[30, 1, 0, 0], [40, 0, 1, 0]]  # age, then f, m, x
     assert data.test.x.tolist() == [[50, 0, 0, 1]]
+    assert data.name == "table", "not that of a column"
     assert table(test="b.csv", categories=["sex"], features=["sex"]).train.x.tolist() == [
         [1, 0, 0],
         [0, 1, 0],

@@ -188,9 +188,9 @@ def _load(name: str, place: str, options: TableOptions, read: Callable[[str], An
         columns(where, frame, [target, *inputs, *([client] if client and where == place else [])])
         if not len(frame) or not inputs:
             raise DataError(f"{where}: no {'features' if len(frame) else 'rows'}")
-    for name in options.categories:
-        inputs.remove(name)
-        inputs += _indicated(frames, name)
+    for category in options.categories:
+        inputs.remove(category)
+        inputs += _indicated(frames, category)
     y, classes = _coded(frames, target)
     if len(classes) < 2:
         raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
