@@ -25,9 +25,9 @@ class AlgorithmOptions(Options):
     """Hyperparameters of an algorithm; each class names its own with range and default."""
 
 
-def given(own: Given | None, otherwise: Given) -> Given:
+def given(value: Given | None, otherwise: Given) -> Given:
     """Return an option where it is given, else its default, such as what ``variant`` makes of it."""
-    return otherwise if own is None else own
+    return otherwise if value is None else value
 
 
 def recipe(**parts: Any) -> Recipe:

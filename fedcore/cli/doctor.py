@@ -96,9 +96,9 @@ def machine(root: Path, mirror: str | None) -> Iterator[Check]:
     yield look("mirror", usable, found, "full data without downloads from their sources", how)
 
 
-def packages(asked: Iterable[str], purpose: str, how: str) -> Iterator[Check]:
+def packages(names: Iterable[str], purpose: str, how: str) -> Iterator[Check]:
     """Compare the installed packages with requirements, such as ``pydantic>=2.12``; extras are left out."""
-    for package in map(Requirement, asked):
+    for package in map(Requirement, names):
         if package.marker and not package.marker.evaluate({"extra": ""}):
             continue
         try:

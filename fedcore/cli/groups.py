@@ -26,9 +26,9 @@ class Commands(Mapping[str, Any]):
     """Commands by name, each imported when it is asked for.
 
     Args:
-        own: by panel of the help, such as ``Run``, and by command: ``module:name`` of its function, or of the
-            Typer application of a group of commands.
-        entry_points: a group of entry points that name more such tables, read for what ``own`` lacks.
+        commands: by panel of the help, such as ``Run``, and by command: ``module:name`` of its function, or
+            of the Typer application of a group of commands.
+        entry_points: a group of entry points that name more such tables, read for what ``commands`` lacks.
 
     Attributes:
         summarised: give stand-ins with the first words of the commands' modules, which are not imported.
@@ -36,20 +36,20 @@ class Commands(Mapping[str, Any]):
 
     summarised = False
 
-    def __init__(self, own: Places, entry_points: str) -> None:
-        self.own = _flat(own)
+    def __init__(self, commands: Places, entry_points: str) -> None:
+        self.own_commands = _flat(commands)
         self.entry_points = entry_points
 
     @cached_property
     def places(self) -> Mapping[str, tuple[str, str]]:
         """Every command's panel and place, in the order of the panels."""
-        commands = self.own
+        commands = self.own_commands
         for more in extensions(self.entry_points) if self.entry_points else ():
-            commands = {**commands, **_flat(more), **self.own}
+            commands = {**commands, **_flat(more), **self.own_commands}
         return dict(sorted(commands.items(), key=lambda item: PANELS.index(item[1][0])))
 
     def __getitem__(self, name: str) -> Any:
-        panel, place = self.own.get(name) or self.places[name]
+        panel, place = self.own_commands.get(name) or self.places[name]
         if self.summarised:
             return TyperCommand(name, help=_summary(place), rich_help_panel=panel)
         return command(name, place)
@@ -61,7 +61,7 @@ class Commands(Mapping[str, Any]):
         return len(self.places)
 
 
-def lazy_group(name: str, help: str, own: Places, entry_points: str = "") -> typer.Typer:
+def lazy_group(name: str, help: str, commands: Places, entry_points: str = "") -> typer.Typer:
     """Return a command line of commands that lie elsewhere; see ``Commands``.
 
     Only one that others contribute to has a name of its own for the shell, and completion.
@@ -72,7 +72,7 @@ def lazy_group(name: str, help: str, own: Places, entry_points: str = "") -> typ
 
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
-            self.commands: Any = Commands(own, entry_points)
+            self.commands: Any = Commands(commands, entry_points)
 
         @contextmanager
         def _summarised(self) -> Iterator[None]:
@@ -100,8 +100,8 @@ def lazy_group(name: str, help: str, own: Places, entry_points: str = "") -> typ
     return app
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _say_version(wanted: bool) -> None:
+    if wanted:
         say(f"fedcore {__version__}")
         raise typer.Exit
 

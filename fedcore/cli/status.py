@@ -61,20 +61,20 @@ def status(
         raise typer.Exit(1)
 
 
-def lines(found: list[Status]) -> Iterator[str]:
+def lines(statuses: list[Status]) -> Iterator[str]:
     """Yield the state of all runs as plain text: counts, running runs, then failed ones with their logs."""
-    yield _summary(found)
-    for run in found:
+    yield _summary(statuses)
+    for run in statuses:
         if run.state == "running":
             left = "" if run.left is None else f", {clock(run.left)} left"
             accuracy = "-" if run.accuracy is None else f"{100 * run.accuracy:.2f}%"
             yield f"  running  {run.folder}  round {run.round}/{run.rounds}, accuracy {accuracy}{left}"
-    for run in found:
+    for run in statuses:
         if run.state == "failed":
             yield f"  failed   {run.folder}: {run.error}"
             yield from _more_of_failed(run)
     for state in ("diverged", "stale", "interrupted"):
-        yield from (f"  {state}  {run.folder}" for run in found if run.state == state)
+        yield from (f"  {state}  {run.folder}" for run in statuses if run.state == state)
 
 
 def _summary(runs: list[Status]) -> str:
@@ -103,10 +103,10 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def view(found: list[Status]) -> RenderableType:
+def view(statuses: list[Status]) -> RenderableType:
     """Return the live view: a bar, and as many of the lines as a screen holds."""
-    bar = ProgressBar(total=max(1, len(found)), completed=sum(run.state in FINISHED for run in found))
-    text = [plain(line) for line in lines(found)]
+    bar = ProgressBar(total=max(1, len(statuses)), completed=sum(run.state in FINISHED for run in statuses))
+    text = [plain(line) for line in lines(statuses)]
     hidden = [f"and {len(text) - SHOWN} more lines"] if len(text) > SHOWN else []
     return Group(bar, *map(Text, ["", *text[:SHOWN], *hidden]))  # a bar has no end of line
 

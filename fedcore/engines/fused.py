@@ -110,14 +110,14 @@ class _Drift:
     """What steps do to parameters besides their gradients: decay, the pull to the start, the rule's offset.
 
     Without gradients, parameters that started at W would be kept W + shift offset. ``add`` completes a step
-    for those of ``w`` [d] from ``own`` on.
+    for those of ``w`` [d] from ``first`` on.
     """
 
-    def __init__(self, task: Task, w: Tensor, own: int) -> None:
+    def __init__(self, task: Task, w: Tensor, first: int) -> None:
         self.decay, self.scale = task.training.weight_decay, task.direction.scale
         self.pull = sum(term.pull for term in task.terms)
-        self.w, self.start = w[own:], task.job.received[own:]
-        self.offset = None if task.direction.offset is None else task.direction.offset[own:]
+        self.w, self.start = w[first:], task.job.received[first:]
+        self.offset = None if task.direction.offset is None else task.direction.offset[first:]
         self.kept, self.shift = 1.0, 0.0
 
     def factors(self, lr: float) -> tuple[float, float]:

@@ -241,7 +241,7 @@ class Target(ABC):
         return {cell: query if isinstance(query, tuple) else (query,) for cell, query in queries.items()}
 
     @abstractmethod
-    def build(self, found: Sources, outputs: Mapping[str, Path]) -> None:
+    def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write its files, a path for each form.
 
         Raises:

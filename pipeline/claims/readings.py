@@ -56,7 +56,7 @@ class Space:
         paper, target, table: the table and its name.
         about: what the paper's folder declares.
         points: the open points.
-        asked: how they are combined, and with which seeds.
+        section: how they are combined, and with which seeds.
     """
 
     paper: str
@@ -64,13 +64,13 @@ class Space:
     table: Table
     about: Paper
     points: Mapping[str, Point]
-    asked: ReadingsParams
+    section: ReadingsParams
 
     def readings(self) -> dict[str, dict[str, str]]:
         """Return by name the alternative that a reading takes of each point; this project's is the first."""
         tried = [point.tried for point in self.points.values()]
         code = (point.tried.index(point.code) for point in self.points.values())
-        rows = design(tuple(map(len, tried)), self.asked.most, ((0,) * len(tried), tuple(code)))
+        rows = design(tuple(map(len, tried)), self.section.most, ((0,) * len(tried), tuple(code)))
         choices = ([names[level] for names, level in zip(tried, row, strict=True)] for row in rows)
         readings = (dict(zip(self.points, names, strict=True)) for names in choices)
         return {"-".join(map("_".join, taken.items())): taken for taken in readings}
@@ -82,10 +82,10 @@ class Space:
             SpecError: none of these runs has a key of ``changes``.
         """
         cells = dict(self.table.cells(params))
-        for axis, names in enumerate((self.asked.rows, self.asked.columns)):
+        for axis, names in enumerate((self.section.rows, self.section.columns)):
             cells = {cell: queries for cell, queries in cells.items() if not names or cell[axis] in names}
         queries = list(chain.from_iterable(cells.values()))
-        for key, value in self.asked.changes.items():
+        for key, value in self.section.changes.items():
             if not any(applied(params, query, {key: value}) for query in queries):
                 raise SpecError(f"changes: no run has a key '{key}'")
         return cells
@@ -94,8 +94,8 @@ class Space:
         """Return the runs of each of those cells in each reading."""
         cells, asked_for = {}, self.asked_of(params)
         for name, taken in self.readings().items():
-            all_seeds = len(params.seeds) < FEW or name in self.asked.again
-            seeds = None if all_seeds else params.seeds[: self.asked.seeds]
+            all_seeds = len(params.seeds) < FEW or name in self.section.again
+            seeds = None if all_seeds else params.seeds[: self.section.seeds]
             for (row, column), queries in asked_for.items():
                 cells[row, f"{column}@{name}"] = tuple(
                     replace(
@@ -108,7 +108,7 @@ class Space:
     def _changes(
         self, params: PaperParams, query: Query, taken: Mapping[str, str]
     ) -> Iterator[tuple[str, Any]]:
-        yield from applied(params, query, self.asked.changes)
+        yield from applied(params, query, self.section.changes)
         for key, choice in taken.items():
             yield from asked(params, query, self.points[key], choice)
 
@@ -189,7 +189,7 @@ def draw(space: Space, inputs: Inputs) -> Picture:
     shown = ["row", "column", "mean", "std", "n", "seeds", "published_mean", "margin", "away"]
     cells = [frame[shown].assign(column=frame["column"] + f"@{name}") for name, frame in tables.items()]
     numbers = pd.concat([lines, explained, claims, *cells], ignore_index=True)
-    changes = ", ".join(f"{key} is {value}" for key, value in space.asked.changes.items())
+    changes = ", ".join(f"{key} is {value}" for key, value in space.section.changes.items())
     notes = [f"All runs differ from the table's: {changes}."] if changes else []
     return Picture(numbers, picture(space, numbers), [SHOWN, *notes, *sentences(numbers)])
 
@@ -218,7 +218,7 @@ def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Ite
 
     On a part of the table, or with changed runs, it decides nothing about the paper and has another name.
     """
-    row = IN_PART if space.asked.rows or space.asked.columns or space.asked.changes else CLAIM
+    row = IN_PART if space.section.rows or space.section.columns or space.section.changes else CLAIM
     for claim in ledger(space.paper):
         at_scale = claim.model_copy(update={"scales": (scale,)})
         answers = {

@@ -111,37 +111,37 @@ def bill(
         "memory_gb": _guess(memory, memory * LEAST_MEMORY, memory * MOST_MEMORY),
         "disk_gb": _disk(left, root),
         "speed": machine.speed(),
-        "measured_here": len(guess.here or ()),
+        "measured_here": len(guess.measured or ()),
         "unknown_data": sorted(unknown),
         "dearest": [*_dearest(catalogue, guess, left)],
     }
 
 
-def text(found: Mapping[str, Any]) -> list[str]:
+def text(costs: Mapping[str, Any]) -> list[str]:
     """Return a bill for a terminal."""
-    at = "" if found["scale"] == STUDY else f" at {found['scale']} scale"
+    at = "" if costs["scale"] == STUDY else f" at {costs['scale']} scale"
     lines = [
-        f"{found['target']}{at}: {found['to_make']:,} runs to make, {found['made']:,} already made "
-        f"({duration(found['made_core_hours'] * HOUR)})"
+        f"{costs['target']}{at}: {costs['to_make']:,} runs to make, {costs['made']:,} already made "
+        f"({duration(costs['made_core_hours'] * HOUR)})"
     ]
-    if not found["to_make"]:
+    if not costs["to_make"]:
         return lines
-    side = f"{found['cores']} core" + ("s" if found["cores"] > 1 else "")
-    gpu_hours = found["gpu_wall_hours"]
+    side = f"{costs['cores']} core" + ("s" if costs["cores"] > 1 else "")
+    gpu_hours = costs["gpu_wall_hours"]
     lines += [
-        f"  on one core   {_shown(found['core_hours'])}",
-        f"  on {side:10} {_shown(found['wall_hours'])}",
-        *([f"  on {found['gpus']} GPU      {_shown(gpu_hours)}"] if gpu_hours else []),
-        f"  memory        {_gigabytes(found['memory_gb'])} for the largest run",
-        f"  disk          {_gigabytes(found['disk_gb'])}",
+        f"  on one core   {_shown(costs['core_hours'])}",
+        f"  on {side:10} {_shown(costs['wall_hours'])}",
+        *([f"  on {costs['gpus']} GPU      {_shown(gpu_hours)}"] if gpu_hours else []),
+        f"  memory        {_gigabytes(costs['memory_gb'])} for the largest run",
+        f"  disk          {_gigabytes(costs['disk_gb'])}",
         "the dearest settings:",
-        *(f"  {_shown(row['core_hours']):36} {row['name']}, runs: {row['runs']}" for row in found["dearest"]),
-        "In brackets: where eight of ten lie. " + _basis(found),
+        *(f"  {_shown(row['core_hours']):36} {row['name']}, runs: {row['runs']}" for row in costs["dearest"]),
+        "In brackets: where eight of ten lie. " + _basis(costs),
     ]
-    if found["gpus"] and not gpu_hours:
+    if costs["gpus"] and not gpu_hours:
         lines += ["A GPU is seen; the kept runs had none, so what it saves is known once results are here."]
-    if found["unknown_data"]:
-        names = ", ".join(found["unknown_data"])
+    if costs["unknown_data"]:
+        names = ", ".join(costs["unknown_data"])
         lines.append(f"data {names}: the size is not known, taken as {UNKNOWN.rows:,} rows of 100 numbers")
     return lines
 

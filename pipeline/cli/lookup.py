@@ -177,13 +177,13 @@ def cell(catalogue: Catalogue, report: str, row: str, column: str) -> tuple[Sour
     return sources, row, column
 
 
-def text(found: Mapping[str, Any]) -> Iterator[str]:
+def text(cell: Mapping[str, Any]) -> Iterator[str]:
     """Yield the facts of a cell for a terminal, a block of lines a run."""
     yield (
-        f"{found['row_label']}, {found['column_label']} of reports/{found['paper']}/{found['target']}: "
-        f"{len(found['runs'])} runs (row '{found['row']}', column '{found['column']}')"
+        f"{cell['row_label']}, {cell['column_label']} of reports/{cell['paper']}/{cell['target']}: "
+        f"{len(cell['runs'])} runs (row '{cell['row']}', column '{cell['column']}')"
     )
-    for entry in found["runs"]:
+    for entry in cell["runs"]:
         yield entry["run"]
         yield from (f"  {key:17} {value}" for key, value in entry["facts"].items())
 

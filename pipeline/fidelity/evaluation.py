@@ -167,11 +167,11 @@ def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Kept]], folder: 
                 yield Unit(paper, target, row, column, runs, lines)
 
 
-def in_turn(found: Iterable[Unit], seed: int) -> Iterator[Unit]:
+def in_turn(units: Iterable[Unit], seed: int) -> Iterator[Unit]:
     """Yield the quickest figure, then one cell of each table in turn, chosen at random; papers take turns."""
     tables: dict[tuple[str, str], list[Unit]] = {}
     figures = []
-    for unit in found:
+    for unit in units:
         figures += [] if unit.row else [unit]
         tables.setdefault((unit.paper, unit.target), []).extend([unit] if unit.row else [])
     yield from sorted(figures, key=lambda unit: unit.seconds)[:1]
@@ -184,10 +184,10 @@ def in_turn(found: Iterable[Unit], seed: int) -> Iterator[Unit]:
         yield from filter(None, turn)
 
 
-def without_history(found: Iterable[Unit], folder: Path) -> list[Unit]:
+def without_history(units: Iterable[Unit], folder: Path) -> list[Unit]:
     """Return the cells and figures that have a run without a kept history, the quickest first."""
     with_history = {run for path in folder.glob(f"*/{HISTORIES}") for run in read_histories(path)["run"]}
-    lacking = (unit for unit in found if any(plan.folder not in with_history for plan in unit.runs))
+    lacking = (unit for unit in units if any(plan.folder not in with_history for plan in unit.runs))
     return sorted(lacking, key=lambda unit: unit.seconds)
 
 

@@ -251,9 +251,9 @@ def _kind(count: int, share: float, verdicts: pd.DataFrame) -> str:
     )
 
 
-def draw_claims(told: pd.DataFrame) -> Figure:
+def draw_claims(claims_by_kind: pd.DataFrame) -> Figure:
     """Draw how many claims of each paper are of each kind, as one bar a paper."""
-    counts = told.groupby(["paper", "kind"]).size().unstack(fill_value=0)
+    counts = claims_by_kind.groupby(["paper", "kind"]).size().unstack(fill_value=0)
     counts = counts.reindex(columns=[*KINDS], fill_value=0).rename(columns=lambda kind: KINDS[kind][0])
     figure = figures.framed(1.4 + 0.3 * len(counts))
     axes = figure.subplots()

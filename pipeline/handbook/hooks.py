@@ -161,11 +161,11 @@ def figures() -> Mapping[str, str]:
     return {name: name.replace(REFERENCE.as_posix(), "files/kept") for name in names}
 
 
-def relinked(markdown: str, source: str, address: str, there: Collection[str]) -> str:
+def relinked(markdown: str, source: str, address: str, pages: Collection[str]) -> str:
     """Return a page's text with its links as they have to be on the site.
 
     Links start at its ``source``, a file from the project's root; its page is at ``address``, from docs/, and
-    ``there`` are the addresses that the site has.
+    ``pages`` are the addresses that the site has.
     """
     known = sources()
     folder = posixpath.dirname(address)
@@ -178,7 +178,7 @@ def relinked(markdown: str, source: str, address: str, there: Collection[str]) -
         if re.match(r"\w+:", target) or direct:
             return match[0]
         inside = known.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else None)
-        if inside is None or inside not in there:
+        if inside is None or inside not in pages:
             return label if (HOME / file).exists() else match[0]
         return f"{picture}[{label}]({posixpath.relpath(inside, folder or '.')}{anchor})"
 

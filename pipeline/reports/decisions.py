@@ -23,13 +23,13 @@ GROUNDS = {"own": "On its own data sets", "others": "On the others'"}
 Line = dict[str, Any]
 
 
-def decisions(plan: Plan, asked: Asked) -> dict[str, Target]:
-    """Return the reports in words of final runs, whose cells are ``asked``; they are there before any run."""
+def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
+    """Return the reports in words of final runs, whose cells are ``cells``; they are there before any run."""
     title, headlines = plan.params.title.rstrip("?."), plan.params.report.headlines
     named = {plan.about.base, *_ranked(plan)}
     named |= {name for head in headlines.values() for name in (head.method, *head.above)}
     shared: dict[str, Any] = {
-        "queries": lambda params: {cell: query for cell, query in asked.items() if cell[0] in named},
+        "queries": lambda params: {cell: query for cell, query in cells.items() if cell[0] in named},
         "plan": plan,
         "words": True,
     }

@@ -203,7 +203,7 @@ class Curves(Target):
         looks = style.looks(frame["row"], self.row_labels(sources.params))
         last = frame.groupby("row")["round"].max()
         known = _published(sources, self.beside)
-        shown = [(row, int(at), own.mean) for (row, at), own in known.items() if int(at) <= last.get(row, -1)]
+        shown = [(row, int(at), c.mean) for (row, at), c in known.items() if int(at) <= last.get(row, -1)]
         legend = looks | ({"published": figures.PUBLISHED} if shown else {})
         figure, panels = figures.lines(frame, titles, legend, height, across, sharex=self.shared)
         for place, (panel, axes) in enumerate(panels.items()):

@@ -87,9 +87,9 @@ def read_runs(path: Path) -> pd.DataFrame:
     return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=FIRST[:1])
 
 
-def add_runs(found: pd.DataFrame, path: Path) -> Path:
+def add_runs(gathered: pd.DataFrame, path: Path) -> Path:
     """Keep lines of runs, each in the place of its former one."""
-    runs = _joined(read_runs(path), found).sort_values("run", kind="stable")
+    runs = _joined(read_runs(path), gathered).sort_values("run", kind="stable")
     types = {name: float for name in map(str, runs) if name.startswith(MEASURED)}
     return _write(runs.astype({**types, **{name: "Int64" for name in COUNTS if name in runs}}), path)
 
@@ -99,9 +99,9 @@ def read_histories(path: Path) -> pd.DataFrame:
     return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=FIRST)
 
 
-def add_histories(found: Iterable[pd.DataFrame], path: Path) -> Path:
+def add_histories(frames: Iterable[pd.DataFrame], path: Path) -> Path:
     """Keep runs' histories, each in the place of its former one: the same histories give the same bytes."""
-    histories = _joined(read_histories(path), pd.concat(found))
+    histories = _joined(read_histories(path), pd.concat(frames))
     columns = [*FIRST, *sorted({*histories} - {*FIRST})]
     return _write(histories[columns].sort_values(["run", "round"], kind="stable"), path)
 

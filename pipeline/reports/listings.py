@@ -37,7 +37,7 @@ class Listing(Target):
         params = sources.params
         cells = product(self.row_keys(params), (column.key for column in self.columns(params)))
         words = {(row, column): self.word(params, row, column) for row, column in cells}
-        known = {cell: own.mean for cell, own in published_cells(sources.about.numbers, sources.name).items()}
+        known = {key: cell.mean for key, cell in published_cells(sources.about.numbers, sources.name).items()}
         place, at = (sources.paper, sources.name), (sources.scale, params.variant)
         lines = [(*place, *cell, word, known.get(cell), *at) for cell, word in words.items()]
         frame = pd.DataFrame(lines, columns=list(COLUMNS))

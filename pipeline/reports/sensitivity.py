@@ -21,10 +21,10 @@ RUN = ["dataset", "workload", "seed"]
 Orders = dict[str, tuple["pd.Series[float]", "pd.Series[float]"]]
 
 
-def sensitivity(plan: Plan, asked: Asked) -> dict[str, Target]:
-    """Return the reports of final runs, whose cells are ``asked``."""
+def sensitivity(plan: Plan, cells: Asked) -> dict[str, Target]:
+    """Return the reports of final runs, whose cells are ``cells``."""
     shared: dict[str, Any] = {
-        "queries": lambda params: {cell: q for cell, q in asked.items() if cell[0] not in plan.controls},
+        "queries": lambda params: {cell: q for cell, q in cells.items() if cell[0] not in plan.controls},
         "plan": plan,
         "words": True,
     }

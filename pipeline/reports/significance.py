@@ -57,14 +57,14 @@ def parsed(text: object) -> dict[str, float]:
     return {pair: float(value) for pair, _, value in (part.rpartition("=") for part in parts)}
 
 
-def columns(frame: pd.DataFrame, best: Best, test: Test, asked: Sequence[Column]) -> dict[str, Comparison]:
+def columns(frame: pd.DataFrame, best: Best, test: Test, compared: Sequence[Column]) -> dict[str, Comparison]:
     """Compare the methods of each column of a tidy table.
 
     ``frame`` has ``row``, ``column``, ``n``, ``seeds`` and ``values``; cells with fewer runs than asked for
     don't compete. Which mean is best, and which test is meant, a column may say otherwise.
     """
     samples = complete(frame)
-    return {c.key: compare(samples.get(c.key, {}), c.best or best, c.test or test) for c in asked}
+    return {c.key: compare(samples.get(c.key, {}), c.best or best, c.test or test) for c in compared}
 
 
 def complete(frame: pd.DataFrame) -> dict[str, dict[str, Samples]]:

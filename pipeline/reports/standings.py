@@ -45,8 +45,8 @@ STATISTICS = {
 SCORES = ("method", "workload", "dataset", "seed", "score", "curve", *COSTLY, "diverged", "keeps")
 
 
-def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str, Target]:
-    """Return the reports of final runs, whose cells are ``asked``."""
+def standings(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str, Target]:
+    """Return the reports of final runs, whose cells are ``cells``."""
     compared = {
         "effects": ("Effects", "Effects over data sets", {"": (*plan.params.datasets,)}),
         "kinds": ("Kinds of skew", "Effects by skew", plan.about.kinds),
@@ -56,7 +56,7 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
         return Drawing(
             title=title,
             published=published,
-            queries=lambda params: {cell: q for cell, q in asked.items() if cell[0] not in plan.controls},
+            queries=lambda params: {cell: q for cell, q in cells.items() if cell[0] not in plan.controls},
             draw=partial(draw, plan),
             rows=lambda params: methods,
         )
@@ -65,7 +65,7 @@ def standings(plan: Plan, methods: Mapping[str, str], asked: Asked) -> dict[str,
         "board": Board(
             title=f"{plan.params.title.rstrip('?.')}: methods by their effect",
             published="Board",
-            queries=lambda params: asked,
+            queries=lambda params: cells,
             plan=plan,
             say=_said,
         ),
@@ -187,30 +187,30 @@ def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFra
     return pd.DataFrame(lines, columns=[*SCORES])
 
 
-def complete(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
+def complete(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
     """Return the lines of methods in settings where all of the study's seeds are there."""
-    runs = found.groupby(["method", "workload"])["seed"].transform("count")
-    return found[runs == len(plan.params.seeds)]
+    runs = run_scores.groupby(["method", "workload"])["seed"].transform("count")
+    return run_scores[runs == len(plan.params.seeds)]
 
 
-def found_effects(plan: Plan, found: pd.DataFrame) -> dict[str, Effect]:
+def found_effects(plan: Plan, run_scores: pd.DataFrame) -> dict[str, Effect]:
     """Return the effect of each method but the base, the largest first."""
-    complete_runs, base = complete(plan, found), plan.about.base
+    complete_runs, base = complete(plan, run_scores), plan.about.base
     gains = {name: effects.effect(complete_runs, name, base) for name in plan.labels if name != base}
     known = {name: effect for name, effect in gains.items() if effect is not None}
     return dict(sorted(known.items(), key=lambda item: -item[1].mean))
 
 
-def board(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
+def board(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
     """Return a line a method: its effect, what is sure of it, its rank, and what it costs."""
-    about, complete_runs = plan.about, complete(plan, found)
-    gains = found_effects(plan, found)
+    about, complete_runs = plan.about, complete(plan, run_scores)
+    gains = found_effects(plan, run_scores)
     p = effects.corrected(gains, about.families)
     ranked = [name for family in about.families.values() for name in family]
     ranks = effects.mean_ranks(complete_runs[complete_runs["method"].isin([about.base, *ranked])])
     worth = expected(plan).to_dict("index")
     costs = {key: complete_runs.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
-    lines, ran = [], {*found["method"]}
+    lines, ran = [], {*run_scores["method"]}
     shown = [name for name in plan.labels if name in ran or name not in plan.controls]
     shown.sort(key=lambda name: (name in plan.controls, -(gains[name].mean if name in gains else 0.0)))
     for name in shown:
@@ -227,7 +227,7 @@ def board(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
         if name in worth:
             best = list(worth[name].values())
             line |= {"few": best[:FEW][-1], "all": best[-1]}
-        runs = found[found["method"] == name]["diverged"]
+        runs = run_scores[run_scores["method"] == name]["diverged"]
         line |= {"rank": ranks.get(name), "gone": f"{runs.mean():.0%}" if len(runs) else ""}
         lines.append(line)
     return pd.DataFrame(lines, columns=["row", *STATISTICS, "low", "high"])

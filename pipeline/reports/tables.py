@@ -328,7 +328,7 @@ def _chosen(frame: pd.DataFrame, table: Table, columns: Sequence[Column], names:
     return f"Chosen: {'; '.join(parts)}." if parts else ""
 
 
-def best(cells: pd.DataFrame, wanted: Best) -> str | None:
+def best(cells: pd.DataFrame, optimum: Best) -> str | None:
     """Return the row that a search chooses in one column, of those without a diverged run.
 
     The first of equal ones; None if the column has no best, or a candidate is missing. One of which a run did
@@ -336,6 +336,6 @@ def best(cells: pd.DataFrame, wanted: Best) -> str | None:
     """
     without = cells["diverged"] + missed(cells)
     means = cells[without == 0].set_index("row")["mean"].dropna()
-    if wanted == "none" or means.empty or (cells["n"] + without < cells["seeds"]).any():
+    if optimum == "none" or means.empty or (cells["n"] + without < cells["seeds"]).any():
         return None
-    return str(means.idxmax() if wanted == "largest" else means.idxmin())
+    return str(means.idxmax() if optimum == "largest" else means.idxmin())

@@ -138,7 +138,7 @@ class Stage(Table):
         super(Stage, shown).build(replace(sources, cells=cells), outputs)
 
 
-def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked: Asked) -> Stage:
+def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells: Asked) -> Stage:
     """Return a table of scores: a row for each of these names, a column for each setting."""
     controls = {*plan.controls, *(plan.rows[name] for name in plan.controls)}
     return Stage(
@@ -146,7 +146,7 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], asked:
         published=title.partition(":")[0],
         columns=lambda params: tuple(Column(key, col.label, col.group) for key, col in plan.places.items()),
         rows=lambda params: names,
-        queries=lambda params: asked,
+        queries=lambda params: cells,
         measure=lambda facts, column: late_mean(curve(facts), plan.about.late),
         dataset=lambda row, column: plan.dataset(column),
         when=f"mean over the last {plan.about.late:.0%} of the rounds",

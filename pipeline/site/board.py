@@ -27,12 +27,12 @@ Names = Mapping[tuple[str, str], Labels]
 NAMELESS: Names = {}
 
 
-def page(found: Survey, root: Path) -> dict[str, Any]:
+def page(survey: Survey, root: Path) -> dict[str, Any]:
     """Return what the site shows of the kept results."""
     board = comparing.board(REPRODUCTION, root / REFERENCE)
-    known = {shown.paper for shown in found.targets}
+    known = {shown.paper for shown in survey.targets}
     frames = (frame[frame["paper"].isin(known)] for frame in (board.cells, board.tables, board.claims))
-    names = {(shown.paper, shown.name): shown.labels for shown in found.reference}
+    names = {(shown.paper, shown.name): shown.labels for shown in survey.reference}
     return content(Board(board.scale, *frames), names) | {"linked": [*names]}
 
 

@@ -62,7 +62,7 @@ class Results:
     data: Mapping[str, str]
 
 
-def every(found: Survey, root: Path) -> Results:
+def every(survey: Survey, root: Path) -> Results:
     """Return everything that is shown.
 
     Raises:
@@ -70,29 +70,29 @@ def every(found: Survey, root: Path) -> Results:
         SpecError: a partition's statistics are not as they were written.
     """
     foot = f"Repository at commit {at}." if (at := commit()) else ""
-    compared = board.page(found, root)
+    compared = board.page(survey, root)
     guess = Guesses()  # the time on one core of the machine that the kept runs had
-    papers = dict.fromkeys(shown.paper for shown in found.reference)
-    answers = {key: _answer(key, found, root, guess) for key in papers}
-    built = {key: [shown for shown in found.own.values() if shown.paper == key] for key, _ in found.own}
-    others = [shown for shown in found.targets if not shown.begun]
-    overview = {"papers": built, "quiet": _quiet(found.own.values()), "others": others, "meaning": MEANING}
+    papers = dict.fromkeys(shown.paper for shown in survey.reference)
+    answers = {key: _answer(key, survey, root, guess) for key in papers}
+    built = {key: [shown for shown in survey.own.values() if shown.paper == key] for key, _ in survey.own}
+    others = [shown for shown in survey.targets if not shown.begun]
+    overview = {"papers": built, "quiet": _quiet(survey.own.values()), "others": others, "meaning": MEANING}
     pages = {
-        FRONT: _page("front", "", answers=answers, kept=found.kept, foot=foot),
+        FRONT: _page("front", "", answers=answers, kept=survey.kept, foot=foot),
         "results/board.md": _page("board", "../", foot=foot, **compared),
         "results/runs.md": _page("runs", "../", "runs", foot=foot),
         "results/run.md": _page("run", "../", foot=foot),
         OWN: _page("own", "../", foot=foot, **overview),
     }
-    data = dict(_runs(found, root)) | {"data/runs.js": script("runs", _list(found, compared))}
+    data = dict(_runs(survey, root)) | {"data/runs.js": script("runs", _list(survey, compared))}
 
     def add(template: str, address: str, targets: Sequence[TargetStatus], **values: Any) -> None:
-        blocks, page_data = paper_page.page(found, targets)
+        blocks, page_data = paper_page.page(survey, targets)
         pages[f"{address}.md"] = _page(template, "../", address, **values, blocks=blocks, foot=foot)
         data[f"data/{address}.js"] = script(address, page_data)
 
     for key, answer in answers.items():
-        measured = [shown for shown in found.reference if shown.paper == key]
+        measured = [shown for shown in survey.reference if shown.paper == key]
         judged = answer["claims"].groupby("target")
         values = {
             **answer,
@@ -105,7 +105,7 @@ def every(found: Survey, root: Path) -> Results:
         add("paper", f"papers/{key}", measured, **values)
     for key, targets in built.items():
         add("own_paper", f"own/{key}", targets, key=key, paper=targets[0].about, quiet=_quiet(targets))
-    return Results((*found.kept, *found.own.values()), pages, data)
+    return Results((*survey.kept, *survey.own.values()), pages, data)
 
 
 def script(name: str, data: Mapping[str, Any]) -> str:

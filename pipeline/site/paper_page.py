@@ -20,14 +20,14 @@ MANY = 12  # columns, of which more are read as rows
 BODIES = ("view", "grid", "charts", "numbers", "columns", "matrix")
 
 
-def page(found: Survey, targets: Sequence[TargetStatus]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def page(survey: Survey, targets: Sequence[TargetStatus]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the blocks of a page of targets that have files or runs, and the data for its script."""
-    blocks = {shown.name: _block(shown, found) for shown in targets if shown.kept or shown.begun}
+    blocks = {shown.name: _block(shown, survey) for shown in targets if shown.kept or shown.begun}
     present = [shown for shown in targets if shown.name in blocks]
     runs = {run.folder: run for shown in present for run in shown.runs}
     indices = {folder: index for index, folder in enumerate(runs)}
     return list(blocks.values()), {
-        "runs": [_behind(found.evidence.get(folder), run) for folder, run in runs.items()],
+        "runs": [_behind(survey.evidence.get(folder), run) for folder, run in runs.items()],
         "cells": {shown.name: _cells(shown, indices) for shown in present},
         "charts": {name: block["charts"] for name, block in blocks.items() if block["charts"]},
     }

@@ -39,14 +39,14 @@ class Statistics(BaseModel):
     label_counts: list[Annotated[list[NonNegativeInt], Field(min_length=1)]] | None = None
 
 
-def page(one: Evidence, root: Path) -> dict[str, Any]:
+def page(evidence: Evidence, root: Path) -> dict[str, Any]:
     """Return what a run's page shows; ``statistics`` are those of its partition, None where there are none.
 
     Raises:
         DataError: its history holds something else than numbers.
         SpecError: its partition's statistics are not as they were written.
     """
-    run, folder = one.run, root / one.run.folder
+    run, folder = evidence.run, root / evidence.run.folder
     summary, times, provenance = (read_or_empty(folder / name) for name in (SUMMARY, TIMING, PROVENANCE))
     hashes = {key: value for key, value in summary.items() if key.endswith("sha256")}
     counted = root / run.partition / STATISTICS
@@ -55,8 +55,8 @@ def page(one: Evidence, root: Path) -> dict[str, Any]:
     return {
         "run": run,
         "label": style.label(run.algorithm),
-        "status": one.facts["status"],
-        "used": one.used,
+        "status": evidence.facts["status"],
+        "used": evidence.used,
         "charts": charts.of_history(read_history(history), run.algorithm) if history.exists() else [],
         "result": flat({key: value for key, value in summary.items() if key not in hashes}),
         "times": flat(times),

@@ -43,10 +43,10 @@ class Distance(NamedTuple):
     text: str
 
 
-def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, own: Mapping[Cell, Line]) -> dict[str, Any]:
+def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, ours: Mapping[Cell, Line]) -> dict[str, Any]:
     """Return a table that was built: its grid, its rows of cells, and the legend of their distances.
 
-    At a reduced scale no cell has a distance, which would say nothing about the paper. ``own`` has the lines
+    At a reduced scale no cell has a distance, which would say nothing about the paper. ``ours`` has the lines
     of the same table as it was built here.
 
     Raises:
@@ -57,13 +57,13 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, own: Mapping[Ce
     judged = not watermark(shown.scale)
 
     def cell(row: str, column: Column, printed: PrintedCell) -> dict[str, Any]:
-        line, own_line = shown.lines[row, column.key], own.get((row, column.key))
+        line, our_line = shown.lines[row, column.key], ours.get((row, column.key))
         decimals = table.decimals if column.decimals is None else column.decimals
         return {
             "printed": printed,
             "distance": distance(line, line["published_unit"], decimals) if judged else None,
             "about": _about(line),
-            "own": with_std(own_line["mean"], own_line["std"]) if own_line else "–",
+            "own": with_std(our_line["mean"], our_line["std"]) if our_line else "–",
             "place": shown.places.get((row, column.key)),
         }
 

@@ -201,51 +201,51 @@ def fitted() -> dict[str, Any]:
     return costs
 
 
-def raw(found: Demand, rates: Mapping[str, float]) -> float:
+def raw(need: Demand, rates: Mapping[str, float]) -> float:
     """Return the seconds of a run by its work alone."""
-    return sum(rates[name] * amount for name, amount in found.work.items())
+    return sum(rates[name] * amount for name, amount in need.work.items())
 
 
 def factors(ratios: Iterable[tuple[Demand, float]]) -> dict[str, float]:
     """Return by how much each group of runs was off: the median of its ratios measured / guessed."""
     groups: dict[str, list[float]] = {}
-    for found, ratio in ratios:
-        for group in found.like:
+    for need, ratio in ratios:
+        for group in need.like:
             groups.setdefault(group, []).append(log(ratio))
     return {group: exp(median(logs)) for group, logs in sorted(groups.items()) if len(logs) >= ENOUGH}
 
 
-def factor(found: Demand, known: Mapping[str, float]) -> tuple[int, float]:
+def factor(need: Demand, known: Mapping[str, float]) -> tuple[int, float]:
     """Return the factor of the most specific group that has one, and which of the run's groups that is."""
-    groups = ((at, known[name]) for at, name in enumerate(found.like) if name in known)
-    return next(groups, (len(found.like), 1.0))
+    groups = ((at, known[name]) for at, name in enumerate(need.like) if name in known)
+    return next(groups, (len(need.like), 1.0))
 
 
-def estimate(found: Demand, speed: float = 1.0, here: Factors | None = None) -> Cost:
+def estimate(need: Demand, speed: float = 1.0, measured: Factors | None = None) -> Cost:
     """Guess the cost of a run by what it asks for.
 
-    Runs take ``speed`` times as long on this machine as the kept ones took on theirs; ``here`` is the same by
-    groups of runs, measured on runs that are here, and goes first.
+    Runs take ``speed`` times as long on this machine as the kept ones took on theirs. ``measured`` is the
+    same by groups of runs, of those that are here, and goes first.
     """
     known = fitted()
-    at, corrected = factor(found, known["factors"])
-    local = factor(found, here)[1] if here else speed
-    seconds = raw(found, known["rates"]) * corrected * local
+    at, corrected = factor(need, known["factors"])
+    local = factor(need, measured)[1] if measured else speed
+    seconds = raw(need, known["rates"]) * corrected * local
     spread = known["spread"][at]
-    return Cost(seconds, seconds / spread, seconds * spread, found.memory_mb, found.step_operations)
+    return Cost(seconds, seconds / spread, seconds * spread, need.memory_mb, need.step_operations)
 
 
 class Guesses:
     """The costs of runs on a machine, each setting worked out once; arguments are those of ``estimate``."""
 
-    def __init__(self, speed: float = 1.0, here: Factors | None = None) -> None:
-        self.speed, self.here = speed, here
+    def __init__(self, speed: float = 1.0, measured: Factors | None = None) -> None:
+        self.speed, self.measured = speed, measured
         self._known: dict[str, Cost] = {}
 
     def __call__(self, run: PlannedRun) -> Cost:
         """Return the cost of a run, which does not depend on its seed."""
         if run.group not in self._known:
-            self._known[run.group] = estimate(demand(run.spec, run.recipe), self.speed, self.here)
+            self._known[run.group] = estimate(demand(run.spec, run.recipe), self.speed, self.measured)
         return self._known[run.group]
 
 

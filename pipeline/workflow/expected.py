@@ -35,13 +35,13 @@ def stated(run: PlannedRun) -> dict[str, str]:
     return {"code": run.code, "spec_sha256": digest(run.spec)}
 
 
-def check(found: Report, params: Path) -> list[Problem]:
+def check(report: Report, params: Path) -> list[Problem]:
     """Compare runs with the params.yaml beside ``results/`` at their scale, and reports with their files."""
     home = params.resolve().parent
     catalogues: dict[str, Mapping[str, PlannedRun]] = {}
     studies = _studies(params)
     problems = []
-    for folder in found.runs:
+    for folder in report.runs:
         place = os.path.relpath(folder.resolve(), home)
         parts = Path(place).parts
         if len(parts) != 6 or parts[0] != RESULTS:  # no <paper>/<scale>/<setting>/<method>/<seed> in results

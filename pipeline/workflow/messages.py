@@ -65,13 +65,13 @@ def _data(catalogue: Catalogue, wildcards: Mapping[str, str], dataset: str) -> s
     return catalogue.papers[wildcards["paper"]].datasets.get(dataset, dataset)
 
 
-def show(catalogue: Catalogue, asked: Iterable[str], console: Console) -> None:
+def show(catalogue: Catalogue, names: Iterable[str], console: Console) -> None:
     """Print where each report is, its table if it is not too wide, what it means, and what comes next.
 
-    ``asked`` are the files that were asked for, below reports/.
+    ``names`` are the files that were asked for, below reports/.
     """
     reports: dict[str, list[Path]] = {}
-    for path in sorted(map(Path, asked)):
+    for path in sorted(map(Path, names)):
         if path.is_file() and path.suffix:
             reports.setdefault(str(path).partition(".")[0], []).append(path)
     for name, files in reports.items():

@@ -19,21 +19,21 @@ ORDER, UNEVEN, EVEN = "risk, G1 + G2 + G3", "risk, (κB√C + 1) Σ p_k/√n_k",
 LAWS = (ORDER, UNEVEN, EVEN)
 
 
-def sides(own: populations.Population, n: int, even: bool = False, guess: bool = False) -> inequalities.Sides:
+def sides(pop: populations.Population, n: int, even: bool = False, guess: bool = False) -> inequalities.Sides:
     """Return both sides of each inequality for samples of n rows.
 
     ``even``: all clients have n/K of them, else in proportion to 1/k. ``guess``: the estimated weights are in
     proportion to sqrt(n_k), else the true ones, 1/K.
     """
-    shares = np.ones(own.clients) if even else 1 / np.arange(1, own.clients + 1)
+    shares = np.ones(pop.clients) if even else 1 / np.arange(1, pop.clients + 1)
     sizes = np.round(n * shares / shares.sum()).astype(np.int64)
-    p = np.full(own.clients, 1 / own.clients)
+    p = np.full(pop.clients, 1 / pop.clients)
     estimated = np.sqrt(sizes) / np.sqrt(sizes).sum() if guess else p
-    rng, draws, n = np.random.default_rng([own.seed, *sizes]), np.arange(DRAWS), int(sizes.sum())
-    counts, largest, client_risks = own.sample(sizes, rng), own.largest, own.risks
+    rng, draws, n = np.random.default_rng([pop.seed, *sizes]), np.arange(DRAWS), int(sizes.sum())
+    counts, largest, client_risks = pop.sample(sizes, rng), pop.largest, pop.risks
     risks, tilde = client_risks @ p, client_risks @ estimated
     share, true_share = (spread(weights / sizes)[:, None] for weights in (estimated, p))
-    local, empirical, pooled = (own.losses @ (counts * weight) for weight in (share, true_share, 1 / n))
+    local, empirical, pooled = (pop.losses @ (counts * weight) for weight in (share, true_share, 1 / n))
     agnostic, learner, central = (losses.argmin(axis=0) for losses in (local, empirical, pooled))
     a1, a2, a3 = (
         risks[agnostic] - risks[learner],
@@ -45,27 +45,27 @@ def sides(own: populations.Population, n: int, even: bool = False, guess: bool =
     a24 = client_risks[central] - risks[central, None]
     worst = (a24 - discs).argmax(axis=1)
 
-    squares = np.square(own.features).sum(axis=1)[:, None] * counts
+    squares = np.square(pop.features).sum(axis=1)[:, None] * counts
     norms = np.sqrt(squares.reshape(len(sizes), ROWS, DRAWS).sum(axis=1))
     unit = RADIUS * np.sqrt(CLASSES)  # B sqrt(C)
     guessed_bound, given_bound = unit * (estimated / sizes) @ norms, unit * (p / sizes) @ norms
     pooled_bound = unit * np.sqrt(squares.sum(axis=0)) / n
-    skewness, steep = n * (np.square(estimated) / sizes).sum(), np.sqrt(2) * own.steepness
+    skewness, steep = n * (np.square(estimated) / sizes).sum(), np.sqrt(2) * pop.steepness
     factor, chance = 4 * np.sqrt(2) * steep, np.log(2 / DELTA) / 2
 
     client, put = rng.integers(len(sizes), size=DRAWS), rng.integers(ROWS, size=DRAWS)
     taken = counts.reshape(len(sizes), ROWS, DRAWS)[client, :, draws].argmax(axis=1)
-    moved = own.losses[:, ROWS * client + put] - own.losses[:, ROWS * client + taken]
+    moved = pop.losses[:, ROWS * client + put] - pop.losses[:, ROWS * client + taken]
     gaps, step = tilde[:, None] - local, (estimated / sizes)[client]
     gap = gaps.max(axis=0)
 
     first, second = signs(counts, rng) * share, signs(counts, rng) * share
-    of_losses = (own.losses @ first).max(axis=0).mean()
-    of_models = (own.models @ (own.features.T @ (first - second))).max(axis=0).mean() / np.sqrt(2)
+    of_losses = (pop.losses @ first).max(axis=0).mean()
+    of_models = (pop.models @ (pop.features.T @ (first - second))).max(axis=0).mean() / np.sqrt(2)
     g3 = p @ (discs + 1 / np.sqrt(sizes)) + given_bound
-    corollary = (own.kappa * unit + 1) * p @ (1 / np.sqrt(sizes))
+    corollary = (pop.kappa * unit + 1) * p @ (1 / np.sqrt(sizes))
     if even:
-        corollary = own.kappa * unit * np.sqrt(own.clients / n)
+        corollary = pop.kappa * unit * np.sqrt(pop.clients / n)
     return {
         "risk = A1 + A2 + A3": (np.abs(excess - a1 - a2 - a3), 1e-12),
         "A1": (a1, 2 * disc + factor * guessed_bound + 6 * largest * np.sqrt(skewness * chance / n)),

@@ -35,33 +35,33 @@ def bernstein(risks: Floats, squares: Floats) -> float:
     return float((squares[above > 0] / above[above > 0]).max())
 
 
-def sides(own: populations.Population, n: int, free: bool = False) -> inequalities.Sides:
+def sides(pop: populations.Population, n: int, free: bool = False) -> inequalities.Sides:
     """Return both sides of each inequality for n rows, dealt out evenly among the clients."""
-    rng, clients = np.random.default_rng([own.seed, own.clients, n, free]), own.clients
-    counts = own.sample(np.full(clients, n // clients), rng)
-    risks, weights = own.risks, np.full((clients, DRAWS), 1 / clients)
+    rng, clients = np.random.default_rng([pop.seed, pop.clients, n, free]), pop.clients
+    counts = pop.sample(np.full(clients, n // clients), rng)
+    risks, weights = pop.risks, np.full((clients, DRAWS), 1 / clients)
     best = np.unravel_index(risks.argmin(), risks.shape)[0] if free else risks.mean(axis=1).argmin()
-    squares = replace(own, losses=np.square(own.losses - own.losses[best])).risks
+    squares = replace(pop, losses=np.square(pop.losses - pop.losses[best])).risks
     if free:
         client_rows = [slice(k * ROWS, (k + 1) * ROWS) for k in range(clients)]
-        empirical = np.concatenate([own.losses[:, rows] @ counts[rows] for rows in client_rows])
-        client, learner = np.divmod(empirical.argmin(axis=0), len(own.losses))
+        empirical = np.concatenate([pop.losses[:, rows] @ counts[rows] for rows in client_rows])
+        client, learner = np.divmod(empirical.argmin(axis=0), len(pop.losses))
         reached, weights = risks[learner, client], np.eye(clients)[:, client]
     else:
         risks, squares = risks.mean(axis=1), squares.mean(axis=1)
-        reached = risks[(own.losses @ counts).argmin(axis=0)]
-    b, steep, radius = bernstein(risks, squares), own.steepness, np.sqrt(2) * RADIUS
+        reached = risks[(pop.losses @ counts).argmin(axis=0)]
+    b, steep, radius = bernstein(risks, squares), pop.steepness, np.sqrt(2) * RADIUS
     star = steep * weights.max() * np.sqrt(2 * DIMENSION * clients * np.log(np.e * n / DIMENSION)) / n
     signs = populations.signs(np.repeat(counts[:, :SAMPLES, None], SIGNS, axis=2), rng)
     shares = spread(weights[:, :SAMPLES, None]) * clients / n
-    sums = np.tensordot(signs * shares, own.features, (0, 0))
+    sums = np.tensordot(signs * shares, pop.features, (0, 0))
     complexity = radius * np.linalg.norm(sums, axis=2).mean(axis=1)
     mean, chance = complexity.mean(), np.log(1 / DELTA) / n
     return {
         "eq. (3), all models": (steep * mean, star),
-        "eq. (3), ‖w‖² = r*/(λκ)²": (mean * np.sqrt(star) / own.kappa / radius, star),
+        "eq. (3), ‖w‖² = r*/(λκ)²": (mean * np.sqrt(star) / pop.kappa / radius, star),
         "self-bounding": (mean, complexity + np.sqrt(2 * mean * chance)),
-        "risk, eq. (4)": (reached - risks.min(), 705 / b * star + (11 * own.largest + 27 * b) * chance),
+        "risk, eq. (4)": (reached - risks.min(), 705 / b * star + (11 * pop.largest + 27 * b) * chance),
         LAW[0]: (reached - risks.min(), np.sqrt(clients) / n),
     }
 
@@ -110,11 +110,11 @@ def accuracy(number: int, title: str, regime: str, rows: Mapping[str, str]) -> T
     )
 
 
-def released(own: Target, **more: str) -> Target:
+def released(target: Target, **more: str) -> Target:
     """Return a target in the reading of the authors' code, which has its own split."""
     changes = (("variant", "released"),)
     words = ", as the authors' code reads it"
-    return own.read_as(words, lambda query: replace(query, split="released", changes=changes), **more)
+    return target.read_as(words, lambda query: replace(query, split="released", changes=changes), **more)
 
 
 ACCURACIES = {
