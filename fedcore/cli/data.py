@@ -119,7 +119,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _row(finding: inventory.Finding) -> tuple[str, ...]:
+def _row(finding: inventory.EditionCheck) -> tuple[str, ...]:
     counts = " ".join(f"{key}={value:,}" for key, value in finding.counts.items())
     head = (finding.data, finding.edition, finding.state, finding.status)
     return (*head, str(finding.files or "-"), counts or "-", finding.note)

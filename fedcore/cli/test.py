@@ -12,7 +12,7 @@ import typer
 from fedcore.base.core_yaml import parsed
 from fedcore.base.errors import SpecError, say
 from fedcore.cli.options import Json, Mirror, Root, say_json
-from fedcore.conformance import Check, algorithms, data, findings, models, partitions, register
+from fedcore.conformance import Check, algorithms, check_results, data, models, partitions, register
 from fedcore.data import Source
 
 
@@ -46,7 +46,7 @@ def prove(
                 "model": models.checks,
                 "partition": partitions.checks,
             }
-            for finding in findings(checks[kind](plugin, options)):
+            for finding in check_results(checks[kind](plugin, options)):
                 say(f"  {finding}", error=as_json)
                 results.append({"plugin": plugin.name, "kind": kind, **asdict(finding)})
     if as_json:

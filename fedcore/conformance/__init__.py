@@ -31,7 +31,7 @@ class Skipped(Exception):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """What one check found.
 
     Attributes:
@@ -50,7 +50,7 @@ class Finding:
         return f"{word:7}  {self.demand}" + (f": {more}" if more else "")
 
 
-def findings(checks: Iterator[tuple[str, Check]]) -> Iterator[Finding]:
+def check_results(checks: Iterator[tuple[str, Check]]) -> Iterator[CheckResult]:
     """Make checks, of what is demanded by a function that raises ``Unmet``, one after another."""
     for demand, check in checks:
         wrong = skipped = ""
@@ -65,7 +65,7 @@ def findings(checks: Iterator[tuple[str, Check]]) -> Iterator[Finding]:
         except Exception as error:
             place, message = traceback.extract_tb(error.__traceback__)[-1], " ".join(str(error).split())
             wrong = f"raises {type(error).__name__} ({message}) at {place.filename}:{place.lineno}"
-        yield Finding(demand, wrong, skipped)
+        yield CheckResult(demand, wrong, skipped)
 
 
 def require(met: object, otherwise: str) -> None:

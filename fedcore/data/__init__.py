@@ -14,7 +14,7 @@ from fedcore.base.options import Options as Options
 from fedcore.base.registry import Plugin as Plugin
 from fedcore.base.rng import Streams
 
-State = Literal["real", "subset", "rebuilt", "synthetic"]
+DataState = Literal["real", "subset", "rebuilt", "synthetic"]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Dataset:
     train: Rows
     test: Rows
     classes: int
-    state: State
+    state: DataState
     note: str
     validation: Rows | None = None
     group_names: tuple[str, ...] = ()

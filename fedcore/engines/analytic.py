@@ -121,13 +121,13 @@ class Backward:
         keep: float = 0.0,
         scale: float = 1.0,
         given: Tensor | None = None,
-        own: Tensor | None = None,
+        coefficients: Tensor | None = None,
     ) -> None:
         """Gradient of the mean loss of rows ``x`` [batch, ...] with labels ``y`` [batch]: out <- keep out +
         scale gradient. All of the backward pass comes before the first change of ``out``.
 
-        With ``given`` and ``own`` [batch, outputs] the first layer's sums are given + x @ matrix, and ``own``
-        are the rows of its matrix of the batch: after out <- keep out, each moves by its delta.
+        With ``given`` and ``coefficients`` [batch, outputs] the first layer sums to given + x @ matrix, and
+        ``coefficients`` are the batch's rows of its matrix: after out <- keep out, each moves by its delta.
         """
         size = y.shape[0]
         passes = self.passes.get(size)
@@ -157,18 +157,20 @@ class Backward:
             chain()
             delta = below
 
-        self._update(passes, inputs, keep, scale / size, own)
+        self._update(passes, inputs, keep, scale / size, coefficients)
 
-    def _update(self, passes: Passes, inputs: Tensor, keep: float, alpha: float, own: Tensor | None) -> None:
+    def _update(
+        self, passes: Passes, inputs: Tensor, keep: float, alpha: float, coefficients: Tensor | None
+    ) -> None:
         for turned_rows, delta, turned, into, bias_into in passes.update:
             if turned_rows is not None:
                 into.addmm_(turned_rows, delta, beta=keep, alpha=alpha)
-            elif own is None:
+            elif coefficients is None:
                 into.addmm_(inputs.T, delta, beta=keep, alpha=alpha)
             else:
                 if keep != 1:
                     into.mul_(keep)
-                own.add_(delta, alpha=alpha)
+                coefficients.add_(delta, alpha=alpha)
             if bias_into is not None:
                 bias_into.addmv_(turned, passes.buffers.ones, beta=keep, alpha=alpha)
 

@@ -22,7 +22,7 @@ SUPERSEDED = ".superseded"
 
 
 @dataclass(frozen=True)
-class Problem:
+class IntegrityIssue:
     """The folder, and what is wrong there."""
 
     folder: Path
@@ -46,7 +46,7 @@ class Report:
     runs: tuple[Path, ...]
     partitions: tuple[Path, ...]
     unfinished: tuple[Path, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[IntegrityIssue, ...]
 
 
 def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def changed(folder: Path) -> str:
 def check(root: Path) -> Report:
     """Check every run and partition below a folder."""
     runs, partitions, unfinished = [], [], []
-    problems: list[Problem] = []
+    problems: list[IntegrityIssue] = []
     marks = below(root, PROVENANCE, SUMMARY, CHECKPOINT, PARTITION, STATISTICS)
     for folder in sorted({path.parent for path in marks}):
         if _is_partition(folder):
@@ -97,7 +97,7 @@ def check(root: Path) -> Report:
         else:
             unfinished.append(folder)
             continue
-        problems += [Problem(folder, what) for what in _all_changes(folder)]
+        problems += [IntegrityIssue(folder, what) for what in _all_changes(folder)]
     problems += _mixed(runs)
     return Report(tuple(runs), tuple(partitions), tuple(unfinished), tuple(problems))
 
@@ -168,7 +168,7 @@ def _partition_changes(folder: Path) -> Iterator[str]:
     yield from file_changes(folder, {PARTITION: sha256}, STATISTICS)
 
 
-def _mixed(runs: list[Path]) -> Iterator[Problem]:
+def _mixed(runs: list[Path]) -> Iterator[IntegrityIssue]:
     """Find runs of one method, in one setting, that were made by different code, where they say by which."""
     codes: dict[Path, dict[str, list[str]]] = {}
     for folder in runs:
@@ -177,7 +177,7 @@ def _mixed(runs: list[Path]) -> Iterator[Problem]:
     for group, by_code in codes.items():
         if len(by_code) > 1:
             versions = [f"{', '.join(names)} by {code[:12]}" for code, names in by_code.items()]
-            yield Problem(group, f"mixed versions of the code: {'; '.join(versions)}")
+            yield IntegrityIssue(group, f"mixed versions of the code: {'; '.join(versions)}")
 
 
 def below(root: Path, *names: str) -> Iterator[Path]:

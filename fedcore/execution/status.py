@@ -15,8 +15,8 @@ from fedcore.execution.forkserver import alive
 from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SUMMARY, TIMING, below
 from fedcore.execution.progress import RECORD
 
-State = Literal["done", "diverged", "running", "waiting", "failed", "interrupted", "stale"]
-STATES: tuple[State, ...] = get_args(State)
+RunStatus = Literal["done", "diverged", "running", "waiting", "failed", "interrupted", "stale"]
+STATES: tuple[RunStatus, ...] = get_args(RunStatus)
 FINISHED = ("done", "diverged")
 MEMORY = "out of memory"
 SILENT_SECONDS = 300.0
@@ -42,7 +42,7 @@ class Status:
     """
 
     folder: Path
-    state: State
+    state: RunStatus
     round: int = 0
     rounds: int = 0
     accuracy: float | None = None
@@ -80,7 +80,7 @@ def cause(folder: Path) -> str:
     return MEMORY if status.error.startswith(MEMORY) else "failed"
 
 
-def counts(statuses: Iterable[Status]) -> dict[State, int]:
+def counts(statuses: Iterable[Status]) -> dict[RunStatus, int]:
     """Return how many runs there are in each state; only states that occur."""
     numbers = Counter(status.state for status in statuses)
     return {state: numbers[state] for state in STATES if numbers[state]}
@@ -115,7 +115,7 @@ def _status(folder: Path, expected: Mapping[str, str]) -> Status:
     provenance, summary, timing = _finished(folder, stamp)
     final = summary.get("final")
     accuracy = _number(final.get("test_accuracy")) if isinstance(final, dict) else None
-    state: State = "diverged" if summary.get("status") == "diverged" else "done"
+    state: RunStatus = "diverged" if summary.get("status") == "diverged" else "done"
     if any(provenance.get(key) != value for key, value in expected.items()):
         state = "stale"
     rounds = int(_number(summary.get("rounds")) or 0)
@@ -123,7 +123,7 @@ def _status(folder: Path, expected: Mapping[str, str]) -> Status:
 
 
 def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
-    state: State = "failed"
+    state: RunStatus = "failed"
     if record["state"] == "running":
         elsewhere = record["machine"] != socket.gethostname()
         recent = time.time() - float(record["updated"]) < SILENT_SECONDS

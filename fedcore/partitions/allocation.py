@@ -25,7 +25,7 @@ NEVER = (math.inf, -math.inf)  # the window that no loss enters
 
 
 @dataclass(frozen=True)
-class Problem:
+class QP:
     """Sizes to meet exactly and distributions to come close to.
 
     Attributes:
@@ -71,7 +71,7 @@ class Search:
     stop: tuple[float, float] | None = (1.1, 1.2)
 
 
-def allocate(problem: Problem, search: Search, rng: np.random.Generator) -> Counts:
+def allocate(problem: QP, search: Search, rng: np.random.Generator) -> Counts:
     """Solve, randomise and round: a whole number of rows of each configuration for each client.
 
     Row and column sums equal ``problem.sizes`` and ``problem.counts``.
@@ -84,7 +84,7 @@ def allocate(problem: Problem, search: Search, rng: np.random.Generator) -> Coun
     return round_exactly(allocation, problem.sizes, problem.counts)
 
 
-def solve(problem: Problem) -> Matrix:
+def solve(problem: QP) -> Matrix:
     """Return a minimiser of eq. (1) or (2), [clients, configurations], non-negative, sums met to 1e-9.
 
     Raises:
@@ -121,7 +121,7 @@ def balance(allocation: Matrix, sizes: Counts, counts: Counts) -> Matrix:
     return allocation
 
 
-def randomise(problem: Problem, allocation: Matrix, search: Search, rng: np.random.Generator) -> Matrix:
+def randomise(problem: QP, allocation: Matrix, search: Search, rng: np.random.Generator) -> Matrix:
     """Return a random near-optimal allocation with the row and column sums of one to start from, the optimum.
 
     Source: RADFed, Algorithm 3.
@@ -135,7 +135,7 @@ def randomise(problem: Problem, allocation: Matrix, search: Search, rng: np.rand
 class _Walk:
     """A random walk over allocations, with residuals and loss kept up to date move by move."""
 
-    def __init__(self, problem: Problem, allocation: Matrix, search: Search) -> None:
+    def __init__(self, problem: QP, allocation: Matrix, search: Search) -> None:
         marginals = problem.marginals(allocation)
         offsets = np.cumsum([0, *(target.shape[1] for target in problem.targets[:-1])])
         self.allocation: list[list[float]] = allocation.tolist()

@@ -21,7 +21,7 @@ from fedcore.partitions import (
     draw_dirichlet,
     integers,
 )
-from fedcore.partitions.allocation import Counts, Matrix, Problem, Search, StepReading, allocate
+from fedcore.partitions.allocation import QP, Counts, Matrix, Search, StepReading, allocate
 
 REDRAWS = 1000
 
@@ -134,7 +134,7 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     categories = [dataset.classes, *(int(column.max()) + 1 for column in observed.T[1:])]
     sizes, proportions = draw_targets(options, len(table), categories, rng)
     targets = tuple(proportion * sizes[:, None] for proportion in proportions)
-    problem = Problem(sizes, counts.astype(np.int64), observed, targets)
+    problem = QP(sizes, counts.astype(np.int64), observed, targets)
     allocation = allocate(problem, options.search(), rng)
     clients = deal_out(membership.reshape(-1), allocation, rng)
     note = f"QP, sizes Dirichlet({options.size_alpha:g}), classes Dirichlet({options.class_alpha:g})"

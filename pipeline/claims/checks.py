@@ -38,7 +38,7 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Judgement:
     """Whether a check holds, None while that is open, and the numbers that say so."""
 
     holds: bool | None
@@ -86,7 +86,7 @@ class Check(Options):
         """Return the cells that must be there to judge one part, given the rows that the table has."""
         return tuple((row, part) for row in self.named())
 
-    def judge(self, means: Means, rows: Sequence[str]) -> Finding:
+    def judge(self, means: Means, rows: Sequence[str]) -> Judgement:
         """Judge the check on the means of the available cells, given the rows of the table."""
         parts = self.parts()
         results = {}
@@ -105,7 +105,7 @@ class Check(Options):
         unknown = f" ({total - len(results)} without a number)" if len(results) < total else ""
         label = "not where " if failing else ""
         holds = True if true_parts >= enough else False if total - len(failing) < enough else None
-        return Finding(holds, f"true in {true_parts} of {total}{unknown}{required}: {label}{numbers}")
+        return Judgement(holds, f"true in {true_parts} of {total}{unknown}{required}: {label}{numbers}")
 
 
 class Beats(Check):

@@ -19,7 +19,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import pd
 from fedcore.base.options import Options, suggestion, validate
-from pipeline.claims.checks import CHECKS, Cell, Check, Finding
+from pipeline.claims.checks import CHECKS, Cell, Check, Judgement
 from pipeline.reports.agreement import ACCURACIES, CHANGE, ON_STAND_IN, stands_in
 from pipeline.reports.significance import parsed
 
@@ -204,7 +204,7 @@ def _with_zeros(line: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return {**line, "mean": mean, "n": finished + lost, ZEROS: lost}
 
 
-def _finding(check: Check, means: Mapping[Cell, Any], rows: tuple[str, ...], cells: Lines) -> Finding:
+def _finding(check: Check, means: Mapping[Cell, Any], rows: tuple[str, ...], cells: Lines) -> Judgement:
     """Judge a check, and name the cells in which diverged runs count as 0."""
     result = check.judge(means, rows)
     zeros = [
@@ -232,7 +232,7 @@ def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str = "mean") -> str
     return "no number" if pd.isna(line[of]) else ""
 
 
-def _so_far(check: Check, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> Finding:
+def _so_far(check: Check, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> Judgement:
     """Return what the finished runs would decide; nothing unless each cell that counts has one.
 
     Cells are compared on the runs that all of a column's have.

@@ -16,9 +16,9 @@ from pipeline.handbook import notebook, reference
 from pipeline.papers import papers
 from pipeline.reports.kept import REFERENCE
 from pipeline.site import write
+from pipeline.site.format import ASSETS
 from pipeline.site.pages import FRONT, OWN, Results, every
 from pipeline.site.survey import survey
-from pipeline.site.words import ASSETS
 
 HOME = Path(__file__).parents[2]
 COPIED = {

@@ -19,9 +19,9 @@ from pipeline.reports.captions import watermark
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.style import Labels
+from pipeline.site.format import ASSETS, TEMPLATES, with_std
 from pipeline.site.survey import Survey
 from pipeline.site.tables import LEVELS, distance
-from pipeline.site.words import ASSETS, TEMPLATES, with_std
 
 Names = Mapping[tuple[str, str], Labels]
 NAMELESS: Names = {}

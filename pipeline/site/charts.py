@@ -10,7 +10,7 @@ from typing import Any
 from fedcore.base.lazy import pd
 from pipeline.reports import style
 from pipeline.reports.drawings import Curves
-from pipeline.site.words import SCORES
+from pipeline.site.format import SCORES
 
 POINTS = 250
 LOSSES = ("train_loss", "test_loss")

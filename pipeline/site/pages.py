@@ -15,8 +15,8 @@ from pipeline.reports import captions, style
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.render import rendered
 from pipeline.site import board, charts, paper_page, run_page
+from pipeline.site.format import TEMPLATES, outcome
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
-from pipeline.site.words import TEMPLATES, outcome
 from pipeline.workflow.estimate import NOTHING, Guesses, duration
 
 KEYS = ["run", "processor"]  # of kept histories

@@ -12,8 +12,8 @@ from pipeline.reports.render import number
 from pipeline.reports.results import lost
 from pipeline.reports.tables import Table
 from pipeline.site import charts, tables
+from pipeline.site.format import SHORT, outcome, with_std
 from pipeline.site.survey import EDITIONS, Evidence, Survey, TargetStatus
-from pipeline.site.words import SHORT, outcome, with_std
 
 RUNS = "uv run fedcore runs"
 MANY = 12  # columns, of which more are read as rows

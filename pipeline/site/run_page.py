@@ -12,9 +12,9 @@ from fedcore.execution.integrity import PROVENANCE, STATISTICS, SUMMARY, TIMING
 from pipeline.reports import style
 from pipeline.reports.results import read_history
 from pipeline.site import charts
+from pipeline.site.format import flat
 from pipeline.site.survey import Evidence, read_csv
 from pipeline.site.tables import plain
-from pipeline.site.words import flat
 
 
 class Sizes(BaseModel):

@@ -13,8 +13,8 @@ from pipeline.reports.captions import watermark
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.render import number
 from pipeline.reports.tables import Table, arrange
+from pipeline.site.format import with_std
 from pipeline.site.survey import TargetStatus
-from pipeline.site.words import with_std
 
 FAR = 5
 LEVELS = {

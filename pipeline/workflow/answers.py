@@ -329,8 +329,8 @@ def _in_one_line(file: str = "params.yaml: ") -> Iterator[None]:
         raise SystemExit(f"{'' if isinstance(error, StudyError) else file}{error}") from None
 
 
-def _job_spec(rule: str, folder: str, told: Any) -> JobSpec:
-    return {"file": f"logs/{rule}/{folder.removeprefix(f'{RESULTS}/')}.order.json", "told": told}
+def _job_spec(rule: str, folder: str, content: Any) -> JobSpec:
+    return {"file": f"logs/{rule}/{folder.removeprefix(f'{RESULTS}/')}.order.json", "told": content}
 
 
 def _known(by_folder: Mapping[str, Kept], folder: str) -> Kept:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import digest, read_or_empty
-from fedcore.execution.integrity import PARTITION, PROVENANCE, SUMMARY, Problem, Report, code_of
+from fedcore.execution.integrity import PARTITION, PROVENANCE, SUMMARY, IntegrityIssue, Report, code_of
 from fedcore.partitions.file import load
 from pipeline.catalogue.params import STUDIES, STUDY, configuration
 from pipeline.catalogue.targets import RESULTS, PlannedRun
@@ -35,7 +35,7 @@ def stated(run: PlannedRun) -> dict[str, str]:
     return {"code": run.code, "spec_sha256": digest(run.spec)}
 
 
-def check(report: Report, params: Path) -> list[Problem]:
+def check(report: Report, params: Path) -> list[IntegrityIssue]:
     """Compare runs with the params.yaml beside ``results/`` at their scale, and reports with their files."""
     home = params.resolve().parent
     catalogues: dict[str, Mapping[str, PlannedRun]] = {}
@@ -54,9 +54,9 @@ def check(report: Report, params: Path) -> list[Problem]:
             with suppress(SpecError):
                 catalogues[scale] = catalogue_of(params, None if scale == STUDY else scale).index
         run = catalogues[scale].get(place)
-        problems += [Problem(folder, what) for what in _differences(folder, run, home, params, scale)]
+        problems += [IntegrityIssue(folder, what) for what in _differences(folder, run, home, params, scale)]
     for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
-        problems += [Problem(path.parent, what) for what in report_changes(path)]
+        problems += [IntegrityIssue(path.parent, what) for what in report_changes(path)]
     return problems
 
 

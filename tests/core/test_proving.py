@@ -13,7 +13,7 @@ import pytest
 
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
-from fedcore.conformance import Finding, algorithms, data, findings, partitions, register
+from fedcore.conformance import CheckResult, algorithms, check_results, data, partitions, register
 from fedcore.data import Source
 
 ROOT = Path(__file__).parents[2]
@@ -136,7 +136,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Any:
     plugins.cache_clear()
 
 
-def failed(found: list[Finding]) -> dict[str, str]:
+def failed(found: list[CheckResult]) -> dict[str, str]:
     return {one.demand: one.wrong for one in found if one.wrong}
 
 
@@ -145,7 +145,7 @@ def of_algorithm(text: str, tmp_path: Path) -> dict[str, str]:
     file.write_text(text)
     kind, (plugin,) = register(file, tmp_path / "plugins")
     assert kind == "algorithm"
-    return failed(list(findings(algorithms.checks(plugin, {}, tmp_path / "work"))))
+    return failed(list(check_results(algorithms.checks(plugin, {}, tmp_path / "work"))))
 
 
 def filled(template: str, parts: dict[str, str]) -> str:
@@ -177,7 +177,7 @@ QUICK = ("fedavg", "scaffold", "rfedavg_plus", "fedomw", "radfed_i", "centralise
 def test_what_ships_passes(name: str, tmp_path: Path) -> None:
     plugin = plugins("algorithm")[name]
     few = {"redistributions": 3} if "redistributions" in plugin.options.model_fields else {}
-    assert failed(list(findings(algorithms.checks(plugin, few, tmp_path)))) == {}
+    assert failed(list(check_results(algorithms.checks(plugin, few, tmp_path)))) == {}
 
 
 PARTITION = '''
@@ -233,7 +233,7 @@ def of_partition(body: str, note: str, tmp_path: Path) -> dict[str, str]:
     file.write_text(filled(PARTITION, {"body": body, "note": note}))
     kind, (plugin,) = register(file, tmp_path / "plugins")
     assert kind == "partition"
-    return failed(list(findings(partitions.checks(plugin, {}))))
+    return failed(list(check_results(partitions.checks(plugin, {}))))
 
 
 def test_a_sound_partition_passes(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ SHIPPED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", sorted(set(plugins("partition")) - {"file", "given"}))
 def test_partitions_that_ship_pass(name: str) -> None:
     plugin = plugins("partition")[name]
-    assert failed(list(findings(partitions.checks(plugin, SHIPPED.get(name, {}))))) == {}
+    assert failed(list(check_results(partitions.checks(plugin, SHIPPED.get(name, {}))))) == {}
 
 
 DATA = '''
@@ -317,7 +317,7 @@ def of_data(parts: dict[str, str], tmp_path: Path) -> dict[str, str]:
     file.write_text(filled(DATA, SOUND_DATA | parts))
     kind, (plugin,) = register(file, tmp_path / "plugins")
     assert kind == "data"
-    return failed(list(findings(data.checks(plugin, {}, Source(tmp_path), file))))
+    return failed(list(check_results(data.checks(plugin, {}, Source(tmp_path), file))))
 
 
 def test_sound_data_pass(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from mkdocs.structure.pages import Page as Written
 
 from pipeline.handbook import notebook
 from pipeline.reports.kept import REFERENCE
+from pipeline.site.format import ASSETS
 from pipeline.site.pages import Page, Results
-from pipeline.site.words import ASSETS
 
 HOOKS = "pipeline/handbook/hooks.py"
 WRITTEN = ("start.md", "data.md")

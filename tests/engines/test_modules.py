@@ -15,7 +15,7 @@ from fedcore.base import registry
 from fedcore.base.errors import SpecError
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin, find, plugins
-from fedcore.conformance import findings, models
+from fedcore.conformance import check_results, models
 from fedcore.models import Shape, start
 from fedcore.models.module import ModuleOptions, from_module
 
@@ -233,7 +233,7 @@ def test_torchvision_s_networks_are_refused_in_one_line(
 
 def failures(plugin: Plugin) -> dict[str, str]:
     """Return what a model does wrong, by what is demanded."""
-    return {found.demand: found.wrong for found in findings(models.checks(plugin, {})) if found.wrong}
+    return {found.demand: found.wrong for found in check_results(models.checks(plugin, {})) if found.wrong}
 
 
 @pytest.mark.parametrize("name", ["cnn", "linear", "linear_outputs", "logistic", "lstm", "mlp", "rff_linear"])

@@ -13,7 +13,7 @@ from fedcore.base.options import validate
 from fedcore.base.registry import find
 from fedcore.data import Dataset, Partition, Rows
 from fedcore.partitions import PartitionOptions
-from fedcore.partitions.allocation import Problem
+from fedcore.partitions.allocation import QP
 from fedcore.partitions.build import make
 
 
@@ -72,9 +72,9 @@ def rows_of(partition: Partition) -> list[np.ndarray]:
 
 def class_problem(
     sizes: NDArray[np.int64], counts: NDArray[np.int64], proportions: NDArray[np.float64]
-) -> Problem:
+) -> QP:
     """Return RADFed's eq. (1): rows of class k on client t near ``proportions[t, k] * sizes[t]``."""
-    return Problem(sizes, counts, np.arange(len(counts))[:, None], (proportions * sizes[:, None],))
+    return QP(sizes, counts, np.arange(len(counts))[:, None], (proportions * sizes[:, None],))
 
 
 def move(

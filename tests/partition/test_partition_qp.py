@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from partition_toys import class_problem, covers_once, move, oracle, split_data, toy_data
 
 from fedcore.partitions.allocation import (
-    Problem,
+    QP,
     Search,
     balance,
     randomise,
@@ -26,7 +26,7 @@ CIFAR = [6000] * 10
 COVERTYPE = [211560, 280440]
 
 
-def random_problem(clients: int, classes: int, seed: int, total: int = 5000) -> Problem:
+def random_problem(clients: int, classes: int, seed: int, total: int = 5000) -> QP:
     rng = np.random.default_rng(seed)
     sizes = rng.multinomial(total, rng.dirichlet(np.ones(clients)))
     counts = rng.multinomial(total, rng.dirichlet(np.full(classes, 5.0)))
@@ -46,7 +46,7 @@ def test_eq2_reaches_the_oracle() -> None:
     want = oracle("QP_eq2")
     sizes = np.rint(100 * np.array(want["n"])).astype(int)
     targets = tuple(np.array(want[key]) * sizes[:, None] for key in ("c", "f"))
-    problem = Problem(sizes, np.array(want["B_u"]).astype(int), np.array(want["U"]), targets)
+    problem = QP(sizes, np.array(want["B_u"]).astype(int), np.array(want["U"]), targets)
     found = solve(problem)
     assert problem.loss(found) == pytest.approx(want["objective"], rel=1e-6)
     np.testing.assert_allclose(
@@ -57,7 +57,7 @@ def test_eq2_reaches_the_oracle() -> None:
 def test_eq1_is_eq2_without_features() -> None:
     problem = random_problem(6, 4, 0)
     order = np.array([2, 0, 3, 1])
-    general = Problem(problem.sizes, problem.counts[order], order[:, None], problem.targets)
+    general = QP(problem.sizes, problem.counts[order], order[:, None], problem.targets)
     np.testing.assert_allclose(solve(general), solve(problem)[:, order], atol=1e-3)
 
 
@@ -93,7 +93,7 @@ def test_the_walk_is_algorithm_3_step_by_step() -> None:
     sizes, counts = np.array([20, 30, 10]), np.array([12, 18, 20, 10])
     categories = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     targets = tuple(rng.dirichlet([1, 1], 3) * sizes[:, None] for _ in range(2))
-    problem = Problem(sizes, counts, categories, targets)
+    problem = QP(sizes, counts, categories, targets)
     start = balance(np.ones((3, 4)), sizes, counts)
     search = Search(300, 500, 0.5, "relative", None)
     found = randomise(problem, start, search, np.random.default_rng(8))

@@ -13,7 +13,7 @@ from partition_toys import class_problem, move, split_data, toy_data
 from fedcore.base.errors import SpecError
 from fedcore.partitions import allocation, draw_dirichlet, integers, qp
 from fedcore.partitions.allocation import (
-    Problem,
+    QP,
     Search,
     allocate,
     balance,
@@ -25,15 +25,15 @@ from fedcore.partitions.qp import Options, deal_out, draw_targets, feature_colum
 from fedcore.partitions.stats import label_counts
 
 
-def two_dimensions() -> Problem:
+def two_dimensions() -> QP:
     """Three clients; four combinations of a class and a feature."""
     rng = np.random.default_rng(3)
     sizes, counts = np.array([20, 30, 10]), np.array([12, 18, 20, 10])
     categories = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    return Problem(sizes, counts, categories, tuple(rng.dirichlet([1, 1], 3) * sizes[:, None] for _ in "cf"))
+    return QP(sizes, counts, categories, tuple(rng.dirichlet([1, 1], 3) * sizes[:, None] for _ in "cf"))
 
 
-def plain_walk(problem: Problem, start: np.ndarray, search: Search, rng: np.random.Generator) -> np.ndarray:
+def plain_walk(problem: QP, start: np.ndarray, search: Search, rng: np.random.Generator) -> np.ndarray:
     """Algorithm 3 with a copy of the matrix and a new loss at each move; draws come in blocks."""
     state, first = start, problem.loss(start)
     total = problem.sizes.sum()
@@ -243,7 +243,7 @@ def test_a_partition_is_drawn_allocated_and_dealt_out_in_turn() -> None:
     np.testing.assert_array_equal([len(rows) for rows in made.clients], sizes)
     combinations = np.array(list(product(range(3), range(2))))
     counts = np.array([((labels == c) & (soil == s)).sum() for c, s in combinations])
-    problem = Problem(sizes, counts, combinations, (classes * sizes[:, None], feature * sizes[:, None]))
+    problem = QP(sizes, counts, combinations, (classes * sizes[:, None], feature * sizes[:, None]))
     best = problem.marginals(solve(problem))
     np.testing.assert_allclose(label_counts(made.clients, labels, 4), best[0], atol=3)
     np.testing.assert_allclose(label_counts(made.clients, soil, 2), best[1], atol=3)

@@ -32,9 +32,9 @@ from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS
 from pipeline.reports.kept import read_histories as read
 from pipeline.reports.results import read_history
 from pipeline.site import charts, pages
+from pipeline.site.format import with_std
 from pipeline.site.survey import EDITIONS, dotted, read_csv, survey
 from pipeline.site.tables import distance
-from pipeline.site.words import with_std
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Request

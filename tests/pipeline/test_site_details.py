@@ -20,9 +20,9 @@ from pipeline.papers import build_catalogue
 from pipeline.reports import style
 from pipeline.reports.results import read_history
 from pipeline.site import build, charts
+from pipeline.site.format import flat
 from pipeline.site.pages import cost_of
 from pipeline.site.survey import TargetStatus
-from pipeline.site.words import flat
 from pipeline.workflow.estimate import Guesses
 
 CONFIG = parameters() | {"primary_paper": "rfedavg", "scale": "demo"}

@@ -195,7 +195,7 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
         ),
         (
             {"grid": {"partition.similarity": [4.0]}},
-            f"{FILE}: partition.similarity: got 4.0, expected a number less than or equal to 1 (in grid, tune",
+            f"{FILE}: partition.similarity: got 4.0, expected a number less than or equal to 1 (in grid, ",
         ),
         ({"grid": {"training.lr": []}}, f"{FILE}: grid.training.lr: got [], expected 1 or more values"),
         (

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.options import describe, nearest
-from fedcore.data import Dataset, Rows, Size, Source, State
+from fedcore.data import Dataset, DataState, Rows, Size, Source
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Edition:
         extras: files that belong to it but are not needed; verified where they are present.
     """
 
-    state: State
+    state: DataState
     note: str
     files: tuple[File, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)

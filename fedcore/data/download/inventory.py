@@ -16,7 +16,7 @@ PACKAGES = ("fedcore.data.datasets.", "fedcore_plugins.datasets.")
 
 
 @dataclass(frozen=True)
-class Finding:
+class EditionCheck:
     """What verification found of one edition.
 
     ``status`` is ``ok``, ``wrong`` or ``absent`` (none or not all of its files are here), ``files`` how
@@ -51,7 +51,7 @@ def entry(name: str) -> Entry:
     return known[name]
 
 
-def verify(data: Entry, source: Source) -> Iterator[Finding]:
+def verify(data: Entry, source: Source) -> Iterator[EditionCheck]:
     """Check every edition that is here: checksums of all files, then what loading counts. Never downloads."""
     local = replace(source, offline=True)
     for name, edition in data.declaration.editions.items():
@@ -70,8 +70,8 @@ def unclaimed(mirror: str) -> list[str]:
     )
 
 
-def _verify(data: Entry, name: str, edition: Edition, source: Source) -> Finding:
-    blank = Finding(data.declaration.name, name, edition.state, "absent")
+def _verify(data: Entry, name: str, edition: Edition, source: Source) -> EditionCheck:
+    blank = EditionCheck(data.declaration.name, name, edition.state, "absent")
     missing = [file.name for file in edition.files if not _here(file, source)]
     if missing:
         part = f"{len(missing)} of {len(edition.files)} files missing: {missing[0]}"
@@ -88,7 +88,7 @@ def _verify(data: Entry, name: str, edition: Edition, source: Source) -> Finding
     return _counted(data, replace(blank, files=len(paths) + len(extras)), edition, source)
 
 
-def _counted(data: Entry, verified: Finding, edition: Edition, source: Source) -> Finding:
+def _counted(data: Entry, verified: EditionCheck, edition: Edition, source: Source) -> EditionCheck:
     try:
         counts = data.counts(verified.edition, source)
     except MissingPackage as error:
