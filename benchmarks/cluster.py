@@ -62,20 +62,20 @@ def measured(project: Path, way: str, runs: int, toy: Cluster) -> tuple[int, flo
     files = [f"{run.folder}/summary.json" for run in planned]
     before, began = submitted(toy), time.monotonic()
     if way == "pilot":
-        size = ["--wait", f"--cpus-per-task={CORES}", f"--output={project}/said.txt"]
-        call = ["sbatch", *size, "profiles/slurm/pilot.sh", "--", *files]
+        options = ["--wait", f"--cpus-per-task={CORES}", f"--output={project}/said.txt"]
+        call = ["sbatch", *options, "profiles/slurm/pilot.sh", "--", *files]
     else:
         arrays = ["--slurm-array-jobs", "train"] if way == "arrays" else []
         call = ["snakemake", "--cores", "1", "--jobs", str(runs), *SLURM, *arrays, "--", *files]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    own = {"PATH": path, "PYTHONPATH": str(project), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        call, cwd=project, env=os.environ | own, capture_output=True, text=True, check=False
+    environment = {"PATH": path, "PYTHONPATH": str(project), "OMP_NUM_THREADS": "1"}
+    process = subprocess.run(
+        call, cwd=project, env=os.environ | environment, capture_output=True, text=True, check=False
     )
     seconds = time.monotonic() - began
     if lacking := [file for file in files if not (project / file).exists()]:
         raise SystemExit(
-            f"{way}: {len(lacking)} runs are missing\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+            f"{way}: {len(lacking)} runs are missing\n{process.stdout[-2000:]}{process.stderr[-4000:]}"
         )
     return submitted(toy) - before, seconds
 

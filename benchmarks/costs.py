@@ -68,19 +68,19 @@ class Kept:
 
 def kept_runs(catalogues: Iterable[Catalogue]) -> list[Kept]:
     """Return the kept runs whose specification params.yaml still describes; none that ended at its target."""
-    hashes = {digest(run.spec): run for own in catalogues for run in own.index.values()}
+    runs_by_hash = {digest(run.spec): run for catalogue in catalogues for run in catalogue.index.values()}
     demands: dict[str, Demand] = {}
-    found = []
+    kept = []
     for path in sorted(KEPT.rglob(RUNS)):
         for line in read_runs(path).to_dict("records"):
-            run = hashes.get(line["spec_sha256"])
-            whole = run and int(line["rounds"]) == run.spec["training"]["rounds"]
-            if run and whole and line["status"] == "completed" and line["device"] == "cpu":
+            run = runs_by_hash.get(line["spec_sha256"])
+            all_rounds = run and int(line["rounds"]) == run.spec["training"]["rounds"]
+            if run and all_rounds and line["status"] == "completed" and line["device"] == "cpu":
                 if run.group not in demands:
                     demands[run.group] = demand(run.spec, run.recipe)
                 sitting = f"{line['commit']} {line['finished'][:13]}"
-                found.append(Kept(line["run"], demands[run.group], float(line["seconds"]), sitting))
-    return found
+                kept.append(Kept(line["run"], demands[run.group], float(line["seconds"]), sitting))
+    return kept
 
 
 def calm(runs: Sequence[Kept]) -> list[Kept]:
@@ -93,12 +93,12 @@ def calm(runs: Sequence[Kept]) -> list[Kept]:
     for run in runs:
         equal.setdefault(id(run.demand), []).append(run.seconds)
     slow = [run.seconds > TWICE * min(equal[id(run.demand)]) for run in runs]
-    shares: dict[str, list[bool]] = {}
-    for run, own in zip(runs, slow, strict=True):
+    slow_by_sitting: dict[str, list[bool]] = {}
+    for run, is_slow in zip(runs, slow, strict=True):
         if len(equal[id(run.demand)]) > 1:
-            shares.setdefault(run.sitting, []).append(own)
-    loud = {sitting for sitting, own in shares.items() if sum(own) >= THIRD * len(own)}
-    return [run for run, own in zip(runs, slow, strict=True) if not own and run.sitting not in loud]
+            slow_by_sitting.setdefault(run.sitting, []).append(is_slow)
+    loud = {sitting for sitting, flags in slow_by_sitting.items() if sum(flags) >= THIRD * len(flags)}
+    return [run for run, is_slow in zip(runs, slow, strict=True) if not is_slow and run.sitting not in loud]
 
 
 def fit(runs: Sequence[Kept]) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
@@ -106,12 +106,12 @@ def fit(runs: Sequence[Kept]) -> tuple[dict[str, float], dict[str, float], dict[
     sittings: dict[str, float] = {}
     for _ in range(SITTINGS):
         rates, groups = _once(runs, sittings)
-        off: dict[str, list[float]] = {}
+        misses: dict[str, list[float]] = {}
         for run in runs:
-            off.setdefault(run.sitting, []).append(log(run.seconds / guessed(run.demand, rates, groups)))
-        shrunk = {hour: median(own) * len(own) / (len(own) + FEW) for hour, own in off.items()}
+            misses.setdefault(run.sitting, []).append(log(run.seconds / guessed(run.demand, rates, groups)))
+        shrunk = {sitting: median(logs) * len(logs) / (len(logs) + FEW) for sitting, logs in misses.items()}
         usual = median(shrunk[run.sitting] for run in runs)
-        sittings = {hour: exp(own - usual) for hour, own in shrunk.items()}
+        sittings = {sitting: exp(miss - usual) for sitting, miss in shrunk.items()}
     return *_once(runs, sittings), sittings
 
 
@@ -122,14 +122,14 @@ def guessed(found: Demand, rates: Mapping[str, float], groups: Mapping[str, floa
 
 def _once(runs: Sequence[Kept], sittings: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
     """Return rates and factors with the sittings' known."""
-    calm = [(run, run.seconds / sittings.get(run.sitting, 1.0)) for run in runs]
+    timings = [(run, run.seconds / sittings.get(run.sitting, 1.0)) for run in runs]
     alike: dict[int, list[tuple[Kept, float]]] = {}
-    for pair in calm:
+    for pair in timings:
         alike.setdefault(id(pair[0].demand), []).append(pair)
     settings = [*alike.values()]
-    work = np.array([[own[0][0].demand.work[name] * START[name] for name in START] for own in settings])
-    seconds = np.array([median(log(took) for _, took in own) for own in settings])
-    weight = np.array([(1 + log(len(own))) ** 0.5 for own in settings])
+    work = np.array([[pairs[0][0].demand.work[name] * START[name] for name in START] for pairs in settings])
+    seconds = np.array([median(log(took) for _, took in pairs) for pairs in settings])
+    weight = np.array([(1 + log(len(pairs))) ** 0.5 for pairs in settings])
 
     def misses(logs: Any) -> Any:
         return np.concatenate([(np.log(work @ np.exp(logs)) - seconds) * weight, HOLD * logs])
@@ -140,10 +140,10 @@ def _once(runs: Sequence[Kept], sittings: Mapping[str, float]) -> tuple[dict[str
             [parts / parts.sum(1, keepdims=True) * weight[:, None], HOLD * np.eye(len(START))]
         )
 
-    found = least_squares(misses, np.zeros(len(START)), slopes, loss="soft_l1", f_scale=OUTLIER).x
-    rates = {name: _short(START[name] * exp(own)) for name, own in zip(START, found, strict=True)}
-    groups = factors((run.demand, took / raw(run.demand, rates)) for run, took in calm)
-    return rates, {name: _short(own) for name, own in groups.items()}
+    shifts = least_squares(misses, np.zeros(len(START)), slopes, loss="soft_l1", f_scale=OUTLIER).x
+    rates = {name: _short(START[name] * exp(shift)) for name, shift in zip(START, shifts, strict=True)}
+    groups = factors((run.demand, took / raw(run.demand, rates)) for run, took in timings)
+    return rates, {name: _short(value) for name, value in groups.items()}
 
 
 def _short(value: float) -> float:
@@ -156,22 +156,22 @@ def left_out(catalogues: Iterable[Catalogue], runs: Sequence[Kept]) -> tuple[dic
     misses: dict[str, list[float]] = {known: [] for known in KNOWN}
     totals: dict[str, list[float]] = {known: [] for known in KNOWN}
     for name, folders in chain.from_iterable(map(_tables, catalogues)):
-        own = [run for run in runs if run.run in folders]
+        held_out = [run for run in runs if run.run in folders]
         rest = [run for run in runs if run.run not in folders]
-        if not own:
+        if not held_out:
             continue
         rates, groups, _ = fit(rest)
-        guesses = [guessed(run.demand, rates, groups) for run in own]
-        for run, guess in zip(own, guesses, strict=True):
+        guesses = [guessed(run.demand, rates, groups) for run in held_out]
+        for run, guess in zip(held_out, guesses, strict=True):
             by_level.setdefault(factor(run.demand, groups)[0], []).append(abs(log(run.seconds / guess)))
-        ratios = [(run, run.seconds / guessed(run.demand, rates, groups)) for run in (*own, *rest)]
-        took = sum(run.seconds for run in own)
-        for known, corrections in _corrections(ratios, len(own)).items():
-            better = [guess * own for guess, own in zip(guesses, corrections, strict=True)]
-            misses[known] += [log(run.seconds / guess) for run, guess in zip(own, better, strict=True)]
+        ratios = [(run, run.seconds / guessed(run.demand, rates, groups)) for run in (*held_out, *rest)]
+        took = sum(run.seconds for run in held_out)
+        for known, corrections in _corrections(ratios, len(held_out)).items():
+            better = [guess * correction for guess, correction in zip(guesses, corrections, strict=True)]
+            misses[known] += [log(run.seconds / guess) for run, guess in zip(held_out, better, strict=True)]
             totals[known].append(log(took / sum(better)))
-        near, total = _near(misses[RESULTS], NEAR, len(own)), exp(totals[RESULTS][-1])
-        print(f"{name:36} {len(own):4} runs {near:4.0%} near, measured / guessed {total:.2f}")
+        near, total = _near(misses[RESULTS], NEAR, len(held_out)), exp(totals[RESULTS][-1])
+        print(f"{name:36} {len(held_out):4} runs {near:4.0%} near, measured / guessed {total:.2f}")
     figures = {
         "tables": len(totals[RESULTS]),
         "runs": len(misses[RESULTS]),
@@ -182,7 +182,7 @@ def left_out(catalogues: Iterable[Catalogue], runs: Sequence[Kept]) -> tuple[dic
     for known in KNOWN:
         figures[f"near_{known}"] = _near(misses[known], NEAR)
         figures[f"totals_near_{known}"] = _near(totals[known], NEAR_TOTAL)
-    spread = [_short(exp(_quantile(by_level.get(at, [0.0])))) for at in range(5)]
+    spread = [_short(exp(_quantile(by_level.get(level, [0.0])))) for level in range(5)]
     return figures, list(accumulate(spread, max))
 
 
@@ -195,18 +195,18 @@ def _corrections(ratios: Sequence[tuple[Kept, float]], count: int) -> dict[str, 
     sittings: dict[str, list[tuple[Kept, float]]] = {}
     for run, ratio in ratios:
         sittings.setdefault(run.sitting, []).append((run, ratio))
-    found: dict[str, list[float]] = {known: [] for known in KNOWN}
+    corrections: dict[str, list[float]] = {known: [] for known in KNOWN}
     for run, _ in ratios[:count]:
-        others = [(own, ratio) for own, ratio in sittings[run.sitting] if own is not run]
-        here = factors((own.demand, ratio) for own, ratio in others)
-        found[RESULTS].append(factor(run.demand, here)[1])
-        found[SPEED].append(exp(median(log(ratio) for _, ratio in others)) if others else 1.0)
-        found[NOTHING].append(1.0)
-    return found
+        others = [(other, ratio) for other, ratio in sittings[run.sitting] if other is not run]
+        groups = factors((other.demand, ratio) for other, ratio in others)
+        corrections[RESULTS].append(factor(run.demand, groups)[1])
+        corrections[SPEED].append(exp(median(log(ratio) for _, ratio in others)) if others else 1.0)
+        corrections[NOTHING].append(1.0)
+    return corrections
 
 
-def _without(values: list[float], one: float) -> list[float]:
-    at = values.index(one)
+def _without(values: list[float], value: float) -> list[float]:
+    at = values.index(value)
     return [*values[:at], *values[at + 1 :]]
 
 
@@ -226,13 +226,13 @@ def _seeds(runs: Sequence[Kept]) -> list[float]:
     alike: dict[int, list[float]] = {}
     for run in runs:
         alike.setdefault(id(run.demand), []).append(log(run.seconds))
-    several = [own for own in alike.values() if len(own) > 1]
-    return [took - median(_without(own, took)) for own in several for took in own]
+    several = [logs for logs in alike.values() if len(logs) > 1]
+    return [took - median(_without(logs, took)) for logs in several for took in logs]
 
 
 def _near(misses: Sequence[float], times: float, last: int = 0) -> float:
-    asked = misses[-last:]
-    return round(sum(abs(miss) < log(times) for miss in asked) / len(asked), 2)
+    latest = misses[-last:]
+    return round(sum(abs(miss) < log(times) for miss in latest) / len(latest), 2)
 
 
 def _quantile(misses: Iterable[float]) -> float:
@@ -248,19 +248,19 @@ def main() -> None:
     only_fit = parser.parse_args().fit
     editions = ROOT / "data" / "editions.yaml"
     catalogues = [catalogue_of(ROOT / "params.yaml", scale, editions) for scale in ("paper", SHORTER)]
-    every = kept_runs(catalogues)
-    runs = calm(every)
+    kept = kept_runs(catalogues)
+    runs = calm(kept)
     rates, groups, _ = fit(runs)
-    found: dict[str, Any] = {"rates": rates, "factors": groups}
+    costs: dict[str, Any] = {"rates": rates, "factors": groups}
     if only_fit:
-        found |= {name: fitted()[name] for name in ("spread", "left_out")}
+        costs |= {name: fitted()[name] for name in ("spread", "left_out")}
     else:
         figures, spread = left_out(catalogues, runs)
-        figures |= {"kept": len(every), "disturbed": len(every) - len(runs)}
-        figures["near_other_seeds_of_all"] = _near(_seeds(every), NEAR)
-        found |= {"spread": spread, "left_out": figures}
+        figures |= {"kept": len(kept), "disturbed": len(kept) - len(runs)}
+        figures["near_other_seeds_of_all"] = _near(_seeds(kept), NEAR)
+        costs |= {"spread": spread, "left_out": figures}
         print(figures, spread)
-    write_json(FITTED, found)
+    write_json(FITTED, costs)
 
 
 if __name__ == "__main__":

@@ -35,14 +35,14 @@ def sides(
     case: Case, folder: Path, cohort: int, devices: tuple[str, ...]
 ) -> dict[tuple[str, str], tuple[Run, State]]:
     """Return a run and its state for each device and engine that can do the case."""
-    found = {}
+    runs = {}
     for device in devices:
         for engine in ENGINES:
             try:
-                found[device, engine] = prepared(case, folder, engine, device, cohort)
+                runs[device, engine] = prepared(case, folder, engine, device, cohort)
             except SpecError:
                 continue
-    return found
+    return runs
 
 
 def seconds(side: tuple[Run, State], device: str) -> float:
@@ -58,12 +58,12 @@ def compare(case: Case, cohort: int, devices: tuple[str, ...], repetitions: int)
     """Print a line a side."""
     with tempfile.TemporaryDirectory() as folder:
         write_federation(case, Path(folder), ROWS)
-        made = sides(case, Path(folder), cohort, devices)
-        times: dict[tuple[str, str], list[float]] = {key: [] for key in made}
+        runs = sides(case, Path(folder), cohort, devices)
+        times: dict[tuple[str, str], list[float]] = {key: [] for key in runs}
         for _ in range(repetitions + 1):
-            for (device, engine), side in made.items():
+            for (device, engine), side in runs.items():
                 times[device, engine].append(seconds(side, device))
-    taken = {key: statistics.median(own[1:]) for key, own in times.items()}
+    taken = {key: statistics.median(rounds[1:]) for key, rounds in times.items()}
     fastest = min(value for (device, _), value in taken.items() if device == "cpu")
     for (device, engine), value in taken.items():
         beside = taken[device, "autograd"] / value

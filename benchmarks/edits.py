@@ -139,8 +139,8 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         project = prepared(Path(folder))
         print(COLUMNS.format("edit", "jobs of snakemake -n", "dvc enters", "trained", "then"))
-        asked = [edit for edit in EDITS if any(part in edit.name for part in only or [""])]
-        wrong = [edit.name for edit in asked if not right(project, edit, workflow_only)]
+        edits = [edit for edit in EDITS if any(part in edit.name for part in only or [""])]
+        wrong = [edit.name for edit in edits if not right(project, edit, workflow_only)]
     print(f"{len(wrong)} other than expected{': ' if wrong else ''}{', '.join(wrong)}")
     raise typer.Exit(bool(wrong))
 

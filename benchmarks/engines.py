@@ -223,9 +223,9 @@ def memory(case: Case) -> dict[str, float]:
 def memory_apart(case: Case) -> dict[str, float]:
     """Measure memory in a process of its own."""
     command = [sys.executable, __file__, "--memory-of", case.name]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    process = subprocess.run(command, check=True, capture_output=True, text=True)
+    mb: dict[str, float] = json.loads(process.stdout)
+    return mb
 
 
 def main() -> int:
@@ -237,13 +237,13 @@ def main() -> int:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"some of {', '.join(names)}; default: all")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--memory-of", choices=names, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    unknown = sorted(set(given.cases) - set(names))
+    options = parser.parse_args()
+    unknown = sorted(set(options.cases) - set(names))
     if unknown:
         parser.error(f"no case named '{unknown[0]}'; known: {', '.join(names)}")
     torch.set_num_threads(1)
-    if given.memory_of:
-        json.dump(memory(CASES[names.index(given.memory_of)]), sys.stdout)
+    if options.memory_of:
+        json.dump(memory(CASES[names.index(options.memory_of)]), sys.stdout)
         return 0
 
     top, low = peak(torch.float32), peak(torch.bfloat16)
@@ -251,18 +251,18 @@ def main() -> int:
     print(f"a round: {COHORT} clients of {ROWS} rows, {EPOCHS} epochs, plain SGD\n")
     print("case       plain    fedcore  ratio  target  of peak  engine     memory over data and models")
     missed = []
-    for case in (case for case in CASES if not given.cases or case.name in given.cases):
+    for case in (case for case in CASES if not options.cases or case.name in options.cases):
         if case.precision == "bf16" and low < top:
             print(f"{case.name:9s}  not measured: this processor multiplies bf16 slower than float32")
             continue
-        plain, ours, engine = compare(case, 5 if given.quick else 15)
+        plain, ours, engine = compare(case, 5 if options.quick else 15)
         rows = COHORT * ROWS * EPOCHS
         used = arithmetic(case) * rows / ours / top
-        held = memory_apart(case)
-        share = held["grown"] / (held["data"] + held["models"])
+        mb = memory_apart(case)
+        share = mb["grown"] / (mb["data"] + mb["models"])
         ratio = plain / ours
         times = f"{plain * 1e3:6.0f} ms {ours * 1e3:6.0f} ms  {ratio:5.2f}  {case.target:6.2f}  {used:7.0%}"
-        sizes = f"{share:.2f} ({held['grown']:.0f} MB / {held['data']:.0f} + {held['models']:.0f} MB)"
+        sizes = f"{share:.2f} ({mb['grown']:.0f} MB / {mb['data']:.0f} + {mb['models']:.0f} MB)"
         print(f"{case.name:9s} {times}  {engine:9s}  {sizes}", flush=True)
         missed += [f"{case.name}: ratio {ratio:.2f} < {case.target}"] if ratio < case.target else []
         missed += [f"{case.name}: memory {share:.2f} > 1.5"] if share > 1.5 else []

@@ -138,12 +138,12 @@ AXES = {
 
 def measured(name: str, size: int) -> dict[str, Any]:
     """Do one size in a process of its own; return its line of growth.csv."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, __file__, "--work", name, str(size)], capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        raise SystemExit(f"{name} {size:,}: failed\n{done.stderr[-2000:]}")
-    processor, peak = map(float, done.stdout.split()[-2:])
+    if process.returncode:
+        raise SystemExit(f"{name} {size:,}: failed\n{process.stderr[-2000:]}")
+    processor, peak = map(float, process.stdout.split()[-2:])
     line = {
         "axis": name,
         "size": size,
@@ -218,15 +218,15 @@ def main() -> None:
     parser.add_argument("--axis", choices=AXES, action="append", help="one axis; all unless given")
     parser.add_argument("--draw", action="store_true", help="measure nothing")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.work:
-        work(given.work[0], int(given.work[1]))
+    options = parser.parse_args()
+    if options.work:
+        work(options.work[0], int(options.work[1]))
         return
     numbers = pd.read_csv(NUMBERS) if NUMBERS.exists() else pd.DataFrame(columns=["axis"])
-    for name in () if given.draw else given.axis or AXES:
+    for name in () if options.draw else options.axis or AXES:
         lines = pd.DataFrame(measured(name, size) for size in AXES[name].sizes)
         numbers = pd.concat([numbers[numbers["axis"] != name], lines]).astype({"size": int})
-        numbers = numbers.sort_values("axis", key=lambda own: own.map([*AXES].index), kind="stable")
+        numbers = numbers.sort_values("axis", key=lambda names: names.map([*AXES].index), kind="stable")
         numbers.to_csv(NUMBERS, index=False)
     drawn(numbers)
     over = list(missed(numbers))

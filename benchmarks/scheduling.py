@@ -73,14 +73,14 @@ def main(
         spent = Spent(project)
         snakemake(project, cores, files)
         wall, processor = spent.until_now()
-        own = sum(
+        own_wall = sum(
             json.loads((project / run.folder / "timing.json").read_text())["seconds"] for run in planned
         )
         own_processor = sum(map(float, measured(project, "cpu_s")))
     at_once = 1 if one_process else cores
-    efficiency, useful = own / (at_once * wall), own_processor / processor
+    efficiency, useful = own_wall / (at_once * wall), own_processor / processor
     met = "met" if efficiency >= TARGET else "missed"
-    print(f"{runs} runs of {own / runs:.2f} s ({rounds} rounds) on {at_once} cores, {wall:.1f} s")
+    print(f"{runs} runs of {own_wall / runs:.2f} s ({rounds} rounds) on {at_once} cores, {wall:.1f} s")
     print(f"efficiency {efficiency:.1%} of {at_once} x wall-clock seconds, target {TARGET:.0%}: {met}")
     lost = processor - own_processor
     print(f"overhead {lost:.1f} of {processor:.1f} processor seconds, {lost / runs:.3f} s a run")
@@ -116,11 +116,11 @@ def waited_for() -> float:
 
 def measured(project: Path, column: str) -> list[str]:
     """Return a column of what all runs measured of themselves."""
-    found = []
+    values = []
     for path in (project / "logs" / "benchmarks").rglob("*.tsv"):
         head, *lines = (line.split("\t") for line in path.read_text().splitlines())
-        found += [line[head.index(column)] for line in lines]
-    return found
+        values += [line[head.index(column)] for line in lines]
+    return values
 
 
 def copy(project: Path) -> None:
@@ -160,7 +160,7 @@ def plan(project: Path, rounds: int, runs: int, one_process: bool) -> list[Plann
 def snakemake(project: Path, cores: int, files: list[str]) -> None:
     """Make files, and say what went wrong if it does."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
+    process = subprocess.run(
         ["snakemake", "--cores", str(cores), *files],
         cwd=project,
         env=os.environ | {"PATH": path, "PYTHONPATH": str(project), "OMP_NUM_THREADS": "1"},
@@ -168,8 +168,8 @@ def snakemake(project: Path, cores: int, files: list[str]) -> None:
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise SystemExit(done.stdout[-2000:] + done.stderr[-4000:])
+    if process.returncode:
+        raise SystemExit(process.stdout[-2000:] + process.stderr[-4000:])
 
 
 if __name__ == "__main__":

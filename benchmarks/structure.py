@@ -28,17 +28,17 @@ Edges = Mapping[str, frozenset[str]]
 
 def rooms(package: str, graph: grimp.ImportGraph) -> dict[str, frozenset[str]]:
     """Return for each room of a package the rooms that it imports."""
-    found: dict[str, set[str]] = {
+    edges: dict[str, set[str]] = {
         child.rpartition(".")[2]: set() for child in graph.find_children(package) if "__main__" not in child
     }
     for importer in graph.modules:
         room = _room(importer, package)
-        if room in found:
+        if room in edges:
             imported = (
                 _room(module, package) for module in graph.find_modules_directly_imported_by(importer)
             )
-            found[room] |= {other for other in imported if other in found} - {room}
-    return {room: frozenset(imported) for room, imported in found.items()}
+            edges[room] |= {other for other in imported if other in edges} - {room}
+    return {room: frozenset(imported) for room, imported in edges.items()}
 
 
 def circles(edges: Edges) -> list[frozenset[str]]:
@@ -50,14 +50,14 @@ def circles(edges: Edges) -> list[frozenset[str]]:
 
 def floors(edges: Edges) -> dict[str, int]:
     """Return the floor of each room, from 1; rooms of a circle share one."""
-    group = {name: frozenset({name}) for name in edges} | {n: own for own in circles(edges) for n in own}
-    known: dict[frozenset[str], int] = {}
+    group = {name: frozenset({name}) for name in edges} | {n: ring for ring in circles(edges) for n in ring}
+    by_group: dict[frozenset[str], int] = {}
 
-    def floor(own: frozenset[str]) -> int:
-        if own not in known:
-            below = {group[other] for name in own for other in edges[name]} - {own}
-            known[own] = 1 + max(map(floor, below), default=0)
-        return known[own]
+    def floor(members: frozenset[str]) -> int:
+        if members not in by_group:
+            below = {group[other] for name in members for other in edges[name]} - {members}
+            by_group[members] = 1 + max(map(floor, below), default=0)
+        return by_group[members]
 
     return {name: floor(group[name]) for name in edges}
 
@@ -65,7 +65,7 @@ def floors(edges: Edges) -> dict[str, int]:
 def table() -> str:
     """Return the numbers as a Markdown table."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
-    whole: Edges = {name: frozenset(graph.find_modules_directly_imported_by(name)) for name in graph.modules}
+    links: Edges = {name: frozenset(graph.find_modules_directly_imported_by(name)) for name in graph.modules}
     edges = {package: rooms(package, graph) for package in PACKAGES}
     files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     sizes = [len(path.read_text().splitlines()) for path in files]
@@ -73,15 +73,15 @@ def table() -> str:
     bodies = [node.end_lineno - node.lineno + 1 for node in _functions(trees) if node.end_lineno]
     hidden = {id(inner) for node in _functions(trees) for inner in ast.walk(node) if _imports(inner)}
     tests = sum(len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
-    each = [str(len(own)) for own in edges.values()]
-    highest = [str(max(floors(own).values())) for own in edges.values()]
-    tangled = sum(len(circles(own)) for own in edges.values())
+    counts = [str(len(package_edges)) for package_edges in edges.values()]
+    highest = [str(max(floors(package_edges).values())) for package_edges in edges.values()]
+    tangled = sum(len(circles(package_edges)) for package_edges in edges.values())
     small = sum(size < SMALL for size in sizes) / len(files)
     for_types = sum(_for_types(node) for tree in trees for node in ast.walk(tree))
     lines = {
-        "rooms of fedcore / of pipeline": " / ".join(each),
+        "rooms of fedcore / of pipeline": " / ".join(counts),
         "floors of fedcore / of pipeline": " / ".join(highest),
-        "circles of rooms / of modules": f"{tangled} / {len(circles(whole))}",
+        "circles of rooms / of modules": f"{tangled} / {len(circles(links))}",
         f"modules / of them under {SMALL} lines": f"{len(files)} / {small:.0%}",
         "median / longest module": f"{statistics.median(sizes):.0f} / {max(sizes)}",
         "median / longest function": f"{statistics.median(bodies):.0f} / {max(bodies)}",
@@ -101,10 +101,10 @@ def draw(path: Path) -> None:
             edges = rooms(package, graph)
             placed = floors(edges)
             for floor in range(1, max(placed.values()) + 1):
-                here = sorted(room for room, own in placed.items() if own == floor)
-                for place, room in enumerate(here):
+                row = sorted(room for room, level in placed.items() if level == floor)
+                for place, room in enumerate(row):
                     axes.text(
-                        (place + 0.5) / len(here),
+                        (place + 0.5) / len(row),
                         floor,
                         room,
                         ha="center",
@@ -124,13 +124,13 @@ def _room(module: str, package: str) -> str:
 
 
 def _reached(start: str, edges: Edges) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     left = [start]
     while left:
-        new = edges[left.pop()] - found
-        found |= new
+        new = edges[left.pop()] - reached
+        reached |= new
         left += new
-    return found
+    return reached
 
 
 def _functions(trees: Iterable[ast.AST]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -152,9 +152,9 @@ def main() -> None:
     """Print the table, and draw the picture where a file is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--picture", type=Path, help="an svg to draw the rooms into")
-    asked = parser.parse_args()
-    if asked.picture:
-        draw(asked.picture)
+    options = parser.parse_args()
+    if options.picture:
+        draw(options.picture)
     print(table())
 
 

@@ -50,7 +50,7 @@ class Oracle:
     name: str
     source: str | None
     algorithm: str = ""
-    own: Mapping[str, Any] | None = None
+    values: Mapping[str, Any] | None = None
     reading: Reading = PLAIN
 
 
@@ -74,14 +74,14 @@ ORACLES = (
 
 def expected() -> dict[str, Any]:
     """Return the values of tests/oracle."""
-    found: dict[str, Any] = json.loads((ORACLE / "expected.json").read_text())["A"]
-    return found
+    values: dict[str, Any] = json.loads((ORACLE / "expected.json").read_text())["A"]
+    return values
 
 
 def algorithm_of(oracle: Oracle) -> tuple[str, Mapping[str, Any]]:
     """Return the oracle's algorithm and its values."""
     if oracle.source is None:
-        return oracle.algorithm, oracle.own or {}
+        return oracle.algorithm, oracle.values or {}
     case = expected()[oracle.source]
     return case["function"], case["hyper"]
 
@@ -140,12 +140,12 @@ def asked(side: str, oracles: list[Oracle], core: int) -> dict[str, dict[str, An
         algorithm, hyper = algorithm_of(oracle)
         for name, rounds in ((oracle.name, hyper["T"]), (f"{oracle.name}, short", SHORT)):
             cases.append({"name": name, "algorithm": algorithm, "hyper": {**hyper, "T": rounds}})
-    told = {"PYTHONPATH": os.pathsep.join([str(HERE), *([str(ROOT)] if side == OURS else [])])}
-    words = json.dumps({"folder": str(ORACLE / "data"), "cases": cases})
-    done = processes.run([python, HERE / f"oracle_{side}.py", words], told, core, LIMIT)
-    if done.code:
-        return {oracle.name: {"verdict": "error", "why": done.reason} for oracle in oracles}
-    answers = json.loads(done.output.strip().splitlines()[-1])
+    environment = {"PYTHONPATH": os.pathsep.join([str(HERE), *([str(ROOT)] if side == OURS else [])])}
+    request = json.dumps({"folder": str(ORACLE / "data"), "cases": cases})
+    process = processes.run([python, HERE / f"oracle_{side}.py", request], environment, core, LIMIT)
+    if process.code:
+        return {oracle.name: {"verdict": "error", "why": process.reason} for oracle in oracles}
+    answers = json.loads(process.output.strip().splitlines()[-1])
     return {o.name: verdict(o, answers[o.name], answers[f"{o.name}, short"]) for o in oracles}
 
 
@@ -174,14 +174,14 @@ def main(
             raise typer.BadParameter(f"'{name}', expected one of {', '.join(SIDES)}", param_hint="--peer")
     oracles = [o for o in ORACLES if not only or any(o.name.lower().startswith(x.lower()) for x in only)]
     core = max(os.sched_getaffinity(0)) if core < 0 else core
-    found = {side: asked(side, oracles, core) for side in SIDES if not peer or side in peer}
+    verdicts = {side: asked(side, oracles, core) for side in SIDES if not peer or side in peer}
     for oracle in oracles:
         print(f"\n{oracle.name}")
-        for side, judged in found.items():
+        for side, judged in verdicts.items():
             print(f"  {TITLES[side]:13s} {said(judged[oracle.name])}")
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(found, indent=1) + "\n")
-    wrong = [name for name, judged in found.get(OURS, {}).items() if judged["verdict"] != "equal"]
+    out.write_text(json.dumps(verdicts, indent=1) + "\n")
+    wrong = [name for name, judged in verdicts.get(OURS, {}).items() if judged["verdict"] != "equal"]
     raise typer.Exit(bool(wrong))
 
 

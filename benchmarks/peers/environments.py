@@ -73,9 +73,9 @@ def interpreter(name: str) -> Path:
     if name in OWN or find_spec(name):
         return Path(sys.executable)
     peer = BY_NAME[name]
-    folder, wanted = HOME / name, repr(peer)
-    python, made = folder / "bin" / "python", folder / "made_for"
-    if made.is_file() and made.read_text() == wanted:
+    folder, description = HOME / name, repr(peer)
+    python, stamp = folder / "bin" / "python", folder / "made_for"
+    if stamp.is_file() and stamp.read_text() == description:
         return python
     print(f"{peer.title}: making {folder.relative_to(ROOT)}", file=sys.stderr)
     shutil.rmtree(folder, ignore_errors=True)
@@ -85,7 +85,7 @@ def interpreter(name: str) -> Path:
         _uv("pip", "install", "--python", str(python), "--no-deps", *peer.alone)
     if peer.torch:
         (_site_packages(python) / "project_torch.pth").write_text(f"{_torch_folder()}\n")
-    made.write_text(wanted)
+    stamp.write_text(description)
     return python
 
 
@@ -94,11 +94,11 @@ def _uv(*words: str) -> None:
     if uv is None:
         raise NotInstalled("uv is not on the PATH")
     with tempfile.TemporaryDirectory() as elsewhere:  # the project's own constraints hold inside of it
-        done = subprocess.run(
+        process = subprocess.run(
             [uv, *words, "--quiet"], cwd=elsewhere, capture_output=True, text=True, check=False
         )
-    if done.returncode:
-        raise NotInstalled(" ".join(done.stderr.split())[:400])
+    if process.returncode:
+        raise NotInstalled(" ".join(process.stderr.split())[:400])
 
 
 def _site_packages(python: Path) -> Path:
@@ -109,7 +109,7 @@ def _site_packages(python: Path) -> Path:
 
 
 def _torch_folder() -> Path:
-    found = find_spec("torch")
-    if found is None or found.origin is None:
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
         raise NotInstalled("this environment has no PyTorch to share")
-    return Path(found.origin).parents[1]
+    return Path(spec.origin).parents[1]

@@ -33,14 +33,14 @@ def model(workload: str) -> nn.Module:
 @app.train()
 def train_client(message: Message, context: Context) -> Message:
     """Train from the weights received, and send the new ones."""
-    told = message.content["config"]
-    work, client = BY_NAME[told["workload"]], int(context.node_config["partition-id"])
-    x, y = tensors(told["folder"], work.name, client)
+    config = message.content["config"]
+    work, client = BY_NAME[config["workload"]], int(context.node_config["partition-id"])
+    x, y = tensors(config["folder"], work.name, client)
     net = model(work.name)
     net.load_state_dict(message.content["arrays"].to_torch_state_dict())
-    rng = np.random.default_rng([client, int(told["server-round"])])
-    optional = {key: float(told[key]) for key in ("mu", "momentum", "weight_decay") if key in told}
-    train(net, x, y, int(told["batch"]), work.epochs, rng, lr=work.lr, **optional)
+    rng = np.random.default_rng([client, int(config["server-round"])])
+    optional = {key: float(config[key]) for key in ("mu", "momentum", "weight_decay") if key in config}
+    train(net, x, y, int(config["batch"]), work.epochs, rng, lr=work.lr, **optional)
     content = {
         "arrays": ArrayRecord(net.state_dict()),
         "metrics": MetricRecord({"num-examples": len(y)}),

@@ -60,17 +60,17 @@ class Case:
 
 def answer(solve: Callable[[Case], Weights]) -> None:
     """Solve the command line's cases; print the final weights, or why there are none, as a line of JSON."""
-    asked = json.loads(sys.argv[1])
-    found = {}
-    for values in asked["cases"]:
-        case = Case(values["name"], values["algorithm"], values["hyper"], Path(asked["folder"]))
+    request = json.loads(sys.argv[1])
+    answers = {}
+    for values in request["cases"]:
+        case = Case(values["name"], values["algorithm"], values["hyper"], Path(request["folder"]))
         try:
             inputs, bias = solve(case)
             values = {"W": np.asarray(inputs).tolist(), "b": np.asarray(bias).tolist()}
-            found[case.name] = values | {"note": NOTES.get(case.algorithm, "")}
+            answers[case.name] = values | {"note": NOTES.get(case.algorithm, "")}
         except NotOffered as error:
-            found[case.name] = {"not_offered": str(error)}
+            answers[case.name] = {"not_offered": str(error)}
         except Exception as error:
             traceback.print_exc()
-            found[case.name] = {"error": f"{type(error).__name__}: {error}"[:200]}
-    print("\n" + json.dumps(found), flush=True)
+            answers[case.name] = {"error": f"{type(error).__name__}: {error}"[:200]}
+    print("\n" + json.dumps(answers), flush=True)

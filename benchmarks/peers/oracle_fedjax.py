@@ -46,7 +46,7 @@ def solve(case: Case) -> Weights:
         beta = case.hyper["beta"]
         base = fedjax.optimizers.sgd(case.lr * (1 - beta), momentum=beta or None)
     batches = [_all_rows(len(y), steps) for (_, y), steps in zip(held, case.steps, strict=True)]
-    whole = fedjax.PaddedBatchHParams(batch_size=max(len(y) for _, y in held))
+    full_batch = fedjax.PaddedBatchHParams(batch_size=max(len(y) for _, y in held))
     plain = fedjax.optimizers.sgd(case.lr)
     if case.algorithm == "fedprox":
         algorithm = fedjax.algorithms.fed_prox.fed_prox(
@@ -54,15 +54,15 @@ def solve(case: Case) -> Weights:
         )
     elif case.algorithm == "mime":
         kind = fedjax.algorithms.mime_lite.mime_lite if case.hyper["lite"] else fedjax.algorithms.mime.mime
-        algorithm = kind(loss, base, batches[0], whole, server_learning_rate=1.0)
+        algorithm = kind(loss, base, batches[0], full_batch, server_learning_rate=1.0)
     else:
         algorithm = fedjax.algorithms.fed_avg.federated_averaging(
             fedjax.grad(loss), plain, server(case), batches[0]
         )
     state = algorithm.init({"W": jnp.zeros((INPUTS, CLASSES)), "b": jnp.zeros(CLASSES)})
     cohort = [
-        (str(k).encode(), AllRows({"x": x, "y": y}, own), jax.random.PRNGKey(k))
-        for k, ((x, y), own) in enumerate(zip(held, batches, strict=True))
+        (str(k).encode(), AllRows({"x": x, "y": y}, hparams), jax.random.PRNGKey(k))
+        for k, ((x, y), hparams) in enumerate(zip(held, batches, strict=True))
     ]
     for _ in range(case.rounds):
         state, _ = algorithm.apply(state, cohort)

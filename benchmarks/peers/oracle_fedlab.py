@@ -61,8 +61,8 @@ def solve(case: Case) -> Weights:
         for id in handler.sample_clients():
             trainer.epochs = case.steps[id]
             trainer.local_process(sent, id if case.algorithm == "qfedavg" else [id])
-            got = trainer.uplink_package
-            packages += [got] if case.algorithm == "qfedavg" else got
+            uplink = trainer.uplink_package
+            packages += [uplink] if case.algorithm == "qfedavg" else uplink
         for package in packages:
             handler.load(package)
     final = handler.model

@@ -37,7 +37,7 @@ class Done:
         return lines[-1].strip()[:300] if lines else f"exit code {self.code}"
 
 
-def run(command: Sequence[str | Path], told: Mapping[str, str], core: int, limit: float) -> Done:
+def run(command: Sequence[str | Path], environment: Mapping[str, str], core: int, limit: float) -> Done:
     """Run a command on one core; after ``limit`` seconds it and all that it started are ended."""
     words = [str(word) for word in command]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -46,7 +46,7 @@ def run(command: Sequence[str | Path], told: Mapping[str, str], core: int, limit
             words,
             stdout=output,
             stderr=errors,
-            env={**os.environ, **ONE_THREAD, **NO_TELEMETRY, **told},
+            env={**os.environ, **ONE_THREAD, **NO_TELEMETRY, **environment},
             preexec_fn=lambda: os.sched_setaffinity(0, {core}),
         )
         peak, members = 0, {process.pid}
@@ -75,11 +75,11 @@ def family(root: int) -> set[int]:
             text = _read(entry / "stat")
             if text:
                 parents[int(entry.name)] = int(text.rpartition(")")[2].split()[1])
-    found = added = {root}
+    members = added = {root}
     while added:
-        added = {pid for pid, parent in parents.items() if parent in found} - found
-        found |= added
-    return found - {root}
+        added = {pid for pid, parent in parents.items() if parent in members} - members
+        members |= added
+    return members - {root}
 
 
 def own_memory(pid: int) -> int:

@@ -80,13 +80,13 @@ class Clock:
         self.processor.append(time.process_time())
 
 
-def answer(asked: Request, clock: Clock, final: Arrays, version: str, engine: str = "") -> None:
+def answer(measurement: Request, clock: Clock, final: Arrays, version: str, engine: str = "") -> None:
     """Write the final weights and print what was measured."""
-    np.savez(asked.weights, **{name: np.asarray(array) for name, array in final.items()})  # type: ignore[arg-type]
+    np.savez(measurement.weights, **{name: np.asarray(array) for name, array in final.items()})  # type: ignore[arg-type]
     values = {
         "version": version,
         "engine": engine,
-        "began": clock.wall[0] - asked.launched,
+        "began": clock.wall[0] - measurement.launched,
         "wall": np.diff(clock.wall).tolist(),
         "processor": np.diff(clock.processor).tolist(),
     }

@@ -64,11 +64,11 @@ WORDS: dict[str, dict[Any, str]] = {
 
 def clients(folder: Path) -> list[Client]:
     """Read the oracle's clients in order."""
-    found = []
+    held = []
     for path in sorted((folder / "clients").glob("*.npz"), key=lambda path: int(path.stem)):
         with np.load(path) as file:
-            found.append((file["x"].astype(np.float64), file["y"].astype(np.int64)))
-    return found
+            held.append((file["x"].astype(np.float64), file["y"].astype(np.int64)))
+    return held
 
 
 def loss_and_gradient(w: Array, client: Client) -> tuple[float, Array]:
@@ -121,7 +121,7 @@ def result(algorithm: str, hyper: Mapping[str, Any], held: list[Client], reading
     lr, counts = hyper["lr"], hyper["steps"]
     w = np.zeros((INPUTS + 1) * CLASSES)
     zeros = np.zeros_like(w)
-    controls, control, momentum = [zeros for _ in held], zeros, zeros
+    controls, server_control, momentum = [zeros for _ in held], zeros, zeros
     start = {"zero": (0.0, 0.0), "tau2": (0.0, hyper.get("tau", 0.0) ** 2), "optax": (-1e-6, 1e-6)}
     m, v = (zeros + value for value in start[reading.moments])
     for turn in range(1, hyper["T"] + 1):
@@ -130,7 +130,7 @@ def result(algorithm: str, hyper: Mapping[str, Any], held: list[Client], reading
         if algorithm == "fedprox":
             more = [_proximal(hyper["mu"], w) for _ in held]
         elif algorithm == "scaffold":
-            more = [_same(control - own) for own in controls]
+            more = [_same(server_control - control) for control in controls]
         elif algorithm == "mime":
             beta, scale = hyper["beta"], lr * (1 - hyper["beta"])
             mean = _weighted(p, (gradient(w, client) for client in held))
@@ -143,17 +143,17 @@ def result(algorithm: str, hyper: Mapping[str, Any], held: list[Client], reading
         ]
         change = _weighted(p, (end - w for end in ends))
         if algorithm == "fednova":
-            each = ((end - w) / count for end, count in zip(ends, counts, strict=True))
-            change = p @ np.array(counts) * _weighted(p, each)
+            normalized = ((end - w) / count for end, count in zip(ends, counts, strict=True))
+            change = p @ np.array(counts) * _weighted(p, normalized)
         elif algorithm == "qfedavg":
             change = _fair(w, ends, held, hyper, reading)
         elif algorithm == "scaffold":
             fresh = [
-                _renewed(w, end, client, count, own - control, hyper, reading)
-                for client, end, count, own in zip(held, ends, counts, controls, strict=True)
+                _renewed(w, end, client, count, control - server_control, hyper, reading)
+                for client, end, count, control in zip(held, ends, counts, controls, strict=True)
             ]
-            moved = (new - own for new, own in zip(fresh, controls, strict=True))
-            control = control if reading.still else control + _weighted(p, moved)
+            moved = (new - old for new, old in zip(fresh, controls, strict=True))
+            server_control = server_control if reading.still else server_control + _weighted(p, moved)
             controls = fresh
         if algorithm == "fedopt" and hyper["server"] == "avgm":
             momentum = hyper["beta"] * momentum + change
@@ -235,7 +235,7 @@ def readings(algorithm: str, usual: Reading) -> Iterator[tuple[str, Reading]]:
         fields |= {"negated": (False, True), "still": (False, True)}
     elif algorithm == "qfedavg":
         fields |= {"last_loss": (False, True)}
-    found = []
+    others = []
     for values in product(*fields.values()):
         reading = replace(usual, **dict(zip(fields, values, strict=True)))
         words = [
@@ -244,6 +244,6 @@ def readings(algorithm: str, usual: Reading) -> Iterator[tuple[str, Reading]]:
             if getattr(reading, name) != getattr(usual, name)
         ]
         if words:
-            found.append((", ".join(words), reading, len(words)))
-    for words_, reading, _ in sorted(found, key=lambda entry: entry[2]):
+            others.append((", ".join(words), reading, len(words)))
+    for words_, reading, _ in sorted(others, key=lambda entry: entry[2]):
         yield words_, reading

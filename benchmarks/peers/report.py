@@ -38,11 +38,11 @@ def ratios(results: Mapping[str, Any], works: Sequence[Workload] = WORKLOADS) ->
         "|---|---:|---:|---:|---:|---|",
     ]
     for work in works:
-        found = results["workloads"].get(work.name, {})
+        by_side = results["workloads"].get(work.name, {})
         for side, engine in ((OURS, ""), (FUSED, ", `engine: fused`")):
-            reached = target({name: values["round"] for name, values in found.items()}, side, work.faster)
+            reached = target({name: values["round"] for name, values in by_side.items()}, side, work.faster)
             if reached:
-                ours, other = found[side]["round"], found[reached.fastest]["round"]
+                ours, other = by_side[side]["round"], by_side[reached.fastest]["round"]
                 lines.append(
                     f"| {work.title}{engine} | {_ms(ours)} | {_ms(other)} ({TITLES[reached.fastest]}) | "
                     f"{reached.ratio:.2f} | {work.faster} | {'reached' if reached.met else '**missed**'} |"
@@ -57,13 +57,13 @@ def sides(results: Mapping[str, Any], works: Sequence[Workload] = WORKLOADS) -> 
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for work in works:
-        found = results["workloads"].get(work.name, {})
-        others = [values["round"] for side, values in found.items() if side not in OWN]
-        for side, values in sorted(found.items(), key=lambda item: item[1]["round"]):
+        by_side = results["workloads"].get(work.name, {})
+        others = [values["round"] for side, values in by_side.items() if side not in OWN]
+        for side, values in sorted(by_side.items(), key=lambda item: item[1]["round"]):
             seconds, apart = values["round"], values["deviation"]
             lines.append(
                 f"| {work.name} | {TITLES[side]} {values['version']} | {_ms(seconds)} | "
-                f"{seconds / min(others):.2f} | {seconds / found[OURS]['round']:.2f} | "
+                f"{seconds / min(others):.2f} | {seconds / by_side[OURS]['round']:.2f} | "
                 f"{values['start']:.1f} s | {values['peak_mb']:.0f} MB | "
                 f"{'' if side == OURS or apart is None else f'{apart:.0e}'} |"
             )
@@ -75,8 +75,8 @@ def circumstances(results: Mapping[str, Any]) -> str:
     machine = results["machine"]
     shares = [
         values["core"]
-        for found in results["workloads"].values()
-        for side, values in found.items()
+        for by_side in results["workloads"].values()
+        for side, values in by_side.items()
         if side != "flower"
     ]
     text = (
@@ -104,14 +104,14 @@ def on_a_gpu(results: Mapping[str, Any]) -> str:
 
 def whole_table(results: Mapping[str, Any]) -> str:
     """Return the comparison of a whole table."""
-    found = results.get("table", {})
-    if "fedcore" not in found or "flower" not in found:
+    table = results.get("table", {})
+    if "fedcore" not in table or "flower" not in table:
         return "Not measured."
-    runs = found["runs"]
+    runs = table["runs"]
     return (
-        f"{runs} runs of {found['rounds']} rounds each, end to end: fedcore {found['fedcore']:.1f} s "
-        f"({found['fedcore'] / runs:.2f} s a run), Flower {found['flower']:.0f} s "
-        f"({found['flower'] / runs:.1f} s a run), {found['flower'] / found['fedcore']:.1f} times as long; "
+        f"{runs} runs of {table['rounds']} rounds each, end to end: fedcore {table['fedcore']:.1f} s "
+        f"({table['fedcore'] / runs:.2f} s a run), Flower {table['flower']:.0f} s "
+        f"({table['flower'] / runs:.1f} s a run), {table['flower'] / table['fedcore']:.1f} times as long; "
         f"the target is {GRID.faster:g}."
     )
 
@@ -133,23 +133,23 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
     return text
 
 
-def _between(block: str, found: re.Match[str]) -> str:
-    return f"{found[1]}\n{block}\n\n{found[2]}"
+def _between(block: str, match: re.Match[str]) -> str:
+    return f"{match[1]}\n{block}\n\n{match[2]}"
 
 
 def tables(
     speed: Mapping[str, Any] | None, judged: Mapping[str, Any] | None, gpu: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
     """Return those blocks that can be made, by the names of their marks."""
-    made: dict[str, str] = {}
+    blocks: dict[str, str] = {}
     if speed is not None:
-        made |= {"ratios": ratios(speed), "sides": sides(speed)}
-        made |= {"circumstances": circumstances(speed), "whole table": whole_table(speed)}
+        blocks |= {"ratios": ratios(speed), "sides": sides(speed)}
+        blocks |= {"circumstances": circumstances(speed), "whole table": whole_table(speed)}
     if gpu is not None:
-        made["on a gpu"] = on_a_gpu(gpu)
+        blocks["on a gpu"] = on_a_gpu(gpu)
     if judged is not None:
-        made["verdicts"] = verdicts(judged)
-    return made
+        blocks["verdicts"] = verdicts(judged)
+    return blocks
 
 
 def read(path: Path) -> Any:

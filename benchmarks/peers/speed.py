@@ -76,7 +76,7 @@ def main(
     ] = ROOT / "benchmarks/out/peers.json",
 ) -> None:
     """Measure and print."""
-    wanted = _known(only, (*WORK, TABLE), "--only")
+    names = _known(only, (*WORK, TABLE), "--only")
     sides = [*_known(peer, tuple(PEERS), "--peer"), *OWN]
     core = max(os.sched_getaffinity(0)) if core < 0 else core
     times = repetitions or (2 if quick else 5)
@@ -94,18 +94,18 @@ def main(
         print(f"this machine is busy ({1 - results['machine']['idle']:.0%}): the times are not to be trusted")
     pythons = _pythons(sides, results["failures"])
     missed = []
-    for name in wanted:
+    for name in names:
         with tempfile.TemporaryDirectory() as folder:
             if name == TABLE:
-                found = whole_table.measure(pythons, Path(folder), quick, core, results["failures"])
-                results[TABLE] = found
-                print(whole_table.text(found))
+                result = whole_table.measure(pythons, Path(folder), quick, core, results["failures"])
+                results[TABLE] = result
+                print(whole_table.text(result))
             else:
                 work = WORK[name]
-                found = measure(work, pythons, Path(folder), quick, times, core, results["failures"])
-                results["workloads"][name] = found
-                print(text(work, found), flush=True)
-                missed += _missed(work, found)
+                result = measure(work, pythons, Path(folder), quick, times, core, results["failures"])
+                results["workloads"][name] = result
+                print(text(work, result), flush=True)
+                missed += _missed(work, result)
             _write(out, results)
     for name, reason in results["failures"].items():
         print(f"{name}: {reason}")
@@ -177,13 +177,13 @@ def one(
         Failed: it ended with an error.
     """
     ours, engine = side in OWN, "fused" if side == FUSED else "auto"
-    asked = Request(work.name, str(data), rounds, check, time.monotonic(), str(end), engine)
+    request = Request(work.name, str(data), rounds, check, time.monotonic(), str(end), engine)
     script = HERE / f"with_{OURS if ours else side}.py"
-    told = {"PYTHONPATH": os.pathsep.join([str(HERE), *([str(ROOT)] if ours else [])])}
-    done = processes.run([python, script, written(asked)], told, core, LIMIT)
-    if done.code or not done.output.strip():
-        raise Failed(done.reason)
-    return {**json.loads(done.output.strip().splitlines()[-1]), "peak": done.peak}
+    environment = {"PYTHONPATH": os.pathsep.join([str(HERE), *([str(ROOT)] if ours else [])])}
+    process = processes.run([python, script, written(request)], environment, core, LIMIT)
+    if process.code or not process.output.strip():
+        raise Failed(process.reason)
+    return {**json.loads(process.output.strip().splitlines()[-1]), "peak": process.peak}
 
 
 def figures(answers: list[dict[str, Any]]) -> dict[str, Any]:
@@ -242,10 +242,10 @@ def text(work: Workload, found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _reached(work: Workload, found: dict[str, Any]) -> Target | None:
+def _reached(work: Workload, by_side: dict[str, Any]) -> Target | None:
     """Compare the faster of our engines with the fastest peer."""
-    rounds = {side: values["round"] for side, values in found.items()}
-    return target(rounds, FUSED if FUSED in found else OURS, work.faster)
+    rounds = {side: values["round"] for side, values in by_side.items()}
+    return target(rounds, FUSED if FUSED in by_side else OURS, work.faster)
 
 
 def machine() -> dict[str, Any]:
@@ -268,21 +268,21 @@ def machine() -> dict[str, Any]:
 
 def _pythons(sides: list[str], failures: dict[str, str]) -> dict[str, Path]:
     """Return the interpreters of those sides that can be had, and add why others can't."""
-    found = {}
+    pythons = {}
     for side in sides:
         try:
-            found[side] = interpreter(side)
+            pythons[side] = interpreter(side)
         except NotInstalled as error:
             failures[TITLES[side]] = f"not installed: {error}"
-    return found
+    return pythons
 
 
-def _missed(work: Workload, found: dict[str, Any]) -> list[str]:
-    reached = _reached(work, found)
+def _missed(work: Workload, by_side: dict[str, Any]) -> list[str]:
+    reached = _reached(work, by_side)
     slow = [f"{work.name} {reached.ratio:.2f} < {reached.wanted}"] if reached and not reached.met else []
     return slow + [
         f"{work.name}: {TITLES[side]}'s weights differ by {values['deviation']:.0e}"
-        for side, values in found.items()
+        for side, values in by_side.items()
         if (values["deviation"] or 0.0) > _tolerance(work)
     ]
 
@@ -291,11 +291,11 @@ def _tolerance(work: Workload) -> float:
     return TOLERANCE_OF_TF32 if work.device == "cuda" else TOLERANCE
 
 
-def _known(given: list[str] | None, known: tuple[str, ...], option: str) -> list[str]:
+def _known(given: list[str] | None, choices: tuple[str, ...], option: str) -> list[str]:
     for name in given or ():
-        if name not in known:
-            raise typer.BadParameter(f"'{name}', expected one of {', '.join(known)}", param_hint=option)
-    return [name for name in known if not given or name in given]
+        if name not in choices:
+            raise typer.BadParameter(f"'{name}', expected one of {', '.join(choices)}", param_hint=option)
+    return [name for name in choices if not given or name in given]
 
 
 def _write(path: Path, results: dict[str, Any]) -> None:

@@ -80,9 +80,9 @@ def module(work: Workload) -> nn.Module:
 
 def started(work: Workload, start: Arrays) -> nn.Module:
     """Return the model with given weights."""
-    made = module(work)
-    made.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})
-    return made
+    model = module(work)
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})
+    return model
 
 
 def arrays(model: nn.Module) -> Arrays:

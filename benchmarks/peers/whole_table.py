@@ -66,39 +66,39 @@ def measure(
     """Do the table on both sides; a side that fails is added to the failures."""
     write_grid(ROOT / "data/demo/cifar10/cifar10.npz", folder)
     rounds = GRID.quick_rounds if quick else GRID.rounds
-    found: dict[str, Any] = {"runs": len(RUNS), "rounds": rounds}
-    order = folder / "batch.json"
-    order.write_text(json.dumps(batch(folder, rounds)))
+    table: dict[str, Any] = {"runs": len(RUNS), "rounds": rounds}
+    batch_file = folder / "batch.json"
+    batch_file.write_text(json.dumps(batch(folder, rounds)))
     command = [
         sys.executable,
         "-m",
         "fedcore.cli.main",
         "run-batch",
-        str(order),
+        str(batch_file),
         "--device",
         "cpu",
         "--quiet",
     ]
-    done = processes.run(command, {"PYTHONPATH": str(ROOT)}, core, LIMIT)
-    if done.code:
-        failures["fedcore, table"] = done.reason
+    process = processes.run(command, {"PYTHONPATH": str(ROOT)}, core, LIMIT)
+    if process.code:
+        failures["fedcore, table"] = process.reason
     else:
-        found["fedcore"] = done.seconds
+        table["fedcore"] = process.seconds
     if "flower" in pythons:
         seconds = []
         for client, server in RUNS:
             mu = MU if client == "prox" else 0.0
-            asked = json.dumps({"folder": str(folder), "server": server, "mu": mu, "rounds": rounds})
+            request = json.dumps({"folder": str(folder), "server": server, "mu": mu, "rounds": rounds})
             script = HERE / "with_flower_grid.py"
-            told = {"PYTHONPATH": os.pathsep.join([str(HERE)])}
-            done = processes.run([pythons["flower"], script, asked], told, core, LIMIT)
-            if done.code:
-                failures["Flower, table"] = done.reason
+            environment = {"PYTHONPATH": os.pathsep.join([str(HERE)])}
+            process = processes.run([pythons["flower"], script, request], environment, core, LIMIT)
+            if process.code:
+                failures["Flower, table"] = process.reason
                 break
-            seconds.append(done.seconds)
+            seconds.append(process.seconds)
         else:
-            found |= {"flower": sum(seconds), "flower_runs": seconds}
-    return found
+            table |= {"flower": sum(seconds), "flower_runs": seconds}
+    return table
 
 
 def text(found: Mapping[str, Any]) -> str:

@@ -100,30 +100,30 @@ def rows(work: Workload, x: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Do what was asked."""
-    asked, clock = request(), Clock()
-    work = asked.work
+    measurement, clock = request(), Clock()
+    work = measurement.work
     apply = MODELS[work.model["name"]]
 
     def loss(params: Params, batch: dict[str, Any], rng: jax.Array) -> jax.Array:
         scores = apply(params, batch["x"])
         return -jnp.take_along_axis(jax.nn.log_softmax(scores), batch["y"][:, None], axis=1)[:, 0]
 
-    read = [load(asked.path, work, client) for client in range(CLIENTS)]
+    read = [load(measurement.path, work, client) for client in range(CLIENTS)]
     clients = [fedjax.ClientDataset({"x": rows(work, x), "y": y.astype(np.int32)}) for x, y in read]
-    hparams = fedjax.ShuffleRepeatBatchHParams(batch_size=asked.batch, num_epochs=work.epochs, seed=0)
+    hparams = fedjax.ShuffleRepeatBatchHParams(batch_size=measurement.batch, num_epochs=work.epochs, seed=0)
     algorithm = fedjax.algorithms.fed_avg.federated_averaging(
         fedjax.grad(loss), fedjax.optimizers.sgd(work.lr), fedjax.optimizers.sgd(1.0), hparams
     )
-    state = algorithm.init(jax.tree_util.tree_map(jnp.asarray, to_jax(work, weights(asked.start))))
+    state = algorithm.init(jax.tree_util.tree_map(jnp.asarray, to_jax(work, weights(measurement.start))))
     key = jax.random.PRNGKey(0)
     clock.mark()
-    for _ in range(asked.rounds):
+    for _ in range(measurement.rounds):
         key, *keys = jax.random.split(key, CLIENTS + 1)
         cohort = [(str(k).encode(), rows_, keys[k]) for k, rows_ in enumerate(clients)]
         state, _ = algorithm.apply(state, cohort)
         jax.block_until_ready(state.params)
         clock.mark()
-    answer(asked, clock, from_jax(work, state.params), version("fedjax"))
+    answer(measurement, clock, from_jax(work, state.params), version("fedjax"))
 
 
 if __name__ == "__main__":

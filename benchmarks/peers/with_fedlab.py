@@ -33,9 +33,9 @@ class Batches:
 class Clients(FedDataset):
     """All clients' rows, as tensors."""
 
-    def __init__(self, asked: Request) -> None:
+    def __init__(self, measurement: Request) -> None:
         super().__init__()
-        read = (load(asked.path, asked.work, client) for client in range(CLIENTS))
+        read = (load(measurement.path, measurement.work, client) for client in range(CLIENTS))
         self.rows = [(torch.from_numpy(x), torch.from_numpy(y)) for x, y in read]
         self.rng = np.random.default_rng(0)
 
@@ -56,18 +56,18 @@ class Pipeline(StandalonePipeline):
 
 def main() -> None:
     """Do what was asked."""
-    asked, clock = request(), Clock()
+    measurement, clock = request(), Clock()
     torch.set_num_threads(1)
-    work = asked.work
-    model = started(work, weights(asked.start))
-    handler = SyncServerHandler(model, asked.rounds, sample_ratio=1.0)
+    work = measurement.work
+    model = started(work, weights(measurement.start))
+    handler = SyncServerHandler(model, measurement.rounds, sample_ratio=1.0)
     trainer = SGDSerialClientTrainer(model, CLIENTS)
-    trainer.setup_dataset(Clients(asked))
-    trainer.setup_optim(work.epochs, asked.batch, work.lr)
+    trainer.setup_dataset(Clients(measurement))
+    trainer.setup_optim(work.epochs, measurement.batch, work.lr)
     pipeline = Pipeline(handler, trainer, clock)
     clock.mark()
     pipeline.main()
-    answer(asked, clock, arrays(handler.model), version("fedlab"))
+    answer(measurement, clock, arrays(handler.model), version("fedlab"))
 
 
 if __name__ == "__main__":

@@ -37,10 +37,10 @@ class Timed(FedAvg):
 
 def main() -> None:
     """Do what was asked."""
-    asked, clock = request(), Clock()
+    measurement, clock = request(), Clock()
     torch.set_num_threads(1)
-    net = started(asked.work, weights(asked.start))
-    told = {"folder": asked.folder, "workload": asked.work.name, "batch": asked.batch}
+    net = started(measurement.work, weights(measurement.start))
+    config = {"folder": measurement.folder, "workload": measurement.work.name, "batch": measurement.batch}
     server = ServerApp()
 
     @server.main()
@@ -55,14 +55,14 @@ def main() -> None:
         result = strategy.start(
             grid=grid,
             initial_arrays=ArrayRecord(net.state_dict()),
-            num_rounds=asked.rounds,
-            train_config=ConfigRecord(told),
+            num_rounds=measurement.rounds,
+            train_config=ConfigRecord(config),
         )
         clock.mark()
         net.load_state_dict(result.arrays.to_torch_state_dict())
 
     run_simulation(server, flower_app.app, num_supernodes=CLIENTS, backend_config=BACKEND)
-    answer(asked, clock, arrays(net), version("flwr"), f"ray {version('ray')}")
+    answer(measurement, clock, arrays(net), version("flwr"), f"ray {version('ray')}")
 
 
 if __name__ == "__main__":

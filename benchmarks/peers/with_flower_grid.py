@@ -49,13 +49,13 @@ def strategy(server: str) -> FedAvg:
 
 def main() -> None:
     """Do what was asked, and print the accuracy of every round."""
-    asked = Asked(**json.loads(sys.argv[1]))
+    run = Asked(**json.loads(sys.argv[1]))
     torch.set_num_threads(1)
-    net, measured = started(GRID, weights(Path(asked.folder) / "start.npz")), module(GRID)
-    with np.load(Path(asked.folder) / "test.npz") as file:
+    net, measured = started(GRID, weights(Path(run.folder) / "start.npz")), module(GRID)
+    with np.load(Path(run.folder) / "test.npz") as file:
         x, y = torch.from_numpy(file["x"]), torch.from_numpy(file["y"])
-    told = {"folder": asked.folder, "workload": GRID.name, "batch": GRID.batch}
-    told |= {"momentum": MOMENTUM, "weight_decay": WEIGHT_DECAY} | ({"mu": asked.mu} if asked.mu else {})
+    config = {"folder": run.folder, "workload": GRID.name, "batch": GRID.batch}
+    config |= {"momentum": MOMENTUM, "weight_decay": WEIGHT_DECAY} | ({"mu": run.mu} if run.mu else {})
     accuracies: list[float] = []
     server = ServerApp()
 
@@ -67,11 +67,11 @@ def main() -> None:
 
     @server.main()
     def serve(grid: Grid, context: Context) -> None:
-        strategy(asked.server).start(
+        strategy(run.server).start(
             grid=grid,
             initial_arrays=ArrayRecord(net.state_dict()),
-            num_rounds=asked.rounds,
-            train_config=ConfigRecord(told),
+            num_rounds=run.rounds,
+            train_config=ConfigRecord(config),
             evaluate_fn=evaluate,
         )
 

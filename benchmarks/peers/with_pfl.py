@@ -52,11 +52,11 @@ class Marks(TrainingProcessCallback):
 
 def main() -> None:
     """Do what was asked; nothing is measured in a round whose number evaluation_frequency does not divide."""
-    asked, clock = request(), Clock()
+    measurement, clock = request(), Clock()
     torch.set_num_threads(1)
     np.random.seed(0)
-    work = asked.work
-    read = (load(asked.path, work, client) for client in range(work.clients))
+    work = measurement.work
+    read = (load(measurement.path, work, client) for client in range(work.clients))
     users = [
         Dataset(
             (torch.from_numpy(x).to(work.device), torch.from_numpy(y).to(work.device)), user_id=str(client)
@@ -65,18 +65,18 @@ def main() -> None:
     ]
     order = (client for number in count() for client in work.round_of(number))
     federation = FederatedDataset(users.__getitem__, lambda: next(order))
-    net = WithLoss(started(work, weights(asked.start))).to(work.device)
+    net = WithLoss(started(work, weights(measurement.start))).to(work.device)
     model = PyTorchModel(net, torch.optim.SGD, torch.optim.SGD(net.parameters(), lr=1.0))
     rounds = NNAlgorithmParams(
-        central_num_iterations=asked.rounds,
-        evaluation_frequency=asked.rounds + 1,
+        central_num_iterations=measurement.rounds,
+        evaluation_frequency=measurement.rounds + 1,
         train_cohort_size=work.cohort,
         val_cohort_size=0,
     )
     steps = NNTrainHyperParams(
         local_num_epochs=work.epochs,
         local_learning_rate=work.lr,
-        local_batch_size=None if asked.full_batch else work.batch,
+        local_batch_size=None if measurement.full_batch else work.batch,
     )
     backend = SimulatedBackend(training_data=federation, val_data=federation)
     clock.mark(work.device)
@@ -89,7 +89,7 @@ def main() -> None:
         [Marks(clock, work.device)],
         send_metrics_to_platform=False,
     )
-    answer(asked, clock, arrays(net.inner.cpu()), version("pfl"))
+    answer(measurement, clock, arrays(net.inner.cpu()), version("pfl"))
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ from fedcore.spec import parse
 
 def prepared(spec: dict[str, Any]) -> tuple[Run, State]:
     """Return a run and its state before the first round; no part has begun."""
-    made, _, _ = prepare(parse(spec), Settings())
-    return made, State(round=0, models=made.problem.start.clone()[None])
+    run, _, _ = prepare(parse(spec), Settings())
+    return run, State(round=0, models=run.problem.start.clone()[None])
 
 
 def started(spec: dict[str, Any]) -> tuple[Run, State]:
     """Return a run and its state once all parts have begun."""
-    made, state = prepared(spec)
-    for part in made.recipe.parts():
-        part.start(made, state)
-    return made, state
+    run, state = prepared(spec)
+    for part in run.recipe.parts():
+        part.start(run, state)
+    return run, state

@@ -89,8 +89,8 @@ def test_asynchronous_updates_mix_in_what_old_versions_become(
         weight = 0.6 * share[decay]
         versions.append((1 - weight) * versions[-1] + weight * trained(client, versions[number - stale]))
     options = {"name": "fedasync", "rho": 0, "staleness": decay, "a": a, "b": b, "fresh": fresh}
-    found = ended(quadratics, options, rounds, participation={"events": EVENTS})
-    assert found == pytest.approx(versions[-1], rel=0, abs=1e-12)
+    final = ended(quadratics, options, rounds, participation={"events": EVENTS})
+    assert final == pytest.approx(versions[-1], rel=0, abs=1e-12)
 
 
 def test_the_staleness_of_each_update_is_reported(quadratics: Values) -> None:
@@ -108,29 +108,29 @@ def test_hinge_and_polynomial_start_where_the_text_says() -> None:
 
 
 def test_events_are_drawn_anew_for_each_update_from_all_clients_and_delays(quadratics: Values) -> None:
-    made, state = started({**quadratics, "algorithm": {"name": "fedasync", "max_staleness": 3}})
+    setup, state = started({**quadratics, "algorithm": {"name": "fedasync", "max_staleness": 3}})
     schedule = Asynchronous(3)
     drawn = []
     for state.round in range(900):
-        client, stale = schedule.event(made, state)
+        client, stale = schedule.event(setup, state)
         assert stale <= state.round
-        assert (client, stale) == schedule.event(made, state), "one round has one event"
+        assert (client, stale) == schedule.event(setup, state), "one round has one event"
         drawn.append((client, stale))
-        rng = made.streams.get("event", state.round)
+        rng = setup.streams.get("event", state.round)
         assert (client, stale) == (rng.choice(3), min(rng.integers(1, 4), state.round))
     counts = Counter(drawn[3:])
     assert set(counts) == {(client, stale) for client in range(3) for stale in (1, 2, 3)}
     assert max(abs(count - 897 / 9) for count in counts.values()) < 4 * math.sqrt(897 * 8 / 81)
     newest = Asynchronous(0)
-    assert {newest.event(made, state)[1] for state.round in range(50)} == {0}
+    assert {newest.event(setup, state)[1] for state.round in range(50)} == {0}
 
 
 def test_a_drawn_run_is_the_run_of_its_events(quadratics: Values) -> None:
     algorithm = {"name": "fedasync", "max_staleness": 3, "rho": 0}
-    made, state = started({**quadratics, "algorithm": algorithm})
+    setup, state = started({**quadratics, "algorithm": algorithm})
     events = []
     for state.round in range(20):
-        events.append(list(Asynchronous(3).event(made, state)))
+        events.append(list(Asynchronous(3).event(setup, state)))
     free = ended(quadratics, algorithm, 20)
     assert free == ended(quadratics, algorithm, 20, participation={"events": events})
     assert free != ended(quadratics, algorithm | {"max_staleness": 0}, 20)
@@ -149,13 +149,13 @@ def test_events_name_clients_that_there_are(quadratics: Values) -> None:
 
 
 def test_an_asynchronous_round_trains_one_client_on_one_version(quadratics: Values) -> None:
-    made, state = started(
+    setup, state = started(
         {**quadratics, "algorithm": {"name": "fedasync"}, "participation": {"events": EVENTS}}
     )
     schedule = Asynchronous(18)
     state.server["versions"] = torch.arange(5, dtype=torch.float64)[:, None] + 10
     for state.round, (client, stale) in enumerate(EVENTS):
-        plan = schedule.plan(made, state)
+        plan = schedule.plan(setup, state)
         assert plan.cohort == (client,)
         assert plan.stages == (((0, client),),)
         assert plan.groups == (0,)
@@ -178,7 +178,7 @@ def test_means_of_changes() -> None:
     assert PlainMean().change(nothing, nothing, model, uploads).tolist() == [0.5, 2.0]
     assert (averaging("nk"), averaging("uniform")) == (WeightedMean(), PlainMean())
     assert model.tolist() == [1, 2]
-    assert [own.model.tolist() for own in uploads] == [[2, 2], [1, 6]]
+    assert [sent.model.tolist() for sent in uploads] == [[2, 2], [1, 6]]
 
 
 @pytest.mark.parametrize(("tau_eff", "effective"), [("norm", 4.25), ("steps", 5.5), ("one", 1.0)])
@@ -234,8 +234,8 @@ def test_a_weighted_sum_of_weights_beyond_single_precision_is_infinite() -> None
     for weight in (3.4e38, -3.4e38):
         assert weighted_sum([torch.zeros(1), torch.ones(1)], [1.0, weight]).item() == pytest.approx(weight)
     for weight in (1e39, -1e39):
-        found = weighted_sum([torch.zeros(1), torch.ones(1)], [1.0, weight]).item()
-        assert found == math.copysign(math.inf, weight)
+        total = weighted_sum([torch.zeros(1), torch.ones(1)], [1.0, weight]).item()
+        assert total == math.copysign(math.inf, weight)
 
 
 def test_the_nearest_point_of_the_simplex() -> None:
@@ -309,7 +309,7 @@ def test_a_fair_round_weighs_clients_by_their_rows(monkeypatch: pytest.MonkeyPat
 
 def test_features_that_do_not_train_are_computed_once(spec: Values, monkeypatch: pytest.MonkeyPatch) -> None:
     for model, often in (({"name": "rff_linear", "features": 8}, 1), ({"name": "mlp", "hidden": [4]}, 0)):
-        made, state = prepared({**spec, "model": model, "algorithm": {"name": "fedavg"}})
+        setup, state = prepared({**spec, "model": model, "algorithm": {"name": "fedavg"}})
         seen: list[Any] = []
 
         def counted(*about: Any, seen: list[Any] = seen) -> Any:
@@ -318,7 +318,7 @@ def test_features_that_do_not_train_are_computed_once(spec: Values, monkeypatch:
 
         monkeypatch.setattr(aggregate, "features", counted)
         models = [state.model, state.model * 2, state.model * 3]
-        scores = client_scores(made.problem, models, made.problem.test.x)
+        scores = client_scores(setup.problem, models, setup.problem.test.x)
         assert scores.shape[2] == 3
         assert len(seen) == often
         monkeypatch.undo()
@@ -335,13 +335,13 @@ def test_the_path_of_learned_weights_is_a_table(participation: Values, spec: Val
     algorithm = {"name": "fedomw", "steps_p": 3, "gamma": 0.5}
     values = {**spec, "algorithm": algorithm, "participation": participation, "dtype": "float64"}
     values["training"] = {**values["training"], "rounds": 1}
-    made, state = started(values)
-    aggregate: Any = made.recipe.aggregate
-    sizes = np.array(made.problem.sizes)
+    setup, state = started(values)
+    aggregate: Any = setup.recipe.aggregate
+    sizes = np.array(setup.problem.sizes)
     assert aggregate.tables(state) == {}
     first = state.server["mixture"]
     np.testing.assert_allclose(first, sizes / sizes.sum())
-    for _ in simulate(made, state):
+    for _ in simulate(setup, state):
         pass
     assert list(aggregate.tables(state)) == ["mixture"]
     rows = aggregate.tables(state)["mixture"]

@@ -29,28 +29,28 @@ def specification(divisor: str, rounds: int, name: str = "scaffold", **training:
 
 
 def after(spec: dict[str, Any]) -> State:
-    made, _, _ = prepare(parse(spec), Settings())
-    state = State(round=0, models=made.problem.start.clone()[None])
-    for _ in simulate(made, state):
+    run, _, _ = prepare(parse(spec), Settings())
+    state = State(round=0, models=run.problem.start.clone()[None])
+    for _ in simulate(run, state):
         pass
     return state
 
 
 def by_hand(length: float, rounds: int) -> tuple[float, list[float]]:
     """Return the model and the controls: heavy ball from 0 along g - c_k + c, changes over .02 ``length``."""
-    w, c, own = 0.0, 0.0, [0.0, 0.0]
+    w, c, controls = 0.0, 0.0, [0.0, 0.0]
     for _ in range(rounds):
         ends, new = [], []
-        for slope, control in zip(SLOPES, own, strict=True):
+        for slope, control in zip(SLOPES, controls, strict=True):
             at, velocity = w, 0.0
             for _ in range(4):
                 velocity = 0.9 * velocity + slope(at) - control + c
                 at -= 0.02 * velocity
             ends.append(at)
             new.append(control - c + (w - at) / (0.02 * length))
-        c += sum(b - a for a, b in zip(own, new, strict=True)) / 2
-        w, own = sum(ends) / 2, new
-    return w, own
+        c += sum(b - a for a, b in zip(controls, new, strict=True)) / 2
+        w, controls = sum(ends) / 2, new
+    return w, controls
 
 
 @pytest.mark.parametrize(("divisor", "length"), [("steps", 4.0), ("norm", 1 + 1.9 + 2.71 + 3.439)])

@@ -55,12 +55,12 @@ class Counter:
 
 
 def specification(base: dict[str, Any], name: str, options: dict[str, Any]) -> dict[str, Any]:
-    known = keys_of(find("algorithm", name).options)
-    few = {"redistributions": 3} if "redistributions" in known else {}
-    own = {key: value for key, value in options.items() if key != "variant"}
+    keys = keys_of(find("algorithm", name).options)
+    few = {"redistributions": 3} if "redistributions" in keys else {}
+    hyper = {key: value for key, value in options.items() if key != "variant"}
     spec = {
         **base,
-        "algorithm": {"name": name, **few, **own},
+        "algorithm": {"name": name, **few, **hyper},
         "model": MODELS.get(name, base["model"]),
         "training": {"rounds": 4, "local_steps": 5, "batch_size": 16, "lr": 0.05},
         "evaluation": {"count_rows": True},
@@ -78,8 +78,8 @@ def specification(base: dict[str, Any], name: str, options: dict[str, Any]) -> d
 def test_counts_are_those_of_rows_that_pass_the_model(
     name: str, options: dict[str, Any], spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = parse(specification(spec, name, options))
-    counter, prepared = Counter(), prepare(asked, Settings())[0]
+    parsed = parse(specification(spec, name, options))
+    counter, prepared = Counter(), prepare(parsed, Settings())[0]
     model, bind = type(prepared.problem.model), Autograd.bind
     features = model.features
 
@@ -122,7 +122,7 @@ def test_counts_are_those_of_rows_that_pass_the_model(
     monkeypatch.setattr(Autograd, "bind", bound)
     monkeypatch.setattr(simulation, "measure", measured)
     monkeypatch.setattr(select, "squared_norms", scored)
-    summary = run(asked).summary
+    summary = run(parsed).summary
     assert summary["status"] == "completed"
     assert (summary["rows_gradient"], summary["rows_forward"]) == (counter.gradient, counter.forward)
     assert counter.gradient > 0
@@ -133,8 +133,8 @@ def test_nothing_is_counted_unless_it_is_asked_for(spec: dict[str, Any]) -> None
 
 
 def test_counts_survive_an_interruption(spec: dict[str, Any], tmp_path: Any) -> None:
-    asked = {**spec, "algorithm": {"name": "mime"}, "evaluation": {"count_rows": True}}
-    whole = run(asked).summary
+    counted = {**spec, "algorithm": {"name": "mime"}, "evaluation": {"count_rows": True}}
+    summary = run(counted).summary
 
     class Stop(Exception):
         pass
@@ -144,9 +144,9 @@ def test_counts_survive_an_interruption(spec: dict[str, Any], tmp_path: Any) -> 
             raise Stop
 
     with pytest.raises(Stop):
-        run(asked, tmp_path, Settings(checkpoint_seconds=0.0), stop)
-    again = run(asked, tmp_path).summary
-    assert {key: again[key] for key in whole} == whole
+        run(counted, tmp_path, Settings(checkpoint_seconds=0.0), stop)
+    again = run(counted, tmp_path).summary
+    assert {key: again[key] for key in summary} == summary
 
 
 @pytest.mark.parametrize("size", [1, 7, 16, 50, "full"])
@@ -160,9 +160,9 @@ def test_rows_of_steps_are_those_of_the_batches(size: Any, drop_last: bool, step
 
 def test_centralised_training_takes_the_steps_of_the_cohort(spec: dict[str, Any]) -> None:
     training = {"rounds": 3, "local_steps": 4, "batch_size": 8, "lr": 0.05}
-    asked = {**spec, "training": training, "evaluation": {"count_rows": True}}
-    federated = run(asked).summary["rows_gradient"]
-    pooled = {**asked, "algorithm": {"name": "centralised", "equal_steps": True}}
+    counted = {**spec, "training": training, "evaluation": {"count_rows": True}}
+    federated = run(counted).summary["rows_gradient"]
+    pooled = {**counted, "algorithm": {"name": "centralised", "equal_steps": True}}
     assert run(pooled).summary["rows_gradient"] == federated == 3 * 3 * 4 * 8
-    plain = {**asked, "algorithm": {"name": "centralised"}}
+    plain = {**counted, "algorithm": {"name": "centralised"}}
     assert run(plain).summary["rows_gradient"] == 3 * 4 * 8

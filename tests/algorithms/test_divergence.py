@@ -26,8 +26,8 @@ def flat(parameters: dict[str, Any]) -> Any:
 def whole(spec: Values) -> Values:
     """All clients, all rows, three steps a round, from zero, in float64."""
     training = {"rounds": 4, "local_steps": 3, "batch_size": "full", "lr": 0.1}
-    own = {"model": {"name": "linear", "init": "zeros"}, "participation": {}, "dtype": "float64"}
-    return {**spec, **own, "training": training, "evaluation": {"divergence": True}}
+    sections = {"model": {"name": "linear", "init": "zeros"}, "participation": {}, "dtype": "float64"}
+    return {**spec, **sections, "training": training, "evaluation": {"divergence": True}}
 
 
 def test_divergence_is_that_of_two_separate_runs(whole: Values) -> None:
@@ -70,14 +70,14 @@ def test_observing_changes_nothing(spec: Values) -> None:
 
 def test_path_of_the_mixture(spec: Values) -> None:
     algorithm = {"name": "dl_opt", "lr_p": 0.05, "steps_p": 7}
-    one = {"training": {**spec["training"], "rounds": 1}, "participation": {}, "dtype": "float64"}
-    result = run({**spec, **one, "algorithm": algorithm})
+    sections = {"training": {**spec["training"], "rounds": 1}, "participation": {}, "dtype": "float64"}
+    result = run({**spec, **sections, "algorithm": algorithm})
     path = np.array([[row[f"p_{k}"] for k in range(5)] for row in result.tables["mixture"]])
     assert path.shape == (8, 5)
     np.testing.assert_allclose(path[0], np.array([40, 60, 80, 100, 120]) / 400)
     assert path[-1].sum() == pytest.approx(result.rows[-1]["mixture_sum"])
     assert all((before != after).any() for before, after in pairwise(path))
-    assert "mixture" not in run({**spec, **one, "algorithm": {**algorithm, "steps_p": 0}}).tables
+    assert "mixture" not in run({**spec, **sections, "algorithm": {**algorithm, "steps_p": 0}}).tables
 
 
 def test_tables_are_files_that_survive_an_interruption(spec: Values, tmp_path: Path) -> None:

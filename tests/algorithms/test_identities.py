@@ -130,8 +130,8 @@ def test_what_nova_multiplies_with(whole: Spec, momentum: float, steps: float, o
     start = trained(whole, FEDAVG, rounds=1, lr=1e-300)
     moved = trained(whole, FEDAVG, rounds=1, momentum=momentum) - start
     for tau_eff, share in (("norm", 1.0), ("steps", steps), ("one", one)):
-        found = trained(whole, {"name": "fednova", "tau_eff": tau_eff}, rounds=1, momentum=momentum)
-        same(found - start, share * moved)
+        final = trained(whole, {"name": "fednova", "tau_eff": tau_eff}, rounds=1, momentum=momentum)
+        same(final - start, share * moved)
 
 
 def test_controls_of_identical_clients_cancel(twins: Spec) -> None:
@@ -190,10 +190,10 @@ def test_fedadc_without_local_momentum_is_slowmo(federation: Spec) -> None:
 
 def test_one_full_step_of_mime_is_centralised_momentum(whole: Spec) -> None:
     """x <- x - eta s with s <- (1 - beta) grad + beta s: FedAvgM at server rate 1 - beta."""
-    one = {"local_steps": 1}
-    central = trained(whole, {"name": "fedavgm", "beta": 0.8, "server_lr": 0.2}, **one)
-    same(trained(whole, {"name": "mime", "beta": 0.8}, **one), central)
-    same(trained(whole, {"name": "mime", "beta": 0.8, "lite": True}, **one), central)
+    single_step = {"local_steps": 1}
+    central = trained(whole, {"name": "fedavgm", "beta": 0.8, "server_lr": 0.2}, **single_step)
+    same(trained(whole, {"name": "mime", "beta": 0.8}, **single_step), central)
+    same(trained(whole, {"name": "mime", "beta": 0.8, "lite": True}, **single_step), central)
 
 
 def test_mime_on_identical_clients_needs_no_correction(twins: Spec) -> None:

@@ -27,8 +27,8 @@ Values = dict[str, Any]
 @pytest.fixture
 def full(spec: Values) -> Values:
     """All five clients, float64, a linear model."""
-    own = {"model": {"name": "linear"}, "participation": {}, "dtype": "float64"}
-    return {**spec, **own, "training": {**spec["training"], "rounds": 3}}
+    sections = {"model": {"name": "linear"}, "participation": {}, "dtype": "float64"}
+    return {**spec, **sections, "training": {**spec["training"], "rounds": 3}}
 
 
 def using(spec: Values, rounds: int = 3, **algorithm: Any) -> Values:
@@ -39,21 +39,21 @@ def shared(result: Result) -> list[list[float]]:
     return [[row[key] for key in ("train_loss", "test_loss", "bytes_up")] for row in result.rows]
 
 
-def uploads_of(made: Run, state: State) -> list[Upload]:
-    plan = made.recipe.schedule.plan(made, state)
+def uploads_of(setup: Run, state: State) -> list[Upload]:
+    plan = setup.recipe.schedule.plan(setup, state)
     (stage,) = plan.stages
 
     jobs = [Job(client, slot, 0, plan.starts[slot]) for slot, client in stage]
-    return made.engine.train(make_task(made, state, job) for job in jobs)
+    return setup.engine.train(make_task(setup, state, job) for job in jobs)
 
 
 def prepared(spec: Values) -> tuple[Run, State, LearnedMixture]:
-    made, _, _ = prepare(parse(spec), Settings())
-    state = State(round=0, models=made.problem.start.clone()[None])
-    for part in made.recipe.parts():
-        part.start(made, state)
-    assert isinstance(made.recipe.aggregate, LearnedMixture)
-    return made, state, made.recipe.aggregate
+    setup, _, _ = prepare(parse(spec), Settings())
+    state = State(round=0, models=setup.problem.start.clone()[None])
+    for part in setup.recipe.parts():
+        part.start(setup, state)
+    assert isinstance(setup.recipe.aggregate, LearnedMixture)
+    return setup, state, setup.recipe.aggregate
 
 
 def test_frozen_mixture_is_dl_u(full: Values) -> None:
@@ -64,7 +64,7 @@ def test_frozen_mixture_is_dl_u(full: Values) -> None:
 def test_frozen_fedomw_is_fedavg_with_some_clients_too(full: Values) -> None:
     full = {**full, "participation": {"fraction": 0.6}}
     frozen, fedavg = (
-        run(using(full, **own)) for own in ({"name": "fedomw", "gamma": 0, "steps_p": 0}, FEDAVG)
+        run(using(full, **algorithm)) for algorithm in ({"name": "fedomw", "gamma": 0, "steps_p": 0}, FEDAVG)
     )
     for name, array in frozen.parameters.items():
         np.testing.assert_allclose(array, fedavg.parameters[name], atol=1e-12)
@@ -103,18 +103,18 @@ def reference(
 
 
 def test_steps_on_all_rows_follow_the_validation_loss(full: Values) -> None:
-    made, state, part = prepared(using(full, name="fedomw", lr_p=0.05, steps_p=15, momentum_p=0.8))
-    uploads = uploads_of(made, state)
-    validation = made.problem.validation
+    setup, state, part = prepared(using(full, name="fedomw", lr_p=0.05, steps_p=15, momentum_p=0.8))
+    uploads = uploads_of(setup, state)
+    validation = setup.problem.validation
     assert validation is not None
-    scores = client_scores(made.problem, [upload.model for upload in uploads], validation.x)
+    scores = client_scores(setup.problem, [upload.model for upload in uploads], validation.x)
     start = state.server["mixture"].clone()
     assert start.tolist() == [size / 400 for size in (40, 60, 80, 100, 120)]
-    whole = [torch.arange(len(validation))] * 15
-    change = part.change(made, state, state.model, uploads)
+    batches = [torch.arange(len(validation))] * 15
+    change = part.change(setup, state, state.model, uploads)
     p = state.server["mixture"]
     torch.testing.assert_close(
-        p, reference(scores, validation.y, start, whole, 0.05, 0.8), rtol=0, atol=1e-12
+        p, reference(scores, validation.y, start, batches, 0.05, 0.8), rtol=0, atol=1e-12
     )
     mixed = sum(weight * upload.model for weight, upload in zip(p, uploads, strict=True))
     torch.testing.assert_close(state.model + change, mixed, rtol=0, atol=1e-12)
@@ -124,35 +124,35 @@ def test_a_pass_uses_every_row_once(full: Values) -> None:
     """With one batch as large as the set, a pass is one step on all rows, in any order."""
     states = []
     for keys in ({"epochs_p": 4, "batch_p": 100}, {"steps_p": 4}):
-        made, state, part = prepared(using(full, name="fedomw", lr_p=0.05, **keys))
-        part.change(made, state, state.model, uploads_of(made, state))
+        setup, state, part = prepared(using(full, name="fedomw", lr_p=0.05, **keys))
+        part.change(setup, state, state.model, uploads_of(setup, state))
         states.append(state.server["mixture"])
     torch.testing.assert_close(*states, rtol=0, atol=1e-12)
 
 
 def test_batches_are_shuffled_passes(full: Values) -> None:
-    made, state, part = prepared(using(full, name="fedomw", lr_p=0.05, epochs_p=2, batch_p=32))
-    uploads, validation = uploads_of(made, state), made.problem.validation
+    setup, state, part = prepared(using(full, name="fedomw", lr_p=0.05, epochs_p=2, batch_p=32))
+    uploads, validation = uploads_of(setup, state), setup.problem.validation
     assert validation is not None
-    rng = made.streams.get("mixture batches", 0)
+    rng = setup.streams.get("mixture batches", 0)
     orders = [torch.from_numpy(rng.permutation(len(validation))) for _ in range(2)]
     batches = [rows for order in orders for rows in order.split(32)]
-    scores = client_scores(made.problem, [upload.model for upload in uploads], validation.x)
+    scores = client_scores(setup.problem, [upload.model for upload in uploads], validation.x)
     expected = reference(scores, validation.y, state.server["mixture"], batches, 0.05, 0.0)
-    part.change(made, state, state.model, uploads)
+    part.change(setup, state, state.model, uploads)
     torch.testing.assert_close(state.server["mixture"], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_velocity_of_p_persists_only_where_asked(full: Values, keep: bool) -> None:
-    made, state, part = prepared(using(full, name="fedomw", lr_p=0.02, steps_p=6, momentum_p=0.9))
-    uploads = uploads_of(made, state)
+    setup, state, part = prepared(using(full, name="fedomw", lr_p=0.02, steps_p=6, momentum_p=0.9))
+    uploads = uploads_of(setup, state)
     half = replace(part, steps=3, keep_velocity=keep)
     for _ in range(2):
-        half.change(made, state, state.model, uploads)
+        half.change(setup, state, state.model, uploads)
     twice = state.server["mixture"]
-    made, state, part = prepared(using(full, name="fedomw", lr_p=0.02, steps_p=6, momentum_p=0.9))
-    part.change(made, state, state.model, uploads)
+    setup, state, part = prepared(using(full, name="fedomw", lr_p=0.02, steps_p=6, momentum_p=0.9))
+    part.change(setup, state, state.model, uploads)
     assert torch.allclose(twice, state.server["mixture"], rtol=0, atol=1e-12) == keep
 
 
@@ -167,8 +167,8 @@ def test_released_defaults(full: Values) -> None:
 
 @pytest.mark.parametrize("name", ["fedomw", "dl_opt"])
 def test_mixture_weights_need_not_be_positive_nor_sum_to_one(full: Values, name: str) -> None:
-    made, state, part = prepared(using(full, 1, name=name, gamma=0.0, lr_p=5.0, steps_p=10))
-    part.change(made, state, state.model, uploads_of(made, state))
+    setup, state, part = prepared(using(full, 1, name=name, gamma=0.0, lr_p=5.0, steps_p=10))
+    part.change(setup, state, state.model, uploads_of(setup, state))
     p = state.server["mixture"]
     assert p.min() < 0
     assert abs(float(p.sum()) - 1) > 0.01
@@ -176,8 +176,8 @@ def test_mixture_weights_need_not_be_positive_nor_sum_to_one(full: Values, name:
 
 
 def test_simplex_keeps_a_probability_vector(full: Values) -> None:
-    made, state, part = prepared(using(full, name="fedomw", lr_p=5.0, steps_p=10, simplex=True))
-    part.change(made, state, state.model, uploads_of(made, state))
+    setup, state, part = prepared(using(full, name="fedomw", lr_p=5.0, steps_p=10, simplex=True))
+    part.change(setup, state, state.model, uploads_of(setup, state))
     p = state.server["mixture"]
     assert p.min() >= 0
     assert float(p.sum()) == pytest.approx(1)
@@ -186,15 +186,15 @@ def test_simplex_keeps_a_probability_vector(full: Values) -> None:
 @pytest.mark.parametrize("model", [{"name": "mlp", "hidden": [6]}, {"name": "rff_linear", "features": 9}])
 def test_scores_of_all_clients(full: Values, model: Values) -> None:
     """Fixed features are shared between clients without changing any score."""
-    made, state, _ = prepared({**using(full, name="fedomw"), "model": model})
-    models = [upload.model for upload in uploads_of(made, state)]
-    x = made.problem.test.x[:7]
-    found = client_scores(made.problem, models, x)
-    assert found.shape == (7, 10, 5)
+    setup, state, _ = prepared({**using(full, name="fedomw"), "model": model})
+    models = [upload.model for upload in uploads_of(setup, state)]
+    x = setup.problem.test.x[:7]
+    scores = client_scores(setup.problem, models, x)
+    assert scores.shape == (7, 10, 5)
     for k, w in enumerate(models):
-        p = {**made.problem.model.trainable.views(w), **made.problem.buffers}
-        alone = made.problem.model.scores(p, made.problem.model.features(p, x))
-        torch.testing.assert_close(found[:, :, k], alone, rtol=0, atol=1e-12)
+        p = {**setup.problem.model.trainable.views(w), **setup.problem.buffers}
+        alone = setup.problem.model.scores(p, setup.problem.model.features(p, x))
+        torch.testing.assert_close(scores[:, :, k], alone, rtol=0, atol=1e-12)
 
 
 def test_history_reports_the_mixture(full: Values) -> None:
@@ -215,10 +215,10 @@ def test_validation_rows_are_required_only_to_learn(full: Values) -> None:
 
 def test_validation_rows_may_come_from_the_partition(full: Values) -> None:
     split = {"name": "iid", "clients": 4, "validation": 0.2}
-    made, state, part = prepared({**using(full, name="fedomw"), "partition": split})
-    assert made.problem.validation is not None
-    assert len(made.problem.validation) == 80
-    part.change(made, state, state.model, uploads_of(made, state))
+    setup, state, part = prepared({**using(full, name="fedomw"), "partition": split})
+    assert setup.problem.validation is not None
+    assert len(setup.problem.validation) == 80
+    part.change(setup, state, state.model, uploads_of(setup, state))
 
 
 @pytest.mark.parametrize(
@@ -238,10 +238,10 @@ def test_refused(keys: Values, message: str, full: Values) -> None:
 
 def test_a_run_is_the_rounds_of_its_parts(full: Values) -> None:
     """p continues from round to round: two rounds differ from two first rounds."""
-    made, _, _ = prepare(parse(using(full, 2, name="fedomw", lr_p=0.05)), Settings())
-    state = State(round=0, models=made.problem.start.clone()[None])
+    setup, _, _ = prepare(parse(using(full, 2, name="fedomw", lr_p=0.05)), Settings())
+    state = State(round=0, models=setup.problem.start.clone()[None])
     seen = []
-    for _ in simulate(made, state):
+    for _ in simulate(setup, state):
         seen.append(state.server["mixture"].clone())
     reset = run(using(full, 2, name="fedomw", lr_p=0.05, p_reset=True)).rows
     kept = run(using(full, 2, name="fedomw", lr_p=0.05)).rows

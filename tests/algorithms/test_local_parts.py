@@ -74,10 +74,10 @@ def test_contrastive_gradient_is_the_derivative(seed: int, spec: dict[str, Any])
     phi[2] = 0
     phi.requires_grad_()
     (expected,) = torch.autograd.grad(bound.loss(phi, batch), phi)
-    found = bound.feature_gradient(phi.detach(), batch)
+    gradient = bound.feature_gradient(phi.detach(), batch)
     rows = [0, 1, 3, 4, 5]
-    torch.testing.assert_close(found[rows], expected[rows], rtol=1e-10, atol=1e-12)
-    assert torch.isfinite(found).all()
+    torch.testing.assert_close(gradient[rows], expected[rows], rtol=1e-10, atol=1e-12)
+    assert torch.isfinite(gradient).all()
 
 
 def test_contrastive_loss_by_hand(spec: dict[str, Any]) -> None:

@@ -67,7 +67,7 @@ def test_an_observers_code_counts_only_where_it_observes() -> None:
     plugins = {"algorithm": "fedavg", "data": "mnist", "model": "cnn", "partition": "iid"}
     reached = codehash.reached(codehash.RUN)
     assert not {module for module, _ in reached if module.startswith("fedcore.parts.observers")}
-    hashes = [codehash.of_run(**plugins, observers=own) for own in ((), ("path",), ("path", "risk"))]
+    hashes = [codehash.of_run(**plugins, observers=names) for names in ((), ("path",), ("path", "risk"))]
     assert len(set(hashes)) == 3
 
 
@@ -103,9 +103,9 @@ def test_features_of_the_mixture_are_those_of_the_same_rows_under_the_global_mod
     weight, bias = result.parameters["layers.0.weight"], result.parameters["layers.0.bias"]
     for k in range(5):
         hidden = np.maximum(0, client(digits, k)[0] @ weight.T + bias)
-        own = kept["features"][1][kept["client"] == k]
-        rows = [int(np.abs(hidden - phi).max(axis=1).argmin()) for phi in own]
-        np.testing.assert_allclose(own, hidden[rows], atol=1e-12)
+        features = kept["features"][1][kept["client"] == k]
+        rows = [int(np.abs(hidden - phi).max(axis=1).argmin()) for phi in features]
+        np.testing.assert_allclose(features, hidden[rows], atol=1e-12)
         assert rows == sorted(set(rows))
     first = run(observed(spec, mixture={"rows": 12, "rounds": [0]})).arrays["mixture"]
     np.testing.assert_array_equal(first["features"][0], kept["features"][0])
@@ -137,7 +137,7 @@ def test_terms_of_the_bound_against_numpy(linear: Values, digits: Path) -> None:
         z = x @ weight.T + bias
         return float((np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), y]).mean())
 
-    losses = np.array([loss(*own) for own in clients])
+    losses = np.array([loss(*rows) for rows in clients])
     of_the_global_model = float(p @ np.abs(losses - p @ losses))
     assert table[-1]["discrepancy"] >= of_the_global_model - 1e-12
     first = {
@@ -168,7 +168,7 @@ def test_files_are_sealed_and_survive_an_interruption(spec: Values, tmp_path: Pa
     with (tmp_path / "whole/risk.csv").open() as handle:
         assert [row["round"] for row in csv.DictReader(handle)] == [str(at) for at in range(7)]
     (tmp_path / "cut/features.npz").write_bytes(b"")
-    assert [str(one.folder.name) for one in integrity.check(tmp_path).problems] == ["cut"]
+    assert [str(problem.folder.name) for problem in integrity.check(tmp_path).problems] == ["cut"]
 
 
 def test_a_diverged_run_has_no_last_features(linear: Values, tmp_path: Path) -> None:
@@ -208,11 +208,11 @@ def test_the_loss_between_two_models_has_both_and_their_mean(linear: Values, sam
         "participation": {"cohorts": [[0, 1]]},
         "evaluation": {"observe": between},
     }
-    both = run(spec)
-    rows = both.tables["between"]
+    result = run(spec)
+    rows = result.tables["between"]
     assert [row["weight"] for row in rows] == pytest.approx([tenth / 10 for tenth in range(-2, 13)])
     second, mean, first = (rows[place]["train_loss"] for place in (2, 7, 12))
-    assert mean == pytest.approx(both.rows[-1]["train_loss"]), "the server takes the mean of the models"
+    assert mean == pytest.approx(result.rows[-1]["train_loss"]), "the server takes the mean of the models"
     assert mean < (first + second) / 2
     alone = run({**spec, "participation": {"cohorts": [[1]]}})
     assert second == pytest.approx(alone.rows[-1]["train_loss"])

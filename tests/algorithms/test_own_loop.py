@@ -62,15 +62,15 @@ class PlainScaffold(LocalTraining):
 
     def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> torch.nn.Module:
         parameters, c = list(model.parameters()), client.state.server["c"]
-        own = client.memory.get("own", torch.zeros_like(c))
+        control = client.memory.get("own", torch.zeros_like(c))
         received = torch.nn.utils.parameters_to_vector(parameters).detach()
         for lr, (x, y) in zip(client.rates, batches, strict=True):
             gradients = torch.autograd.grad(functional.cross_entropy(model(x), y), parameters)
-            step = torch.nn.utils.parameters_to_vector(gradients) + c - own
+            step = torch.nn.utils.parameters_to_vector(gradients) + c - control
             now = torch.nn.utils.parameters_to_vector(parameters) - lr * step
             torch.nn.utils.vector_to_parameters(now.detach(), parameters)
-        client.memory["own"] = own - c + (received - now) / (len(client.rates) * client.rates[0])
-        client.sent["change"] = client.memory["own"] - own
+        client.memory["own"] = control - c + (received - now) / (len(client.rates) * client.rates[0])
+        client.sent["change"] = client.memory["own"] - control
         return model
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
@@ -90,8 +90,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def own(spec: Values, part: LocalTraining, **more: Any) -> Values:
     """Return a specification whose clients train by a part's loop."""
-    made = recipe(update=part, **more)
-    plugin = Plugin("own", AlgorithmOptions, lambda options, spec: made, "a loop", "this test")
+    loop_recipe = recipe(update=part, **more)
+    plugin = Plugin("own", AlgorithmOptions, lambda options, spec: loop_recipe, "a loop", "this test")
     fedcore.register("algorithm", plugin)
     return {**spec, "algorithm": {"name": "own"}}
 
@@ -154,9 +154,9 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
 
 def test_noise_follows_from_the_seed(spec: Values) -> None:
     spec = own(spec, PlainSgd(noise=0.5))
-    one, again = (fedcore.run(spec, None, CPU, False).rows for _ in range(2))
+    first, again = (fedcore.run(spec, None, CPU, False).rows for _ in range(2))
     plain = fedcore.run(own(spec, PlainSgd()), None, CPU, False).rows
-    assert one == again != plain
+    assert first == again != plain
 
 
 def test_a_module_of_the_user_s_trains_by_the_user_s_loop(spec: Values) -> None:

@@ -37,15 +37,15 @@ def rff(spec: Values) -> Values:
 
 
 def bound(spec: Values, term: Term, **algorithm: Any) -> tuple[BoundTerm, Run, State]:
-    made, state = started({**spec, "algorithm": {"name": "fedavgr", **algorithm}})
-    return term.bind(made, state, Job(1, 0, 0, state.model)), made, state
+    setup, state = started({**spec, "algorithm": {"name": "fedavgr", **algorithm}})
+    return term.bind(setup, state, Job(1, 0, 0, state.model)), setup, state
 
 
 def slope(value: Any, w: Tensor) -> Tensor:
     """Return the gradient of a function of a vector by differentiation."""
     leaf = w.clone().requires_grad_()
-    (found,) = torch.autograd.grad(value(leaf), leaf)
-    return found
+    (gradient,) = torch.autograd.grad(value(leaf), leaf)
+    return gradient
 
 
 def added(term: BoundTerm, w: Tensor) -> Tensor:
@@ -57,8 +57,8 @@ def added(term: BoundTerm, w: Tensor) -> Tensor:
 
 def test_weight_norms(rff: Values) -> None:
     for squared, bias in ((False, False), (False, True), (True, False)):
-        term, made, state = bound(rff, WeightNorm(0.3, squared, bias))
-        layout = made.problem.model.trainable
+        term, setup, state = bound(rff, WeightNorm(0.3, squared, bias))
+        layout = setup.problem.model.trainable
 
         def value(w: Tensor, squared: bool = squared, bias: bool = bias, layout: Any = layout) -> Tensor:
             views = layout.views(w)
@@ -71,8 +71,8 @@ def test_weight_norms(rff: Values) -> None:
 
 
 def test_trace_norm(rff: Values) -> None:
-    term, made, state = bound(rff, TraceNorm(0.3))
-    layout = made.problem.model.trainable
+    term, setup, state = bound(rff, TraceNorm(0.3))
+    layout = setup.problem.model.trainable
     nuclear = slope(lambda w: 0.3 * torch.linalg.matrix_norm(layout.views(w)["weight"], "nuc"), state.model)
     torch.testing.assert_close(added(term, state.model), nuclear, rtol=0, atol=1e-10)
     assert not added(term, torch.zeros_like(state.model)).any()
@@ -99,8 +99,8 @@ TERMS: list[tuple[Term, Values]] = [
 @pytest.mark.parametrize(("term", "algorithm"), TERMS, ids=str)
 def test_feature_terms_in_closed_form(term: Term, algorithm: Values, rff: Values) -> None:
     """Closed gradients agree with differentiation; rows of weight zero (padding) take no part."""
-    found, _, _ = bound(rff, term, **algorithm)
-    loss, gradient = found.loss, found.feature_gradient
+    bound_term, _, _ = bound(rff, term, **algorithm)
+    loss, gradient = bound_term.loss, bound_term.feature_gradient
     assert gradient is not None
     phi = torch.randn(7, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     even = Batch(phi, torch.full((7,), 1 / 7, dtype=torch.float64))
@@ -131,24 +131,24 @@ def test_densities_come_from_local_features(rff: Values) -> None:
     """First those of w_0, then of the local model after training; who stays out keeps the old one."""
     spec = {**rff, "algorithm": {"name": "fedavgr"}, "participation": {"cohorts": [[2]]}}
     spec["training"] = {**spec["training"], "rounds": 1}
-    made, state = started(spec)
+    setup, state = started(spec)
     first = state.server["density"].clone()
 
     def phi(w: Tensor, client: int) -> Tensor:
-        p = {**made.problem.model.trainable.views(w), **made.problem.buffers}
-        return made.problem.model.features(p, made.problem.clients[client].x)
+        p = {**setup.problem.model.trainable.views(w), **setup.problem.buffers}
+        return setup.problem.model.features(p, setup.problem.clients[client].x)
 
     for client in range(5):
-        at_start = phi(made.problem.start, client)
+        at_start = phi(setup.problem.start, client)
         expected = torch.stack([at_start.mean(dim=0), at_start.var(dim=0, correction=0)])
         torch.testing.assert_close(first[client], expected, rtol=0, atol=1e-12)
 
-    whole = State(round=0, models=made.problem.start.clone()[None])
-    for _ in simulate(made, whole):
+    final = State(round=0, models=setup.problem.start.clone()[None])
+    for _ in simulate(setup, final):
         pass
-    changed = [not torch.equal(whole.server["density"][k], first[k]) for k in range(5)]
+    changed = [not torch.equal(final.server["density"][k], first[k]) for k in range(5)]
     assert changed == [False, False, True, False, False]
-    torch.testing.assert_close(whole.server["density"][2][0], phi(whole.model, 2).mean(dim=0))
+    torch.testing.assert_close(final.server["density"][2][0], phi(final.model, 2).mean(dim=0))
 
 
 def test_draws_follow_the_mixture() -> None:
@@ -164,8 +164,8 @@ def test_draws_follow_the_mixture() -> None:
     state.server["density"] = state.server["density"][:, :1]
     mean = draw_mixture(state, 7, np.random.default_rng(0))
     torch.testing.assert_close(mean, torch.tensor([[7.5, -3.5]], dtype=torch.float64))
-    one = draw(torch.stack([means, variances], dim=1).double(), np.random.default_rng(0))
-    assert float(one[1, 1]) == -5.0
+    drawn = draw(torch.stack([means, variances], dim=1).double(), np.random.default_rng(0))
+    assert float(drawn[1, 1]) == -5.0
 
 
 MODELS = {
@@ -206,23 +206,23 @@ def test_squared_norms_of_per_sample_gradients(name: str, monkeypatch: pytest.Mo
     def loss(flat: Tensor, row: int) -> Tensor:
         p = {**model.trainable.views(flat), **buffers}
         scores = model.scores(p, model.features(p, x[row : row + 1]))
-        found: Tensor = model.losses(scores, block.y[row : row + 1]).sum()
-        return found
+        value: Tensor = model.losses(scores, block.y[row : row + 1]).sum()
+        return value
 
     expected = torch.stack([slope(lambda v, row=row: loss(v, row), w).square().sum() for row in range(6)])
-    found = sample_gradients.squared_norms(problem, w, block)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    norms = sample_gradients.squared_norms(problem, w, block)
+    torch.testing.assert_close(norms, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_squared_norms_of_batch_gradients(spec: Values) -> None:
     """Over one batch of all rows it is the squared norm of the client's full gradient."""
     spec = {**spec, "training": {**spec["training"], "batch_size": "full"}, "dtype": "float64"}
-    made, state = started(spec)
-    block = made.problem.clients[1]
-    found = sample_gradients.batch_norms(made.engine, state.model, block, "full", np.random.default_rng(0))
-    torch.testing.assert_close(found, full_gradient(made.engine, state.model, block).square().sum()[None])
+    setup, state = started(spec)
+    block = setup.problem.clients[1]
+    norms = sample_gradients.batch_norms(setup.engine, state.model, block, "full", np.random.default_rng(0))
+    torch.testing.assert_close(norms, full_gradient(setup.engine, state.model, block).square().sum()[None])
     assert (
-        len(sample_gradients.batch_norms(made.engine, state.model, block, 16, np.random.default_rng(0))) == 4
+        len(sample_gradients.batch_norms(setup.engine, state.model, block, 16, np.random.default_rng(0))) == 4
     )
 
 
@@ -241,6 +241,6 @@ def test_history_reports_the_distance_to_the_mixture(rff: Values) -> None:
 
 def test_discrepancy_is_the_largest_gap_of_losses() -> None:
     losses = np.array([[1.0, 3.0], [2.0, 2.5]])
-    found = discrepancies(losses, np.array([0.5, 0.5]))
-    np.testing.assert_allclose(found, [1.0, 1.0])
+    gaps = discrepancies(losses, np.array([0.5, 0.5]))
+    np.testing.assert_allclose(gaps, [1.0, 1.0])
     np.testing.assert_allclose(discrepancies(losses, np.array([1.0, 0.0])), [0.0, 2.0])

@@ -44,9 +44,9 @@ def made(folder: Path, algorithm: Values, rounds: int, rows: Any = ROWS[:2], **m
 
 def first_output(spec: Values) -> tuple[float, float]:
     """Return the final W and b of the first output."""
-    found = run(spec).parameters
-    assert np.allclose(found["phi.weight"][0], -found["phi.weight"][1], atol=1e-14)
-    return float(found["phi.weight"][0, 0]), float(found["phi.bias"][0])
+    parameters = run(spec).parameters
+    assert np.allclose(parameters["phi.weight"][0], -parameters["phi.weight"][1], atol=1e-14)
+    return float(parameters["phi.weight"][0, 0]), float(parameters["phi.bias"][0])
 
 
 def test_deltas_come_from_each_clients_own_trained_model(tmp_path: Path) -> None:
@@ -55,23 +55,23 @@ def test_deltas_come_from_each_clients_own_trained_model(tmp_path: Path) -> None
     So delta_0 = 1 and delta_1 = -2.5, and both clients start round 2 with phi = -.25 and -.5.
     """
     lam = 0.25
-    own = 1 / (1 + exp(0.5)) - 1 + 2 * lam * (-0.25 - (-2.5))  # client 0's slope in phi: x = 1, label 0
-    other = 1 / (1 + exp(1.0)) + 2 * lam * (-0.5 - 1)  # client 1's: x = 2, label 1
-    expected = -0.25 - (own * 1 + other * 2) / 2, -(own + other) / 2
+    slope_0 = 1 / (1 + exp(0.5)) - 1 + 2 * lam * (-0.25 - (-2.5))  # client 0's slope in phi: x = 1, label 0
+    slope_1 = 1 / (1 + exp(1.0)) + 2 * lam * (-0.5 - 1)  # client 1's: x = 2, label 1
+    expected = -0.25 - (slope_0 * 1 + slope_1 * 2) / 2, -(slope_0 + slope_1) / 2
     assert expected == pytest.approx((-0.0202117558, -0.0107410451), abs=1e-10)
-    found = first_output(made(tmp_path, {"name": "rfedavg", "lambda": lam}, 2))
-    assert found == pytest.approx(expected, abs=1e-12)
+    output = first_output(made(tmp_path, {"name": "rfedavg", "lambda": lam}, 2))
+    assert output == pytest.approx(expected, abs=1e-12)
 
 
 def test_deltas_of_the_plus_come_from_the_current_global_model(tmp_path: Path) -> None:
     """Round 2 starts at W = -.25, b = 0: deltas are -.25 and -.5, the target of both their mean, -.375."""
     lam = 0.25
-    own = 1 / (1 + exp(0.5)) - 1 + 2 * lam * (-0.25 + 0.375)
-    other = 1 / (1 + exp(1.0)) + 2 * lam * (-0.5 + 0.375)
-    expected = -0.25 - (own * 1 + other * 2) / 2, -(own + other) / 2
+    slope_0 = 1 / (1 + exp(0.5)) - 1 + 2 * lam * (-0.25 + 0.375)
+    slope_1 = 1 / (1 + exp(1.0)) + 2 * lam * (-0.5 + 0.375)
+    expected = -0.25 - (slope_0 * 1 + slope_1 * 2) / 2, -(slope_0 + slope_1) / 2
     assert expected == pytest.approx((-0.1764617558, 0.1767589549), abs=1e-10)
-    found = first_output(made(tmp_path, {"name": "rfedavg_plus", "lambda": lam}, 2))
-    assert found == pytest.approx(expected, abs=1e-12)
+    output = first_output(made(tmp_path, {"name": "rfedavg_plus", "lambda": lam}, 2))
+    assert output == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(("variant", "power"), [("released", 2), ("paper", 0)])
@@ -87,22 +87,22 @@ def test_the_norm_is_squared_and_of_the_scaled_change(tmp_path: Path, variant: s
 
 def states(spec: Values) -> Any:
     """Yield a run with its state, before the first round and after each."""
-    parsed, _, _ = prepare(parse(spec), Settings())
-    state = State(round=0, models=parsed.problem.start.clone()[None])
-    for _ in simulate(parsed, state):
-        yield parsed, state
+    prepared, _, _ = prepare(parse(spec), Settings())
+    state = State(round=0, models=prepared.problem.start.clone()[None])
+    for _ in simulate(prepared, state):
+        yield prepared, state
 
 
 def test_a_client_computes_delta_under_its_last_own_model_or_its_own_random_start(tmp_path: Path) -> None:
     cohorts = {"cohorts": [[0, 1], [1, 2], [0, 2]]}
     spec = made(tmp_path, {"name": "rfedavg", "lambda": 0.5}, 3, ROWS, participation=cohorts)
     kept: dict[int, Any] = {}
-    for made_run, state in states({**spec, "model": {"name": "linear_outputs"}}):
-        problem = made_run.problem
+    for prepared, state in states({**spec, "model": {"name": "linear_outputs"}}):
+        problem = prepared.problem
         if state.round == 0:
             assert not state.bytes_up, "nothing is sent before the first round"
             for client in range(3):
-                rng = made_run.streams.get("own start", client=client)
+                rng = prepared.streams.get("own start", client=client)
                 kept[client], _ = models.start(problem.model, "default", rng, torch.float64)
             assert not torch.equal(kept[0], kept[1])
             continue
@@ -133,8 +133,8 @@ def test_clients_that_do_not_take_part_may_be_left_out(tmp_path: Path, name: str
 def test_all_clients_deltas_are_left_out_of_the_specification(tmp_path: Path) -> None:
     spec = parse(made(tmp_path, {"name": "rfedavg"}, 1))
     assert "deltas_of" not in spec.resolved()["algorithm"]
-    asked = parse(made(tmp_path, {"name": "rfedavg", "deltas_of": "cohort"}, 1))
-    assert parse(asked.resolved()).sha256() == asked.sha256() != spec.sha256()
+    of_cohort = parse(made(tmp_path, {"name": "rfedavg", "deltas_of": "cohort"}, 1))
+    assert parse(of_cohort.resolved()).sha256() == of_cohort.sha256() != spec.sha256()
 
 
 def test_a_lone_client_has_no_others(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_noise_on_a_delta_is_divided_by_the_rows_of_a_batch(tmp_path: Path, batc
     for client in range(2):
         np.savez(tmp_path / f"clients/{client}.npz", x=rng.normal(size=(5, 2)), y=np.arange(5) % 2)
     np.savez(tmp_path / "test.npz", x=rng.normal(size=(2, 2)), y=np.array([0, 1]))
-    found = []
+    deltas = []
     for sigma in (0.0, 3.0):
         spec = {
             "data": {"name": "npz", "path": str(tmp_path)},
@@ -195,8 +195,8 @@ def test_noise_on_a_delta_is_divided_by_the_rows_of_a_batch(tmp_path: Path, batc
             "training": {"rounds": 1, "local_steps": 1, "batch_size": batch, "lr": 0.1},
             "dtype": "float64",
         }
-        found.append([state.server["delta"].clone() for _, state in states(spec)])
+        deltas.append([state.server["delta"].clone() for _, state in states(spec)])
         streams = next(prepared.streams for prepared, _ in states(spec))
-    for place, (plain, noisy) in enumerate(zip(*found, strict=True)):
+    for place, (plain, noisy) in enumerate(zip(*deltas, strict=True)):
         drawn = [streams.get("delta noise", place - 1, client).standard_normal(2) for client in range(2)]
         np.testing.assert_allclose(noisy - plain, np.array(drawn) * 3.0 / rows, rtol=0, atol=1e-12)

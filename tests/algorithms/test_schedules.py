@@ -59,8 +59,8 @@ def equal_models(a: Result, b: Result, atol: float = 1e-12) -> None:
 
 
 def finished(spec: Values) -> State:
-    made, state = prepared(spec)
-    for _ in simulate(made, state):
+    setup, state = prepared(spec)
+    for _ in simulate(setup, state):
         pass
     return state
 
@@ -70,8 +70,8 @@ def equal(tmp_path: Path, digits: Path) -> Path:
     """Four clients of 30 rows each."""
     rows = [np.load(digits / f"clients/{k}.npz") for k in range(1, 5)]
     (tmp_path / "equal/clients").mkdir(parents=True)
-    for k, found in enumerate(rows):
-        np.savez(tmp_path / f"equal/clients/{k}.npz", x=found["x"][::2][:30], y=found["y"][::2][:30])
+    for k, arrays in enumerate(rows):
+        np.savez(tmp_path / f"equal/clients/{k}.npz", x=arrays["x"][::2][:30], y=arrays["y"][::2][:30])
     with np.load(digits / "test.npz") as test:
         np.savez(tmp_path / "equal/test.npz", x=test["x"], y=test["y"])
     return tmp_path / "equal"
@@ -100,10 +100,10 @@ def test_redistribution_follows_its_assignments(spec: Values) -> None:
 
 
 def test_redistribution_draws_distinct_clients_anew(spec: Values) -> None:
-    made, state = prepared(using(spec, {"name": "radfed", "redistributions": 4}))
+    setup, state = prepared(using(spec, {"name": "radfed", "redistributions": 4}))
     for round in range(3):
         state.round = round
-        plan = made.recipe.schedule.plan(made, state)
+        plan = setup.recipe.schedule.plan(setup, state)
         inner = [[client for _, client in stage] for stage in plan.stages]
         assert len(inner) == 4
         assert all(len(set(clients)) == len(clients) == 3 for clients in inner)
@@ -113,25 +113,25 @@ def test_redistribution_draws_distinct_clients_anew(spec: Values) -> None:
 
 def test_importance_draws_in_proportion_to_scores(spec: Values) -> None:
     spec = using(spec, {"name": "radfed_i", "redistributions": 1}, participation={"fraction": 0.2})
-    made, state = prepared(spec)
-    made.recipe.select.start(made, state)
+    setup, state = prepared(spec)
+    setup.recipe.select.start(setup, state)
     state.server["importance"] = torch.tensor([0.0, 1.0, 2.0, 4.0, 1.0], dtype=torch.float64)
     drawn: list[int] = []
     for round in range(2000):
         state.round = round
-        drawn += made.recipe.select.cohort(made, state)
+        drawn += setup.recipe.select.cohort(setup, state)
     share = np.bincount(drawn, minlength=5) / len(drawn)
     np.testing.assert_allclose(share, [0, 1 / 8, 2 / 8, 4 / 8, 1 / 8], atol=4 * np.sqrt(0.25 / 2000))
 
 
 @pytest.mark.parametrize("bad", [0.0, float("inf"), float("nan")])
 def test_importance_survives_degenerate_scores(spec: Values, bad: float) -> None:
-    made, state = prepared(using(spec, {"name": "radfed_i"}))
-    made.recipe.select.start(made, state)
+    setup, state = prepared(using(spec, {"name": "radfed_i"}))
+    setup.recipe.select.start(setup, state)
     state.server["importance"] = torch.tensor([bad, bad, bad, bad, 1.0], dtype=torch.float64)
-    assert len(set(made.recipe.select.cohort(made, state))) == 3
+    assert len(set(setup.recipe.select.cohort(setup, state))) == 3
     state.server["importance"] = torch.full((5,), bad, dtype=torch.float64)
-    assert len(set(made.recipe.select.cohort(made, state))) == 3
+    assert len(set(setup.recipe.select.cohort(setup, state))) == 3
 
 
 def test_importance_scores_accumulate(spec: Values) -> None:
@@ -146,9 +146,9 @@ def test_importance_scores_accumulate(spec: Values) -> None:
 
 def test_fresh_full_updates_of_one_client_are_sequential_training(spec: Values) -> None:
     fresh = {"name": "fedasync", "alpha": 1.0, "rho": 0.0}
-    one = using(spec, fresh, participation={"events": [[3, 0]]}, dtype="float64")
+    asynchronous = using(spec, fresh, participation={"events": [[3, 0]]}, dtype="float64")
     alone = using(spec, {"name": "fedavg"}, participation={"cohorts": [[3]]}, dtype="float64")
-    equal_models(run(one), run(alone))
+    equal_models(run(asynchronous), run(alone))
 
 
 def test_a_stale_update_is_trained_on_an_old_version(spec: Values) -> None:
@@ -175,9 +175,9 @@ def test_staleness_is_drawn_up_to_the_maximum_and_cut_to_the_versions_there_are(
 
 def test_one_cluster_is_fedavg(spec: Values) -> None:
     spec = using(spec, {"name": "fedavg"}, participation={"fraction": 1.0}, dtype="float64")
-    whole = {"name": "fl_hc", "cluster_round": 2, "threshold": 1e9}
-    assert finished(using(spec, whole)).models.shape[0] == 1
-    equal_models(run(using(spec, whole)), run(spec))
+    clustered = {"name": "fl_hc", "cluster_round": 2, "threshold": 1e9}
+    assert finished(using(spec, clustered)).models.shape[0] == 1
+    equal_models(run(using(spec, clustered)), run(spec))
 
 
 def test_clusters_are_found_and_trained_apart(spec: Values, tmp_path: Path) -> None:
@@ -192,27 +192,27 @@ def test_clusters_are_found_and_trained_apart(spec: Values, tmp_path: Path) -> N
         spec, {"name": "fl_hc", "cluster_round": 1, "threshold": 1.0}, participation={"fraction": 1.0}
     )
     spec |= {"data": {"name": "npz", "path": str(tmp_path / "two")}, "model": {"name": "linear"}}
-    made, state = prepared(spec)
-    for _ in simulate(made, state):
+    setup, state = prepared(spec)
+    for _ in simulate(setup, state):
         pass
     assert state.values["clusters"] == [0, 1, 0, 1]
     assert [row["clusters"] for row in state.history] == [1, 1, 2, 2, 2, 2, 2]
     for client, cluster in enumerate(state.values["clusters"]):
-        block = made.problem.clients[client]
-        right = [float(forward(made.problem, w, block.x, block.y)[1].float().mean()) for w in state.models]
+        block = setup.problem.clients[client]
+        right = [float(forward(setup.problem, w, block.x, block.y)[1].float().mean()) for w in state.models]
         assert right[cluster] > 0.75 > 0.25 > right[1 - cluster]
-    test = made.problem.test
-    tested = [float(forward(made.problem, w, test.x, test.y)[1].double().mean()) for w in state.models]
+    test = setup.problem.test
+    tested = [float(forward(setup.problem, w, test.x, test.y)[1].double().mean()) for w in state.models]
     assert state.history[-1]["test_accuracy"] == pytest.approx(sum(tested) / 2)
 
 
 def test_all_clients_train_in_the_round_that_clusters_and_the_cohort_in_others(spec: Values) -> None:
-    made, state = prepared(using(spec, {"name": "fl_hc", "cluster_round": 2, "threshold": 0.5}))
-    made.recipe.schedule.start(made, state)
+    setup, state = prepared(using(spec, {"name": "fl_hc", "cluster_round": 2, "threshold": 0.5}))
+    setup.recipe.schedule.start(setup, state)
     cohorts = []
     for round in range(4):
         state.round = round
-        cohorts.append(made.recipe.schedule.plan(made, state).cohort)
+        cohorts.append(setup.recipe.schedule.plan(setup, state).cohort)
     assert [len(cohort) for cohort in cohorts] == [3, 3, 5, 3]
     assert cohorts[2] == tuple(range(5))
 
@@ -246,9 +246,9 @@ def test_clusters_of_updates_on_a_line(linkage: Any, updates: list[float], clust
 def test_training_on_pooled_rows_is_plain_whatever_the_algorithm(spec: Values, algorithm: Values) -> None:
     cohort = (1, 3)
     models = []
-    for own in ({"name": "fedavg"}, algorithm):
-        made, state = started(using(spec, own, dtype="float64"))
-        models.append([train_pooled(made, state, state.model, cohort, stage) for stage in (0, 0, 1)])
+    for method in ({"name": "fedavg"}, algorithm):
+        setup, state = started(using(spec, method, dtype="float64"))
+        models.append([train_pooled(setup, state, state.model, cohort, stage) for stage in (0, 0, 1)])
     plain, other = models
     torch.testing.assert_close(other, plain, rtol=0, atol=0)
     assert torch.equal(plain[0], plain[1])

@@ -110,18 +110,18 @@ def test_deltas_of_the_rounds_clients_cost_the_cohort_squared(
     spec: dict[str, Any], variant: str, algorithm: dict[str, str]
 ) -> None:
     """rFedAvg, Table III, cross-device: 100 vectors a client where 100 of 500 clients take part."""
-    own = {**spec, "variant": variant}
-    result = ran(own, {"name": "rfedavg", **algorithm}, clients=8, fraction=0.5)
+    with_variant = {**spec, "variant": variant}
+    result = ran(with_variant, {"name": "rfedavg", **algorithm}, clients=8, fraction=0.5)
     model, delta = result.summary["parameters"] * 4, FEATURES * 4
     assert per_round(result, "bytes_down")[2:] == [4 * (model + 4 * delta)] * (ROUNDS - 1)
 
 
 def test_deltas_that_start_at_zero_cost_nothing_beforehand(spec: dict[str, Any]) -> None:
-    asked = ran(spec, {"name": "rfedavg"})
+    default = ran(spec, {"name": "rfedavg"})
     zero = ran(spec, {"name": "rfedavg", "delta_start": "zero"})
-    model, delta = asked.summary["parameters"] * 4, FEATURES * 4
-    assert asked.rows[0]["bytes_up"] == CLIENTS * delta
-    assert asked.rows[0]["bytes_down"] == CLIENTS * model
+    model, delta = default.summary["parameters"] * 4, FEATURES * 4
+    assert default.rows[0]["bytes_up"] == CLIENTS * delta
+    assert default.rows[0]["bytes_down"] == CLIENTS * model
     assert zero.rows[0]["bytes_up"] == zero.rows[0]["bytes_down"] == 0
     assert zero.rows[1]["bytes_down"] == CLIENTS * (model + CLIENTS * delta)
 

@@ -47,8 +47,8 @@ def test_the_target_compares_with_the_fastest_peer() -> None:
     slower = target({"b": 1.9, "fedcore": 1.0}, "fedcore", 2.0)
     assert slower is not None
     assert not slower.met
-    both = {"a": 3.0, "fedcore": 2.0, "fedcore-fused": 1.0}
-    ratios = [found.ratio for side in ("fedcore", "fedcore-fused") if (found := target(both, side, 2.0))]
+    times = {"a": 3.0, "fedcore": 2.0, "fedcore-fused": 1.0}
+    ratios = [verdict.ratio for side in ("fedcore", "fedcore-fused") if (verdict := target(times, side, 2.0))]
     assert ratios == [1.5, 3.0], "another engine of ours is no peer"
     assert target({"fedcore": 1.0}, "fedcore", 2.0) is None
     assert target({"a": 1.0}, "fedcore", 2.0) is None
@@ -70,8 +70,8 @@ def test_the_reference_has_the_oracle_s_other_readings(name: str) -> None:
 def test_fedcore_has_the_reference_s_weights_where_the_oracle_has_none(oracle: correctness.Oracle) -> None:
     algorithm, hyper = correctness.algorithm_of(oracle)
     inputs, bias = oracle_fedcore.solve(Case(oracle.name, algorithm, {**hyper, "T": 3}, DATA))
-    found = np.concatenate([inputs.ravel(), bias])
-    np.testing.assert_allclose(found, correctness.by_reference(oracle, oracle.reading, 3), atol=1e-12)
+    vector = np.concatenate([inputs.ravel(), bias])
+    np.testing.assert_allclose(vector, correctness.by_reference(oracle, oracle.reading, 3), atol=1e-12)
 
 
 def test_another_reading_is_recognised_by_its_values() -> None:
@@ -90,11 +90,11 @@ def test_another_reading_is_recognised_by_its_values() -> None:
 @pytest.mark.parametrize("work", [*WORKLOADS, GRID], ids=lambda work: work.name)
 def test_first_weights_are_those_of_fedcore_s_model(work: Workload, tmp_path: Path) -> None:
     write(work, tmp_path)
-    asked = Request(work.name, str(tmp_path), 1, False, 0.0, "")
-    made, _, _ = prepare(parse(with_fedcore.specification(asked)), Settings(device="cpu"))
+    request = Request(work.name, str(tmp_path), 1, False, 0.0, "")
+    run, _, _ = prepare(parse(with_fedcore.specification(request)), Settings(device="cpu"))
     given = weights(tmp_path / "start.npz")
-    assert {name: array.shape for name, array in given.items()} == dict(made.problem.model.trainable.shapes)
-    for name, array in made.problem.model.trainable.arrays(made.problem.start).items():
+    assert {name: array.shape for name, array in given.items()} == dict(run.problem.model.trainable.shapes)
+    for name, array in run.problem.model.trainable.arrays(run.problem.start).items():
         np.testing.assert_array_equal(array, given[name])
     assert work.rows % work.batch == 0 or work is GRID
 
@@ -102,11 +102,11 @@ def test_first_weights_are_those_of_fedcore_s_model(work: Workload, tmp_path: Pa
 def test_peers_are_given_the_features_that_fedcore_computes(tmp_path: Path) -> None:
     (work,) = (work for work in WORKLOADS if work.fixed_features)
     write(work, tmp_path)
-    asked = Request(work.name, str(tmp_path), 1, False, 0.0, "")
-    made, _, _ = prepare(parse(with_fedcore.specification(asked)), Settings(device="cpu"))
+    request = Request(work.name, str(tmp_path), 1, False, 0.0, "")
+    run, _, _ = prepare(parse(with_fedcore.specification(request)), Settings(device="cpu"))
     x, y = load(tmp_path, work, 3)
-    np.testing.assert_allclose(made.problem.clients[3].x, x, atol=1e-5)
-    np.testing.assert_array_equal(made.problem.clients[3].y, y)
+    np.testing.assert_allclose(run.problem.clients[3].x, x, atol=1e-5)
+    np.testing.assert_array_equal(run.problem.clients[3].y, y)
 
 
 def test_the_grid_is_comfed_s_sixteen_runs(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_the_grid_is_comfed_s_sixteen_runs(tmp_path: Path) -> None:
 def test_a_command_on_one_core_is_watched_and_ended() -> None:
     core = min(os.sched_getaffinity(0))
     code = "import os, time; x = bytearray(60_000_000); time.sleep(.5); print(len(os.sched_getaffinity(0)))"
-    done = processes.run([sys.executable, "-c", code], {}, core, 60.0)
-    assert (done.code, done.output.strip()) == (0, "1")
-    assert 60e6 < done.peak < 200e6
+    outcome = processes.run([sys.executable, "-c", code], {}, core, 60.0)
+    assert (outcome.code, outcome.output.strip()) == (0, "1")
+    assert 60e6 < outcome.peak < 200e6
     late = processes.run([sys.executable, "-c", "import time; time.sleep(60)"], {}, core, 0.3)
     assert late.code
     assert "ended after" in late.reason
@@ -138,16 +138,16 @@ def test_the_pages_tables_are_made_from_the_results_beside_them() -> None:
 
 def test_tables_say_who_is_fastest_and_what_was_missed() -> None:
     side = {"version": "1", "start": 1.0, "peak_mb": 100.0, "core": 0.99, "deviation": 1e-6}
-    found = {"fedcore": {**side, "round": 0.02}, "fedjax": {**side, "round": 0.024}}
+    sides = {"fedcore": {**side, "round": 0.02}, "fedjax": {**side, "round": 0.024}}
     machine = {"date": "2026-01-01", "processor": "X", "cores": 2, "memory_gb": 8}
     machine |= {"python": "3", "torch": "2", "idle": 0.97}
     results = {"machine": machine, "quick": True, "repetitions": 2, "failures": {"Flower": "no uv"}}
-    blocks = report.tables({**results, "workloads": {"mlp": found}}, None)
+    blocks = report.tables({**results, "workloads": {"mlp": sides}}, None)
     assert "| 20.0 ms | 24.0 ms (fedjax) | 1.20 | 2.2 | **missed** |" in blocks["ratios"]
     assert "| mlp | fedjax 1 | 24.0 ms | 1.00 | 1.20 | 1.0 s | 100 MB | 1e-06 |" in blocks["sides"]
     assert "- Flower: no uv" in blocks["circumstances"]
-    mlp, fused = speed.WORK["mlp"], {**found, "fedcore-fused": {**side, "round": 0.01}}
-    assert speed._missed(mlp, found) == ["mlp 1.20 < 2.2"]
+    mlp, fused = speed.WORK["mlp"], {**sides, "fedcore-fused": {**side, "round": 0.01}}
+    assert speed._missed(mlp, sides) == ["mlp 1.20 < 2.2"]
     assert speed._missed(mlp, fused) == [], "the faster of our engines counts"
     text = "a\n<!-- ratios -->\nold\n<!-- end of ratios -->\nb"
     assert report.filled(text, {"ratios": "new"}) == (

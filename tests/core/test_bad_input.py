@@ -116,9 +116,9 @@ def test_exit_code_and_single_line(spec: dict[str, Any], tmp_path: Path) -> None
     path = tmp_path / "spec.yaml"
     path.write_text(yaml.safe_dump(changed(spec, "algorithm.mu", 1)))
     command = [sys.executable, "-m", "fedcore.cli.main", "run", str(path), "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.strip() == f"error: {path}: algorithm.mu: unknown key; known keys: averaging, chained"
+    child = subprocess.run(command, capture_output=True, text=True)
+    assert child.returncode == 2
+    assert child.stderr.strip() == f"error: {path}: algorithm.mu: unknown key; known keys: averaging, chained"
     assert not (tmp_path / "out").exists()
 
 

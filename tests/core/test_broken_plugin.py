@@ -28,9 +28,9 @@ def test_a_broken_plugin_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(SPEC)
     command = [sys.executable, "-m", "fedcore.cli.main", "run", "s.yaml", "--out", "out"]
     environment = {**os.environ, "FEDCORE_PLUGINS": "plugins", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "broken.py: cannot be loaded (ModuleNotFoundError" in done.stderr
+    process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert process.returncode == 2
+    assert "broken.py: cannot be loaded (ModuleNotFoundError" in process.stderr
 
 
 @pytest.mark.parametrize(

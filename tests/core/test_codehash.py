@@ -63,9 +63,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
         for path in folder.glob("*.py"):
             path.unlink()
         folder.mkdir(exist_ok=True)
-        known = {"__init__": "", "main": MAIN, "parts": PARTS, "extra": EXTRA, "facts": "", **sources}
-        (folder / "extra.yaml").write_text(known.pop("facts"))
-        for name, text in known.items():
+        texts = {"__init__": "", "main": MAIN, "parts": PARTS, "extra": EXTRA, "facts": "", **sources}
+        (folder / "extra.yaml").write_text(texts.pop("facts"))
+        for name, text in texts.items():
             (folder / f"{name}.py").write_text(text)
         forget()
         return codehash.of_code("fedcore.main:Child")
@@ -139,8 +139,8 @@ def test_a_module_named_in_a_text_may_move(home: Home) -> None:
 
 def test_a_module_used_as_a_value_counts_whole(home: Home) -> None:
     handed = MAIN.replace("parts.used(x)", "getattr(parts, 'used')(x)")
-    whole = home(main=handed)
-    assert whole != home(main=handed, parts=PARTS.replace("x - 1", "x - 2"))
+    before = home(main=handed)
+    assert before != home(main=handed, parts=PARTS.replace("x - 1", "x - 2"))
 
 
 def test_a_missing_start_is_an_error(home: Home) -> None:
@@ -168,16 +168,16 @@ def test_declared_facts_count_but_for_words_that_describe(home: Home, facts: str
 
 def test_a_runs_hash_has_the_checksums_of_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"mnist": "fedcore.data.datasets.images", "letter": "fedcore.data.datasets.libsvm"}
-    own = {name: codehash._facts(module) for name, module in names.items()}
-    for name, text in own.items():
+    facts = {name: codehash._facts(module) for name, module in names.items()}
+    for name, text in facts.items():
         entry = inventory.entry(name).declaration
         assert all(file.sha256 in text for file in entry.edition("full").files)
         assert entry.citation not in text
     before = {name: codehash.of_run("fedavg", name, "logistic", "iid") for name in names}
     for cached in (codehash._digest, codehash.of_code, codehash.of_run):
         cached.cache_clear()
-    with monkeypatch.context() as changed:
-        changed.setattr(codehash, "_facts", lambda module: own["letter"] if "libsvm" in module else "changed")
+    with monkeypatch.context() as patch:
+        patch.setattr(codehash, "_facts", lambda module: facts["letter"] if "libsvm" in module else "changed")
         after = {name: codehash.of_run("fedavg", name, "logistic", "iid") for name in names}
     for cached in (codehash._digest, codehash.of_code, codehash.of_run):
         cached.cache_clear()
@@ -187,18 +187,18 @@ def test_a_runs_hash_has_the_checksums_of_its_data(monkeypatch: pytest.MonkeyPat
 @contextmanager
 def executed() -> Iterator[set[tuple[str, str]]]:
     """Collect the definitions of the library whose code runs, as (module, name)."""
-    found: set[tuple[str, str]] = set()
+    definitions: set[tuple[str, str]] = set()
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         name, module = frame.f_code.co_qualname.partition(".")[0], str(frame.f_globals.get("__name__"))
-        known = module.startswith("fedcore.") and module != codehash.LAZY
+        ours = module.startswith("fedcore.") and module != codehash.LAZY
         written = not name.startswith("<") and not frame.f_code.co_filename.startswith("<")
-        if event == "call" and written and known:
-            found.add((module, name))
+        if event == "call" and written and ours:
+            definitions.add((module, name))
 
     sys.setprofile(note)
     try:
-        yield found
+        yield definitions
     finally:
         sys.setprofile(None)
 
@@ -207,9 +207,9 @@ def executed() -> Iterator[set[tuple[str, str]]]:
 def test_all_that_a_run_executes_is_in_its_hash(name: str, spec: dict[str, Any], tmp_path: Path) -> None:
     spec = specification(spec, name)
     plugins = [find(kind, spec[kind]["name"]) for kind in ("algorithm", "data", "partition", "model")]
-    with executed() as found:
+    with executed() as definitions:
         short = parse({**spec, "training": {**spec["training"], "rounds": 1}})
         execute(short, tmp_path / "run", Settings(), None)
     reached = codehash.reached([*codehash.RUN, *(plugin.build.__module__ for plugin in plugins)])
-    assert len(found) > 50
-    assert found <= reached
+    assert len(definitions) > 50
+    assert definitions <= reached

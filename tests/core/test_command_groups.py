@@ -17,7 +17,7 @@ from pipeline.cli import COMMANDS as CONTRIBUTED
 
 RUN = CliRunner()
 PANELS = [*COMMANDS.values(), *CONTRIBUTED.values()]
-PLACES = {name: place for own in PANELS for name, place in own.items()}
+PLACES = {name: place for panel in PANELS for name, place in panel.items()}
 
 
 def test_help_imports_no_command() -> None:
@@ -27,24 +27,24 @@ def test_help_imports_no_command() -> None:
         "try: app(['--help'])\nexcept SystemExit: pass\n"
         f"print('MODULES', sorted({modules} & sys.modules.keys()))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "MODULES []"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines()[-1] == "MODULES []"
 
 
 @pytest.mark.parametrize("name", PLACES)
 def test_help_says_of_a_command_what_the_command_says_of_itself(name: str) -> None:
     module, _, attribute = PLACES[name].partition(":")
-    found = getattr(import_module(module), attribute)
-    said = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
-    begin = " ".join(str(said).partition("\n\n")[0].split()[:5])
+    command = getattr(import_module(module), attribute)
+    description = command.info.help if isinstance(command, typer.Typer) else inspect.getdoc(command)
+    begin = " ".join(str(description).partition("\n\n")[0].split()[:5])
     text = " ".join(RUN.invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout.replace("│", " ").split())
     assert f"{name} {begin}" in text
 
 
 def test_a_command_nobody_has_is_refused_with_the_nearest() -> None:
-    done = RUN.invoke(app, ["rn"])
-    assert done.exit_code == 2
-    assert "Did you mean 'run'" in done.stderr
+    result = RUN.invoke(app, ["rn"])
+    assert result.exit_code == 2
+    assert "Did you mean 'run'" in result.stderr
 
 
 def test_a_place_without_a_command_is_a_mistake_of_ours() -> None:

@@ -34,10 +34,10 @@ COLOURED = re.compile(r"\x1b\[[\d;]*3\dm")
 def commands(group: Any = None, words: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return all commands by the words that call them."""
     group = group or typer.main.get_command(app)
-    found = {" ".join(words): group}
+    by_words = {" ".join(words): group}
     for name in getattr(group, "commands", ()):
-        found |= commands(group.commands[name], (*words, name))
-    return found
+        by_words |= commands(group.commands[name], (*words, name))
+    return by_words
 
 
 def helps() -> str:
@@ -64,7 +64,7 @@ def test_the_version() -> None:
 
 def completed(words: str) -> set[str]:
     """Return what a shell completes the last word to."""
-    done = subprocess.run(
+    process = subprocess.run(
         [FEDCORE],
         cwd=ROOT,
         env=os.environ
@@ -73,7 +73,7 @@ def completed(words: str) -> set[str]:
         text=True,
         check=True,
     )
-    return set(done.stdout.split())
+    return set(process.stdout.split())
 
 
 def test_completion_knows_commands_reports_algorithms_and_data() -> None:
@@ -96,7 +96,7 @@ def test_completion_outside_of_a_checkout_is_silent(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_gets_a_script(shell: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [FEDCORE, "--show-completion"],
         env=os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
         capture_output=True,
@@ -106,24 +106,24 @@ def test_every_shell_gets_a_script(shell: str) -> None:
     script = subprocess.run(
         [FEDCORE], env=os.environ | {"_FEDCORE_COMPLETE": f"source_{shell}"}, capture_output=True, text=True
     ).stdout
-    assert "_FEDCORE_COMPLETE" in script, done.stderr
+    assert "_FEDCORE_COMPLETE" in script, process.stderr
 
 
 def in_a_terminal(**environment: str) -> str:
     """Return what the help prints in a terminal."""
-    own, other = pty.openpty()
+    master, terminal = pty.openpty()
     kept = {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "CI", "PY_COLORS"}}
-    told = kept | {"TERM": "xterm-256color"} | environment
-    subprocess.run([FEDCORE, "--help"], stdout=other, env=told, check=True)
-    os.close(other)
-    said = b""
+    variables = kept | {"TERM": "xterm-256color"} | environment
+    subprocess.run([FEDCORE, "--help"], stdout=terminal, env=variables, check=True)
+    os.close(terminal)
+    output = b""
     try:
-        while piece := os.read(own, 1 << 16):
-            said += piece
+        while piece := os.read(master, 1 << 16):
+            output += piece
     except OSError:  # the end, as Linux has it
         pass
-    os.close(own)
-    return said.decode()
+    os.close(master)
+    return output.decode()
 
 
 def test_colours_are_for_terminals_and_those_who_like_them() -> None:
@@ -134,9 +134,9 @@ def test_colours_are_for_terminals_and_those_who_like_them() -> None:
 
 
 def as_json(*arguments: str, code: int = 0) -> Any:
-    done = RUN.invoke(app, [*arguments, "--json"])
-    assert done.exit_code == code, done.output
-    return json.loads(done.stdout)
+    result = RUN.invoke(app, [*arguments, "--json"])
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
 
 
 def documented() -> dict[str, set[str]]:
@@ -149,7 +149,7 @@ def documented() -> dict[str, set[str]]:
 
 def keys(value: Any) -> set[str]:
     """Return the keys of an object, or those of a list's objects."""
-    return {key for own in value for key in own} if isinstance(value, list) else set(value)
+    return {key for entry in value for key in entry} if isinstance(value, list) else set(value)
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_json_has_the_keys_that_the_documentation_names(
 ) -> None:
     table = documented()
     assert {name.removeprefix("fedcore ") for name in table} == {
-        name for name, command in commands().items() if any(own.name == "as_json" for own in command.params)
+        name for name, command in commands().items() if any(flag.name == "as_json" for flag in command.params)
     }
     cell = ("rfedavg/table1", "--row", "fedprox", "--column", "mnist-sim0")
     empty = tmp_path / "results"
@@ -181,9 +181,9 @@ def test_json_has_the_keys_that_the_documentation_names(
         "prune": ("prune",),
     }
     for name, call in calls.items():
-        found = as_json(*call)
-        own = keys(found["algorithms"]) if name == "list" else keys(found)
-        assert own == table[f"fedcore {name}"], name
+        value = as_json(*call)
+        fields = keys(value["algorithms"]) if name == "list" else keys(value)
+        assert fields == table[f"fedcore {name}"], name
     assert as_json("runs", *cell)[0].endswith("/summary.json")
     shutil.copy(ROOT / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -203,7 +203,7 @@ def test_every_data_set_is_json(name: str) -> None:
 
 def test_everything_that_can_be_named_is_json() -> None:
     listed = as_json("list")
-    assert [own["name"] for own in listed["data"]] == list(plugins("data"))
+    assert [entry["name"] for entry in listed["data"]] == list(plugins("data"))
     for name in ("mnist", "similarity", "mlp", "features"):
         assert as_json("describe", name)["name"] == name
 
@@ -229,18 +229,18 @@ def test_what_runs_left_is_seen_without_the_papers_packages(command: str, tmp_pa
     run.mkdir(parents=True)
     (run / "provenance.json").write_text("{}")
     call = [sys.executable, "-c", WITHOUT, command]
-    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "without what pipeline adds: threadpoolctl is not installed; expected" in done.stderr
-    assert "error" not in done.stderr
-    assert "1 run" in done.stdout + done.stderr
+    process = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "without what pipeline adds: threadpoolctl is not installed; expected" in process.stderr
+    assert "error" not in process.stderr
+    assert "1 run" in process.stdout + process.stderr
 
 
 def test_a_command_without_its_packages_says_which_is_missing() -> None:
     call = [sys.executable, "-c", WITHOUT, "targets"]
-    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: threadpoolctl is not installed; expected")
-    assert done.stderr.count("\n") == 1
+    process = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    assert process.stderr.startswith("error: threadpoolctl is not installed; expected")
+    assert process.stderr.count("\n") == 1
 
 
 if __name__ == "__main__":

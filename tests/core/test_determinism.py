@@ -60,8 +60,8 @@ def test_a_repetition_draws_all_but_the_partition_anew(spec: dict[str, Any]) -> 
     assert first.spec == run(spec).spec, "the first one isn't written, so it has the hash of before"
     assert other.spec == {**first.spec, "repetition": 1}
     assert first.summary["partition_sha256"] == other.summary["partition_sha256"]
-    assert all(np.array_equal(first.parameters[name], own) for name, own in same.parameters.items())
-    assert not any(np.array_equal(first.parameters[name], own) for name, own in other.parameters.items())
+    assert all(np.array_equal(first.parameters[name], array) for name, array in same.parameters.items())
+    assert not any(np.array_equal(first.parameters[name], array) for name, array in other.parameters.items())
     drawn = {
         (seed, again): Streams(seed, again).get("x").random() for seed in (1, 2, 11) for again in (0, 1, 11)
     }
@@ -125,12 +125,12 @@ def test_killed_at_a_random_round_and_resumed(trial: int, spec: dict[str, Any], 
 def test_resume_at_every_round(spec: dict[str, Any], algorithm: dict[str, Any], tmp_path: Path) -> None:
     spec = with_algorithm(spec, algorithm)
     run(spec, tmp_path / "whole")
-    whole = contents(tmp_path / "whole")
+    expected = contents(tmp_path / "whole")
     for stop in range(spec["training"]["rounds"]):
         folder = tmp_path / f"from{stop}"
         _stop_after(spec, folder, stop)
         run(spec, folder)
-        assert contents(folder) == whole
+        assert contents(folder) == expected
 
 
 def _stop_after(spec: dict[str, Any], folder: Path, rounds: int) -> None:
@@ -190,9 +190,9 @@ def test_damaged_checkpoint_is_set_aside(
     else:
         path.write_bytes(b"")
     run(spec, tmp_path / "run")
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith(f"{path}: damaged checkpoint (")
-    assert said.endswith("); starting anew")
+    (message,) = capsys.readouterr().err.splitlines()
+    assert message.startswith(f"{path}: damaged checkpoint (")
+    assert message.endswith("); starting anew")
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
 
 

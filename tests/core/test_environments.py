@@ -50,8 +50,8 @@ def test_every_dependency_has_a_pin() -> None:
     pinned = [Requirement(line) for line in PROJECT["tool"]["uv"]["constraint-dependencies"]]
     exact = {requirement.name for requirement in pinned if str(requirement.specifier).startswith("==")}
     groups = (*PROJECT["dependency-groups"].values(), *PROJECT["project"]["optional-dependencies"].values())
-    asked = [*PROJECT["project"]["dependencies"], *(line for group in groups for line in group)]
-    assert {Requirement(line).name for line in asked} - {PROJECT["project"]["name"]} <= exact
+    dependencies = [*PROJECT["project"]["dependencies"], *(line for group in groups for line in group)]
+    assert {Requirement(line).name for line in dependencies} - {PROJECT["project"]["name"]} <= exact
 
 
 def test_what_a_container_copies_is_there() -> None:

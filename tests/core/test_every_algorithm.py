@@ -34,8 +34,8 @@ def specification(base: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_bytes_again_and_after_an_interruption(name: str, spec: dict[str, Any], tmp_path: Path) -> None:
     spec = specification(spec, name)
-    whole = run(spec, tmp_path / "whole")
-    assert whole.summary["status"] == "completed"
+    result = run(spec, tmp_path / "whole")
+    assert result.summary["status"] == "completed"
     expected = [(tmp_path / "whole" / file).read_bytes() for file in FILES]
 
     class Stop(Exception):

@@ -44,12 +44,12 @@ def test_every_observer_works_with_every_algorithm(name: str, spec: dict[str, An
         assert seen.rows == plain.rows, f"{observer} changes the run"
         kept = {**seen.tables, **seen.arrays}
         assert observer in kept or name == "centralised", f"{observer} keeps nothing"
-    asked = {**spec, "evaluation": {"divergence": True, "observe": {name: {} for name in OBSERVERS}}}
+    full_spec = {**spec, "evaluation": {"divergence": True, "observe": {name: {} for name in OBSERVERS}}}
     if name == "centralised":
         with pytest.raises(SpecError, match=NO_MODELS):
-            run(asked)
+            run(full_spec)
     else:
-        assert run(asked).rows == plain.rows
+        assert run(full_spec).rows == plain.rows
 
 
 def one_class(folder: Path, test: int) -> dict[str, Any]:
@@ -81,13 +81,13 @@ def test_clients_without_loss_leave_a_fair_server_where_it_is(
     spec: dict[str, Any], q: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fedcore.parts.aggregate.mean_loss", lambda *given: 0.0)
-    made, _, _ = prepare(parse({**spec, "algorithm": {"name": "qfedavg", "q": q}}), Settings())
-    assert isinstance(made.recipe.aggregate, Fair)
-    state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
-    for _ in simulate(made, state):
+    prepared, _, _ = prepare(parse({**spec, "algorithm": {"name": "qfedavg", "q": q}}), Settings())
+    assert isinstance(prepared.recipe.aggregate, Fair)
+    state = State(round=0, models=prepared.problem.start.clone().unsqueeze(0))
+    for _ in simulate(prepared, state):
         pass
-    assert state.round == made.spec.training.rounds
-    assert torch.equal(state.model, made.problem.start)
+    assert state.round == prepared.spec.training.rounds
+    assert torch.equal(state.model, prepared.problem.start)
 
 
 class Counted(list[dict[str, float]]):
@@ -103,10 +103,10 @@ class Counted(list[dict[str, float]]):
 
 def test_a_round_reads_no_earlier_rows_of_the_history(spec: dict[str, Any]) -> None:
     long = {**spec, "training": {**spec["training"], "rounds": 40}, "model": {"name": "linear"}}
-    made, _, _ = prepare(parse(long), Settings())
+    prepared, _, _ = prepare(parse(long), Settings())
     history = Counted()
-    state = State(round=0, models=made.problem.start.clone().unsqueeze(0), history=history)
-    for _ in simulate(made, state):
+    state = State(round=0, models=prepared.problem.start.clone().unsqueeze(0), history=history)
+    for _ in simulate(prepared, state):
         pass
     assert len(history) == 41
     assert history.read == 0

@@ -93,9 +93,9 @@ def test_the_process_sees_its_gpu_alone_and_all_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, "GPU-abc,GPU-def")
-    with claimed(50, tmp_path) as one, claimed(50, tmp_path):
-        assert one == "GPU-abc"
-        assert os.environ[VARIABLE] == one
+    with claimed(50, tmp_path) as gpu, claimed(50, tmp_path):
+        assert gpu == "GPU-abc"
+        assert os.environ[VARIABLE] == gpu
     assert os.environ[VARIABLE] == "GPU-abc,GPU-def"
 
 

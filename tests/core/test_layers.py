@@ -23,10 +23,10 @@ def test_each_room_imports_lower_rooms_only(monkeypatch: pytest.MonkeyPatch) -> 
 def loaded(code: str) -> set[str]:
     """Return the packages that a program leaves loaded."""
     program = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}})\n"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    return set(done.stdout.split())
+    return set(process.stdout.split())
 
 
 def test_no_module_loads_anything_heavy_when_imported() -> None:

@@ -24,13 +24,13 @@ SPEC: dict[str, Any] = {
 
 
 def test_each_clients_quantities_have_mean_zero_and_deviation_one() -> None:
-    made, _, _ = prepare(parse(SPEC), Settings(source=Source(ROOT)))
-    assert len(made.problem.clients) == 6
-    for block in made.problem.clients:
+    prepared, _, _ = prepare(parse(SPEC), Settings(source=Source(ROOT)))
+    assert len(prepared.problem.clients) == 6
+    for block in prepared.problem.clients:
         x = block.x[:, :10].double().numpy()
         assert np.abs(x.mean(axis=0)).max() < 1e-5
         assert x.std(axis=0) == pytest.approx(np.ones(10), abs=1e-4)
-    test = made.problem.test.x[:, :10].double().numpy()
+    test = prepared.problem.test.x[:, :10].double().numpy()
     assert np.abs(test.mean(axis=0)).max() < 1e-5
     assert np.abs(test.std(axis=0) - 1).max() < 1e-4
 

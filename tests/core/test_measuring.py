@@ -21,14 +21,14 @@ from fedcore.spec import parse
 
 
 def scores(parameters: dict[str, Any], x: np.ndarray) -> np.ndarray:
-    found: np.ndarray = x @ parameters["weight"].T + parameters["bias"]
-    return found
+    logits: np.ndarray = x @ parameters["weight"].T + parameters["bias"]
+    return logits
 
 
 def losses(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     z = z - z.max(axis=1, keepdims=True)
-    found: np.ndarray = np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), y]
-    return found
+    values: np.ndarray = np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), y]
+    return values
 
 
 @pytest.fixture
@@ -144,8 +144,8 @@ def test_auc_is_the_share_of_pairs_in_order() -> None:
     margins, y = rng.integers(0, 6, 40) / 3, rng.integers(0, 2, 40)
     pairs = margins[y == 1][:, None] - margins[y == 0][None]
     expected = ((pairs > 0) + 0.5 * (pairs == 0)).mean()
-    found = auc(torch.tensor(margins), torch.tensor(y))
-    assert found == pytest.approx(expected, abs=1e-12)
+    area = auc(torch.tensor(margins), torch.tensor(y))
+    assert area == pytest.approx(expected, abs=1e-12)
     assert auc(torch.tensor(-margins), torch.tensor(y)) == pytest.approx(1 - expected, abs=1e-12)
     assert np.isnan(auc(torch.tensor(margins), torch.ones(40)))
 
@@ -170,20 +170,20 @@ def binary(folder: Path) -> dict[str, Any]:
 def test_metrics_and_validation_are_columns_where_asked_for(tmp_path: Path) -> None:
     spec = binary(tmp_path / "data")
     plain = run(spec, tmp_path / "plain")
-    asked = run({**spec, "evaluation": {"metrics": ["f1", "auc"], "validation": True}}, tmp_path / "asked")
+    full = run({**spec, "evaluation": {"metrics": ["f1", "auc"], "validation": True}}, tmp_path / "asked")
     added = [f"{of}_{key}" for of in ("test", "validation") for key in ("f1", "auc")]
     added += ["validation_loss", "validation_accuracy"]
-    assert set(asked.rows[0]) - set(plain.rows[0]) == set(added)
-    shared = [{key: row[key] for key in plain.rows[0]} for row in asked.rows]
+    assert set(full.rows[0]) - set(plain.rows[0]) == set(added)
+    shared = [{key: row[key] for key in plain.rows[0]} for row in full.rows]
     assert shared == plain.rows, "measuring more changes nothing else"
-    assert asked.summary["final"] == {
-        key: value for key, value in asked.rows[-1].items() if key != "round" and "bytes" not in key
+    assert full.summary["final"] == {
+        key: value for key, value in full.rows[-1].items() if key != "round" and "bytes" not in key
     }
     test = np.load(tmp_path / "data/test.npz")
-    predicted = scores(asked.parameters, test["x"]).argmax(axis=1)
+    predicted = scores(full.parameters, test["x"]).argmax(axis=1)
     hits = (predicted & test["y"]).sum()
-    assert asked.rows[-1]["test_f1"] == pytest.approx(2 * hits / (predicted.sum() + test["y"].sum()))
-    assert asked.rows[-1]["validation_loss"] != asked.rows[-1]["test_loss"]
+    assert full.rows[-1]["test_f1"] == pytest.approx(2 * hits / (predicted.sum() + test["y"].sum()))
+    assert full.rows[-1]["validation_loss"] != full.rows[-1]["test_loss"]
 
 
 def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, Any]) -> None:
@@ -196,8 +196,8 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, An
 def test_models_of_clusters_count_with_the_rows_of_their_clients(tmp_path: Path) -> None:
     spec = binary(tmp_path / "data") | {"algorithm": {"name": "fl_hc", "cluster_round": 1, "threshold": 0.0}}
     spec["training"] |= {"lr": 5.0, "batch_size": 2}
-    asked = parse({**spec, "evaluation": {"metrics": ["f1"], "validation": True}})
-    prepared, *_ = prepare(asked, Settings())
+    parsed = parse({**spec, "evaluation": {"metrics": ["f1"], "validation": True}})
+    prepared, *_ = prepare(parsed, Settings())
     state = State(0, prepared.problem.start.unsqueeze(0))
     for _ in simulation.simulate(prepared, state):
         pass
@@ -231,15 +231,15 @@ def test_a_rounds_time_leaves_measuring_out(spec: dict[str, Any], monkeypatch: p
 
 
 def test_a_run_stops_once_it_measures_the_accuracy_asked_for(linear: dict[str, Any], tmp_path: Path) -> None:
-    whole = run({**linear, "evaluation": {"train_every": 0}}).rows
-    goal = sorted(row["test_accuracy"] for row in whole)[3]
-    first = next(row["round"] for row in whole if row["test_accuracy"] >= goal)
-    assert 0 < first < whole[-1]["round"]
+    rows = run({**linear, "evaluation": {"train_every": 0}}).rows
+    goal = sorted(row["test_accuracy"] for row in rows)[3]
+    first = next(row["round"] for row in rows if row["test_accuracy"] >= goal)
+    assert 0 < first < rows[-1]["round"]
     spec = {**linear, "evaluation": {"train_every": 100, "stop_at": goal}}
     short = run(spec, tmp_path / "short")
     assert short.summary["rounds"] == first
-    for own, other in zip(short.rows, whole, strict=False):
-        assert {**own, "train_loss": 0} == {**other, "train_loss": 0}
+    for row, expected in zip(short.rows, rows, strict=False):
+        assert {**row, "train_loss": 0} == {**expected, "train_loss": 0}
     assert math.isfinite(short.rows[-1]["train_loss"]), "the last round is measured whole"
     assert run({**spec, "evaluation": {"stop_at": 0.0001}}).summary["rounds"] == 0, "the start suffices"
     with pytest.raises(SpecError, match=r"evaluation.stop_at"):

@@ -18,14 +18,14 @@ def bound(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def test_no_name_is_vague() -> None:
-    places = [
+    bindings = [
         f"{path.relative_to(ROOT)}:{line} {name}"
         for room in ("fedcore", "pipeline", "benchmarks")
         for path in sorted((ROOT / room).rglob("*.py"))
         for name, line in bound(ast.parse(path.read_text(encoding="utf-8")))
         if name in VAGUE
     ]
-    assert places == []
+    assert bindings == []
 
 
 def test_each_way_to_bind_a_name_is_seen() -> None:

@@ -211,8 +211,8 @@ def test_an_options_class_without_keys_knows_none() -> None:
 
 
 def test_a_long_name_is_cut_in_its_place() -> None:
-    said = refusal({"rates": {"x" * 300: 1}})
-    assert said.startswith(f"here.rates.'{'x' * 199}...: got the name '{'x' * 199}..., expected")
+    message = refusal({"rates": {"x" * 300: 1}})
+    assert message.startswith(f"here.rates.'{'x' * 199}...: got the name '{'x' * 199}..., expected")
     assert refusal({"named": {"k" * 200: 5}}).startswith(f"here.named.{'k' * 200}: got 5")
 
 

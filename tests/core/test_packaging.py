@@ -26,7 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"fedcore", "pipeline", "snakemake_logger_plugin_fedrepro"}
 COMMANDS = {"dvc", "snakemake-executor-plugin-slurm"}  # called, or found by name
 PACKAGES = {"Tensor": "torch", "Figure": "matplotlib", "Axes": "matplotlib"} | {
-    name: found.__name__.split(".")[0] for name, found in vars(lazy).items() if isinstance(found, lazy.Lazy)
+    name: value.__name__.split(".")[0] for name, value in vars(lazy).items() if isinstance(value, lazy.Lazy)
 }
 MNIST = {
     "data": {"name": "mnist", "edition": "demo"},
@@ -97,8 +97,8 @@ def test_the_documented_pythons_are_those_that_install() -> None:
 
 
 def uv(*arguments: str | Path) -> None:
-    done = subprocess.run(["uv", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(["uv", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.slow
@@ -113,8 +113,8 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
     facts = {str(path.relative_to(ROOT)) for path in (ROOT / "fedcore").rglob("*.yaml")}
     assert {"fedcore/py.typed", "fedcore/cli/start.py", "fedcore/data/datasets/libsvm.yaml", *facts} <= names
     assert wheel.stat().st_size < 3_000_000
-    asked = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")]
-    assert declared([line for line in asked if "extra ==" not in line]) == declared(PROJECT["dependencies"])
+    needed = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")]
+    assert declared([line for line in needed if "extra ==" not in line]) == declared(PROJECT["dependencies"])
     assert f"Version: {PROJECT['version']}" in lines
     assert any(line.startswith("License-File: LICENSE") for line in lines)
 
@@ -128,7 +128,7 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
         "for name in ('pipeline', 'snakemake', 'dvc', 'plotly', 'sklearn'):\n"
         "    sys.modules[name] = None\n"
     )
-    told = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     folder = tmp_path / "work"
     (folder / "data" / "clients").mkdir(parents=True)
     generator = np.random.default_rng(0)
@@ -145,11 +145,11 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
     (folder / "params.yaml").write_text("")
 
     def fedcore_command(*arguments: str) -> str:
-        done = subprocess.run(
-            [home / "bin" / "fedcore", *arguments], cwd=folder, env=told, capture_output=True, text=True
+        process = subprocess.run(
+            [home / "bin" / "fedcore", *arguments], cwd=folder, env=variables, capture_output=True, text=True
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     fedcore_command("run", "spec.yaml", "--out", "out/one")
     assert (folder / "out/one/history.csv").read_text().count("\n") == 4
@@ -157,15 +157,15 @@ def test_the_wheel_is_the_library_and_runs_without_the_pipeline(tmp_path: Path) 
     assert "fedavg" in fedcore_command("list", "algorithms")
     code = "import fedcore, sys; print(fedcore.__file__)"
     place = subprocess.run(
-        [home / "bin" / "python", "-c", code], cwd=folder, env=told, capture_output=True, text=True
+        [home / "bin" / "python", "-c", code], cwd=folder, env=variables, capture_output=True, text=True
     )
     assert Path(place.stdout.strip()).is_relative_to(site)
 
     bare = tmp_path / "bare"
     bare.mkdir()
     code = f"import fedcore; print(fedcore.run({MNIST}).summary['data_note'])"
-    done = subprocess.run(
-        [home / "bin" / "python", "-c", code], cwd=bare, env=told, capture_output=True, text=True
+    process = subprocess.run(
+        [home / "bin" / "python", "-c", code], cwd=bare, env=variables, capture_output=True, text=True
     )
-    assert done.stdout.startswith("2,000 + 1,000 images"), done.stderr
+    assert process.stdout.startswith("2,000 + 1,000 images"), process.stderr
     assert not list(bare.iterdir())

@@ -137,7 +137,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def failed(found: list[CheckResult]) -> dict[str, str]:
-    return {one.demand: one.wrong for one in found if one.wrong}
+    return {result.demand: result.wrong for result in found if result.wrong}
 
 
 def of_algorithm(text: str, tmp_path: Path) -> dict[str, str]:
@@ -160,11 +160,11 @@ def test_a_sound_algorithm_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_each_fault_of_an_algorithm_is_found_and_said(fault: str, tmp_path: Path) -> None:
-    parts, demand, said = BROKEN[fault]
-    found = of_algorithm(filled(ALGORITHM, SOUND | parts), tmp_path)
-    assert said in found.get(demand, ""), found
+    parts, demand, message = BROKEN[fault]
+    failures = of_algorithm(filled(ALGORITHM, SOUND | parts), tmp_path)
+    assert message in failures.get(demand, ""), failures
     if demand in {ANALYTIC, COUNTED, RESUMES}:
-        assert set(found) <= {demand, "engine 'stacked' agrees with autograd"}
+        assert set(failures) <= {demand, "engine 'stacked' agrees with autograd"}
 
 
 QUICK = ("fedavg", "scaffold", "rfedavg_plus", "fedomw", "radfed_i", "centralised")
@@ -242,8 +242,8 @@ def test_a_sound_partition_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", BROKEN_PARTITIONS)
 def test_each_fault_of_a_partition_is_found_and_said(fault: str, tmp_path: Path) -> None:
-    body, note, demand, said = BROKEN_PARTITIONS[fault]
-    assert said in of_partition(body, note, tmp_path).get(demand, "")
+    body, note, demand, message = BROKEN_PARTITIONS[fault]
+    assert message in of_partition(body, note, tmp_path).get(demand, "")
 
 
 SHIPPED: dict[str, dict[str, Any]] = {
@@ -326,8 +326,8 @@ def test_sound_data_pass(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", BROKEN_DATA)
 def test_each_fault_of_data_is_found_and_said(fault: str, tmp_path: Path) -> None:
-    parts, demand, said = BROKEN_DATA[fault]
-    assert said in of_data(parts, tmp_path).get(demand, "")
+    parts, demand, message = BROKEN_DATA[fault]
+    assert message in of_data(parts, tmp_path).get(demand, "")
 
 
 @pytest.mark.parametrize(
@@ -350,14 +350,14 @@ def test_what_is_no_plug_in_is_one_line(text: str, said: str, tmp_path: Path) ->
 
 def test_the_command_lists_what_it_found_and_fails(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(filled(ALGORITHM, SOUND | {"messages": "Message('up', ''),"}))
-    command = [sys.executable, "-m", "fedcore.cli.main", "test", "mine.py"]
+    call = [sys.executable, "-m", "fedcore.cli.main", "test", "mine.py"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    assert f"  FAILED   {COUNTED}: a message of" in done.stdout
-    assert f"  ok       {RESUMES}\n" in done.stdout
-    assert done.stderr == "1 failed\n"
+    process = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 1, process.stderr
+    assert f"  FAILED   {COUNTED}: a message of" in process.stdout
+    assert f"  ok       {RESUMES}\n" in process.stdout
+    assert process.stderr == "1 failed\n"
     shutil.copy(ROOT / "fedcore/algorithms/fedprox.py", tmp_path / "mine.py")
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "mine.py declares this name too, expected another" in done.stderr
+    process = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr.count("\n")) == (2, 1)
+    assert "mine.py declares this name too, expected another" in process.stderr

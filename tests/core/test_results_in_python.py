@@ -73,14 +73,14 @@ def test_what_is_read_back_is_what_the_run_gave(tmp_path: Path) -> None:
 
 
 def test_python_looks_in_the_mirror_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[fedcore.Settings] = []
-    monkeypatch.setattr("fedcore.execution.runner.execute", lambda spec, out, how, *rest: asked.append(how))
+    used: list[fedcore.Settings] = []
+    monkeypatch.setattr("fedcore.execution.runner.execute", lambda spec, out, how, *rest: used.append(how))
     monkeypatch.setenv("FEDCORE_MIRROR", "elsewhere")
     fedcore.run(SPEC | {"algorithm": METHODS[0]})
     fedcore.run(SPEC | {"algorithm": METHODS[0]}, settings=fedcore.Settings())
     monkeypatch.delenv("FEDCORE_MIRROR")
     fedcore.run(SPEC | {"algorithm": METHODS[0]})
-    assert [how.source.mirror for how in asked] == ["elsewhere", None, None]
+    assert [how.source.mirror for how in used] == ["elsewhere", None, None]
 
 
 def test_history_is_history_csv_as_a_frame(folder: Path, runs: list[fedcore.Result]) -> None:
@@ -113,8 +113,8 @@ def test_a_plot_shows_the_measured_numbers(runs: list[fedcore.Result]) -> None:
     (line,) = axes.lines
     assert np.asarray(line.get_ydata()).tolist() == [row["train_loss"] for row in runs[0].rows]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("communication round", "train loss")
-    _, own = plt.subplots()
-    assert runs[0].plot(axes=own) is own
+    _, subplot = plt.subplots()
+    assert runs[0].plot(axes=subplot) is subplot
     with pytest.raises(DataError, match=r"plot: got 'acc', expected one of train_loss, .*test_accuracy"):
         runs[0].plot("acc")
 

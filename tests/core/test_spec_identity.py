@@ -42,25 +42,25 @@ def hashed(*changes: tuple[str, Any]) -> str:
 
 def test_the_hash_is_of_the_canonical_text_of_all_values_with_defaults_filled_in() -> None:
     spec = parse(SMALL)
-    found = spec.resolved()
-    assert found["partition"]["name"] == "given"
-    assert found["training"]["local_epochs"] == 1
-    assert (found["algorithm"]["name"], found["algorithm"]["mu"]) == ("fedprox", 0.5)
-    assert (found["seed"], found["dtype"], found["engine"], found["variant"]) == (
+    values = spec.resolved()
+    assert values["partition"]["name"] == "given"
+    assert values["training"]["local_epochs"] == 1
+    assert (values["algorithm"]["name"], values["algorithm"]["mu"]) == ("fedprox", 0.5)
+    assert (values["seed"], values["dtype"], values["engine"], values["variant"]) == (
         0,
         "float32",
         "auto",
         "paper",
     )
-    text = json.dumps(found, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     assert spec.sha256() == hashlib.sha256(text.encode()).hexdigest()
-    assert parse(found).sha256() == spec.sha256(), "resolved values are a specification themselves"
+    assert parse(values).sha256() == spec.sha256(), "resolved values are a specification themselves"
 
 
 def test_resolved_values_are_plain_and_named_as_people_write_them() -> None:
     rule = {"name": "rfedavg", "lambda": 0.25}
-    found = parse(written(("data.curvatures", [1.0, 2.0]), ("data.centres", [0.0, 1.0]), ("algorithm", rule)))
-    values = found.resolved()
+    spec = parse(written(("data.curvatures", [1.0, 2.0]), ("data.centres", [0.0, 1.0]), ("algorithm", rule)))
+    values = spec.resolved()
     assert values["algorithm"]["lambda"] == 0.25
     assert values["data"]["curvatures"] == [1.0, 2.0]
     assert json.loads(json.dumps(values)) == values
@@ -148,9 +148,9 @@ def test_observers_are_named_with_their_options_filled_in() -> None:
     bare = parse(written(("evaluation.observe", {"path": None})))
     assert bare.sha256() == hashed(("evaluation.observe", {"path": {}}))
     assert bare.sha256() == parse(bare.resolved()).sha256()
-    both = parse(written(("evaluation.observe", {"risk": {}, "path": {}})))
-    assert list(both.evaluation.observe) == ["risk", "path"]
-    assert both.sha256() == hashed(("evaluation.observe", {"path": {}, "risk": {}}))
+    spec = parse(written(("evaluation.observe", {"risk": {}, "path": {}})))
+    assert list(spec.evaluation.observe) == ["risk", "path"]
+    assert spec.sha256() == hashed(("evaluation.observe", {"path": {}, "risk": {}}))
     mixture = written(("evaluation.observe", {"mixture": {"rounds": [0, 2]}}))
     assert parse(mixture).resolved()["evaluation"]["observe"] == {"mixture": {"rows": 50, "rounds": [0, 2]}}
     assert bare.algorithm.name == "fedprox"

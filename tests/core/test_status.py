@@ -79,10 +79,10 @@ def test_each_state_is_told_from_the_files(results: Path) -> None:
 
 
 def test_without_a_plan_what_is_there_counts_and_nothing_is_stale(results: Path) -> None:
-    found = states(survey(results))
-    assert found["stale"] == "done"
-    assert "to_come" not in found
-    assert len(found) == 7
+    state_of = states(survey(results))
+    assert state_of["stale"] == "done"
+    assert "to_come" not in state_of
+    assert len(state_of) == 7
 
 
 def test_runs_outside_the_folder_or_the_plan_are_left_out(results: Path) -> None:
@@ -127,8 +127,8 @@ def test_the_time_left_is_that_of_the_runs_at_work_and_the_mean_for_those_to_com
 
 
 def test_counts_name_the_states_that_occur_in_a_fixed_order() -> None:
-    found = [run_of("failed"), run_of("done"), run_of("done")]
-    assert list(counts(found).items()) == [("done", 2), ("failed", 1)]
+    runs = [run_of("failed"), run_of("done"), run_of("done")]
+    assert list(counts(runs).items()) == [("done", 2), ("failed", 1)]
 
 
 def test_a_failed_run_shows_its_error_its_last_lines_and_what_repeats_it(results: Path) -> None:
@@ -150,9 +150,9 @@ def test_the_command_counts_and_fails_if_a_run_failed(
     results: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = CLI.invoke(app, ["status", str(results)])
-    assert told.exit_code == 1
-    first = told.output.splitlines()[0]
+    result = CLI.invoke(app, ["status", str(results)])
+    assert result.exit_code == 1
+    first = result.output.splitlines()[0]
     assert first.startswith("3 of 7 runs: 2 done, 1 diverged, 1 running, 1 failed, 2 interrupted, about")
     (results / "failed" / ".progress.json").unlink()
     assert CLI.invoke(app, ["status", str(results)]).exit_code == 0
@@ -161,9 +161,9 @@ def test_the_command_counts_and_fails_if_a_run_failed(
 def test_watching_ends_when_everything_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     finished(tmp_path / "results" / "run")
-    told = CLI.invoke(app, ["status", "--watch"])
-    assert told.exit_code == 0
-    assert told.output == "1 of 1 runs: 1 done\n"
+    result = CLI.invoke(app, ["status", "--watch"])
+    assert result.exit_code == 0
+    assert result.output == "1 of 1 runs: 1 done\n"
 
 
 def test_the_live_view_has_the_counts_on_a_line_of_their_own() -> None:

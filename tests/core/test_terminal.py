@@ -88,19 +88,19 @@ def test_a_run_draws_a_bar_unless_it_is_told_not_to(monkeypatch: pytest.MonkeyPa
 
 
 def test_bash_completes_the_names_of_algorithms_reports_and_data_sets(tmp_path: Path) -> None:
-    asked = environment(_FEDCORE_COMPLETE="source_bash")
-    script = subprocess.run([COMMAND], env=asked, capture_output=True, text=True, check=True).stdout
+    variables = environment(_FEDCORE_COMPLETE="source_bash")
+    script = subprocess.run([COMMAND], env=variables, capture_output=True, text=True, check=True).stdout
     (tmp_path / "rc").write_text(f"PATH={COMMAND.parent}:$PATH\n{script}\nPS1='ready> '\n")
     child = pexpect.spawn(
         "bash", ["--rcfile", str(tmp_path / "rc"), "-i"], cwd=ROOT, env=environment(), encoding="utf-8"
     )
-    for begun, whole in (
+    for begun, ending in (
         ("describe fedpr", "ox "),
         ("build rfedavg/table2_", "cohort "),
         ("data info femn", "ist "),
     ):
         child.expect("ready> ", timeout=20)
         child.send(f"fedcore {begun}\t")
-        child.expect_exact(begun + whole, timeout=40)
+        child.expect_exact(begun + ending, timeout=40)
         child.send("\x15\r")
     child.close(force=True)

@@ -118,19 +118,19 @@ def test_tensorboard_reads_the_history(spec: Values, tmp_path: Path) -> None:
     read = reader.EventAccumulator(str(folder))
     read.Reload()
     for key in rows[0]:
-        found = [(event.step, event.value) for event in read.Scalars(key)]
-        assert found == [(row["round"], pytest.approx(row[key], rel=1e-6)) for row in rows]
+        points = [(event.step, event.value) for event in read.Scalars(key)]
+        assert points == [(row["round"], pytest.approx(row[key], rel=1e-6)) for row in rows]
 
 
 def test_mlflow_reads_the_history(spec: Values, tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow", reason="needs fedrepro[track]")
     rows = same_bytes(spec, tmp_path, f"mlflow:{tmp_path / 'flow'}")
     client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/flow/mlflow.db")
-    (found,) = client.search_runs([client.get_experiment_by_name("fedcore").experiment_id])
-    assert (found.info.status, found.data.params["training.lr"]) == ("FINISHED", "0.1")
+    (run,) = client.search_runs([client.get_experiment_by_name("fedcore").experiment_id])
+    assert (run.info.status, run.data.params["training.lr"]) == ("FINISHED", "0.1")
     for key in rows[0]:
-        metrics = client.get_metric_history(found.info.run_id, key)
-        assert sorted((own.step, own.value) for own in metrics) == [(row["round"], row[key]) for row in rows]
+        log = client.get_metric_history(run.info.run_id, key)
+        assert sorted((item.step, item.value) for item in log) == [(row["round"], row[key]) for row in rows]
 
 
 def test_wandb_keeps_the_history_offline(

@@ -151,8 +151,8 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path, capfd: pytest.Capture
     thread.join(10)
     assert entered.is_set()
     assert not left.exists()
-    out, said = capfd.readouterr()
-    assert said == f"{folder}: another process works here; waiting for its end\n"
+    out, err = capfd.readouterr()
+    assert err == f"{folder}: another process works here; waiting for its end\n"
     assert not out
 
 
@@ -191,11 +191,11 @@ def stated(folder: Path) -> dict[str, Any]:
 
 def test_a_seal_is_broken_by_any_other_content(tmp_path: Path) -> None:
     value = {"a": 1, "sha256": "of something else"}
-    made, path = sealed({"b": [2], "a": 1}), tmp_path / "sealed.json"
-    for same in (made, dict(reversed(made.items()))):
+    intact, path = sealed({"b": [2], "a": 1}), tmp_path / "sealed.json"
+    for same in (intact, dict(reversed(intact.items()))):
         path.write_text(json.dumps(same))
         assert read_sealed(path) == {"b": [2], "a": 1}
-    for broken in (value, {"a": 1}, {}, made | {"a": 2}, made | {"c": None}):
+    for broken in (value, {"a": 1}, {}, intact | {"a": 2}, intact | {"c": None}):
         path.write_text(json.dumps(broken))
         with pytest.raises(ValueError, match="its content is not what was written"):
             read_sealed(path)
@@ -259,13 +259,13 @@ def test_every_problem_of_a_run_is_said(tmp_path: Path) -> None:
     assert str(check(tmp_path).problems[0]).startswith(f"{folder}: spec.yaml is changed")
     (folder / "spec.yaml").write_text("{")
     (folder / "timing.json").unlink()
-    said = [problem.what for problem in check(tmp_path).problems]
-    assert said[2:4] == ["spec.yaml is missing or damaged", "timing.json is missing, changed or damaged"]
+    problems = [problem.what for problem in check(tmp_path).problems]
+    assert problems[2:4] == ["spec.yaml is missing or damaged", "timing.json is missing, changed or damaged"]
 
 
 def test_a_specification_that_the_provenance_does_not_state(tmp_path: Path) -> None:
-    for name, said in (("other", "0" * 64), ("none", None)):
-        folder = finish(tmp_path / name, spec_sha256=said)
+    for name, sha256 in (("other", "0" * 64), ("none", None)):
+        folder = finish(tmp_path / name, spec_sha256=sha256)
         assert changed(folder) == "spec.yaml is not the specification that provenance.json states"
 
 
@@ -288,26 +288,26 @@ def test_partitions_and_what_is_wrong_with_them(tmp_path: Path) -> None:
     assert changed(lost) == "partition.npz is missing"
     assert changed(unsaid) == "stats.json is missing, changed or damaged ('partition.npz_sha256')"
     assert changed(broken).startswith("stats.json is missing, changed or damaged ([Errno 2]")
-    found = check(tmp_path)
-    assert found.partitions == (sound, other, lost, unsaid, broken)
-    assert (found.runs, found.unfinished) == ((), ())
-    assert [problem.folder for problem in found.problems] == [other, lost, unsaid, broken]
-    assert [problem.what for problem in found.problems] == [
+    report = check(tmp_path)
+    assert report.partitions == (sound, other, lost, unsaid, broken)
+    assert (report.runs, report.unfinished) == ((), ())
+    assert [problem.folder for problem in report.problems] == [other, lost, unsaid, broken]
+    assert [problem.what for problem in report.problems] == [
         changed(folder) for folder in (other, lost, unsaid, broken)
     ]
 
 
 def test_runs_are_found_by_any_of_their_marks(tmp_path: Path) -> None:
-    whole = finish(tmp_path / "a" / "whole")
+    complete = finish(tmp_path / "a" / "whole")
     bare, begun = tmp_path / "b" / "bare", tmp_path / "c" / "begun"
     stated = tmp_path / "b" / "stated"
     marks = ((bare, "summary.json"), (stated, "provenance.json"), (begun, "checkpoint.npz"))
     for folder, mark in (*marks, (tmp_path / "d", "history.csv")):
         folder.mkdir(parents=True)
         (folder / mark).touch()
-    found = check(tmp_path)
-    assert (found.runs, found.unfinished, found.partitions) == ((whole, bare, stated), (begun,), ())
-    missing, damaged = map(str, found.problems)
+    report = check(tmp_path)
+    assert (report.runs, report.unfinished, report.partitions) == ((complete, bare, stated), (begun,), ())
+    missing, damaged = map(str, report.problems)
     assert missing == f"{bare}: provenance.json is missing"
     assert damaged.startswith(f"{stated}: provenance.json is changed or damaged (")
 

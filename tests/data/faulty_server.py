@@ -32,8 +32,8 @@ class Faulty(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.lstrip("/")
-        wanted = self.headers.get("Range")
-        self.served.asked.append((name, wanted))
+        byte_range = self.headers.get("Range")
+        self.served.asked.append((name, byte_range))
         faults = self.served.faults.get(name, [])
         fault = faults.pop(0) if faults else ""
         if fault == "500":
@@ -44,8 +44,8 @@ class Faulty(BaseHTTPRequestHandler):
             self._answer(200, b"<html>please log in</html>")
         else:
             body, start = self.served.files[name], 0
-            if wanted and self.served.ranges:
-                start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            if byte_range and self.served.ranges:
+                start = int(byte_range.removeprefix("bytes=").rstrip("-"))
             head = {"Content-Range": f"bytes {start}-{len(body) - 1}/{len(body)}"} if start else {}
             self._answer(206 if start else 200, body[start:], head, fault)
 

@@ -132,14 +132,14 @@ def test_a_plug_ins_file_below_the_data_folder(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("FEDCORE_PLUGINS", str(tmp_path / "plugins"))
     plugins.cache_clear()
     try:
-        own = {**spec(tmp_path), "data": {"name": "own_csv", "file": "own.csv"}}
-        own["partition"] = {"name": "iid", "clients": 2}
-        found = []
+        raw_spec = {**spec(tmp_path), "data": {"name": "own_csv", "file": "own.csv"}}
+        raw_spec["partition"] = {"name": "iid", "clients": 2}
+        hashes = []
         for value in (1, 2):
             (tmp_path / "own.csv").write_text(f"{value},0\n1,1\n0,1\n1,0\n")
             settings = Settings(source=Source(tmp_path))
-            found.append(run(parse(own), settings=settings).summary["data_sha256"])
-        assert found[0] != found[1]
+            hashes.append(run(parse(raw_spec), settings=settings).summary["data_sha256"])
+        assert hashes[0] != hashes[1]
     finally:
         monkeypatch.undo()
         plugins.cache_clear()
@@ -199,11 +199,11 @@ def test_columns_of_tables_become_whole_numbers_or_are_refused(value: float, tmp
 def test_start_values_of_any_floating_point_type(kind: str, folder: Path, tmp_path: Path) -> None:
     values = {"weight": np.full((2, 3), 1).astype(kind), "bias": np.zeros(2)}
     np.savez(tmp_path / "start.npz", **values)  # type: ignore[arg-type]
-    given = {**spec(folder), "model": {"name": "logistic", "init": str(tmp_path / "start.npz")}}
+    raw_spec = {**spec(folder), "model": {"name": "logistic", "init": str(tmp_path / "start.npz")}}
     if values["weight"].dtype.kind == "f":
-        assert run(given).summary["status"] == "completed"
+        assert run(raw_spec).summary["status"] == "completed"
         np.savez(tmp_path / "start.npz", weight=np.full((2, 3), np.longdouble("1e400")), bias=np.zeros(2))
     with pytest.raises(
         SpecError, match=r"model\.init: 'weight' in .*start\.npz is not finite floating-point"
     ):
-        run(given)
+        run(raw_spec)

@@ -56,8 +56,8 @@ def test_info_prints_checksums_addresses_and_how_to_get_what_cannot_be_downloade
 def test_the_environment_may_name_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDCORE_MIRROR", str(tmp_path / "mirror"))
     (tmp_path / "mirror").mkdir()
-    told = str(call("fetch", "splice", "--edition", "rebuilt", "--root", str(tmp_path / "data")).exception)
-    assert f"mirror {tmp_path / 'mirror'}" in told
+    message = str(call("fetch", "splice", "--edition", "rebuilt", "--root", str(tmp_path / "data")).exception)
+    assert f"mirror {tmp_path / 'mirror'}" in message
 
 
 def test_fetch_fills_the_cache_from_a_mirror_and_verify_counts_it(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_all_that_a_full_mirror_holds_is_verified(tmp_path: Path) -> None:
     (tmp_path / "demo").symlink_to(DATA / "demo")
     result = call("verify", "--all", "--root", str(tmp_path), "--mirror", MIRROR)
     assert result.exit_code == 0, result.stdout
-    found = {tuple(line.split()[:2]): line for line in result.stdout.splitlines()}
+    lines = {tuple(line.split()[:2]): line for line in result.stdout.splitlines()}
     for key, counts in {
         ("mnist", "full"): "train=60,000 test=10,000",
         ("cifar10", "full"): "train=50,000 test=10,000",
@@ -121,8 +121,8 @@ def test_all_that_a_full_mirror_holds_is_verified(tmp_path: Path) -> None:
         ("glove", "top40000"): "words=40,000",
         ("mobilenetv2", "tflite"): "arrays=262 numbers=3,538,984",
     }.items():
-        assert counts in found[key]
-        assert found[key].split()[3] == "ok"
+        assert counts in lines[key]
+        assert lines[key].split()[3] == "ok"
 
 
 @pytest.mark.slow

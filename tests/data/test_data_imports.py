@@ -12,5 +12,5 @@ def test_declaring_and_listing_data_imports_no_heavy_library() -> None:
         "fedcore.base.registry.plugins('data'); fedcore.data.download.inventory.entries()\n"
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

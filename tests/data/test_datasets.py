@@ -38,9 +38,9 @@ def load(name: str, source: Source = SOURCE, **options: Any) -> Dataset:
     plugin = find("data", name)
     if name not in GENERATED and name != "npz":
         options.setdefault("edition", "demo")
-    made = plugin.build(validate(plugin.options, options, "data"), source)
-    assert isinstance(made, Dataset)
-    return made
+    data = plugin.build(validate(plugin.options, options, "data"), source)
+    assert isinstance(data, Dataset)
+    return data
 
 
 def groups(rows: Rows) -> NDArray[np.int64]:
@@ -74,8 +74,8 @@ def test_every_set_loads_offline_as_the_contract_says(name: str) -> None:
 
 
 def test_all_sets_of_the_papers_are_registered() -> None:
-    wanted = {"mnist", "cifar10", "femnist", "sent140", "covertype", "shakespeare", "eicu", *LIBSVM}
-    assert wanted | {"npz", *GENERATED} <= set(plugins("data"))
+    names = {"mnist", "cifar10", "femnist", "sent140", "covertype", "shakespeare", "eicu", *LIBSVM}
+    assert names | {"npz", *GENERATED} <= set(plugins("data"))
 
 
 def test_no_network_and_no_mirror_is_one_line(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_pixels_are_scaled_as_named() -> None:
         ("symmetric", (unit - 0.5) / 0.5),
         ("standard", by_channel),
     ):
-        found = scale_pixels(pixels, scaling, mean, std)  # type: ignore[arg-type]
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+        scaled = scale_pixels(pixels, scaling, mean, std)  # type: ignore[arg-type]
+        assert scaled.dtype == np.float32
+        np.testing.assert_allclose(scaled, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_pool_takes_all_rows_for_training() -> None:
@@ -174,18 +174,18 @@ def test_the_alphabet_has_80_symbols() -> None:
 
 
 def test_text_is_encoded_like_leafs() -> None:
-    found = shakespeare.encode("To be,\n   or\tnot \u00e9")
-    assert "".join(shakespeare.ALPHABET[code] for code in found) == "To be, or}not }"
+    codes = shakespeare.encode("To be,\n   or\tnot \u00e9")
+    assert "".join(shakespeare.ALPHABET[code] for code in codes) == "To be, or}not }"
 
 
 def test_windows_are_every_80_characters_and_the_next() -> None:
-    said = np.arange(90, dtype=np.uint8)
-    x, y = shakespeare.windows(said, 80, 1)
+    codes = np.arange(90, dtype=np.uint8)
+    x, y = shakespeare.windows(codes, 80, 1)
     assert x.shape == (10, 80)
-    np.testing.assert_array_equal(x[3], said[3:83])
+    np.testing.assert_array_equal(x[3], codes[3:83])
     assert y.tolist() == list(range(80, 90))
-    assert shakespeare.windows(said, 80, 4)[1].tolist() == [80, 84, 88]
-    assert len(shakespeare.windows(said[:80], 80, 1)[1]) == 0
+    assert shakespeare.windows(codes, 80, 4)[1].tolist() == [80, 84, 88]
+    assert len(shakespeare.windows(codes[:80], 80, 1)[1]) == 0
 
 
 def test_test_samples_do_not_overlap_training_samples() -> None:
@@ -210,12 +210,12 @@ def test_roles_are_drawn_by_seed_and_order_does_not_matter() -> None:
 
 
 def test_words_become_indices_of_length_25() -> None:
-    found = sent140.tokens(["I don't LIKE it!  no", "x " * 40, ""], ["i", "like", "it", "!"], 25)
-    assert found.shape == (3, 25)
-    assert found[0].tolist() == [2, 1, 3, 4, 5, 1] + [0] * 19
-    assert found[1].tolist() == [1] * 25
-    assert not found[2].any()
-    np.testing.assert_array_equal(sent140.pad_start(found)[0], [0] * 19 + [2, 1, 3, 4, 5, 1])
+    tokens = sent140.tokens(["I don't LIKE it!  no", "x " * 40, ""], ["i", "like", "it", "!"], 25)
+    assert tokens.shape == (3, 25)
+    assert tokens[0].tolist() == [2, 1, 3, 4, 5, 1] + [0] * 19
+    assert tokens[1].tolist() == [1] * 25
+    assert not tokens[2].any()
+    np.testing.assert_array_equal(sent140.pad_start(tokens)[0], [0] * 19 + [2, 1, 3, 4, 5, 1])
 
 
 def test_users_of_training_and_test_are_disjoint() -> None:
@@ -230,8 +230,8 @@ def test_the_generated_messages_can_be_told_apart_by_their_topic_words() -> None
     words = data.test.x.astype(int)
     counts = [((words >= 2 + 100 * c) & (words < 102 + 100 * c)).sum(axis=1) for c in (0, 1)]
     assert np.mean((counts[1] > counts[0]) == data.test.y) > 0.75
-    own = [set(np.unique(data.train.x[groups(data.train) == user])) for user in groups(data.train)[[0, -1]]]
-    assert len(own[0] & own[1]) < 0.5 * min(map(len, own))
+    used = [set(np.unique(data.train.x[groups(data.train) == user])) for user in groups(data.train)[[0, -1]]]
+    assert len(used[0] & used[1]) < 0.5 * min(map(len, used))
 
 
 def test_word_vectors_of_the_generated_topics_lie_on_two_sides() -> None:
@@ -302,11 +302,11 @@ def test_the_credentialed_tables_are_joined(tmp_path: Path) -> None:
     for name, frame in zip([file.name for file in files], (patient, aps, history), strict=True):
         paths[name] = tmp_path / name
         frame.to_csv(paths[name], index=False)
-    found = eicu.credentialed(paths)
-    assert found.names == ("5", "7")
-    assert (found.place.tolist(), found.died.tolist()) == ([0, 1], [1, 0])
-    assert found.x.shape == (2, 43)
-    assert np.isnan(found.x[0, : len(eicu.PHYSIOLOGY)]).all()
+    stays = eicu.credentialed(paths)
+    assert stays.names == ("5", "7")
+    assert (stays.place.tolist(), stays.died.tolist()) == ([0, 1], [1, 0])
+    assert stays.x.shape == (2, 43)
+    assert np.isnan(stays.x[0, : len(eicu.PHYSIOLOGY)]).all()
     aps.drop(columns="ph").to_csv(paths["apacheApsVar.csv"], index=False)
     with pytest.raises(DataError, match="column 'ph' is missing"):
         eicu.credentialed(paths)
@@ -363,11 +363,11 @@ TABLES = hnp.arrays(
 @settings(max_examples=100, deadline=None)
 @given(x=TABLES)
 def test_standardised_columns_have_mean_zero_and_variance_one_or_are_zero(x: np.ndarray) -> None:
-    (found,) = standardise(x)
-    np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-6)
+    (scaled,) = standardise(x)
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-6)
     flat = (x == x[0]).all(axis=0)
-    assert not found[:, flat].any()
-    np.testing.assert_allclose(found[:, ~flat].std(axis=0), 1, atol=1e-6)
+    assert not scaled[:, flat].any()
+    np.testing.assert_allclose(scaled[:, ~flat].std(axis=0), 1, atol=1e-6)
     low, high = minmax(x)[0].min(axis=0), minmax(x)[0].max(axis=0)
     np.testing.assert_allclose(low, 0, atol=1e-12)
     np.testing.assert_allclose(high[~flat], 1, atol=1e-9)
@@ -380,13 +380,13 @@ def test_by_client_each_client_is_standardised_alone(x: np.ndarray, data: st.Dat
     owner = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(x), max_size=len(x))))
     clients = [np.flatnonzero(owner == k) for k in range(3)]
     before = x.copy()
-    found = standardise_by_client(x, clients)
+    scaled = standardise_by_client(x, clients)
     np.testing.assert_array_equal(x, before)
-    np.testing.assert_array_equal(found[owner == 3], x[owner == 3])
+    np.testing.assert_array_equal(scaled[owner == 3], x[owner == 3])
     for rows in clients:
         if len(rows):
-            np.testing.assert_array_equal(found[rows], standardise(x[rows])[0])
-    whole = standardise_by_client(x, [np.arange(len(x))])
-    np.testing.assert_array_equal(whole, standardise(x)[0])
+            np.testing.assert_array_equal(scaled[rows], standardise(x[rows])[0])
+    pooled = standardise_by_client(x, [np.arange(len(x))])
+    np.testing.assert_array_equal(pooled, standardise(x)[0])
     flags = (x > 0).astype(float)
     np.testing.assert_array_equal(standardise_by_client(flags, clients), flags)

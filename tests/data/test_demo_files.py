@@ -23,8 +23,8 @@ MIRROR = os.environ.get("FEDCORE_MIRROR", "")
 
 
 def test_the_manifest_lists_exactly_the_files_with_size_checksum_source_and_licence() -> None:
-    there = {str(path.relative_to(DEMO)) for path in DEMO.rglob("*.npz")}
-    assert set(MANIFEST) == there
+    names = {str(path.relative_to(DEMO)) for path in DEMO.rglob("*.npz")}
+    assert set(MANIFEST) == names
     for name, facts in MANIFEST.items():
         assert facts["bytes"] == (DEMO / name).stat().st_size
         assert facts["sha256"] == sha256_file(DEMO / name)
@@ -46,10 +46,10 @@ def test_the_readme_has_a_licence_for_every_folder() -> None:
 @pytest.mark.parametrize("name", sorted(inventory.entries()))
 def test_demo_editions_have_the_declared_counts(name: str, tmp_path: Path) -> None:
     (tmp_path / "demo").symlink_to(DEMO)
-    every = inventory.verify(inventory.entry(name), Source(tmp_path))
-    found = {finding.edition: finding for finding in every if "demo" in finding.edition}
-    assert {finding.status for finding in found.values()} <= {"ok"}
-    for finding in found.values():
+    findings = inventory.verify(inventory.entry(name), Source(tmp_path))
+    demo_findings = {finding.edition: finding for finding in findings if "demo" in finding.edition}
+    assert {finding.status for finding in demo_findings.values()} <= {"ok"}
+    for finding in demo_findings.values():
         assert finding.counts
 
 
@@ -59,7 +59,7 @@ def test_demo_editions_have_the_declared_counts(name: str, tmp_path: Path) -> No
 def test_the_script_makes_the_same_files_again(tmp_path: Path) -> None:
     command = [sys.executable, str(DATA / "make_demo.py"), MIRROR, "--root", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, timeout=800)
-    made = {str(path.relative_to(tmp_path / "demo")) for path in (tmp_path / "demo").rglob("*.*")}
-    assert made == {*MANIFEST, "MANIFEST.json"}
-    for name in made:
+    names = {str(path.relative_to(tmp_path / "demo")) for path in (tmp_path / "demo").rglob("*.*")}
+    assert names == {*MANIFEST, "MANIFEST.json"}
+    for name in names:
         assert filecmp.cmp(tmp_path / "demo" / name, DEMO / name, shallow=False), name

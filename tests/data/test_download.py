@@ -34,7 +34,7 @@ def test_a_broken_download_goes_on_where_it_stopped(server: Served, tmp_path: Pa
     server.faults["data.bin"] = [fault]
     path = download(f"{server.url}/data.bin", tmp_path / "data.bin", DIGEST, QUICK)
     assert path.read_bytes() == BODY
-    first, second = (wanted for _, wanted in server.asked)
+    first, second = (byte_range for _, byte_range in server.asked)
     assert first is None
     assert second is not None
     assert 0.4 * len(BODY) < int(second.removeprefix("bytes=").rstrip("-")) <= 0.5 * len(BODY)

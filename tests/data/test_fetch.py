@@ -37,23 +37,23 @@ def declare(*files: File, terms: str = "", how: str = "", **others: Edition) -> 
 
 
 def toy(path: str = "toys/toy.txt", *forms: Form, **facts: str) -> File:
-    known = {"sha256": sha256(TEXT), **facts}
-    return File(path, known["sha256"], len(TEXT), known.get("rows_sha256", ""), forms)
+    fields = {"sha256": sha256(TEXT), **facts}
+    return File(path, fields["sha256"], len(TEXT), fields.get("rows_sha256", ""), forms)
 
 
 def archive(kind: str, *names: str, content: bytes = TEXT) -> bytes:
     out = io.BytesIO()
     if kind == "zip":
-        with zipfile.ZipFile(out, "w") as made:
+        with zipfile.ZipFile(out, "w") as writer:
             for name in names:
-                made.writestr(name, content)
+                writer.writestr(name, content)
     else:
         mode: Any = f"w:{kind}"
-        with tarfile.open(fileobj=out, mode=mode) as made:
+        with tarfile.open(fileobj=out, mode=mode) as writer:
             for name in names:
                 info = tarfile.TarInfo(name)
                 info.size = len(content)
-                made.addfile(info, io.BytesIO(content))
+                writer.addfile(info, io.BytesIO(content))
     return out.getvalue()
 
 
@@ -113,8 +113,8 @@ def test_no_path_leads_out_of_the_cache(source: Source, path: str) -> None:
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
 def test_a_truncated_file_is_refused(mirror: Path, source: Source, pack: Callable[[bytes], bytes]) -> None:
-    whole = pack(os.urandom(40000))
-    (mirror / "toy.txt").write_bytes(whole[: len(whole) // 2])
+    packed = pack(os.urandom(40000))
+    (mirror / "toy.txt").write_bytes(packed[: len(packed) // 2])
     with pytest.raises(DataError, match=r"cannot get toy\.txt: .*damaged or truncated.*data\.mirror"):
         get(declare(toy()), source)
     assert not cache.place(toy(), source).exists()
@@ -246,8 +246,8 @@ def test_a_faulty_server_gives_one_clear_line_and_the_next_address_is_tried(
         get(declare(toy("toys/toy.txt", Form("toy.txt", urls=urls[:1]))), Source(tmp_path / "a"))
     assert "\n" not in str(raised.value)
     server.faults["a/toy.txt"] = [fault] * 2
-    found = get(declare(toy("toys/toy.txt", Form("toy.txt", urls=urls))), Source(tmp_path / "b"))
-    assert found.read_bytes() == TEXT
+    path = get(declare(toy("toys/toy.txt", Form("toy.txt", urls=urls))), Source(tmp_path / "b"))
+    assert path.read_bytes() == TEXT
 
 
 def test_upstream_without_the_file_is_said(server: Served, tmp_path: Path) -> None:
@@ -272,8 +272,8 @@ def test_an_archive_of_several_files_is_downloaded_once(server: Served, tmp_path
         form = Form("all.tar.gz", f"sha256:{sha256(body)}", (f"{server.url}/all.tar.gz",), f"in/{name}")
         return toy(f"toys/{name}", form)
 
-    found = fetch.obtain(declare(member("a.txt"), member("b.txt")), "full", Source(tmp_path), QUICK)
-    assert [path.read_bytes() for path in found.values()] == [TEXT, TEXT]
+    paths = fetch.obtain(declare(member("a.txt"), member("b.txt")), "full", Source(tmp_path), QUICK)
+    assert [path.read_bytes() for path in paths.values()] == [TEXT, TEXT]
     assert len(server.asked) == 1
     assert not list(tmp_path.rglob("*.tar.gz"))
 
@@ -283,14 +283,14 @@ def test_terms_stand_before_a_download_until_they_are_accepted(
 ) -> None:
     monkeypatch.delenv(fetch.ACCEPT, raising=False)
     server.files["toy.txt"] = TEXT
-    known = declare(toy("toys/toy.txt", Form("toy.txt", urls=(f"{server.url}/toy.txt",))), terms="be kind")
+    declared = declare(toy("toys/toy.txt", Form("toy.txt", urls=(f"{server.url}/toy.txt",))), terms="be kind")
     with pytest.raises(DataError, match="be kind: to accept, run `fedcore data fetch toy"):
-        get(known, Source(tmp_path / "a"))
+        get(declared, Source(tmp_path / "a"))
     assert server.asked == []
-    fetch.accept_terms(known, Source(tmp_path / "a"))
-    assert get(known, Source(tmp_path / "a")).read_bytes() == TEXT
+    fetch.accept_terms(declared, Source(tmp_path / "a"))
+    assert get(declared, Source(tmp_path / "a")).read_bytes() == TEXT
     monkeypatch.setenv(fetch.ACCEPT, "other,toy")
-    assert get(known, Source(tmp_path / "b")).read_bytes() == TEXT
+    assert get(declared, Source(tmp_path / "b")).read_bytes() == TEXT
 
 
 def _get_at_once(root: str, url: str) -> bytes:
@@ -301,8 +301,8 @@ def _get_at_once(root: str, url: str) -> bytes:
 def test_parallel_jobs_fetch_a_file_once_and_all_see_it_whole(server: Served, tmp_path: Path) -> None:
     server.files["toy.txt.gz"] = gzip.compress(TEXT)
     with multiprocessing.get_context("spawn").Pool(3) as pool:
-        found = pool.starmap(_get_at_once, [(str(tmp_path), server.url)] * 6)
-    assert set(found) == {TEXT}
+        contents = pool.starmap(_get_at_once, [(str(tmp_path), server.url)] * 6)
+    assert set(contents) == {TEXT}
     assert len(server.asked) == 1
 
 
@@ -346,19 +346,19 @@ def test_without_demo_data_in_the_data_folder_the_package_s_are_used(
 
 
 def test_derived_arrays_are_kept_and_follow_their_files(source: Source, tmp_path: Path) -> None:
-    path, made = tmp_path / "raw.txt", []
+    path, texts = tmp_path / "raw.txt", []
 
     def make() -> dict[str, np.ndarray]:
-        made.append(path.read_text())
+        texts.append(path.read_text())
         return {"x": np.array([len(path.read_text())])}
 
     path.write_text("abc")
     assert cache.derived(source, "toy-1", {"raw": path}, make)["x"] == 3
     assert cache.derived(source, "toy-1", {"raw": path}, make)["x"] == 3
-    assert made == ["abc"]
+    assert texts == ["abc"]
     path.write_text("abcd")
     assert cache.derived(source, "toy-1", {"raw": path}, make)["x"] == 4
     for kept in (source.root / "fetched" / "derived").iterdir():
         os.truncate(kept, 50)
     assert cache.derived(source, "toy-1", {"raw": path}, make)["x"] == 4
-    assert len(made) == 3
+    assert len(texts) == 3

@@ -23,7 +23,7 @@ from fedcore.data import Source
 from fedcore.data.datasets import images
 from fedcore.data.download import Form
 
-SETS = sorted(name for name, known in images.DECLARATIONS.items() if "demo" not in known.editions)
+SETS = sorted(name for name, declaration in images.DECLARATIONS.items() if "demo" not in declaration.editions)
 PUBLISHED: dict[str, list[tuple[str, str]]] = {
     "fashion_mnist": theirs.FashionMNIST.resources,
     "kmnist": theirs.KMNIST.resources,
@@ -61,20 +61,20 @@ def stored(name: str, x: list[np.ndarray], y: list[np.ndarray]) -> dict[str, byt
             for form, array in zip(forms(name), parts, strict=True):
                 archive.writestr(form.member, gzip.compress(idx(array)))
     elif name == "cifar100":
-        with tarfile.open(fileobj=out, mode="w:gz") as made:
-            for form, own, labels in zip(forms(name), x, y, strict=True):
-                values = {b"data": own.reshape(len(own), -1), b"fine_labels": labels.tolist()}
-                content = pickle.dumps(values | {b"coarse_labels": [0] * len(own)})
+        with tarfile.open(fileobj=out, mode="w:gz") as tar:
+            for form, pixels, labels in zip(forms(name), x, y, strict=True):
+                values = {b"data": pixels.reshape(len(pixels), -1), b"fine_labels": labels.tolist()}
+                content = pickle.dumps(values | {b"coarse_labels": [0] * len(pixels)})
                 info = tarfile.TarInfo(form.member)
                 info.size = len(content)
-                made.addfile(info, io.BytesIO(content))
+                tar.addfile(info, io.BytesIO(content))
     elif name == "svhn":
         files = {}
-        for form, own, labels in zip(forms(name), x, y, strict=True):
-            made_of = io.BytesIO()
+        for form, pixels, labels in zip(forms(name), x, y, strict=True):
+            buffer = io.BytesIO()
             ten = np.where(labels == 0, 10, labels)[:, None]
-            scipy.io.savemat(made_of, {"X": own.transpose(2, 3, 1, 0), "y": ten.astype(np.uint8)})
-            files[form.name] = made_of.getvalue()
+            scipy.io.savemat(buffer, {"X": pixels.transpose(2, 3, 1, 0), "y": ten.astype(np.uint8)})
+            files[form.name] = buffer.getvalue()
         return files
     else:
         return {f.name: gzip.compress(idx(part)) for f, part in zip(forms(name), parts, strict=True)}
@@ -85,30 +85,30 @@ def stored(name: str, x: list[np.ndarray], y: list[np.ndarray]) -> dict[str, byt
 def test_rows_are_read_from_the_form_in_which_a_set_is_handed_out(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known, rng = images.DECLARATIONS[name], np.random.default_rng(0)
-    shape = (3, 32, 32) if known.shape.startswith("[3") else (28, 28)
-    x = [rng.integers(0, 256, (n, *shape), np.uint8) for n in (known.classes, 3)]
-    y = [np.arange(known.classes, dtype=np.uint8), np.array([0, 1, known.classes - 1], np.uint8)]
+    declaration, rng = images.DECLARATIONS[name], np.random.default_rng(0)
+    shape = (3, 32, 32) if declaration.shape.startswith("[3") else (28, 28)
+    x = [rng.integers(0, 256, (n, *shape), np.uint8) for n in (declaration.classes, 3)]
+    y = [np.arange(declaration.classes, dtype=np.uint8), np.array([0, 1, declaration.classes - 1], np.uint8)]
     first = 1 if name == "emnist_letters" else 0
-    turned = [own.transpose(0, 2, 1) if name.startswith("emnist") else own for own in x]
+    turned = [pixels.transpose(0, 2, 1) if name.startswith("emnist") else pixels for pixels in x]
     digests = {}
-    for file, content in stored(name, turned, [own + np.uint8(first) for own in y]).items():
+    for file, content in stored(name, turned, [labels + np.uint8(first) for labels in y]).items():
         place = tmp_path / "mirror" / file
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
         digests[file] = f"md5:{hashlib.md5(content).hexdigest()}"
-    full = known.editions["full"]
+    full = declaration.editions["full"]
     files = tuple(
         replace(file, bytes=0, forms=tuple(replace(form, digest=digests[form.name]) for form in file.forms))
         for file in full.files
     )
     patched: dict[str, Any] = {**images.DECLARATIONS}
-    patched[name] = replace(known, editions={"full": replace(full, files=files)})
+    patched[name] = replace(declaration, editions={"full": replace(full, files=files)})
     monkeypatch.setattr(images, "DECLARATIONS", patched)
     source = Source(tmp_path / "data", str(tmp_path / "mirror"), offline=True)
     data = chosen("data", {"name": name, "scaling": "raw"}).build(source)
-    for rows, own, labels in ((data.train, x[0], y[0]), (data.test, x[1], y[1])):
-        np.testing.assert_array_equal(rows.x, own.reshape(len(own), -1, *own.shape[-2:]).astype(np.float32))
+    for rows, raw, labels in ((data.train, x[0], y[0]), (data.test, x[1], y[1])):
+        np.testing.assert_array_equal(rows.x, raw.reshape(len(raw), -1, *raw.shape[-2:]).astype(np.float32))
         assert rows.y.tolist() == labels.tolist()
     assert chosen("data", {"name": name}).build(source).train.x.mean() == pytest.approx(0, abs=1e-3)
     with pytest.raises(DataError, match=f"{name} .full.: cannot get"):

@@ -33,9 +33,9 @@ RUN = {
 
 
 def load(**section: Any) -> Dataset:
-    made = chosen("data", section).build(Source())
-    assert isinstance(made, Dataset)
-    return made
+    data = chosen("data", section).build(Source())
+    assert isinstance(data, Dataset)
+    return data
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def test_parquet_holds_the_same_as_csv(place: Path) -> None:
 
 def test_a_share_of_the_rows_is_drawn_for_testing_by_its_seed(place: Path) -> None:
     data = table(client="ward", test=0.5, features=["age"])
-    both = sorted([*data.train.x.reshape(-1).tolist(), *data.test.x.reshape(-1).tolist()])
-    assert both == [30, 40, 50, 60]
+    ages = sorted([*data.train.x.reshape(-1).tolist(), *data.test.x.reshape(-1).tolist()])
+    assert ages == [30, 40, 50, 60]
     assert data.test.groups is not None
     assert len(data.test) == 2
     rows = Rows(np.arange(10)[:, None], np.arange(10))
@@ -180,14 +180,14 @@ def test_images_that_cannot_be_taken_are_named(place: Path) -> None:
 
 
 def test_tables_and_folders_say_how_large_they_are(place: Path) -> None:
-    asked = chosen("data", {"name": "table", "path": "a.csv", "target": "outcome", "client": "ward"})
-    assert asked.plugin.size
-    assert asked.plugin.size(asked.options) == Size(4, (2,), 2, 2)
+    choice = chosen("data", {"name": "table", "path": "a.csv", "target": "outcome", "client": "ward"})
+    assert choice.plugin.size
+    assert choice.plugin.size(choice.options) == Size(4, (2,), 2, 2)
     for client, kind in (("x", "cat"), ("y", "cat"), ("z", "dog")):
         picture(place / "own" / client / kind / "1.png", (0, 0, 0))
-    asked = chosen("data", {"name": "folder", "path": "own"})
-    assert asked.plugin.size
-    assert asked.plugin.size(asked.options) == Size(3, (3, 2, 3), 2, 3)
+    choice = chosen("data", {"name": "folder", "path": "own"})
+    assert choice.plugin.size
+    assert choice.plugin.size(choice.options) == Size(3, (3, 2, 3), 2, 3)
 
 
 def test_a_table_may_name_images_beside_it(place: Path) -> None:
@@ -210,9 +210,9 @@ def hub(place: Path) -> None:
     """Save a data set in the hub's form: images as bytes, labels, and whose they are."""
     rows = []
     for row in range(6):
-        made = io.BytesIO()
-        Image.new("RGB", (2, 2), (51 * (row % 2), 0, 0)).save(made, "PNG")
-        rows.append({"image": {"bytes": made.getvalue(), "path": None}, "label": row % 2, "user": row % 3})
+        png = io.BytesIO()
+        Image.new("RGB", (2, 2), (51 * (row % 2), 0, 0)).save(png, "PNG")
+        rows.append({"image": {"bytes": png.getvalue(), "path": None}, "label": row % 2, "user": row % 3})
     pd.DataFrame(rows[:4]).to_parquet(place / "hub" / "train.parquet")
     pd.DataFrame(rows[4:]).to_parquet(place / "hub" / "test.parquet")
 

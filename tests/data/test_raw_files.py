@@ -34,9 +34,9 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Handed:
     """Return what puts files of an edition into a mirror and declares their checksums in place of its own."""
 
     def hand(module: ModuleType, edition: str, contents: Mapping[str, bytes]) -> Source:
-        known = module.DECLARATION
-        own = known.editions[edition]
-        paths = [file.path for file in own.files] if module is not femnist else [*contents]
+        declaration = module.DECLARATION
+        original = declaration.editions[edition]
+        paths = [file.path for file in original.files] if module is not femnist else [*contents]
         files = []
         for path, (ending, content) in zip(paths, contents.items(), strict=True):
             assert path.endswith(ending)
@@ -44,8 +44,8 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Handed:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
             files.append(File(path, sha256(content).hexdigest(), len(content), forms=(Form(place.name),)))
-        editions = known.editions | {edition: replace(own, files=tuple(files))}
-        monkeypatch.setattr(module, "DECLARATION", replace(known, editions=editions))
+        editions = declaration.editions | {edition: replace(original, files=tuple(files))}
+        monkeypatch.setattr(module, "DECLARATION", replace(declaration, editions=editions))
         return Source(tmp_path / "data", str(tmp_path / "mirror"), offline=True)
 
     return hand
@@ -53,9 +53,9 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Handed:
 
 def leaf(users: Mapping[str, tuple[Sequence[Any], Sequence[Any]]]) -> bytes:
     """Return LEAF's json of users, each with x and y."""
-    told = {user: {"x": list(x), "y": list(y)} for user, (x, y) in users.items()}
-    counts = [len(own["y"]) for own in told.values()]
-    return json.dumps({"users": list(users), "num_samples": counts, "user_data": told}).encode()
+    user_data = {user: {"x": list(x), "y": list(y)} for user, (x, y) in users.items()}
+    counts = [len(rows["y"]) for rows in user_data.values()]
+    return json.dumps({"users": list(users), "num_samples": counts, "user_data": user_data}).encode()
 
 
 def parquet(**columns: Any) -> bytes:
@@ -139,11 +139,11 @@ def test_weights_have_torchvision_s_names_in_either_form(handed: Handed, edition
     if edition == "full":
         stored = {key: torch.from_numpy(value) for key, value in weights.items()}
     source = handed(mobilenetv2, edition, {name: saved(edition, stored)})
-    found = mobilenetv2.weights(edition, source)
-    assert list(found) == list(WEIGHTS)
+    loaded = mobilenetv2.weights(edition, source)
+    assert list(loaded) == list(WEIGHTS)
     for key, value in weights.items():
-        assert found[key].dtype == np.float32
-        np.testing.assert_array_equal(found[key], value)
+        assert loaded[key].dtype == np.float32
+        np.testing.assert_array_equal(loaded[key], value)
     assert mobilenetv2.counts(edition, source) == {"arrays": 2, "numbers": 10}
 
 
@@ -193,9 +193,9 @@ def test_writers_with_training_rows_come_first(handed: Handed, tmp_path: Path, e
     assert data.train.x[:, 0, 0, 0].tolist() == [0, 51, 102], "shares of 255"
     assert (data.train.x[:, 0, 1:] == 255).all()
     assert (data.test.y.tolist(), groups(data.test).tolist()) == ([10], [0])
-    every = load("femnist", source, edition=edition, scaling="raw", unseen_writers=True)
-    assert every.group_names == ("f0001_41", "f0002_05", "f0003_10")
-    assert (every.test.y.tolist(), groups(every.test).tolist()) == ([10, 7], [0, 2])
+    all_writers = load("femnist", source, edition=edition, scaling="raw", unseen_writers=True)
+    assert all_writers.group_names == ("f0001_41", "f0002_05", "f0003_10")
+    assert (all_writers.test.y.tolist(), groups(all_writers.test).tolist()) == ([10, 7], [0, 2])
     assert femnist.counts(edition, source) == {"train": 3, "test": 2, "train_writers": 2, "test_writers": 2}
 
 
@@ -245,11 +245,11 @@ MOBY = (
 def packed(roles: Mapping[str, str]) -> bytes:
     """Return LEAF's folder of texts, one per role, as a tar."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as made:
+    with tarfile.open(fileobj=out, mode="w") as tar:
         for role, text in roles.items():
             info = tarfile.TarInfo(f"by_play_and_character/{role}.txt")
             info.size = len(text)
-            made.addfile(info, io.BytesIO(text.encode()))
+            tar.addfile(info, io.BytesIO(text.encode()))
     return out.getvalue()
 
 
@@ -257,7 +257,7 @@ def packed(roles: Mapping[str, str]) -> bytes:
 def archive(path: Path) -> Iterator[dict[str, Any]]:
     """Stand in for h5py.File, which isn't installed everywhere: groups and bytes from json."""
     roles = json.loads(path.read_text())
-    yield {"examples": {role: {"snippets": [text.encode() for text in said]} for role, said in roles.items()}}
+    yield {"examples": {role: {"snippets": [text.encode() for text in talk]} for role, talk in roles.items()}}
 
 
 def spoken(symbols: Any) -> str:
@@ -301,8 +301,8 @@ def test_tensorflow_federated_s_two_parts_of_a_role_are_joined(
         shakespeare.texts("tff", source)
     one_line(error)
     monkeypatch.setitem(sys.modules, "h5py", SimpleNamespace(File=archive))
-    found = {role: spoken(text) for role, text in shakespeare.texts("tff", source).items()}
-    assert found == {"PLAY_TOM": "First second third", "PLAY_ANN": "Ay", "PLAY_BOB": "No"}
+    texts = {role: spoken(text) for role, text in shakespeare.texts("tff", source).items()}
+    assert texts == {"PLAY_TOM": "First second third", "PLAY_ANN": "Ay", "PLAY_BOB": "No"}
     assert shakespeare.counts("tff", source) == {"roles": 3}
 
 
@@ -372,9 +372,9 @@ def test_neutral_messages_are_left_out_and_users_are_numbered(handed: Handed, ta
     assert (labels.tolist(), users.tolist()) == ([0, 1, 1, 1], ["ann", "bob", "cy", "bob"])
     assert sent140.counts("manual", source) == {"messages": 4, "users": 3}
     data = load("sent140", source, edition="manual", vectors="top40000", length=4)
-    every = data.train.joined(data.test)
-    found = {(tuple(x), y) for x, y in zip(every.x.tolist(), every.y.tolist(), strict=True)}
-    assert found == {((3, 4, 6, 0), 0), ((2, 5, 0, 0), 1), ((2, 0, 0, 0), 1), ((1, 0, 0, 0), 1)}
+    rows = data.train.joined(data.test)
+    encoded = {(tuple(x), y) for x, y in zip(rows.x.tolist(), rows.y.tolist(), strict=True)}
+    assert encoded == {((3, 4, 6, 0), 0), ((2, 5, 0, 0), 1), ((2, 0, 0, 0), 1), ((1, 0, 0, 0), 1)}
     assert set(groups(data.train).tolist()) == {0, 1}
     assert set(groups(data.test).tolist()) == {2}
     assert data.group_names == ("user0", "user1", "user2"), "nobody's name"
@@ -387,8 +387,8 @@ def test_neutral_messages_are_left_out_and_users_are_numbered(handed: Handed, ta
 def test_padding_can_stand_before_the_words(handed: Handed, table_of_words: Source) -> None:
     source = handed(sent140, "manual", {"manual.2009.06.14.csv": messages(*ROWS)})
     data = load("sent140", source, edition="manual", vectors="top40000", length=4, padding="start")
-    found = {tuple(x) for x in data.train.joined(data.test).x.tolist()}
-    assert found == {(0, 3, 4, 6), (0, 0, 2, 5), (0, 0, 0, 2), (0, 0, 0, 1)}
+    encoded = {tuple(x) for x in data.train.joined(data.test).x.tolist()}
+    assert encoded == {(0, 3, 4, 6), (0, 0, 2, 5), (0, 0, 0, 2), (0, 0, 0, 1)}
 
 
 def test_users_with_few_messages_are_left_out_and_too_few_users_are_said(
@@ -453,12 +453,12 @@ def cohort(label: Sequence[float] = (1, 0, 0)) -> dict[str, bytes]:
 def test_the_first_day_becomes_lowest_and_highest_values(handed: Handed) -> None:
     source = handed(eicu, "cohort", cohort())
     assert eicu.counts("cohort", source) == {"stays": 2, "deaths": 1}
-    found = eicu.stays("cohort", source)
-    assert (found.died.tolist(), found.place.tolist(), found.names) == ([1, 0], [0, 1], ())
-    assert found.x.shape == (2, 4 + 2 * len(eicu.FIRST_DAY) + 1)
+    stays = eicu.stays("cohort", source)
+    assert (stays.died.tolist(), stays.place.tolist(), stays.names) == ([1, 0], [0, 1], ())
+    assert stays.x.shape == (2, 4 + 2 * len(eicu.FIRST_DAY) + 1)
     hr, temp = (4 + eicu.FIRST_DAY.index(name) for name in ("hr", "temp"))
     high = len(eicu.FIRST_DAY)
-    woman, man = found.x
+    woman, man = stays.x
     np.testing.assert_array_equal(woman[:4], [60, np.nan, 50, 0])
     np.testing.assert_array_equal(man[:4], [87, 170, 70, 1])
     assert (man[hr], man[hr + high], woman[temp], woman[temp + high]) == (80, 100, 39, 39)
@@ -511,17 +511,17 @@ def hospitals(status: Sequence[str | None] = ("Alive", "Expired", "Alive", None)
 def test_laboratory_values_and_the_coma_scale_are_the_first_day_s_worst(handed: Handed) -> None:
     source = handed(eicu, "hospitals", hospitals())
     assert eicu.counts("hospitals", source) == {"stays": 3, "deaths": 1, "hospitals": 2}
-    found = eicu.stays("hospitals", source)
-    assert found.names == ("59", "71")
-    assert (found.died.tolist(), found.place.tolist()) == ([1, 0, 0], [0, 1, 1])
+    stays = eicu.stays("hospitals", source)
+    assert stays.names == ("59", "71")
+    assert (stays.died.tolist(), stays.place.tolist()) == ([1, 0, 0], [0, 1, 1])
     labs = len(eicu.LABS)
-    assert found.x.shape == (3, 3 + 2 * labs + 3)
-    np.testing.assert_array_equal(found.x[:, :3], [[60, 0, 0], [np.nan, 0, 0], [90, 1, 1]])
+    assert stays.x.shape == (3, 3 + 2 * labs + 3)
+    np.testing.assert_array_equal(stays.x[:, :3], [[60, 0, 0], [np.nan, 0, 0], [90, 1, 1]])
     sodium, acid = (3 + eicu.LABS.index(name) for name in ("sodium", "pH"))
-    assert (found.x[2, sodium], found.x[2, sodium + labs]) == (130, 140)
-    assert found.x[0, [acid, acid + labs]].tolist() == pytest.approx([7.2, 7.2])
-    np.testing.assert_array_equal(found.x[:, -3:], [[np.nan, 6, np.nan], [np.nan] * 3, [2, np.nan, np.nan]])
-    assert np.isnan(found.x[1, 3:]).all()
+    assert (stays.x[2, sodium], stays.x[2, sodium + labs]) == (130, 140)
+    assert stays.x[0, [acid, acid + labs]].tolist() == pytest.approx([7.2, 7.2])
+    np.testing.assert_array_equal(stays.x[:, -3:], [[np.nan, 6, np.nan], [np.nan] * 3, [2, np.nan, np.nan]])
+    assert np.isnan(stays.x[1, 3:]).all()
     data = load("eicu", source, edition="hospitals", pool=True)
     assert data.group_names == ("59", "71")
     np.testing.assert_allclose(data.train.x.mean(axis=0), 0, atol=1e-6)

@@ -59,10 +59,10 @@ def leaf() -> bytes:
 
 def tarred() -> bytes:
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as made:
+    with tarfile.open(fileobj=out, mode="w") as tar:
         info = tarfile.TarInfo("roles/PLAY_ROLE.txt")
         info.size = 5
-        made.addfile(info, io.BytesIO(b"Hello"))
+        tar.addfile(info, io.BytesIO(b"Hello"))
     return out.getvalue()
 
 
@@ -91,9 +91,9 @@ READERS: dict[str, tuple[Callable[[Path], Any], bytes]] = {
 
 @pytest.mark.parametrize("kind", READERS)
 def test_each_reader_reads_its_format(kind: str, tmp_path: Path) -> None:
-    read, whole = READERS[kind]
+    read, content = READERS[kind]
     path = tmp_path / "file"
-    path.write_bytes(whole)
+    path.write_bytes(content)
     assert read(path) is not None
 
 
@@ -107,7 +107,7 @@ def test_no_bytes_make_a_reader_raise_anything_but_a_data_error(
     record_property: Callable[[str, int], None],
 ) -> None:
     record_property("trials", count)
-    read, whole = READERS[kind]
+    read, content = READERS[kind]
     path = tmp_path / "file"
 
     @settings(FUZZ, max_examples=count, database=None)
@@ -117,15 +117,15 @@ def test_no_bytes_make_a_reader_raise_anything_but_a_data_error(
         if how == "random":
             path.write_bytes(data.draw(st.binary(max_size=300)))
         else:
-            at = data.draw(st.integers(0, len(whole) - 1))
+            at = data.draw(st.integers(0, len(content) - 1))
             some = data.draw(st.binary(min_size=1, max_size=4))
             rest = {
                 "truncated": b"",
-                "changed": some + whole[at + len(some) :],
-                "inserted": some + whole[at:],
-                "flipped": bytes([whole[at] ^ 1 << some[0] % 8]) + whole[at + 1 :],
+                "changed": some + content[at + len(some) :],
+                "inserted": some + content[at:],
+                "flipped": bytes([content[at] ^ 1 << some[0] % 8]) + content[at + 1 :],
             }
-            path.write_bytes(whole[:at] + rest[how])
+            path.write_bytes(content[:at] + rest[how])
         try:
             read(path)
         except DataError as error:
@@ -153,8 +153,8 @@ def test_idx_gives_back_what_was_written(array: np.ndarray, tmp_path: Path) -> N
 def test_libsvm_gives_back_what_was_written(x: np.ndarray, label: int, tmp_path: Path) -> None:
     lines = [" ".join([str(label), *(f"{i}:{v!r}" for i, v in enumerate(row.tolist(), 1) if v)]) for row in x]
     (tmp_path / "a").write_text("\r\n".join([*lines, "", "  "]))
-    found, labels = read_libsvm(tmp_path / "a", 5)
-    np.testing.assert_array_equal(found, x)
+    features, labels = read_libsvm(tmp_path / "a", 5)
+    np.testing.assert_array_equal(features, x)
     assert labels.tolist() == [label] * len(x)
 
 

@@ -104,17 +104,17 @@ class Block:
 
 def blocks(page: Path) -> list[Block]:
     """Return a page's fenced blocks, in order."""
-    found: list[Block] = []
+    fenced: list[Block] = []
     before = ""
     for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
         if token.type == "fence":
             language, _, rest = token.info.strip().partition(" ")
             title = re.search(r'title="([^"]*)"', rest)
             block = Block(page, (token.map or [0])[0] + 1, language, title[1] if title else "", token.content)
-            follows = block.kind == "output" and bool(found) and found[-1].slow
-            found.append(replace(block, slow=before == SLOW or follows))
+            follows = block.kind == "output" and bool(fenced) and fenced[-1].slow
+            fenced.append(replace(block, slow=before == SLOW or follows))
         before = token.content.strip() if token.type == "html_block" else ""
-    return found
+    return fenced
 
 
 def indented(page: Path) -> list[int]:
@@ -144,14 +144,14 @@ def copied(folder: Path) -> Path:
 def environment(folder: Path, warm: Path) -> dict[str, str]:
     """Return the environment of a page's commands; `fedcore` commands share a process that has begun."""
     path = os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
-    own = {
+    added = {
         "PATH": path,
         "PYTHONPATH": str(folder),
         "NO_MKDOCS_2_WARNING": "1",
         VARIABLE: f"{warm / 'w'}|{os.getpid()}|{place()}",
     }
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FEDCORE_")}
-    return kept | own
+    return kept | added
 
 
 def execute(page: Path, folder: Path, slow: bool = False) -> Iterator[tuple[Block, str]]:
@@ -165,12 +165,12 @@ def execute(page: Path, folder: Path, slow: bool = False) -> Iterator[tuple[Bloc
     """
     printed = ""
     with tempfile.TemporaryDirectory(prefix="docs-") as warm:
-        told = environment(folder, Path(warm))
+        variables = environment(folder, Path(warm))
         for block in blocks(page):
             if block.slow and not slow:
                 continue
             if block.kind in {"command", "program"}:
-                printed = _run(block, folder, told)
+                printed = _run(block, folder, variables)
             elif block.kind == "output":
                 yield block, printed
             else:
@@ -185,14 +185,14 @@ def check(block: Block, folder: Path) -> None:
         for line in block.code.splitlines():
             exists(line, str(block))
     elif block.kind == "end":
-        whole = (ROOT / block.title.removeprefix("The end of ")).read_text()
-        assert whole.endswith(block.code), f"{block}: not how the file ends"
+        text = (ROOT / block.title.removeprefix("The end of ")).read_text()
+        assert text.endswith(block.code), f"{block}: not how the file ends"
     elif block.kind == "file":
-        made, held = folder / block.title, ROOT / block.title
+        target, held = folder / block.title, ROOT / block.title
         if held.exists():
             assert block.code == held.read_text(), f"{block}: not the same as the file"
-        made.parent.mkdir(parents=True, exist_ok=True)
-        made.write_text(block.code)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(block.code)
     elif block.kind == "part":
         path = folder / block.title.removeprefix("In ")
         values = yaml.safe_load(path.read_text())
@@ -208,18 +208,18 @@ def exists(line: str, where: str) -> None:
         ("fedcore",): fedcore,
         ("python", "-m", "pipeline"): pipeline,
     }
-    for place_ in range(len(words)):
+    for index in range(len(words)):
         for start, app in starts.items():
-            if tuple(words[place_ : place_ + len(start)]) == start:
+            if tuple(words[index : index + len(start)]) == start:
                 command: Any = get_command(app)
-                rest = words[place_ + len(start) :]
+                rest = words[index + len(start) :]
                 rest = rest[: next((n for n, word in enumerate(rest) if word in {"&&", "|", ";", ">"}), None)]
                 while hasattr(command, "commands") and rest:
                     assert rest[0] in command.commands, f"{where}: no command {rest[0]!r}"
                     command = command.get_command(None, rest.pop(0))
                 known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
-                asked = {word.partition("=")[0] for word in rest if re.match(r"-{1,2}[a-z]", word)}
-                assert asked <= known | {"--help"}, f"{where}: no option {asked - known}"
+                options = {word.partition("=")[0] for word in rest if re.match(r"-{1,2}[a-z]", word)}
+                assert options <= known | {"--help"}, f"{where}: no option {options - known}"
 
 
 def same(shown: str, printed: str) -> bool:
@@ -241,24 +241,24 @@ def _ended(text: str) -> str:
     return text if text.endswith("\n") or not text else f"{text}\n"
 
 
-def _run(block: Block, folder: Path, told: dict[str, str]) -> str:
+def _run(block: Block, folder: Path, variables: dict[str, str]) -> str:
     state = folder / ".exported"
     if block.kind == "program":
         command = [sys.executable, "-c", block.code]
     else:
         script = f"[ -f {state} ] && . {state}\nset -e\n{block.code}\nexport -p > {state}\n"
         command = ["bash", "-c", script]
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=folder,
-        env=told,
+        env=variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{block}: exit code {done.returncode}\n{block.code}\n{done.stdout}"
-    return done.stdout
+    assert process.returncode == 0, f"{block}: exit code {process.returncode}\n{block.code}\n{process.stdout}"
+    return process.stdout
 
 
 def accept(page: Path, slow: bool) -> None:

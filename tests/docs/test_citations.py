@@ -96,16 +96,16 @@ def through(first: str, last: str) -> list[str]:
 
 def places(kind: str, numbers: str) -> list[str]:
     """Return the places of one citation, lists and ranges taken apart, each written in one way."""
-    found: list[str] = []
+    singles: list[str] = []
     after = 0
     for match in re.finditer(rf"{KINDS[kind][1]}|\b[a-d]\b", numbers):
         number = re.sub(r"(?<=-[A-Z])\.(?=\d)", "", match[0].strip("()")).replace("lines", "line")
         joined = numbers[after : match.start()].strip()
         if number in {"a", "b", "c", "d"}:
-            number = found[-1].rstrip("abcd") + number
-        found += through(found[-1], number) if joined in {"to", "-", "–"} else [number]
+            number = singles[-1].rstrip("abcd") + number
+        singles += through(singles[-1], number) if joined in {"to", "-", "–"} else [number]
         after = match.end()
-    return [f"{kind} ({number})" if kind == "eq." else f"{kind} {number}" for number in found]
+    return [f"{kind} ({number})" if kind == "eq." else f"{kind} {number}" for number in singles]
 
 
 def cited(path: Path, root: Path = ROOT) -> Iterator[tuple[str, str]]:
@@ -115,23 +115,23 @@ def cited(path: Path, root: Path = ROOT) -> Iterator[tuple[str, str]]:
     belongs to the last paper named before it.
     """
     parts = path.relative_to(root).parts
-    own = parts[2] if parts[:2] == ("pipeline", "papers") and len(parts) > 3 else ""
-    last = own
+    owner = parts[2] if parts[:2] == ("pipeline", "papers") and len(parts) > 3 else ""
+    last = owner
     for text in texts(path):
-        said = list(NAME.finditer(text))
+        mentions = list(NAME.finditer(text))
         for match in CITATION.finditer(text):
-            before = [name for name in said if name.end() <= match.start()]
+            before = [name for name in mentions if name.end() <= match.start()]
             adjacent = before and re.fullmatch(
                 r"\+?(?:'s)?\)?[,:]?\s?", text[before[-1].end() : match.start()]
             )
-            if before and (adjacent or not own):
+            if before and (adjacent or not owner):
                 paper = NAMES[before[-1][0]]
             else:
                 paper = last
             kind = next(kind for place, kind in enumerate(KINDS) if match[f"kind{place}"])
             yield from ((paper, place) for place in places(kind, match[match.lastgroup or ""]))
-        if said and not own:
-            last = NAMES[said[-1][0]]
+        if mentions and not owner:
+            last = NAMES[mentions[-1][0]]
 
 
 def unlisted(root: Path, known: dict[str, dict[str, Any]]) -> list[str]:
@@ -158,21 +158,21 @@ def listed() -> dict[str, dict[str, Any]]:
 
 
 def test_every_citation_was_looked_up() -> None:
-    found = unlisted(ROOT, listed())
-    assert not found, found[0]
+    missing = unlisted(ROOT, listed())
+    assert not missing, missing[0]
 
 
 def test_the_list_names_nothing_that_is_not_cited() -> None:
     used = {(*citation, name_of(path, ROOT)) for path in cited_in(ROOT) for citation in cited(path)}
     kept = {
         (paper, place, name)
-        for paper, own in listed().items()
-        for place, entry in own.items()
+        for paper, entries in listed().items()
+        for place, entry in entries.items()
         for name in entry["in"]
     }
     assert len(kept) > 200
     assert not sorted(kept - used), "take these out of the list, or cite them again"
-    assert all(entry["says"].strip() for own in listed().values() for entry in own.values())
+    assert all(entry["says"].strip() for entries in listed().values() for entry in entries.values())
 
 
 @pytest.mark.parametrize(
@@ -185,15 +185,15 @@ def test_the_list_names_nothing_that_is_not_cited() -> None:
         ),
         ("the targets of RADFed's eq. (1) or (2)", [("radfed", "eq. (1)"), ("radfed", "eq. (2)")]),
         ("rFedAvg, eq. 5", [("rfedavg", "eq. (5)")]),
-        ("ComFed, Tables I to III", [("comfed", f"Table {one}") for one in ("I", "II", "III")]),
-        ("rFedAvg+ (Figs. 2-4)", [("rfedavg", f"Fig. {one}") for one in (2, 3, 4)]),
+        ("ComFed, Tables I to III", [("comfed", f"Table {number}") for number in ("I", "II", "III")]),
+        ("rFedAvg+ (Figs. 2-4)", [("rfedavg", f"Fig. {number}") for number in (2, 3, 4)]),
         (
             "rFedAvg, Section VI-B.8, Fig. 10a and b",
             [("rfedavg", "Section VI-B8"), ("rfedavg", "Fig. 10a"), ("rfedavg", "Fig. 10b")],
         ),
         ("RADFed, Algorithm 2, lines 8-11", [("radfed", "Algorithm 2, line 8-11")]),
-        ("RADFed (sections IV-B to IV-D)", [("radfed", f"Section IV-{one}") for one in "BCD"]),
-        ("FedOMW, Tables 2, 3 and 5", [("fedomw", f"Table {one}") for one in (2, 3, 5)]),
+        ("RADFed (sections IV-B to IV-D)", [("radfed", f"Section IV-{letter}") for letter in "BCD"]),
+        ("FedOMW, Tables 2, 3 and 5", [("fedomw", f"Table {number}") for number in (2, 3, 5)]),
         ("as Algorithm 1 prints it", [("", "Algorithm 1")]),
         ("a table of 3 rows, Section by section", []),
     ],

@@ -52,11 +52,11 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
         if re.match(r"https?:|mailto:", target):
             continue
         name, _, place = target.partition("#")
-        there = (page.parent / name).resolve() if name else page
-        assert there.exists(), f"{page.name}: {target}"
-        assert there.is_relative_to(ROOT), f"{page.name}: {target}"
-        if place and there.suffix == ".md":
-            assert place in anchors(there), f"{page.name}: {target}"
+        path = (page.parent / name).resolve() if name else page
+        assert path.exists(), f"{page.name}: {target}"
+        assert path.is_relative_to(ROOT), f"{page.name}: {target}"
+        if place and path.suffix == ".md":
+            assert place in anchors(path), f"{page.name}: {target}"
 
 
 def table(page: str, heading: str) -> set[str]:
@@ -115,13 +115,13 @@ def test_every_paper_says_what_holds() -> None:
 
 def test_links_lead_to_pages_where_there_are_some_and_are_text_elsewhere() -> None:
     paper = "../pipeline/papers/comfed/README.md#what-it-claims"
-    there = {"reference/changelog.md", "papers/comfed.md", "papers/rfedavg.md"}
+    addresses = {"reference/changelog.md", "papers/comfed.md", "papers/rfedavg.md"}
     text = f"[a](../CHANGELOG.md) [b]({paper}) [c](../tests/conftest.py) [d](data.md)"
-    assert hooks.relinked(text, "docs/start.md", "start.md", there) == (
+    assert hooks.relinked(text, "docs/start.md", "start.md", addresses) == (
         "[a](reference/changelog.md) [b](papers/comfed.md#what-it-claims) c [d](data.md)"
     )
     inner = hooks.relinked(
-        "[x](../rfedavg/README.md)", "pipeline/papers/comfed/README.md", "papers/comfed.md", there
+        "[x](../rfedavg/README.md)", "pipeline/papers/comfed/README.md", "papers/comfed.md", addresses
     )
     assert inner == "[x](rfedavg.md)"
 

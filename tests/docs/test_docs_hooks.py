@@ -30,12 +30,12 @@ RESULTS = {
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> MkDocsConfig:
     """Return what MkDocs knows of the documentation, with the hooks and without the plug-ins of others."""
-    made = MkDocsConfig(config_file_path=str(ROOT / "mkdocs.yml"))
+    settings = MkDocsConfig(config_file_path=str(ROOT / "mkdocs.yml"))
     site = tmp_path_factory.mktemp("site")
-    told = {"docs_dir": str(ROOT / "docs"), "site_dir": str(site), "hooks": [str(ROOT / HOOKS)]}
-    made.load_dict({"site_name": "made up", "plugins": [], **told})
-    assert made.validate() == ([], [])
-    return made
+    paths = {"docs_dir": str(ROOT / "docs"), "site_dir": str(site), "hooks": [str(ROOT / HOOKS)]}
+    settings.load_dict({"site_name": "made up", "plugins": [], **paths})
+    assert settings.validate() == ([], [])
+    return settings
 
 
 @pytest.fixture
@@ -57,20 +57,20 @@ def files(config: MkDocsConfig, hooks: ModuleType) -> Iterator[Files]:
 
 
 def test_pages_figures_and_pictures_of_the_notebook_join_the_written_pages(files: Files) -> None:
-    found = {file.src_uri: file for file in files}
+    by_address = {file.src_uri: file for file in files}
     kept = sorted((ROOT / REFERENCE).rglob("*.svg"))
     assert len(kept) > 5
     figures = {f"files/kept/{path.relative_to(ROOT / REFERENCE).as_posix()}": path for path in kept}
     pictures = notebook.pictures(ROOT / "docs" / "study.ipynb")
     assets = {f"assets/{path.name}" for path in ASSETS.iterdir()}
-    assert set(found) == {*WRITTEN, *RESULTS, *MADE, *figures, *pictures, *assets}
+    assert set(by_address) == {*WRITTEN, *RESULTS, *MADE, *figures, *pictures, *assets}
     for address, path in figures.items():
-        assert found[address].abs_src_path == str(path)
+        assert by_address[address].abs_src_path == str(path)
     for address, text in MADE.items():
-        assert found[address].content_string == text
-        assert found[address].is_documentation_page()
+        assert by_address[address].content_string == text
+        assert by_address[address].is_documentation_page()
     for address, picture in pictures.items():
-        assert found[address].content_bytes == picture
+        assert by_address[address].content_bytes == picture
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_the_navigation_has_the_pages_that_are_there(config: MkDocsConfig, hooks
         {"Do": ["data.md", "gone.md"]},
         {"X": ["no.md"]},
     ]
-    own = ["index.md", "own/index.md", "own/a.md"]
-    assert [*hooks.shown(nav, {*own, "data.md"}, own)] == [
+    results = ["index.md", "own/index.md", "own/a.md"]
+    assert [*hooks.shown(nav, {*results, "data.md"}, results)] == [
         {"Results": [{"Front": "index.md"}, {"Own": ["own/index.md", "own/a.md"]}]},
         {"Do": ["data.md"]},
     ]
-    assert [*hooks.shown(nav[:1], own[:2], own[:2])] == nav[:1]
+    assert [*hooks.shown(nav[:1], results[:2], results[:2])] == nav[:1]
 
 
 def test_pages_load_the_search_s_helper_from_the_site_itself(
@@ -177,9 +177,9 @@ def test_long_sections_are_folded_after_their_first_paragraph_but_for_the_first(
         f"<h2>D</h2>\n<p>d</p>\n<p><img alt='d' src='d.svg'></p>{long}",
         "<h2>E</h2><p>short</p>",
     ]
-    told = hooks.folded("<h1>Title</h1>" + "".join(sections), 1)
-    head = told.partition("<h2 id")[0]
-    second, third, last = told.split("<h2")[2:]
+    html = hooks.folded("<h1>Title</h1>" + "".join(sections), 1)
+    head = html.partition("<h2 id")[0]
+    second, third, last = html.split("<h2")[2:]
     assert head == f"<h1>Title</h1>{sections[0]}"
     assert second.startswith(f' id="b">B <code>b</code>{link}</h2>\n<p>b</p><details class="more">')
     assert "<summary>More on B b</summary>" in second

@@ -26,8 +26,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the pages."""
     folder = tmp_path_factory.mktemp("docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, text=True)
-    assert done.returncode == 0
+    process = subprocess.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, text=True)
+    assert process.returncode == 0
     return folder
 
 
@@ -80,9 +80,9 @@ def test_the_search_finds_a_word_without_a_network(browser: Browser, site: Path)
     page.goto((site / "index.html").as_uri())
     page.locator(".md-search__input").click()
     page.keyboard.type("counter-based")
-    found = page.locator(".md-search-result__item a")
-    found.first.wait_for(timeout=20_000)
-    assert any("determinism.html" in (link.get_attribute("href") or "") for link in found.all())
+    links = page.locator(".md-search-result__item a")
+    links.first.wait_for(timeout=20_000)
+    assert any("determinism.html" in (link.get_attribute("href") or "") for link in links.all())
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)], ids=["desk", "phone"])

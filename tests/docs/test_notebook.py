@@ -36,14 +36,14 @@ def test_the_notebook_gives_the_numbers_that_it_shows() -> None:
     committed = shown(nbformat.read(NOTEBOOK, as_version=4))
     began = used()
     with tempfile.TemporaryDirectory() as place:  # a short path, as sockets need
-        found = shown(executed(Path(place)))
+        outputs = shown(executed(Path(place)))
     assert used() - began < 30
-    assert [NUMBER.sub("#", text) for text in found] == [NUMBER.sub("#", text) for text in committed]
-    for one, other in zip(found, committed, strict=True):
-        numbers = [[float(number) for number in NUMBER.findall(text)] for text in (one, other)]
+    assert [NUMBER.sub("#", text) for text in outputs] == [NUMBER.sub("#", text) for text in committed]
+    for output, expected in zip(outputs, committed, strict=True):
+        numbers = [[float(number) for number in NUMBER.findall(text)] for text in (output, expected)]
         assert numbers[0] == pytest.approx(numbers[1], rel=0.02), "processors differ in last digits"
-    assert found.count("picture") == 2
-    assert sum("<progress" in text for text in found) == 6
+    assert outputs.count("picture") == 2
+    assert sum("<progress" in text for text in outputs) == 6
 
 
 def test_the_notebook_is_a_page_with_its_pictures() -> None:

@@ -34,9 +34,9 @@ class Far(torch.Tensor):
     def __new__(cls, here: torch.Tensor) -> Far:
         form: dict[str, Any] = {"strides": here.stride(), "storage_offset": here.storage_offset()}
         form["dtype"] = here.dtype
-        made: Far = torch.Tensor._make_wrapper_subclass(cls, here.size(), device=DEVICE, **form)
-        made.here = here
-        return made
+        tensor: Far = torch.Tensor._make_wrapper_subclass(cls, here.size(), device=DEVICE, **form)
+        tensor.here = here
+        return tensor
 
     def tolist(self) -> Any:
         return self.here.tolist()
@@ -59,14 +59,14 @@ def calculate(operation: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Calculate here, and return the result on the device where it belongs."""
     refuse_mixtures(operation, args, kwargs)
     device = kwargs.get("device")
-    here = tree_map_only(Far, lambda tensor: tensor.here, kwargs)
-    found = operation(
+    local_kwargs = tree_map_only(Far, lambda tensor: tensor.here, kwargs)
+    result = operation(
         *tree_map_only(Far, lambda tensor: tensor.here, args),
-        **(here if device is None else here | {"device": torch.device("cpu")}),
+        **(local_kwargs if device is None else local_kwargs | {"device": torch.device("cpu")}),
     )
     if torch.Tag.inplace_view in operation.tags:
         with no_dispatch():
-            args[0].data = Far(found)  # the shape that the tensor tells
+            args[0].data = Far(result)  # the shape that the tensor tells
     if operation._schema.is_mutable:
         written = kwargs.get("out", args[0] if args else None)
         if isinstance(written, torch.Tensor):
@@ -75,7 +75,7 @@ def calculate(operation: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         far = torch.device(device).type == DEVICE.type
     else:
         far = any(isinstance(leaf, Far) for leaf in tree_leaves((args, kwargs)))
-    return tree_map_only(torch.Tensor, Far, found) if far else found
+    return tree_map_only(torch.Tensor, Far, result) if far else result
 
 
 def refuse_mixtures(operation: Any, args: Any, kwargs: dict[str, Any]) -> None:

@@ -28,16 +28,16 @@ def on(device: str, spec: dict[str, Any]) -> Result:
 
 def agree(spec: dict[str, Any]) -> None:
     """Compare final models, relative to the largest parameter, and what was measured of them."""
-    expected, found = on("cpu", spec), on("cuda", spec)
+    expected, result = on("cpu", spec), on("cuda", spec)
     tolerance = TOLERANCE[spec["dtype"]]
-    assert found.timing["device"] == "cuda"
-    assert found.summary["status"] == expected.summary["status"] == "completed"
+    assert result.timing["device"] == "cuda"
+    assert result.summary["status"] == expected.summary["status"] == "completed"
     scale = max(np.abs(array).max() for array in expected.parameters.values())
     for name, array in expected.parameters.items():
-        assert np.abs(found.parameters[name] - array).max() <= tolerance * scale, name
-    assert found.rows[-1]["test_loss"] == pytest.approx(expected.rows[-1]["test_loss"], rel=tolerance)
+        assert np.abs(result.parameters[name] - array).max() <= tolerance * scale, name
+    assert result.rows[-1]["test_loss"] == pytest.approx(expected.rows[-1]["test_loss"], rel=tolerance)
     exact = ("bytes_down", "bytes_up", "partition_sha256", "data_sha256", "spec_sha256")
-    assert {key: found.summary[key] for key in exact} == {key: expected.summary[key] for key in exact}
+    assert {key: result.summary[key] for key in exact} == {key: expected.summary[key] for key in exact}
 
 
 @needs_gpu
@@ -77,12 +77,12 @@ def test_auto_is_a_gpu_where_there_is_one(images: Path) -> None:
 def agree_to_the_bit(spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     spec["training"]["rounds"] = min(2, spec["training"]["rounds"])
     with pretended(monkeypatch):
-        found = on("cuda", spec)
+        result = on("cuda", spec)
     expected = on("cpu", spec)
-    assert found.timing["device"] == DEVICE.type
-    assert found.summary == expected.summary
+    assert result.timing["device"] == DEVICE.type
+    assert result.summary == expected.summary
     for name, array in expected.parameters.items():
-        assert np.array_equal(found.parameters[name], array), name
+        assert np.array_equal(result.parameters[name], array), name
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_no_engine_computes_across_devices(
 
 
 def test_the_pretended_gpu_refuses_what_a_gpu_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = torch.arange(3.0)
+    near = torch.arange(3.0)
     with pretended(monkeypatch):
-        far = here.to(DEVICE)
+        far = near.to(DEVICE)
         with pytest.raises(RuntimeError, match="same device"):
-            far + here
+            far + near
         with pytest.raises(RuntimeError, match="same device"):
-            torch.stack([here, far])
+            torch.stack([near, far])
         with pytest.raises((RuntimeError, TypeError)):
             far.numpy()
         assert far[torch.tensor([2, 0])].cpu().tolist() == [2.0, 0.0]

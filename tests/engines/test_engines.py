@@ -41,10 +41,10 @@ def test_gradients_join_what_is_there(images: Path, model: str, size: int, dtype
     expected = held.clone()
     Autograd(run.problem).bind(w, expected, terms)(x, y, 0.7, -0.3)
 
-    found = held.clone()
+    joined = held.clone()
     with torch.no_grad():
-        Analytic(run.problem).bind(w, found, terms)(x, y, 0.7, -0.3)
-    torch.testing.assert_close(found, expected)
+        Analytic(run.problem).bind(w, joined, terms)(x, y, 0.7, -0.3)
+    torch.testing.assert_close(joined, expected)
 
     garbage = torch.full_like(w, float("nan"))
     with torch.no_grad():
@@ -138,9 +138,9 @@ def test_bf16_trains_close_to_fp32(images: Path, algorithm: str) -> None:
 
 def test_measuring_in_bf16_leaves_training_as_it_is(images: Path) -> None:
     def result(**evaluation: Any) -> tuple[float, float, list[bytes]]:
-        done = run(specification(images, "fedavg", "cnn", dtype="float32", evaluation=evaluation))
-        model = [array.tobytes() for array in done.parameters.values()]
-        return done.rows[0]["test_loss"], done.rows[-1]["test_loss"], model
+        outcome = run(specification(images, "fedavg", "cnn", dtype="float32", evaluation=evaluation))
+        model = [array.tobytes() for array in outcome.parameters.values()]
+        return outcome.rows[0]["test_loss"], outcome.rows[-1]["test_loss"], model
 
     start, exact, model = result()
     _, rough, same = result(precision="bf16")
@@ -152,9 +152,9 @@ def test_measuring_in_bf16_leaves_training_as_it_is(images: Path) -> None:
 def test_what_is_not_measured_in_bf16_has_the_specification_it_had(images: Path) -> None:
     plain = parse(specification(images, "fedavg", "cnn"))
     assert "precision" not in plain.resolved()["evaluation"]
-    asked = parse(specification(images, "fedavg", "cnn", evaluation={"precision": "bf16"}))
-    assert asked.resolved()["evaluation"]["precision"] == "bf16"
-    assert parse(asked.resolved()) == asked
+    in_bf16 = parse(specification(images, "fedavg", "cnn", evaluation={"precision": "bf16"}))
+    assert in_bf16.resolved()["evaluation"]["precision"] == "bf16"
+    assert parse(in_bf16.resolved()) == in_bf16
 
 
 @pytest.mark.parametrize("algorithm", ["rfedavg", "rfedavg_plus"])
@@ -162,9 +162,9 @@ def test_deltas_in_bf16_are_close_and_leave_the_rest_as_it_is(images: Path, algo
     """With lambda 0 the deltas are looked at alone: models stay the same bytes."""
 
     def result(**options: Any) -> tuple[float, list[bytes]]:
-        asked = specification(images, algorithm, "cnn", dtype="float32")
-        done = run(asked | {"algorithm": {"name": algorithm, "lambda": 0.0, **options}})
-        return done.rows[-1]["delta_spread"], [array.tobytes() for array in done.parameters.values()]
+        spec = specification(images, algorithm, "cnn", dtype="float32")
+        outcome = run(spec | {"algorithm": {"name": algorithm, "lambda": 0.0, **options}})
+        return outcome.rows[-1]["delta_spread"], [array.tobytes() for array in outcome.parameters.values()]
 
     exact, model = result()
     rough, same = result(delta_precision="bf16")
@@ -176,6 +176,6 @@ def test_deltas_in_bf16_are_close_and_leave_the_rest_as_it_is(images: Path, algo
 def test_deltas_in_bf16_are_written_where_they_are_asked_for(images: Path) -> None:
     values = specification(images, "rfedavg", "cnn")
     assert "delta_precision" not in parse(values).resolved()["algorithm"]
-    asked = parse(values | {"algorithm": {"name": "rfedavg", "delta_precision": "bf16"}})
-    assert asked.resolved()["algorithm"]["delta_precision"] == "bf16"
-    assert parse(asked.resolved()) == asked
+    in_bf16 = parse(values | {"algorithm": {"name": "rfedavg", "delta_precision": "bf16"}})
+    assert in_bf16.resolved()["algorithm"]["delta_precision"] == "bf16"
+    assert parse(in_bf16.resolved()) == in_bf16

@@ -55,10 +55,10 @@ def test_every_algorithm(
     images: Path, algorithm: str, engine: str, dtype: str, recorded: list[stacked.Step]
 ) -> None:
     expected = reference(images, algorithm, "tanh", dtype)
-    found = run(specification(images, algorithm, "tanh", dtype=dtype, engine=engine))
-    assert found.timing["engine"] == engine
-    assert distance(found, expected, trained(expected)) <= TOLERANCE[dtype]
-    assert expected.summary["status"] == found.summary["status"] == "completed"
+    result = run(specification(images, algorithm, "tanh", dtype=dtype, engine=engine))
+    assert result.timing["engine"] == engine
+    assert distance(result, expected, trained(expected)) <= TOLERANCE[dtype]
+    assert expected.summary["status"] == result.summary["status"] == "completed"
     assert len(recorded) <= stacked.MOST_RECORDINGS or algorithm == "centralised"  # which pools its rows anew
 
 
@@ -68,9 +68,9 @@ def test_every_algorithm(
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "tanh"])
 def test_every_model(images: Path, model: str, algorithm: str, engine: str, dtype: str) -> None:
     expected = reference(images, algorithm, model, dtype)
-    found = run(specification(images, algorithm, model, dtype=dtype, engine=engine))
-    assert found.timing["engine"] == engine
-    assert distance(found, expected, trained(expected)) <= TOLERANCE[dtype]
+    result = run(specification(images, algorithm, model, dtype=dtype, engine=engine))
+    assert result.timing["engine"] == engine
+    assert distance(result, expected, trained(expected)) <= TOLERANCE[dtype]
 
 
 TRAINING: dict[str, dict[str, Any]] = {
@@ -92,15 +92,15 @@ def test_every_way_of_training(images: Path, training: dict[str, Any], engine: s
         spec = specification(images, "scaffold", "relu", engine=name)
         return run({**spec, "training": {**spec["training"], "rounds": 8, **training}})
 
-    expected, found = with_engine("autograd"), with_engine(engine)
-    assert distance(found, expected, trained(expected)) <= TOLERANCE["float64"]
+    expected, result = with_engine("autograd"), with_engine(engine)
+    assert distance(result, expected, trained(expected)) <= TOLERANCE["float64"]
 
 
 def test_a_rate_that_decays_by_steps(images: Path) -> None:
     spec = specification(images, "fedavg", "relu", engine="autograd")
     spec["training"]["lr_schedule"] = {"name": "inverse_time", "offset": 5.0}
-    expected, found = run(spec), run({**spec, "engine": "analytic"})
-    assert distance(found, expected, trained(expected)) <= TOLERANCE["float64"]
+    expected, result = run(spec), run({**spec, "engine": "analytic"})
+    assert distance(result, expected, trained(expected)) <= TOLERANCE["float64"]
     constant = run(specification(images, "fedavg", "relu"))
     assert distance(constant, expected, trained(expected)) > 1e-3
 

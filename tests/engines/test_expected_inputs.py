@@ -32,7 +32,7 @@ def images(scaling: str) -> np.ndarray:
 def test_pixels_are_scaled_as_weights_expect_them() -> None:
     bytes_ = images("raw")
     np.testing.assert_allclose(images("symmetric"), bytes_ / 127.5 - 1, atol=1e-6)
-    mean, std = (np.array(own)[:, None, None] for own in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    mean, std = (np.array(rgb)[:, None, None] for rgb in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
     np.testing.assert_allclose(images("imagenet"), (bytes_ / 255 - mean) / std, atol=1e-6)
 
 
@@ -52,10 +52,10 @@ def test_another_scaling_than_the_weights_is_refused_before_they_are_fetched(
 
 @pytest.mark.parametrize(("overlay", "weights"), [(None, "full"), ("data/editions.yaml", "tflite")])
 def test_radfed_scales_cifar10_as_its_weights_expect(overlay: str | None, weights: str) -> None:
-    made = catalogue_of(HOME / "params.yaml", "paper", HOME / overlay if overlay else None)
-    found = [run.spec for run in made.index.values() if run.spec["model"]["name"] == "mobilenetv2_head"]
-    assert {spec["model"]["weights"] for spec in found} == {weights}
-    assert {spec["data"]["scaling"] for spec in found} == {mobilenetv2.SCALINGS[weights]}
+    catalogue = catalogue_of(HOME / "params.yaml", "paper", HOME / overlay if overlay else None)
+    specs = [run.spec for run in catalogue.index.values() if run.spec["model"]["name"] == "mobilenetv2_head"]
+    assert {spec["model"]["weights"] for spec in specs} == {weights}
+    assert {spec["data"]["scaling"] for spec in specs} == {mobilenetv2.SCALINGS[weights]}
 
 
 def test_a_dense_layer_of_the_lstm_is_its_feature() -> None:
@@ -78,10 +78,10 @@ def test_without_it_the_lstm_and_its_specification_are_what_they_were() -> None:
 
 
 def test_rfedavgs_sent140_has_500_users_and_a_dense_layer() -> None:
-    made = catalogue_of(HOME / "params.yaml", "paper")
+    catalogue = catalogue_of(HOME / "params.yaml", "paper")
     for target, clients in (("table1", 20), ("table2", 500)):
         for split in ("noniid", "iid"):
-            run = made.cells("rfedavg", target)["rfedavg", f"sent140-{split}"][0]
+            run = catalogue.cells("rfedavg", target)["rfedavg", f"sent140-{split}"][0]
             assert run.spec["model"]["dense"] == 256
             assert run.spec["partition"]["clients"] == clients
             assert run.spec["partition"].get("users", clients) == 500

@@ -27,16 +27,16 @@ def asked(folder: Path, algorithm: dict[str, Any] | None = None, **training: Any
 
 
 def trained(values: dict[str, Any]) -> tuple[Run, State]:
-    made, _, _ = prepare(parse(values), Settings(device="cpu"))
-    state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
-    for _ in simulate(made, state):
+    prepared, _, _ = prepare(parse(values), Settings(device="cpu"))
+    state = State(round=0, models=prepared.problem.start.clone().unsqueeze(0))
+    for _ in simulate(prepared, state):
         pass
-    return made, state
+    return prepared, state
 
 
-def by_coefficients(made: Run) -> bool:
-    assert isinstance(made.engine, Fused)
-    return bool(made.engine.grams)
+def by_coefficients(prepared: Run) -> bool:
+    assert isinstance(prepared.engine, Fused)
+    return bool(prepared.engine.grams)
 
 
 WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -60,11 +60,11 @@ def test_coefficients_of_the_rows_are_the_first_layers_steps(images: Path, way: 
     algorithm, training = WAYS[way]
     values = asked(images, algorithm, **training)
     values["model"] = specification(images, "fedavg", model)["model"]
-    made, found = trained(values)
-    assert by_coefficients(made)
+    prepared, state = trained(values)
+    assert by_coefficients(prepared)
     _, expected = trained(values | {"engine": "autograd"})
-    torch.testing.assert_close(found.models, expected.models, rtol=1e-10, atol=1e-12)
-    assert not torch.allclose(found.models, made.problem.start)
+    torch.testing.assert_close(state.models, expected.models, rtol=1e-10, atol=1e-12)
+    assert not torch.allclose(state.models, prepared.problem.start)
 
 
 @pytest.mark.parametrize(
@@ -74,26 +74,26 @@ def test_coefficients_of_the_rows_are_the_first_layers_steps(images: Path, way: 
 )
 def test_other_steps_have_the_bytes_of_hand_derived_gradients(images: Path, training: dict[str, Any]) -> None:
     values = asked(images, **training) | {"participation": {"cohorts": [[0, 1, 2]]}}
-    made, found = trained(values)
-    assert not by_coefficients(made)
+    prepared, state = trained(values)
+    assert not by_coefficients(prepared)
     _, expected = trained(values | {"engine": "analytic"})
-    assert found.models.numpy().tobytes() == expected.models.numpy().tobytes()
+    assert state.models.numpy().tobytes() == expected.models.numpy().tobytes()
 
 
 def test_a_pull_that_overshoots_is_left_to_general_steps(images: Path) -> None:
     values = asked(images, {"name": "fedprox", "mu": 30.0}, rounds=1)
-    made, found = trained(values)
-    assert not by_coefficients(made)
+    prepared, state = trained(values)
+    assert not by_coefficients(prepared)
     _, expected = trained(values | {"engine": "autograd"})
-    torch.testing.assert_close(found.models, expected.models)
+    torch.testing.assert_close(state.models, expected.models)
 
 
 def test_terms_on_features_and_drifts_keep_their_gradients(images: Path) -> None:
     for algorithm in ({"name": "rfedavg_plus"}, {"name": "feddc"}):
         values = asked(images, algorithm)
-        _, found = trained(values)
+        _, state = trained(values)
         _, expected = trained(values | {"engine": "autograd"})
-        torch.testing.assert_close(found.models, expected.models, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(state.models, expected.models, rtol=1e-9, atol=1e-12)
 
 
 def test_only_a_specification_that_names_it_gets_it(images: Path) -> None:
@@ -109,11 +109,11 @@ def test_only_a_specification_that_names_it_gets_it(images: Path) -> None:
 
 def test_a_run_that_was_interrupted_has_the_same_bytes(images: Path, tmp_path: Path) -> None:
     values = asked(images, {"name": "fedprox"}, local_epochs=2) | {"dtype": "float32"}
-    whole: Result = run(values, progress=False)
+    result: Result = run(values, progress=False)
     again: Result = run(values, progress=False)
-    made, identity, _ = prepare(parse(values), Settings(device="cpu"))
-    state = State(round=0, models=made.problem.start.clone().unsqueeze(0))
-    rounds = simulate(made, state)
+    prepared, identity, _ = prepare(parse(values), Settings(device="cpu"))
+    state = State(round=0, models=prepared.problem.start.clone().unsqueeze(0))
+    rounds = simulate(prepared, state)
     for _ in range(3):
         next(rounds)
     checkpoint.save(tmp_path / "state.npz", state, identity)
@@ -122,6 +122,6 @@ def test_a_run_that_was_interrupted_has_the_same_bytes(images: Path, tmp_path: P
     assert 0 < resumed.round < 4
     for _ in simulate(fresh, resumed):
         pass
-    parts = [array.reshape(-1) for array in whole.parameters.values()]
+    parts = [array.reshape(-1) for array in result.parameters.values()]
     assert np.concatenate(parts).tobytes() == resumed.models.numpy().tobytes()
-    assert all(np.array_equal(array, again.parameters[name]) for name, array in whole.parameters.items())
+    assert all(np.array_equal(array, again.parameters[name]) for name, array in result.parameters.items())

@@ -43,8 +43,8 @@ def test_architecture_and_names_are_torchvision_s() -> None:
     assert all(name.endswith("num_batches_tracked") for name in missing)
     x = torch.as_tensor(rng.normal(size=(2, 3, 64, 64)))
     model = untrained()
-    found = model.scores(stored, model.features(stored, x))
-    torch.testing.assert_close(found, reference(x).detach())
+    scores = model.scores(stored, model.features(stored, x))
+    torch.testing.assert_close(scores, reference(x).detach())
 
 
 def test_trains_the_last_block_the_last_convolution_and_the_classifier() -> None:
@@ -64,17 +64,17 @@ def test_the_trunk_is_computed_once(tmp_path: Path) -> None:
         "algorithm": {"name": "fedavg"},
         "training": {"rounds": 1, "batch_size": 16, "lr": 0.01},
     }
-    made, _, notes = prepare(parse(spec), Settings(device="cpu"))
+    prepared, _, notes = prepare(parse(spec), Settings(device="cpu"))
     assert notes["model_note"] == "MobileNetV2 with an untrained trunk"
-    assert made.problem.test.x.shape[1:] == (160, 1, 1)
-    whole = untrained()
-    flat, buffers = start(whole, "default", made.streams.get("model"), torch.float32)
-    assert torch.equal(flat, made.problem.start)
+    assert prepared.problem.test.x.shape[1:] == (160, 1, 1)
+    model = untrained()
+    flat, buffers = start(model, "default", prepared.streams.get("model"), torch.float32)
+    assert torch.equal(flat, prepared.problem.start)
     images, _, _ = prepare(parse({**spec, "model": {"name": "linear"}}), Settings(device="cpu"))
     test = Block(images.problem.test.x[:20], images.problem.test.y[:20])
-    directly = Problem(whole, buffers, flat, (test,), test, test, None, 10)
+    directly = Problem(model, buffers, flat, (test,), test, test, None, 10)
     torch.testing.assert_close(
-        forward(made.problem, flat, made.problem.test.x[:20], test.y)[0],
+        forward(prepared.problem, flat, prepared.problem.test.x[:20], test.y)[0],
         forward(directly, flat, test.x, test.y)[0],
         rtol=1e-4,
         atol=1e-5,
@@ -94,10 +94,10 @@ def test_stored_weights_by_path(tmp_path: Path) -> None:
     stored = {name: array.astype(np.float32) for name, array in arrays(seed=5).items()}
     np.savez(path, **stored)
     model = build(MobileNetOptions(weights=str(path)), SHAPE)
-    found = model.initial(np.random.default_rng(0))
+    initial = model.initial(np.random.default_rng(0))
     for name in ("features.3.conv.0.0.weight", "features.18.1.running_var"):
-        assert np.array_equal(found[name], stored[name])
-    assert not np.array_equal(found["classifier.1.weight"], stored["classifier.1.weight"])
+        assert np.array_equal(initial[name], stored[name])
+    assert not np.array_equal(initial["classifier.1.weight"], stored["classifier.1.weight"])
     np.savez(path, **{**stored, "features.0.0.weight": np.zeros((3, 3, 3, 3), np.float32)})
     with pytest.raises(
         SpecError, match=r"'features\.0\.0\.weight': found \(3, 3, 3, 3\), expected \(32, 3, 3, 3\)"

@@ -71,18 +71,18 @@ def test_a_module_computes_what_our_own_model_does(
     known("net", lambda options, shape: Net(shape.inputs[0], shape.classes))
     rng = np.random.default_rng(0)
     values = {"hidden": (5, 6), "fc": (3, 5)}
-    own = {f"{name}.weight": rng.standard_normal(shape) / 3 for name, shape in values.items()}
-    own |= {f"{name}.bias": np.zeros(shape[0]) for name, shape in values.items()}
-    ours = {name.replace("hidden", "layers.0").replace("fc", "layers.1"): a for name, a in own.items()}
-    np.savez(tmp_path / "own.npz", allow_pickle=False, **own)
+    arrays = {f"{name}.weight": rng.standard_normal(shape) / 3 for name, shape in values.items()}
+    arrays |= {f"{name}.bias": np.zeros(shape[0]) for name, shape in values.items()}
+    ours = {name.replace("hidden", "layers.0").replace("fc", "layers.1"): a for name, a in arrays.items()}
+    np.savez(tmp_path / "own.npz", allow_pickle=False, **arrays)
     np.savez(tmp_path / "ours.npz", allow_pickle=False, **ours)
-    found = fedcore.run(specification({"name": "net", "init": str(tmp_path / "own.npz")}, engine=engine))
+    result = fedcore.run(specification({"name": "net", "init": str(tmp_path / "own.npz")}, engine=engine))
     expected = fedcore.run(
         specification({"name": "mlp", "hidden": [5], "init": str(tmp_path / "ours.npz")}, engine=engine)
     )
-    assert found.rows[-1]["test_loss"] == pytest.approx(expected.rows[-1]["test_loss"], rel=1e-12)
+    assert result.rows[-1]["test_loss"] == pytest.approx(expected.rows[-1]["test_loss"], rel=1e-12)
     np.testing.assert_allclose(
-        found.parameters["hidden.weight"], expected.parameters["layers.0.weight"], rtol=1e-10, atol=1e-14
+        result.parameters["hidden.weight"], expected.parameters["layers.0.weight"], rtol=1e-10, atol=1e-14
     )
 
 
@@ -91,12 +91,12 @@ def test_its_start_is_torch_s_own_and_follows_the_seed(known: Callable[..., None
     model = find("model", "net").build(ModuleOptions(), SHAPE)
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    one, again, other = (model.initial(np.random.default_rng(seed)) for seed in (1, 1, 2))
+    first, again, other = (model.initial(np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert all(np.array_equal(one[name], again[name]) for name in one)
-    assert not np.array_equal(one["fc.weight"], other["fc.weight"])
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert not np.array_equal(first["fc.weight"], other["fc.weight"])
     torch.manual_seed(int(np.random.default_rng(1).integers(2**63)))
-    assert np.array_equal(one["fc.weight"], Net(6, 3).fc.weight.detach().numpy())
+    assert np.array_equal(first["fc.weight"], Net(6, 3).fc.weight.detach().numpy())
 
 
 def test_frozen_parameters_and_buffers_stay_as_they_are(known: Callable[..., None]) -> None:
@@ -233,7 +233,7 @@ def test_torchvision_s_networks_are_refused_in_one_line(
 
 def failures(plugin: Plugin) -> dict[str, str]:
     """Return what a model does wrong, by what is demanded."""
-    return {found.demand: found.wrong for found in check_results(models.checks(plugin, {})) if found.wrong}
+    return {check.demand: check.wrong for check in check_results(models.checks(plugin, {})) if check.wrong}
 
 
 @pytest.mark.parametrize("name", ["cnn", "linear", "linear_outputs", "logistic", "lstm", "mlp", "rff_linear"])

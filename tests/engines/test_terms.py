@@ -22,12 +22,12 @@ def bound_terms(folder: Path, algorithm: str) -> list[tuple[BoundTerm, torch.Ten
     run, _, _ = prepare(parse(spec), Settings(device="cpu"))
     state = State(round=0, models=run.problem.start.clone().unsqueeze(0))
     list(simulate(run, state))
-    found = []
+    pairs = []
     for client in run.problem.active:
         job = Job(client, 0, 0, state.model + 0.01)
         for term in run.recipe.objective:
-            found.append((term.bind(run, state, job), run.problem.clients[client].x))
-    return found
+            pairs.append((term.bind(run, state, job), run.problem.clients[client].x))
+    return pairs
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -42,6 +42,6 @@ def test_feature_gradient_is_the_derivative(images: Path, algorithm: str) -> Non
             batch = Batch(x[:size], torch.full((size,), 1 / size, dtype=torch.float64))
             (expected,) = torch.autograd.grad(term.loss(phi, batch), phi)
             assert term.feature_gradient is not None
-            found = term.feature_gradient(phi.detach(), batch)
-            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+            gradient = term.feature_gradient(phi.detach(), batch)
+            torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-12)
             assert expected.abs().sum() > 0

@@ -407,8 +407,8 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
 
 def counts(test: str, measured: dict[str, dict[str, object]]) -> tuple[int, int]:
     """Return a test's trials and failures over all its cases."""
-    own = [found for name, found in measured.items() if name.partition("[")[0] == test]
-    return sum(int(str(found["trials"])) for found in own), sum(found["outcome"] == "failed" for found in own)
+    cases = [case for name, case in measured.items() if name.partition("[")[0] == test]
+    return sum(int(str(case["trials"])) for case in cases), sum(case["outcome"] == "failed" for case in cases)
 
 
 def page(measured: dict[str, dict[str, object]]) -> str:
@@ -421,8 +421,8 @@ def page(measured: dict[str, dict[str, object]]) -> str:
             trials, failures = counts(entry.test, measured)
             file, _, function = entry.test.partition("::")
             numbers = f"{trials:,} | {failures}" if trials else "not run |"
-            said = f"{entry.fault} | {entry.produced} | {entry.happens}"
-            lines.append(f"| {said} | [`{function}`](../{file}) | {numbers} |")
+            text = f"{entry.fault} | {entry.produced} | {entry.happens}"
+            lines.append(f"| {text} | [`{function}`](../{file}) | {numbers} |")
         lines.append("")
     return "\n".join(
         [*lines, repeated(measured), NOT_TRIED, *findings(), MUTANTS.read_text(encoding="utf-8")]
@@ -432,29 +432,29 @@ def page(measured: dict[str, dict[str, object]]) -> str:
 def findings() -> list[str]:
     """Return the table of what the audit found, as lines of Markdown."""
     lines = [FOUND_HEAD, "| | What was wrong | What happens now | Tested by |", "|---|---|---|---|"]
-    for number, found in yaml.safe_load(FINDINGS.read_text(encoding="utf-8")).items():
-        tests = (test.partition("::") for test in found["tests"])
+    for number, finding in yaml.safe_load(FINDINGS.read_text(encoding="utf-8")).items():
+        tests = (test.partition("::") for test in finding["tests"])
         held = ", ".join(f"[`{function or Path(file).stem}`](../{file})" for file, _, function in tests)
-        lines.append(f"| {number} | {found['was']} | {found['now']} | {held} |")
+        lines.append(f"| {number} | {finding['was']} | {finding['now']} | {held} |")
     return [*lines, ""]
 
 
 def repeated(measured: dict[str, dict[str, object]]) -> str:
     """Say which data sets' test rows stand among their training rows."""
-    own = {
-        name.partition("[")[2].rstrip("]"): int(str(found["repeated"]))
-        for name, found in measured.items()
-        if found.get("repeated")
+    repeats = {
+        name.partition("[")[2].rstrip("]"): int(str(case["repeated"]))
+        for name, case in measured.items()
+        if case.get("repeated")
     }
-    said = ", ".join(f"{name} {count}" for name, count in sorted(own.items()))
-    return f"Test rows that are also training rows, as in the original data (demo data): {said}; no others.\n"
+    text = ", ".join(f"{name} {count}" for name, count in sorted(repeats.items()))
+    return f"Test rows that are also training rows, as in the original data (demo data): {text}; no others.\n"
 
 
 def main() -> None:
     """Write the page, and keep the counts of the tests that it names."""
     named = {entry.test for entries in SECTIONS.values() for entry in entries}
-    found = json.loads(MEASURED.read_text())
-    measured = {name: own for name, own in found.items() if name.partition("[")[0] in named}
+    stored = json.loads(MEASURED.read_text())
+    measured = {name: case for name, case in stored.items() if name.partition("[")[0] in named}
     MEASURED.write_text(json.dumps(measured, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(page(measured))
 

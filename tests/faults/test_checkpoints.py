@@ -48,8 +48,8 @@ class Made:
         class Stop(Exception):
             pass
 
-        def progress(done: int, total: int, row: Any) -> None:
-            if done > 3:
+        def progress(round_: int, total: int, row: Any) -> None:
+            if round_ > 3:
                 raise Stop
 
         with pytest.raises(Stop):
@@ -62,8 +62,8 @@ class Made:
                 if name == "sha256" and "another value" not in how:
                     continue  # the same hash in another form is no change
                 yield f"{name} {how}", {**self.arrays, name: other}
-            yield f"{name} left out", {key: own for key, own in self.arrays.items() if key != name}
-        yield "models renamed", {"model" if key == "models" else key: own for key, own in self.arrays.items()}
+            yield f"{name} left out", {key: old for key, old in self.arrays.items() if key != name}
+        yield "models renamed", {"model" if key == "models" else key: old for key, old in self.arrays.items()}
         yield "one more", {**self.arrays, "server/more": np.zeros(3)}
         for path, value in _scalars(self.header):
             header = copy.deepcopy(self.header)
@@ -99,8 +99,8 @@ def _others(array: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
 def _scalars(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Yield the path of every value without others in it."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, own in inner:
-        yield from _scalars(own, (*at, key))
+    for key, item in inner:
+        yield from _scalars(item, (*at, key))
     if not isinstance(value, dict | list) or not value:
         yield at, value
 
@@ -149,12 +149,12 @@ def test_a_run_starts_anew(
 ) -> None:
     """What was sealed as a result before, and one change of each array."""
     state = ("round", "bytes_up", "history.3.test_accuracy")
-    wanted = (*(f"header state.{key}" for key in state), "header identity.data_sha256")
+    prefixes = (*(f"header state.{key}" for key in state), "header identity.data_sha256")
     changed = list(made.changed())
     tried = [
         arrays
         for what, arrays in changed
-        if what.startswith(wanted) or what.endswith(("with another value", "left out"))
+        if what.startswith(prefixes) or what.endswith(("with another value", "left out"))
     ][:24]
     record_property("trials", len(tried))
     for place, arrays in enumerate(tried):
@@ -165,14 +165,14 @@ def test_a_run_starts_anew(
         else:
             order = {"spec": made.spec, "out": str(made.folder / "run")}
             assert batch.execute([order], Settings(device="cpu"), True) == 0
-        (said,) = capfd.readouterr().err.splitlines()
-        assert said.startswith(f"{made.path}: damaged checkpoint (")
-        assert said.endswith("); starting anew")
+        (line,) = capfd.readouterr().err.splitlines()
+        assert line.startswith(f"{made.path}: damaged checkpoint (")
+        assert line.endswith("); starting anew")
         made.completes()
 
 
 def test_a_checkpoint_without_a_hash_is_set_aside(made: Made, capfd: pytest.CaptureFixture[str]) -> None:
-    arrays = {name: own for name, own in made.arrays.items() if name != "sha256"}
+    arrays = {name: array for name, array in made.arrays.items() if name != "sha256"}
     text = json.dumps({**made.header, "format": 1}).encode()
     made.write({**arrays, "header": np.frombuffer(text, np.uint8)})
     capfd.readouterr()
@@ -185,7 +185,7 @@ def test_an_unchanged_one_is_gone_on_from(made: Made, capfd: pytest.CaptureFixtu
     made.write(made.arrays)
     rounds: list[int] = []
     capfd.readouterr()
-    run(made.spec, made.folder / "run", progress=lambda done, *_: rounds.append(done))
+    run(made.spec, made.folder / "run", progress=lambda round_, *_: rounds.append(round_))
     assert rounds == [4, 5, 6]
     assert capfd.readouterr().err == ""
     made.completes()

@@ -93,8 +93,8 @@ def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def mutated(value: Any, path: tuple[Any, ...], how: str, junk: Any, key: str) -> tuple[Any, tuple[Any, ...]]:
     """Return a changed copy, and where it was changed."""
-    made = copy.deepcopy(value)
-    place = made
+    changed = copy.deepcopy(value)
+    place = changed
     for part in path[:-1]:
         place = place[part]
     last = path[-1]
@@ -105,10 +105,10 @@ def mutated(value: Any, path: tuple[Any, ...], how: str, junk: Any, key: str) ->
     elif isinstance(place, dict):
         old = place.pop(last) if how == "rename" else junk
         place[key] = old
-        return made, (*path, key)
+        return changed, (*path, key)
     else:
         place.append(junk)
-    return made, path
+    return changed, path
 
 
 HOW = st.sampled_from(["remove", "replace", "replace", "rename", "add"])
@@ -188,11 +188,11 @@ def test_a_number_deep_inside_is_named_by_its_whole_path(
     for part in path[:-1]:
         place = place.setdefault(part, {})
     place[path[-1]] = junk
-    with pytest.raises(SpecError) as told:
+    with pytest.raises(SpecError) as caught:
         load(config)
-    assert str(told.value).startswith(".".join(path))
-    assert expected in str(told.value)
-    assert len(str(told.value)) < 200
+    assert str(caught.value).startswith(".".join(path))
+    assert expected in str(caught.value)
+    assert len(str(caught.value)) < 200
 
 
 def test_a_key_beyond_use_is_named() -> None:

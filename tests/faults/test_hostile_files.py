@@ -63,18 +63,18 @@ def changed_at(value: Any, path: tuple[Any, ...], junk: Any) -> Any:
     """Return a copy with another value at a path."""
     if not path:
         return junk
-    made = copy.deepcopy(value)
-    place = made
+    mutated = copy.deepcopy(value)
+    place = mutated
     for part in path[:-1]:
         place = place[part]
     place[path[-1]] = junk
-    return made
+    return mutated
 
 
 def mutations(value: Any, share: int) -> Iterator[Any]:
     """Yield the value with junk at each place; of all such, one in ``share``."""
-    every = ((path, junk) for path in places(value) for junk in JUNK)
-    for number, (path, junk) in enumerate(every):
+    pairs = ((path, junk) for path in places(value) for junk in JUNK)
+    for number, (path, junk) in enumerate(pairs):
         if number % share == 0:
             yield changed_at(value, path, junk)
 
@@ -112,19 +112,19 @@ def one_plan() -> Iterator[None]:
 
 def looked_at(root: Path) -> None:
     """Look at results in every way that reads them."""
-    found = survey(root)
-    text = "\n".join(lines(found))
+    runs = survey(root)
+    text = "\n".join(lines(runs))
     assert "\x00" not in text
-    view(found)
-    for folder in {one.folder for one in found}:
+    view(runs)
+    for folder in {entry.folder for entry in runs}:
         finished(folder, {"code": "c0de"})
         changed(folder)
         for name in ("summary.json", "provenance.json", "timing.json", "stats.json"):
             read_or_empty(folder / name)
     check(root)
     for arguments in (["status", str(root)], ["verify", str(root)]):
-        done = CLI.invoke(app, arguments)
-        assert isinstance(done.exception, SystemExit | type(None)), done.exception
+        result = CLI.invoke(app, arguments)
+        assert isinstance(result.exception, SystemExit | type(None)), result.exception
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -142,7 +142,7 @@ def test_wrong_types_in_a_run_s_files_are_no_traceback(
     tried = 0
     for mutated in mutations(value, share):
         if seal and isinstance(mutated, dict):
-            mutated = sealed({key: own for key, own in mutated.items() if key != "sha256"})
+            mutated = sealed({key: field for key, field in mutated.items() if key != "sha256"})
         path.write_text(json.dumps(mutated))
         looked_at(tmp_path / "results")
         tried += 1
@@ -208,16 +208,16 @@ def test_a_wrong_order_of_a_batch_is_one_line_and_the_others_are_done(
     order = {"spec": short, "out": str(tmp_path / "wrong"), "partition": None, "provenance": {"code": "1"}}
     wrong = [order_ for order_ in mutations(order, 3 * share) if isinstance(order_, dict)]
     outs: tuple[object, ...] = (3, None, [], {}, True, "a\x00b", "x" * 5000, "/dev/null/x")
-    wrong += [{**order, "out": own} for own in outs]
+    wrong += [{**order, "out": out} for out in outs]
     good = {"spec": short, "out": str(tmp_path / "good")}
     (tmp_path / "orders.json").write_text(json.dumps([*wrong, good]))
     monkeypatch.chdir(tmp_path)
     batch.execute(batch.orders(tmp_path / "orders.json"), Settings(device="cpu"), True)
-    said = capfd.readouterr().err
-    assert "Traceback" not in said, said
+    printed = capfd.readouterr().err
+    assert "Traceback" not in printed, printed
     assert (tmp_path / "good" / "summary.json").exists()
     record_property("trials", len(wrong))
-    assert len(said.splitlines()) <= len(wrong) + 3
+    assert len(printed.splitlines()) <= len(wrong) + 3
 
 
 def outcome(spec: dict[str, Any]) -> str:
@@ -292,9 +292,9 @@ SIZES = [
 def test_numbers_beyond_use_are_refused_where_the_key_is_named(
     path: tuple[str, ...], value: Any, short: dict[str, Any]
 ) -> None:
-    with pytest.raises(SpecError, match=BEYOND) as told:
+    with pytest.raises(SpecError, match=BEYOND) as caught:
         parse(changed_at(short, path, value))
-    assert str(told.value).startswith(".".join(path))
+    assert str(caught.value).startswith(".".join(path))
 
 
 @pytest.mark.parametrize("path", [("seed",), ("partition",), ("data",)], ids=str)
@@ -333,10 +333,10 @@ def test_a_path_too_long_for_the_system_is_one_line(
         "model.init": {"name": "logistic", "init": path},
         "partition.path": {"name": "file", "path": path},
     }
-    with pytest.raises(FedcoreError) as told:
+    with pytest.raises(FedcoreError) as caught:
         run({**short, key.partition(".")[0]: sections[key]}, tmp_path / "out", Settings(device="cpu"))
-    assert str(told.value).startswith(f"{key}: no ")
-    assert len(str(told.value)) < 400
+    assert str(caught.value).startswith(f"{key}: no ")
+    assert len(str(caught.value)) < 400
     assert not (tmp_path / "out").exists()
 
 
@@ -363,9 +363,9 @@ def test_arrays_without_features_are_refused(
     for name in ("clients/0", "test"):
         np.savez(tmp_path / f"{name}.npz", x=np.zeros((6, 2)), y=np.array([0, 1] * 3))
     np.savez(tmp_path / f"{file}.npz", x=np.zeros(shape), y=np.array([0, 1] * 3)[: shape[0] if shape else 6])
-    with pytest.raises(FedcoreError, match=r"expected x|array") as told:
+    with pytest.raises(FedcoreError, match=r"expected x|array") as caught:
         run({**short, "data": {"name": "npz", "path": str(tmp_path)}})
-    assert f"{file}.npz" in str(told.value)
+    assert f"{file}.npz" in str(caught.value)
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.slow)])
@@ -422,8 +422,8 @@ def test_an_output_folder_that_can_not_be_made_is_one_line(
     arguments = [str(tmp_path / "spec.yaml"), *arguments]
     if command == "run-batch":
         arguments = [str(tmp_path / "batch.json"), "--device", "cpu"]
-    said = one_line(command, arguments)
-    assert out.name[:50] in said
+    line = one_line(command, arguments)
+    assert out.name[:50] in line
     assert (tmp_path / "file").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
 
@@ -468,10 +468,10 @@ def test_the_result_of_another_specification_is_not_replaced_without_a_word(
     assert call(short, tmp_path).exit_code == 0
     before = files(tmp_path / "out")
     other = changed_at(short, ("training", "lr"), 0.2)
-    done = call({**other, "seed": 4}, tmp_path)
-    assert isinstance(done.exception, SpecError)
-    assert "training.lr is 0.1 there, 0.2 here (and 1 more)" in str(done.exception)
-    assert "--force" in str(done.exception)
+    result = call({**other, "seed": 4}, tmp_path)
+    assert isinstance(result.exception, SpecError)
+    assert "training.lr is 0.1 there, 0.2 here (and 1 more)" in str(result.exception)
+    assert "--force" in str(result.exception)
     assert files(tmp_path / "out") == before
     assert call(short, tmp_path).exit_code == 0, "the same specification is done again"
     assert files(tmp_path / "out") == before
@@ -506,11 +506,11 @@ def test_a_folder_holds_what_its_specification_makes_and_the_users_own(
     rich = {**short, "evaluation": {"clients": True, "observe": {"path": {}}}}
     assert call(rich, tmp_path, "--save-model").exit_code == 0
     out = tmp_path / "out"
-    made = set(files(out))
-    assert {"clients.csv", "model.npz"} < made
+    names = set(files(out))
+    assert {"clients.csv", "model.npz"} < names
     (out / "mine.csv").write_text("a,b\n")
     assert call(rich, tmp_path).exit_code == 0
-    assert set(files(out)) == made - {"model.npz"} | {"mine.csv"}
+    assert set(files(out)) == names - {"model.npz"} | {"mine.csv"}
     assert call(short, tmp_path, "--force").exit_code == 0
     assert set(files(out)) == {"spec.yaml", "history.csv", "summary.json", "provenance.json", "mine.csv"}
 
@@ -546,8 +546,8 @@ def test_names_that_a_result_lists_are_not_followed_elsewhere(
     del provenance["sha256"]
     provenance["files"][name] = sha256_text("mine")
     path.write_text(json.dumps(sealed(provenance)))
-    monkeypatch.setattr(integrity, "sha256_file", lambda one: read_inside(tmp_path / "run", one))
-    assert not finished(tmp_path / "run", {k: own for k, own in provenance.items() if k != "files"})
+    monkeypatch.setattr(integrity, "sha256_file", lambda file: read_inside(tmp_path / "run", file))
+    assert not finished(tmp_path / "run", {k: value for k, value in provenance.items() if k != "files"})
     assert "\n" not in changed(tmp_path / "run")
     assert changed(tmp_path / "run")
 
@@ -654,12 +654,12 @@ def test_wrong_types_in_a_partition_file_are_one_line(what: str, tmp_path: Path)
     save_partition(partition, tmp_path / "sound.npz", {"partition": {"name": "iid"}})
     with np.load(tmp_path / "sound.npz") as stored:
         arrays = dict(stored)
-    wrong, said = PARTITIONS[what]
+    wrong, pattern = PARTITIONS[what]
     np.savez(tmp_path / "wrong.npz", allow_pickle=True, **{**arrays, **wrong})
-    with pytest.raises(DataError, match=said) as told:
+    with pytest.raises(DataError, match=pattern) as caught:
         load_partition(tmp_path / "wrong.npz")
-    assert "wrong.npz" in str(told.value)
-    assert len(str(told.value)) < 200 + 400
+    assert "wrong.npz" in str(caught.value)
+    assert len(str(caught.value)) < 200 + 400
 
 
 def test_an_array_larger_than_memory_in_a_partition_file_is_one_line(tmp_path: Path) -> None:

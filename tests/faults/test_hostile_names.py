@@ -53,7 +53,7 @@ def clean(text: str) -> bool:
 
 def fedcore(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FEDCORE_")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "fedcore.cli.main", *arguments],
         cwd=folder,
         env=kept | {"FEDCORE_WARM": "off"} | environment,
@@ -62,10 +62,10 @@ def fedcore(*arguments: str, folder: Path, **environment: str) -> subprocess.Com
         timeout=120,
         check=False,
     )
-    assert clean(done.stdout + done.stderr), (arguments, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr, done.stderr
-    assert "pass-w0rd" not in done.stdout + done.stderr
-    return done
+    assert clean(process.stdout + process.stderr), (arguments, process.stdout, process.stderr)
+    assert "Traceback" not in process.stderr, process.stderr
+    assert "pass-w0rd" not in process.stdout + process.stderr
+    return process
 
 
 def record(folder: Path, **values: Any) -> None:
@@ -78,13 +78,13 @@ def record(folder: Path, **values: Any) -> None:
 
 def test_one_function_prints_what_comes_from_elsewhere() -> None:
     """Another ``print`` shows a text of the code alone; JSON escapes what it holds."""
-    found: dict[str, list[str]] = {}
+    printed: dict[str, list[str]] = {}
     for path in (*(ROOT / "fedcore").rglob("*.py"), *(ROOT / "pipeline").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PRINTS:
-                told = [ast.unparse(own) for own in node.args if not isinstance(own, ast.Constant)]
-                found.setdefault(path.relative_to(ROOT).as_posix(), []).extend(told)
-    assert {name: sorted(told) for name, told in found.items() if told} == {
+                texts = [ast.unparse(arg) for arg in node.args if not isinstance(arg, ast.Constant)]
+                printed.setdefault(path.relative_to(ROOT).as_posix(), []).extend(texts)
+    assert {name: sorted(texts) for name, texts in printed.items() if texts} == {
         "fedcore/base/errors.py": ["plain(line)"],
         "fedcore/cli/options.py": ["json.dumps(_finite(value), indent=2, default=str, allow_nan=False)"],
         "pipeline/workflow/answers.py": ["WHAT_NOW"],
@@ -106,13 +106,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, name in enumerate(HOSTILE):
         log = root / f"log{number}"
         log.write_text(f"a{name}b\n")
-        own = {"error": f"no{name}", "command": f"do{name}", "log": str(log)}
-        record(root / "results" / f"failed{name}", **own)
+        fields = {"error": f"no{name}", "command": f"do{name}", "log": str(log)}
+        record(root / "results" / f"failed{name}", **fields)
         record(root / "results" / f"running{name}", state="running")
-        done = root / "results" / f"done{name}"
-        done.mkdir()
-        (done / "summary.json").write_text("{}")
-        (done / "provenance.json").write_text(json.dumps({"files": {f"x{name}": "0"}, "code": name}))
+        finished = root / "results" / f"done{name}"
+        finished.mkdir()
+        (finished / "summary.json").write_text("{}")
+        (finished / "provenance.json").write_text(json.dumps({"files": {f"x{name}": "0"}, "code": name}))
         split = root / "results" / f"split{name}"
         split.mkdir()
         (split / "stats.json").write_text("{}")
@@ -133,10 +133,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_hostile_files_are_shown_as_escapes(
     place: Path, arguments: tuple[str, ...], code: int, shown: str
 ) -> None:
-    done = fedcore(*arguments, folder=place)
-    assert done.returncode == code, done.stderr
-    assert shown in done.stdout
-    assert not any(line.startswith("error: forged") for line in done.stdout.splitlines())
+    process = fedcore(*arguments, folder=place)
+    assert process.returncode == code, process.stderr
+    assert shown in process.stdout
+    assert not any(line.startswith("error: forged") for line in process.stdout.splitlines())
 
 
 def test_the_live_view_shows_hostile_names_as_escapes(place: Path) -> None:
@@ -171,16 +171,16 @@ def test_command_lines_with_hostile_names_are_refused_in_clean_lines(
 
     def refused(first: bool, *arguments: str) -> str:
         if first:
-            done = fedcore(*arguments, folder=tmp_path)
-            assert done.returncode == 2
-            return done.stderr
+            process = fedcore(*arguments, folder=tmp_path)
+            assert process.returncode == 2
+            return process.stderr
         monkeypatch.setattr(sys, "argv", ["fedcore", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
         assert ended.value.code == 2
-        said = capfd.readouterr()
-        assert clean(said.out + said.err), (arguments, said)
-        return said.err
+        printed = capfd.readouterr()
+        assert clean(printed.out + printed.err), (arguments, printed)
+        return printed.err
 
     for number, name in enumerate(HOSTILE[:4]):
         first = number == 0
@@ -256,5 +256,5 @@ def test_a_password_of_a_mirror_is_in_no_command_of_the_workflow(monkeypatch: py
 
 @pytest.mark.skipif(shutil.which("fedcore") is None, reason="fedcore is not installed")
 def test_a_password_given_to_a_command_is_not_shown_by_it(tmp_path: Path) -> None:
-    asked = ("data", "verify", "mnist", "--root", "none")
-    fedcore(*asked, folder=tmp_path, FEDCORE_MIRROR=SECRET)
+    arguments = ("data", "verify", "mnist", "--root", "none")
+    fedcore(*arguments, folder=tmp_path, FEDCORE_MIRROR=SECRET)

@@ -34,7 +34,7 @@ def tree(tmp_path: Path) -> Path:
         settings = Settings(device="cpu", save_model=True, provenance={"code": "a" * 64})
         run(spec, tmp_path / "tree/setting/method" / f"seed{seed}", settings)
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(SPEC))
-    made = CliRunner().invoke(
+    result = CliRunner().invoke(
         app,
         [
             "partition",
@@ -44,13 +44,13 @@ def tree(tmp_path: Path) -> Path:
             "--no-figure",
         ],
     )
-    assert made.exit_code == 0, made.output
+    assert result.exit_code == 0, result.output
     return tmp_path / "tree"
 
 
 def test_sound_results_have_no_problem(tree: Path) -> None:
-    found = check(tree)
-    assert (len(found.runs), len(found.partitions), found.unfinished, found.problems) == (2, 1, (), ())
+    report = check(tree)
+    assert (len(report.runs), len(report.partitions), report.unfinished, report.problems) == (2, 1, (), ())
 
 
 def test_any_changed_byte_is_found(tree: Path, record_property: Callable[[str, int], None]) -> None:
@@ -101,8 +101,8 @@ def test_what_is_sealed_is_unchanged_even_if_it_says_nothing(tree: Path) -> None
 
 def test_mixed_code_is_named(tree: Path) -> None:
     path = tree / "setting/method/seed1/provenance.json"
-    found = read_sealed(path)
-    path.write_text(json.dumps(sealed(found | {"code": "b" * 64})))
+    provenance = read_sealed(path)
+    path.write_text(json.dumps(sealed(provenance | {"code": "b" * 64})))
     (problem,) = check(tree).problems
     assert problem.folder == tree / "setting/method"
     assert problem.what == f"mixed versions of the code: seed0 by {'a' * 12}; seed1 by {'b' * 12}"
@@ -118,9 +118,9 @@ def test_a_run_that_did_not_end_is_no_problem(tree: Path) -> None:
     begun = tree / "setting/other/seed0"
     begun.mkdir(parents=True)
     (begun / "checkpoint.npz").write_bytes(b"")
-    found = check(tree)
-    assert found.unfinished == (begun,)
-    assert not found.problems
+    report = check(tree)
+    assert report.unfinished == (begun,)
+    assert not report.problems
 
 
 def test_the_command_names_the_folder_and_fails(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

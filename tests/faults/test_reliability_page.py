@@ -54,8 +54,8 @@ def cases(collected_here: frozenset[str]) -> set[str]:
     """Every case of the files on the page, as pytest finds them now; asked for where this session did not."""
     files = {test.partition("::")[0] for test in NAMED}
     unseen = files - {case.partition("::")[0] for case in collected_here}
-    said = pytest_says("--collect-only", "-q", *sorted(unseen)) if unseen else ""
-    return {case for case in (*collected_here, *said.splitlines()) if case.partition("::")[0] in files}
+    output = pytest_says("--collect-only", "-q", *sorted(unseen)) if unseen else ""
+    return {case for case in (*collected_here, *output.splitlines()) if case.partition("::")[0] in files}
 
 
 def test_the_page_is_what_was_measured() -> None:
@@ -66,15 +66,15 @@ def test_each_line_is_a_test_whose_cases_were_all_counted(cases: set[str]) -> No
     """The numbers are those of today's cases: none is missing, none was renamed or taken away since."""
     measured = set(json.loads(MEASURED.read_text()))
     assert sorted(NAMED - set(map(function, cases))) == [], "no such test"
-    asked = {case for case in cases if function(case) in NAMED and not {case, function(case)} & NOT_YET}
-    assert sorted(asked - measured) == [], "count these anew, see docs/reliability.md"
+    expected = {case for case in cases if function(case) in NAMED and not {case, function(case)} & NOT_YET}
+    assert sorted(expected - measured) == [], "count these anew, see docs/reliability.md"
     assert sorted(measured - cases) == [], "these are no cases any more: count anew, see docs/reliability.md"
 
 
 def test_no_test_on_faults_is_left_out(cases: set[str]) -> None:
-    found = {function(case) for case in cases if case.startswith(FOLDERS)}
-    assert len(found) > 10
-    assert {test for test in found if test.partition("::")[2] not in APART} <= NAMED
+    tests = {function(case) for case in cases if case.startswith(FOLDERS)}
+    assert len(tests) > 10
+    assert {test for test in tests if test.partition("::")[2] not in APART} <= NAMED
 
 
 def test_a_failure_and_a_test_that_did_not_run_are_told() -> None:
@@ -86,10 +86,10 @@ def test_a_failure_and_a_test_that_did_not_run_are_told() -> None:
         f"{first}_too": {"trials": 5, "outcome": "failed"},
     }
     lines = page(measured).splitlines()
-    (told,) = [line for line in lines if f"[`{first.partition('::')[2]}`]" in line]
-    assert told.endswith("| 1,234 | 2 |")
-    (told,) = [line for line in lines if f"[`{second.partition('::')[2]}`]" in line]
-    assert told.endswith("| not run | |")
+    (row,) = [line for line in lines if f"[`{first.partition('::')[2]}`]" in line]
+    assert row.endswith("| 1,234 | 2 |")
+    (row,) = [line for line in lines if f"[`{second.partition('::')[2]}`]" in line]
+    assert row.endswith("| not run | |")
 
 
 def test_each_case_s_trials_and_outcome_are_counted(tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_each_case_s_trials_and_outcome_are_counted(tmp_path: Path) -> None:
 
 
 def test_each_finding_names_tests_that_exist() -> None:
-    found = yaml.safe_load(FINDINGS.read_text())
-    assert len(found) > 50
-    for number, finding in found.items():
+    findings = yaml.safe_load(FINDINGS.read_text())
+    assert len(findings) > 50
+    for number, finding in findings.items():
         for test in finding["tests"]:
             file, _, name = test.partition("::")
             tests = {

@@ -39,7 +39,7 @@ class Batch:
 
     def __init__(self, spec: dict[str, Any], folder: Path) -> None:
         training = {**spec["training"], "rounds": 12}
-        self.specs = [{**spec, "algorithm": own, "training": training} for own in ALGORITHMS]
+        self.specs = [{**spec, "algorithm": algorithm, "training": training} for algorithm in ALGORITHMS]
         self.folder = folder
         self.said = folder / "said.txt"
         assert self.execute("whole") == 0
@@ -170,9 +170,9 @@ def test_a_damaged_checkpoint_is_discarded_in_words(
         (first / CHECKPOINT).write_bytes(damaged)
         capfd.readouterr()
         runs.completes()
-        said = capfd.readouterr().err
-        assert not said or ("damaged checkpoint" in said and "; starting anew" in said)
-        assert said or trial % 2 == 0, "a checkpoint that was cut short is never loaded"
+        printed = capfd.readouterr().err
+        assert not printed or ("damaged checkpoint" in printed and "; starting anew" in printed)
+        assert printed or trial % 2 == 0, "a checkpoint that was cut short is never loaded"
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "changed", "deleted"])
@@ -211,9 +211,9 @@ def test_a_read_only_folder_is_one_line(runs: Batch, record_property: Callable[[
         process.join()
         place.chmod(0o755)
         assert process.exitcode == 3
-        said = runs.said.read_text().splitlines()
-        assert said[0].startswith(f"error: {runs.runs('run')[0]}: not allowed to write here: ")
-        assert not any("Traceback" in line for line in said)
+        lines = runs.said.read_text().splitlines()
+        assert lines[0].startswith(f"error: {runs.runs('run')[0]}: not allowed to write here: ")
+        assert not any("Traceback" in line for line in lines)
     runs.completes()
 
 
@@ -228,9 +228,9 @@ def test_a_file_that_can_not_grow_is_one_line(
     process = runs.child(limited)
     process.join()
     assert process.exitcode == 3
-    said = runs.said.read_text()
-    assert "the file would be larger than the limit" in said
-    assert "Traceback" not in said
+    printed = runs.said.read_text()
+    assert "the file would be larger than the limit" in printed
+    assert "Traceback" not in printed
     runs.completes()
 
 
@@ -256,9 +256,9 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(
                 (disk / "ballast").write_bytes(b"x" * (400 * 1024 - free))
             process = runs.child()
             process.join()
-            said = runs.said.read_text()
-            assert ("the disk is full" in said) == bool(process.exitcode), said
-            assert "Traceback" not in said
+            printed = runs.said.read_text()
+            assert ("the disk is full" in printed) == bool(process.exitcode), printed
+            assert "Traceback" not in printed
             failed += bool(process.exitcode)
             (disk / "ballast").unlink()
             runs.completes()
@@ -334,9 +334,9 @@ def test_too_little_memory_is_one_line(runs: Batch, record_property: Callable[[s
     process = runs.child(starve)
     process.join()
     assert process.exitcode == 3
-    said = runs.said.read_text().splitlines()
-    assert said[0].startswith(f"error: {runs.runs('run')[0]}: out of memory ("), said
-    assert said[1].startswith("1 of 2 runs failed"), "the small run beside it is finished"
+    lines = runs.said.read_text().splitlines()
+    assert lines[0].startswith(f"error: {runs.runs('run')[0]}: out of memory ("), lines
+    assert lines[1].startswith("1 of 2 runs failed"), "the small run beside it is finished"
     runs.completes()
 
 

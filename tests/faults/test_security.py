@@ -56,7 +56,7 @@ def params() -> dict[str, Any]:
     """Return params.yaml with the smallest paper alone, and its own seeds."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
     for section in (config, *config["scales"].values()):
-        section["papers"] = {key: own for key, own in section.get("papers", {}).items() if key == "comfed"}
+        section["papers"] = {key: part for key, part in section.get("papers", {}).items() if key == "comfed"}
     return config | {"primary_paper": "comfed"}
 
 
@@ -80,8 +80,8 @@ def renamed(config: dict[str, Any], place: tuple[str, ...], name: str) -> dict[s
             return [change(inner) for inner in value]
         return name if value == old else value
 
-    made: dict[str, Any] = change(copy.deepcopy(config))
-    return made
+    changed: dict[str, Any] = change(copy.deepcopy(config))
+    return changed
 
 
 def one_line(error: SpecError) -> bool:
@@ -107,12 +107,12 @@ def test_hostile_names_are_refused_or_never_reach_a_command(record_property: Rec
         for hostile in HOSTILE:
             try:
                 catalogue = build_catalogue(renamed(config, place, hostile))
-                found = list(words(catalogue))
+                all_words = list(words(catalogue))
             except SpecError as error:
                 refused += one_line(error)
             else:
-                assert all(SAFE.fullmatch(word) for word in found), (place, hostile)
-                assert not any(".." in word for word in found), (place, hostile)
+                assert all(SAFE.fullmatch(word) for word in all_words), (place, hostile)
+                assert not any(".." in word for word in all_words), (place, hostile)
     record_property("trials", len(places) * len(HOSTILE))
     assert refused > len(places)
 
@@ -122,19 +122,19 @@ def test_hostile_options_of_plug_ins_stay_in_files(key: str, record_property: Re
     """What is no name but an option goes into a specification, of which commands see the path alone."""
     record_property("trials", len(HOSTILE))
     config = params()
-    data = config["papers"]["comfed"]["datasets"]
     for hostile in HOSTILE:
         changed = copy.deepcopy(config)
-        for own in changed["papers"]["comfed"]["datasets"].values():
-            own["data"][key] = hostile
+        datasets = changed["papers"]["comfed"]["datasets"]
+        for dataset in datasets.values():
+            dataset["data"][key] = hostile
         for scale in changed["scales"].values():
             scale["papers"].pop("comfed", None)
         try:
-            found = list(words(build_catalogue(changed)))
+            all_words = list(words(build_catalogue(changed)))
         except SpecError as error:
             one_line(error)
         else:
-            assert all(SAFE.fullmatch(word) for word in found), (hostile, data)
+            assert all(SAFE.fullmatch(word) for word in all_words), (hostile, datasets)
 
 
 def test_a_hostile_mirror_is_one_argument(
@@ -150,8 +150,8 @@ def test_a_hostile_mirror_is_one_argument(
             given = flow.mirror
             assert shlex.split(given) == ["--mirror", mirror]
             shell = ["sh", "-c", f"printf '%s\\0' {given}"]
-            done = subprocess.run(shell, capture_output=True, text=True, cwd=tmp_path, check=True)
-            assert done.stdout == f"--mirror\0{mirror}\0"
+            process = subprocess.run(shell, capture_output=True, text=True, cwd=tmp_path, check=True)
+            assert process.stdout == f"--mirror\0{mirror}\0"
     assert not list(tmp_path.iterdir())
 
 
@@ -287,11 +287,11 @@ def test_declared_addresses_and_names_are_plain(record_property: Record) -> None
 def test_an_order_is_data_and_no_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     flow = Workflow(params())
-    told = [{"out": "$(touch hacked)"}]
+    items = [{"out": "$(touch hacked)"}]
     job = SimpleNamespace(rule=SimpleNamespace(name="table"), wildcards_dict={})
-    job.params = {"order": {"file": "logs/order.json", "told": told}}
+    job.params = {"order": {"file": "logs/order.json", "told": items}}
     dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: [job])
     flow.snakemake = SimpleNamespace(dag=dag, scheduler=SimpleNamespace())
     flow.begin()
-    assert json.loads(Path("logs/order.json").read_text()) == told
+    assert json.loads(Path("logs/order.json").read_text()) == items
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]

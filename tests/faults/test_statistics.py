@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from itertools import pairwise
@@ -41,21 +41,21 @@ def catalogue(scale: str) -> Catalogue:
 
 def neighbours() -> list[np.random.Generator]:
     """Return streams whose names differ as little as possible."""
-    made = [Streams(seed).get("batches", 3, 1) for seed in range(60)]
-    made += [Streams(0).get("batches", round_, 1) for round_ in range(4, 64)]
-    made += [Streams(0).get("batches", 3, client) for client in range(2, 62)]
-    return made + [Streams(0).get(purpose, 3, 1) for purpose in ("cohort", "model", "noise", "partition")]
+    streams = [Streams(seed).get("batches", 3, 1) for seed in range(60)]
+    streams += [Streams(0).get("batches", round_, 1) for round_ in range(4, 64)]
+    streams += [Streams(0).get("batches", 3, client) for client in range(2, 62)]
+    return streams + [Streams(0).get(purpose, 3, 1) for purpose in ("cohort", "model", "noise", "partition")]
 
 
 def test_streams_of_neighbouring_names_are_uncorrelated(record_property: Record) -> None:
     """All pairs of 184 streams: correlations are as small, and as spread, as those of independent draws."""
     draws = 4000
     numbers = np.array([stream.standard_normal(draws) for stream in neighbours()])
-    found = np.corrcoef(numbers)[np.triu_indices(len(numbers), 1)]
-    record_property("trials", len(found))
-    assert np.abs(found).max() < stats.norm.isf(1e-4 / len(found)) / np.sqrt(draws)
-    assert found.var() * draws == pytest.approx(1.0, abs=0.05)
-    assert stats.kstest(found * np.sqrt(draws), "norm").pvalue > 1e-3
+    correlations = np.corrcoef(numbers)[np.triu_indices(len(numbers), 1)]
+    record_property("trials", len(correlations))
+    assert np.abs(correlations).max() < stats.norm.isf(1e-4 / len(correlations)) / np.sqrt(draws)
+    assert correlations.var() * draws == pytest.approx(1.0, abs=0.05)
+    assert stats.kstest(correlations * np.sqrt(draws), "norm").pvalue > 1e-3
     lagged = [np.corrcoef(a[:-1], b[1:])[0, 1] for a, b in pairwise(numbers)]
     assert np.abs(lagged).max() < 5 / np.sqrt(draws)
 
@@ -71,26 +71,23 @@ def test_first_draws_over_seeds_are_uniform(record_property: Record) -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_partition_is_one_object_for_all_methods_of_a_setting(scale: str, record_property: Record) -> None:
-    made = catalogue(scale)
+    plan = catalogue(scale)
     folders: dict[str, set[str]] = {}
-    settings: dict[tuple[str, str, int], dict[str, set[str]]] = {}
-    for run in made.index.values():
+    for run in plan.index.values():
         split = run.setting.rsplit("-", 1)[-1]  # another reading of one may divide as the other does
-        asked = [run.paper, run.dataset, split, run.spec["data"], run.spec["partition"], run.seed]
-        decided = canonical_json(asked)
+        fields = [run.paper, run.dataset, split, run.spec["data"], run.spec["partition"], run.seed]
+        decided = canonical_json(fields)
         folders.setdefault(decided, set()).add(run.partition)
-        own = settings.setdefault((run.paper, run.setting, run.seed), {})
-        own.setdefault(run.method, set()).add(run.partition)
-    assert all(len(found) == 1 for found in folders.values()), "equal data, partition and seed: one folder"
-    assert len(folders) == len({folder for found in folders.values() for folder in found})
-    assert len(made.divisions) >= len(folders)
-    record_property("trials", len(made.index))
-    shared = Counter(run.partition for run in made.index.values())
+    assert all(len(names) == 1 for names in folders.values()), "equal data, partition and seed: one folder"
+    assert len(folders) == len({folder for names in folders.values() for folder in names})
+    assert len(plan.divisions) >= len(folders)
+    record_property("trials", len(plan.index))
+    shared = Counter(run.partition for run in plan.index.values())
     assert max(shared.values()) > 5, "methods do share"
 
 
 def test_all_methods_of_a_table_s_column_see_the_same_partitions(record_property: Record) -> None:
-    made = catalogue("paper")
+    plan = catalogue("paper")
     cells = 0
     for paper, target in (
         ("rfedavg", "table1"),
@@ -99,17 +96,14 @@ def test_all_methods_of_a_table_s_column_see_the_same_partitions(record_property
         ("comfed", "table4"),
     ):
         by_column: dict[str, set[tuple[str, ...]]] = {}
-        for (_, column), runs in made.cells(paper, target).items():
+        for (_, column), runs in plan.cells(paper, target).items():
             by_column.setdefault(column, set()).add(tuple(run.partition for run in runs))
             cells += 1
-        assert all(len(found) == 1 for found in by_column.values()), (paper, target)
+        assert all(len(seen) == 1 for seen in by_column.values()), (paper, target)
     record_property("trials", cells)
 
 
-SECTIONS: Mapping[str, str] = {
-    canonical_json(division.spec["data"]): canonical_json(division.spec["data"])
-    for division in catalogue("demo").divisions.values()
-}
+SECTIONS = sorted({canonical_json(job.spec["data"]) for job in catalogue("demo").divisions.values()})
 
 
 def label(section: str) -> str:
@@ -125,12 +119,12 @@ def keys(rows: Rows) -> list[bytes]:
 
 def partitions(section: str) -> list[tuple[str, Partition]]:
     dataset = loaded(section)
-    found = []
+    pairs = []
     for folder, division in catalogue("demo").divisions.items():
         if canonical_json(division.spec["data"]) == section and folder.endswith("seed0"):
-            own = parse(dict(division.spec)).partition
-            found.append((folder, partitioning.make(own.plugin, own.options, dataset, 0)))
-    return found
+            split = parse(dict(division.spec)).partition
+            pairs.append((folder, partitioning.make(split.plugin, split.options, dataset, 0)))
+    return pairs
 
 
 @cache
@@ -145,9 +139,9 @@ def loaded(section: str) -> Dataset:
 def test_no_test_row_is_trained_on(section: str, record_property: Record) -> None:
     """By index in every partition of the papers, and by natural client where clients are held out whole."""
     dataset = loaded(section)
-    made = partitions(section)
-    record_property("trials", len(made))
-    for folder, partition in made:
+    pairs = partitions(section)
+    record_property("trials", len(pairs))
+    for folder, partition in pairs:
         trained = np.concatenate([*partition.clients, np.empty(0, np.int64)])
         tested = np.empty(0, np.int64) if partition.test is None else partition.test
         for others in (partition.validation, tested, partition.dropped):

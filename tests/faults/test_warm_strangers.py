@@ -184,11 +184,11 @@ def test_the_warm_process_executes_nothing_for_another_user(served: Path, place:
 def test_only_the_variables_on_the_list_cross_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "secret-value")
     monkeypatch.setenv("FEDCORE_MIRROR", "/mirror")
-    here, there = socket.socketpair(socket.AF_UNIX)
-    with here, there:
-        forkserver._send(here, ["list"])
-        head, streams, _, _ = socket.recv_fds(there, 8, 3)
-        sent = there.recv(int.from_bytes(head, "big"))
+    sender, receiver = socket.socketpair(socket.AF_UNIX)
+    with sender, receiver:
+        forkserver._send(sender, ["list"])
+        head, streams, _, _ = socket.recv_fds(receiver, 8, 3)
+        sent = receiver.recv(int.from_bytes(head, "big"))
         for stream in streams:
             os.close(stream)
     assert b"secret-value" not in sent

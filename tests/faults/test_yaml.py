@@ -168,13 +168,13 @@ def test_an_option_on_the_command_line_is_one_line() -> None:
 
 
 def put(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    made = copy.deepcopy(values)
+    changed = copy.deepcopy(values)
     *parents, last = path.split(".")
-    place = made
+    place = changed
     for key in parents:
         place = place.setdefault(key, {})
     place[last] = value
-    return made
+    return changed
 
 
 NUMBERS = [
@@ -298,13 +298,13 @@ def test_a_value_is_cut_before_it_is_made_text() -> None:
 def test_snakemakes_files_are_held_to_the_same_rules(tmp_path: Path) -> None:
     (tmp_path / "over.yaml").write_text("common: {engine: auto}\nscale: demo\nscale: paper\n")
     command = ["-m", "snakemake", "-n", "--cores", "1", "--configfile", str(tmp_path / "over.yaml")]
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1
-    lines = [line for line in done.stderr.splitlines() if "over.yaml" in line]
+    process = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 1
+    lines = [line for line in process.stderr.splitlines() if "over.yaml" in line]
     assert lines == [
         f"{tmp_path}/over.yaml: line 3: not valid YAML (the key 'scale' is given twice, first in line 2)"
     ]
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in process.stderr
 
 
 VALUES = (

@@ -25,8 +25,8 @@ Section = dict[str, Any]
 @cache
 def expected() -> dict[str, Any]:
     """Return everything the oracle computed."""
-    found: dict[str, Any] = json.loads((HERE / "expected.json").read_text())
-    return found
+    computed: dict[str, Any] = json.loads((HERE / "expected.json").read_text())
+    return computed
 
 
 def names(*functions: str) -> list[str]:
@@ -136,12 +136,12 @@ def fedopt(name: str, hyper: Case) -> Section:
 
 
 def comfed(name: str, hyper: Case) -> Section:
-    own = {
+    options = {
         "prox": {"mu": hyper["mu"]},
         "scaf": {"option": hyper["option"], "averaging": hyper.get("agg", "nk")},
         "nova": {},
     }
-    return {"name": f"{hyper['client']}_{hyper['server']}", **own[hyper["client"]], **server(hyper)}
+    return {"name": f"{hyper['client']}_{hyper['server']}", **options[hyper["client"]], **server(hyper)}
 
 
 def rfedavg(name: str, hyper: Case) -> Section:

@@ -30,9 +30,9 @@ def spec_of(name: str, mlp: Path) -> dict[str, Any]:
 
 
 def check_parameters(parameters: dict[str, np.ndarray], name: str) -> None:
-    found = probed(parameters)
+    arrays = probed(parameters)
     for probe, value in expected()["A"][name]["probe"].items():
-        np.testing.assert_allclose(at(found, probe), value, rtol=0, atol=1e-8, err_msg=probe)
+        np.testing.assert_allclose(at(arrays, probe), value, rtol=0, atol=1e-8, err_msg=probe)
 
 
 def losses(result: Result) -> list[float]:

@@ -36,8 +36,8 @@ def dlopt(name: str, hyper: Case) -> Section:
 
 
 def fedomw(name: str, hyper: Case) -> Section:
-    own = {"p_reset": hyper.get("p_reset", False), "mu": hyper.get("mu", 0.0)}
-    return {"name": "fedomw", **mixture(hyper), **own}
+    options = {"p_reset": hyper.get("p_reset", False), "mu": hyper.get("mu", 0.0)}
+    return {"name": "fedomw", **mixture(hyper), **options}
 
 
 def mixture(hyper: Case) -> Section:
@@ -59,7 +59,7 @@ def fedavgr(name: str, hyper: Case) -> Section:
 
 def radfed(name: str, hyper: Case) -> Section:
     variant = hyper.get("variant")
-    own: dict[str | None, Section] = {
+    sections: dict[str | None, Section] = {
         None: {"name": "radfed"},
         "p": {"name": "radfed_p", "mu": hyper.get("mu")},
         "m": {"name": "radfed_m", "alpha": hyper.get("alpha")},
@@ -68,7 +68,7 @@ def radfed(name: str, hyper: Case) -> Section:
     if variant == "a":
         shared = {"server": hyper["server"], "root": not hyper.get("no_sqrt", False)}
         return {"name": "radfed_a", "redistributions": hyper["S"], **shared, **server(hyper)}
-    return {"redistributions": hyper["S"], **own[variant]}
+    return {"redistributions": hyper["S"], **sections[variant]}
 
 
 def fedasync(name: str, hyper: Case) -> Section:
@@ -115,8 +115,8 @@ def spec_of(name: str, rff: Path) -> dict[str, Any]:
     hyper = {"T": 1, "steps": case["hyper"].get("Tl"), **case["hyper"]}
     spec = specification({**case, "hyper": hyper}, ALGORITHMS[case["function"]](name, hyper), "")
     if case["model"] == "rff":
-        own = {"features": 8, "scale": "sqrt2", "learnable": True, "init": str(rff)}
-        spec["model"] = {"name": "rff_linear", **own}
+        options = {"features": 8, "scale": "sqrt2", "learnable": True, "init": str(rff)}
+        spec["model"] = {"name": "rff_linear", **options}
     return spec | {"participation": participation(case)}
 
 
@@ -127,9 +127,9 @@ def probed(parameters: dict[str, Vector]) -> dict[str, Vector]:
 
 
 def state_after(spec: dict[str, Any]) -> State:
-    made, _, _ = prepare(parse(spec), Settings())
-    state = State(round=0, models=made.problem.start.clone()[None])
-    for _ in simulate(made, state):
+    prepared, _, _ = prepare(parse(spec), Settings())
+    state = State(round=0, models=prepared.problem.start.clone()[None])
+    for _ in simulate(prepared, state):
         pass
     return state
 
@@ -149,8 +149,8 @@ def test_float64(name: str, rff: Path) -> None:
     assert result.rows[-1]["test_loss"] == pytest.approx(case["loss_test"], rel=0, abs=1e-9)
     assert result.rows[-1]["test_accuracy"] == pytest.approx(case["acc_test"], rel=0, abs=1e-9)
     for probe, value in case["probe"].items():
-        found = at(probed(result.parameters), probe)
-        np.testing.assert_allclose(found, value, rtol=0, atol=1e-8, err_msg=probe)
+        parameter = at(probed(result.parameters), probe)
+        np.testing.assert_allclose(parameter, value, rtol=0, atol=1e-8, err_msg=probe)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if expected()["A"][name]["primary"]])
@@ -235,14 +235,14 @@ def client_rows() -> list[Vector]:
 
 def test_distances_of_mean_features() -> None:
     rows = [torch.tensor(x) for x in client_rows()]
-    found = [[mmd("mean", x, z) for z in rows] for x in rows]
-    np.testing.assert_allclose(found, expected()["misc"]["MMD_identity_A"], rtol=0, atol=1e-9)
+    distances = [[mmd("mean", x, z) for z in rows] for x in rows]
+    np.testing.assert_allclose(distances, expected()["misc"]["MMD_identity_A"], rtol=0, atol=1e-9)
 
 
 def test_divergence_from_centralised_training() -> None:
     federated, central = (flat(trained({"name": name}, 10)) for name in ("fedavg", "centralised"))
-    found = divergence_from_centralised(federated, central)
-    assert found == pytest.approx(expected()["misc"]["DC_A"], abs=1e-9)
+    divergence = divergence_from_centralised(federated, central)
+    assert divergence == pytest.approx(expected()["misc"]["DC_A"], abs=1e-9)
 
 
 def test_divergence_of_local_updates() -> None:
@@ -272,8 +272,8 @@ def test_staleness_laws() -> None:
 
 def test_projection_onto_the_simplex() -> None:
     case = expected()["misc"]["project_simplex"]
-    found = project_simplex(torch.tensor(case["v"], dtype=torch.float64))
-    np.testing.assert_allclose(found, case["p"], rtol=0, atol=1e-12)
+    projection = project_simplex(torch.tensor(case["v"], dtype=torch.float64))
+    np.testing.assert_allclose(projection, case["p"], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def test_fixed_points(case: str, algorithm: dict[str, Any], steps: Any, rounds: 
 def test_scaffold_with_unequal_steps_after_exactly_200_rounds(option: int) -> None:
     """The first option truly diverges: its controls are one round old."""
     value = Q[f"SCAFFOLD-{'I' * option} steps (40,5)"]["iterated_T"]
-    found = final({"name": "scaffold", "option": option}, 200, [40, 5])
-    assert found == pytest.approx(value, rel=1e-9)
+    model = final({"name": "scaffold", "option": option}, 200, [40, 5])
+    assert model == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,6 @@ def test_momentum_in_local_steps_moves_the_fixed_point_like_a_smaller_rate() -> 
         kept = np.array([(1 - rate) ** 10, (1 - 10 * rate) ** 10])
         return float((1 - kept[1]) / (2 - kept.sum()))
 
-    found = final({**SERVERS["adam"], "momentum_in_local": 0.5}, 600)
-    assert found == pytest.approx(fixed(0.01), rel=0, abs=1e-8)
+    model = final({**SERVERS["adam"], "momentum_in_local": 0.5}, 600)
+    assert model == pytest.approx(fixed(0.01), rel=0, abs=1e-8)
     assert final({"name": "fedavg"}, 60) == pytest.approx(fixed(0.02), rel=0, abs=1e-8)

@@ -21,12 +21,12 @@ def toy_data(
     labels: Any, groups: Any = None, features: dict[str, Any] | None = None, classes: int | None = None
 ) -> Dataset:
     y = np.asarray(labels, dtype=np.int64)
-    own = None if groups is None else np.asarray(groups, dtype=np.int64)
-    names = () if own is None else tuple(f"user{i}" for i in range(int(own.max(initial=0)) + 1))
+    owners = None if groups is None else np.asarray(groups, dtype=np.int64)
+    names = () if owners is None else tuple(f"user{i}" for i in range(int(owners.max(initial=0)) + 1))
     x = np.arange(len(y), dtype=np.float32)[:, None]
     return Dataset(
         "toy",
-        Rows(x, y, own),
+        Rows(x, y, owners),
         Rows(x[:1], y[:1]),
         classes or int(y.max(initial=0)) + 1,
         "synthetic",
@@ -38,9 +38,9 @@ def toy_data(
 
 def split_data(dataset: Dataset, name: str, run_seed: int = 0, /, **options: Any) -> Partition:
     plugin = find("partition", name)
-    own = validate(plugin.options, options, "partition")
-    assert isinstance(own, PartitionOptions)
-    return make(plugin, own, dataset, run_seed)
+    validated = validate(plugin.options, options, "partition")
+    assert isinstance(validated, PartitionOptions)
+    return make(plugin, validated, dataset, run_seed)
 
 
 def oracle(name: str) -> Any:
@@ -60,8 +60,8 @@ def equal(left: Partition, right: Partition) -> None:
     """Fail unless two partitions are the same."""
     assert left.note == right.note
     assert len(left.clients) == len(right.clients)
-    for one, other in zip([*rows_of(left), *left.held_out], [*rows_of(right), *right.held_out], strict=True):
-        np.testing.assert_array_equal(one, other)
+    for rows, other in zip([*rows_of(left), *left.held_out], [*rows_of(right), *right.held_out], strict=True):
+        np.testing.assert_array_equal(rows, other)
 
 
 def rows_of(partition: Partition) -> list[np.ndarray]:

@@ -29,18 +29,18 @@ def run(spec: dict[str, Any], folder: Path, out: str, *more: str) -> Path:
     app.command()(partition)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
-    done = CliRunner().invoke(app, [str(folder / "spec.yaml"), "--out", str(folder / out), *more])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(app, [str(folder / "spec.yaml"), "--out", str(folder / out), *more])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
     return folder / out
 
 
 def test_writes_partition_statistics_and_figure(spec: dict[str, Any], tmp_path: Path) -> None:
     out = run(spec, tmp_path, "out")
-    made, origin = load(out / "partition.npz")
+    loaded, origin = load(out / "partition.npz")
     checked = load_spec(tmp_path / "spec.yaml")
-    assert [len(rows) for rows in made.clients] == [40, 60, 80, 100, 120]
+    assert [len(rows) for rows in loaded.clients] == [40, 60, 80, 100, 120]
     assert origin == identity(checked.partition.resolved(), checked.data.resolved(), 3, origin["data_sha256"])
     stats = json.loads((out / "stats.json").read_text())
     assert stats["sizes"] == {"min": 40, "max": 120, "mean": 80, "std": pytest.approx(800**0.5), "total": 400}

@@ -18,26 +18,26 @@ MNIST_TRAIN = np.repeat(np.arange(10), [5923, 6742, 5958, 6131, 5842, 5421, 5918
 
 
 def counts_of(name: str, labels: Any = BALANCED, seed: int = 0, **options: Any) -> np.ndarray:
-    made = split_data(toy_data(labels), name, seed, **options)
-    return label_counts(made.clients, np.asarray(labels), int(max(labels)) + 1)
+    split = split_data(toy_data(labels), name, seed, **options)
+    return label_counts(split.clients, np.asarray(labels), int(max(labels)) + 1)
 
 
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 1])
 def test_similarity_deals_a_share_iid_and_the_rest_in_order(share: float) -> None:
     counts = counts_of("similarity", clients=20, similarity=share)
     assert (counts.sum(axis=1) == 50).all()
-    own = np.arange(20) // 2
-    of_own_label = counts[np.arange(20), own]
+    labels = np.arange(20) // 2
+    of_own_label = counts[np.arange(20), labels]
     assert (of_own_label >= 50 * (1 - share) - 15).all()
     expected = 1.8 * (1 - share)
     assert abs(c_score(counts) - expected) < 0.1 + 0.4 * share
 
 
 def test_similarity_0_is_sorted_by_label() -> None:
-    made = split_data(toy_data(BALANCED), "similarity", clients=7, similarity=0)
-    joined = np.concatenate([np.sort(BALANCED[rows]) for rows in made.clients])
+    split = split_data(toy_data(BALANCED), "similarity", clients=7, similarity=0)
+    joined = np.concatenate([np.sort(BALANCED[rows]) for rows in split.clients])
     np.testing.assert_array_equal(joined, BALANCED)
-    assert {len(rows) for rows in made.clients} == {142, 143}
+    assert {len(rows) for rows in split.clients} == {142, 143}
 
 
 def test_similarity_1_is_as_near_to_iid_as_iid() -> None:
@@ -49,9 +49,9 @@ def test_similarity_1_is_as_near_to_iid_as_iid() -> None:
 @pytest.mark.parametrize(("clients", "each"), [(50, 2), (10, 1), (30, 3), (7, 2)])
 def test_shards(clients: int, each: int) -> None:
     counts = counts_of("shards", clients=clients, shards_per_client=each)
-    whole = 1000 // (clients * each)
-    assert set(counts.sum(axis=1)) <= set(range(each * whole, each * (whole + 1) + 1))
-    if 100 % whole == 0 and 1000 % (clients * each) == 0:
+    shard_size = 1000 // (clients * each)
+    assert set(counts.sum(axis=1)) <= set(range(each * shard_size, each * (shard_size + 1) + 1))
+    if 100 % shard_size == 0 and 1000 % (clients * each) == 0:
         assert ((counts > 0).sum(axis=1) <= each).all()
 
 
@@ -95,8 +95,8 @@ def test_a_smaller_alpha_skews_sizes_and_labels_more() -> None:
         ]
         for alpha in (0.1, 1.0, 10.0)
     }
-    sizes = [np.mean([own.sum(axis=1).std() for own in each]) for each in drawn.values()]
-    labels = [np.mean([c_score(own) for own in each]) for each in drawn.values()]
+    sizes = [np.mean([counts.sum(axis=1).std() for counts in draws]) for draws in drawn.values()]
+    labels = [np.mean([c_score(counts) for counts in draws]) for draws in drawn.values()]
     assert sizes[0] > 1.5 * sizes[1] > 1.5**2 * sizes[2]
     assert labels[0] > 1.5 * labels[1] > 1.5**2 * labels[2]
 
@@ -205,40 +205,40 @@ def test_integers_keep_the_total_and_stay_near() -> None:
 
 def test_natural_shuffled_pools_the_rows() -> None:
     groups = np.repeat([0, 1, 2], [1, 9, 20])
-    made = split_data(toy_data(np.arange(30) % 3, groups), "natural", shuffled=True)
-    assert [len(rows) for rows in made.clients] == [10, 10, 10]
-    assert all(len(set(groups[rows])) > 1 for rows in made.clients)
+    split = split_data(toy_data(np.arange(30) % 3, groups), "natural", shuffled=True)
+    assert [len(rows) for rows in split.clients] == [10, 10, 10]
+    assert all(len(set(groups[rows])) > 1 for rows in split.clients)
 
 
 def test_given_keeps_order_and_empty_clients() -> None:
-    made = split_data(toy_data([0, 1, 0, 1], groups=[2, 0, 2, 0]), "given")
-    assert [rows.tolist() for rows in made.clients] == [[1, 3], [], [0, 2]]
-    assert "1 of 3 clients are empty (1)" in made.note
+    split = split_data(toy_data([0, 1, 0, 1], groups=[2, 0, 2, 0]), "given")
+    assert [rows.tolist() for rows in split.clients] == [[1, 3], [], [0, 2]]
+    assert "1 of 3 clients are empty (1)" in split.note
 
 
 def test_lists_in_the_specification() -> None:
     data = toy_data([0, 1, 2, 3])
-    made = split_data(data, "file", rows=[[3, 0], [], [1, 2]])
-    assert [rows.tolist() for rows in made.clients] == [[0, 3], [], [1, 2]]
+    split = split_data(data, "file", rows=[[3, 0], [], [1, 2]])
+    assert [rows.tolist() for rows in split.clients] == [[0, 3], [], [1, 2]]
     some = split_data(data, "file", rows=[[3], [1]], drop_rest=True)
     assert some.dropped.tolist() == [0, 2]
     assert "2 rows left out" in some.note
 
 
 def test_validation_takes_a_floor_of_each_client() -> None:
-    whole = split_data(toy_data(BALANCED), "shards", clients=30)
-    part = split_data(toy_data(BALANCED), "shards", clients=30, validation=0.2)
-    covers_once(part, 1000)
-    for full, kept in zip(whole.clients, part.clients, strict=True):
+    plain = split_data(toy_data(BALANCED), "shards", clients=30)
+    split = split_data(toy_data(BALANCED), "shards", clients=30, validation=0.2)
+    covers_once(split, 1000)
+    for full, kept in zip(plain.clients, split.clients, strict=True):
         assert set(kept) <= set(full)
         assert len(kept) == len(full) - len(full) // 5
     assert len(split_data(toy_data(BALANCED), "iid", clients=10, validation=0.29).validation) == 290
 
 
 def test_validation_from_the_pool_is_of_all_rows() -> None:
-    part = split_data(toy_data(BALANCED), "iid", clients=7, validation=0.2, validation_from="pool")
-    assert len(part.validation) == 200
-    assert [len(rows) for rows in part.clients] == [115, 115, 114, 114, 114, 114, 114]
+    split = split_data(toy_data(BALANCED), "iid", clients=7, validation=0.2, validation_from="pool")
+    assert len(split.validation) == 200
+    assert [len(rows) for rows in split.clients] == [115, 115, 114, 114, 114, 114, 114]
 
 
 def test_validation_keeps_features_and_groups_in_line() -> None:
@@ -252,7 +252,7 @@ def test_validation_keeps_features_and_groups_in_line() -> None:
 
 def test_five_folds_test_each_client_once() -> None:
     data = toy_data(np.arange(1430) % 10, groups=np.arange(1430) % 143)
-    whole = split_data(data, "natural", seed=4)
+    split = split_data(data, "natural", seed=4)
     tested, validated = [], []
     for index in range(5):
         fold = split_data(data, "natural", seed=4, fold={"index": index})
@@ -271,17 +271,17 @@ def test_five_folds_test_each_client_once() -> None:
     np.testing.assert_array_equal(validated[0], tested[1])
     other = split_data(data, "natural", seed=4, fold={"index": 0, "rotation": 2})
     np.testing.assert_array_equal(other.validation, tested[2])
-    assert len(whole.clients) == 143
+    assert len(split.clients) == 143
 
 
 def test_a_fold_deals_out_the_clients_of_the_whole_partition() -> None:
     data = toy_data(BALANCED)
     options = {"clients": 100, "alpha": 0.5, "convention": "by_class"}
-    whole = split_data(data, "dirichlet", 2, **options)
+    split = split_data(data, "dirichlet", 2, **options)
     fold = split_data(data, "dirichlet", 2, **options, fold={"index": 3})
     assert len(fold.clients) == 60
-    every = {tuple(rows) for rows in whole.clients}
-    assert {tuple(rows) for rows in fold.clients} <= every
+    clients = {tuple(rows) for rows in split.clients}
+    assert {tuple(rows) for rows in fold.clients} <= clients
     again = split_data(data, "dirichlet", 5, **options, seed=2, fold={"index": 3})
     equal(fold, again)
 

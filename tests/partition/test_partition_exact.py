@@ -54,19 +54,19 @@ def plain_by_class(
     """Deal each class out as scripts for numpy's legacy generator do: shuffle, draw, cap, cut."""
     held: list[list[int]] = [[] for _ in range(clients)]
     for label in sorted(set(labels.tolist())):
-        own = np.array([row for row, found in enumerate(labels) if found == label])
-        draws.shuffle(own)
+        members = np.array([row for row, value in enumerate(labels) if value == label])
+        draws.shuffle(members)
         shares = draws.dirichlet([alpha] * clients)
         if capped:
             shares = np.array(
                 [s if len(rows) < len(labels) / clients else 0 for s, rows in zip(shares, held, strict=True)]
             )
         if floor:
-            shares = shares + 1 / len(own)
-        ends = [int(share * len(own)) for share in np.cumsum(shares / shares.sum())]
+            shares = shares + 1 / len(members)
+        ends = [int(share * len(members)) for share in np.cumsum(shares / shares.sum())]
         starts = [0, *ends[:-1]]
-        for client, (start, end) in enumerate(zip(starts, [*ends[:-1], len(own)], strict=True)):
-            held[client] += own[start:end].tolist()
+        for client, (start, end) in enumerate(zip(starts, [*ends[:-1], len(members)], strict=True)):
+            held[client] += members[start:end].tolist()
     return held
 
 
@@ -98,10 +98,10 @@ def test_what_the_smallest_client_had_at_most_is_said() -> None:
     assert most > 0
     with pytest.raises(SpecError, match=f"got 25, but in 6 draws the smallest client had {most} rows"):
         by_class_min(LABELS, 4, 0.4, np.random.RandomState(0), min_rows=25, retries=6)
-    whole = np.zeros(12, int)
-    assert lists(by_class_min(whole, 4, 1e6, np.random.default_rng(0), min_rows=3, retries=99)) != []
+    labels = np.zeros(12, int)
+    assert lists(by_class_min(labels, 4, 1e6, np.random.default_rng(0), min_rows=3, retries=99)) != []
     with pytest.raises(SpecError, match="expected at most 3"):
-        by_class_min(whole, 4, 1e6, np.random.default_rng(0), min_rows=4, retries=99)
+        by_class_min(labels, 4, 1e6, np.random.default_rng(0), min_rows=4, retries=99)
 
 
 def test_fedomw_is_the_capped_draw_with_a_floor_and_its_rows_may_be_exchanged() -> None:
@@ -111,9 +111,9 @@ def test_fedomw_is_the_capped_draw_with_a_floor_and_its_rows_may_be_exchanged() 
     order = np.random.default_rng(1).permutation(len(LABELS))
     exchanged = fedomw(LABELS, 4, 0.4, np.random.default_rng(1), shuffled=True, **options)
     assert lists(exchanged) == [order[rows].tolist() for rows in plain]
-    own = fedomw(LABELS, 4, 0.4, np.random.default_rng(1), min_rows=0, retries=1)
+    unseeded = fedomw(LABELS, 4, 0.4, np.random.default_rng(1), min_rows=0, retries=1)
     drawn = by_class(LABELS, 4, 0.4, np.random.default_rng(1), capped=True, floor=True)
-    assert lists(own) == lists(drawn)
+    assert lists(unseeded) == lists(drawn)
 
 
 def test_by_class_gives_a_client_of_proportion_0_nothing() -> None:
@@ -178,7 +178,7 @@ def test_sizes_and_labels_are_drawn_with_their_own_concentrations() -> None:
     assert [len(rows) for rows in drawn] == sizes.tolist()
     pure = by_label(np.repeat(np.arange(2), 5000), 10, 1e-6, np.random.default_rng(1))
     mixed = by_label(np.repeat(np.arange(2), 5000), 10, 1e6, np.random.default_rng(1))
-    share = [np.mean([(rows >= 5000).mean() for rows in own]) for own in (pure, mixed)]
+    share = [np.mean([(rows >= 5000).mean() for rows in clients]) for clients in (pure, mixed)]
     assert share == pytest.approx([0.5, 0.5])
     assert max(abs((rows >= 5000).mean() - 0.5) for rows in mixed) < 0.06
     assert sum((rows >= 5000).mean() in {0.0, 1.0} for rows in pure) >= 6
@@ -187,11 +187,11 @@ def test_sizes_and_labels_are_drawn_with_their_own_concentrations() -> None:
 def test_default_of_size_alpha_is_1() -> None:
     options = {"clients": 4, "alpha": 1.0, "convention": "by_client_sizes"}
     data = toy_data(LABELS)
-    unsaid, said, other = (
+    default, explicit, other = (
         split_data(data, "dirichlet", **options, **extra)
         for extra in ({}, {"size_alpha": 1.0}, {"size_alpha": 2.0})
     )
-    assert lists(unsaid.clients) == lists(said.clients) != lists(other.clients)
+    assert lists(default.clients) == lists(explicit.clients) != lists(other.clients)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -199,10 +199,10 @@ def test_options_of_the_conventions_are_handed_on(shuffled: bool) -> None:
     data = toy_data(LABELS)
     plain = plain_by_class(LABELS, 4, 0.4, np.random.RandomState(9), True, True)
     options = {"clients": 4, "alpha": 0.4, "convention": "fedomw", "legacy_seed": 9, "min_rows": 0}
-    made = split_data(data, "dirichlet", **options, shuffled=shuffled)
-    assert [len(rows) for rows in made.clients] == [len(rows) for rows in plain]
-    assert (lists(made.clients) == [sorted(rows) for rows in plain]) == (not shuffled)
-    assert made.note == "Dirichlet(0.4) fedomw" + (", labels shuffled" if shuffled else "")
+    split = split_data(data, "dirichlet", **options, shuffled=shuffled)
+    assert [len(rows) for rows in split.clients] == [len(rows) for rows in plain]
+    assert (lists(split.clients) == [sorted(rows) for rows in plain]) == (not shuffled)
+    assert split.note == "Dirichlet(0.4) fedomw" + (", labels shuffled" if shuffled else "")
     with pytest.raises(SpecError, match="got 25, but in 7 draws"):
         split_data(data, "dirichlet", **options | {"min_rows": 25, "retries": 7, "alpha": 0.01})
     many = {"clients": 10, "alpha": 0.001, "convention": "by_class_min", "retries": 7}
@@ -229,12 +229,12 @@ def test_counts_that_are_even() -> None:
 
 
 def test_rows_of_classes_are_all_rows_of_each_in_random_order() -> None:
-    found = rows_of_classes(LABELS, np.random.default_rng(0))
-    assert [sorted(rows.tolist()) for rows in found] == [
+    rows_by_class = rows_of_classes(LABELS, np.random.default_rng(0))
+    assert [sorted(rows.tolist()) for rows in rows_by_class] == [
         np.flatnonzero(label == LABELS).tolist() for label in range(4)
     ]
-    assert found[1].tolist() != sorted(found[1].tolist())
-    assert found[1].dtype == np.int64
+    assert rows_by_class[1].tolist() != sorted(rows_by_class[1].tolist())
+    assert rows_by_class[1].dtype == np.int64
     assert rows_of_classes(np.zeros(0, int), np.random.default_rng(0)) == []
 
 
@@ -249,15 +249,15 @@ def test_a_dirichlet_draw_is_that_of_logarithms_of_gammas() -> None:
 def test_shards_are_blocks_of_the_sorted_rows() -> None:
     """With a label for each row the sorted order is known: a client holds two blocks of three."""
     labels = np.random.default_rng(0).permutation(24)
-    made = split_data(toy_data(labels), "shards", clients=4)
+    split = split_data(toy_data(labels), "shards", clients=4)
     starts = []
-    for rows in made.clients:
-        own = np.sort(labels[rows])
-        blocks = own.reshape(2, 3)
+    for rows in split.clients:
+        held = np.sort(labels[rows])
+        blocks = held.reshape(2, 3)
         assert (np.diff(blocks, axis=1) == 1).all()
         starts += blocks[:, 0].tolist()
     assert sorted(starts) == list(range(0, 24, 3))
-    assert made.note == "2 label-sorted shards a client"
+    assert split.note == "2 label-sorted shards a client"
     three = split_data(toy_data(np.arange(26)), "shards", clients=4, shards_per_client=3)
     assert three.note == "3 label-sorted shards a client; 2 shards hold one row more than the others"
     dealt = {str(split_data(toy_data(labels), "shards", seed, clients=4).clients) for seed in range(5)}
@@ -271,21 +271,21 @@ def test_similarity_sorts_all_but_its_share(share: float, uniform: int) -> None:
     rng = np.random.default_rng(4)
     dealt = similarity(labels, 3, share, rng)
     assert [len(rows) for rows in dealt] == [7, 7, 6]
-    each = even(uniform, 3)
+    counts = even(uniform, 3)
     shuffled = np.random.default_rng(4).permutation(20)
-    mixed = [rows[:count].tolist() for rows, count in zip(dealt, each, strict=True)]
+    mixed = [rows[:count].tolist() for rows, count in zip(dealt, counts, strict=True)]
     assert list(chain(*mixed)) == shuffled[:uniform].tolist()
-    ordered = np.concatenate([labels[rows[count:]] for rows, count in zip(dealt, each, strict=True)])
+    ordered = np.concatenate([labels[rows[count:]] for rows, count in zip(dealt, counts, strict=True)])
     assert (np.diff(ordered) > 0).all()
     assert len(ordered) == 20 - uniform
-    made = split_data(toy_data(labels), "similarity", clients=3, similarity=share)
-    assert made.note == f"similarity {share:.0%}, equal sizes"
+    split = split_data(toy_data(labels), "similarity", clients=3, similarity=share)
+    assert split.note == f"similarity {share:.0%}, equal sizes"
 
 
 def test_power_law_clients_have_consecutive_labels_from_their_number_on() -> None:
     labels = np.repeat(np.arange(5), 200)
-    made = split_data(toy_data(labels), "power_law", 3, clients=5, labels_per_client=2, exponent=3.0)
-    counts = label_counts(made.clients, labels, 5)
+    split = split_data(toy_data(labels), "power_law", 3, clients=5, labels_per_client=2, exponent=3.0)
+    counts = label_counts(split.clients, labels, 5)
     owned = sorted(tuple(np.flatnonzero(row).tolist()) for row in counts)
     assert owned == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
     single = split_data(toy_data(labels), "power_law", clients=5, labels_per_client=1)
@@ -340,11 +340,11 @@ def test_by_class_cuts_each_class_at_the_cumulated_dirichlet_shares() -> None:
     """A Gamma(a) variate is a Gamma(a + 1) one times U^(1/a); their shares of the sum are Dirichlet(a)."""
     draws, held = np.random.default_rng(3), [[], [], []]  # type: ignore[var-annotated]
     for label in (0, 1, 3):
-        own = np.flatnonzero(label == LABELS)
-        draws.shuffle(own)
+        members = np.flatnonzero(label == LABELS)
+        draws.shuffle(members)
         weights = draws.standard_gamma(1.5, 3) * (1 - draws.random(3)) ** 2
-        first, second = (len(own) * np.cumsum(weights / weights.sum())[:2]).astype(int)
-        for client, rows in enumerate((own[:first], own[first:second], own[second:])):
+        first, second = (len(members) * np.cumsum(weights / weights.sum())[:2]).astype(int)
+        for client, rows in enumerate((members[:first], members[first:second], members[second:])):
             held[client] += rows.tolist()
     assert lists(by_class(LABELS, 3, 0.5, np.random.default_rng(3))) == held
 
@@ -379,12 +379,12 @@ def test_by_client_deals_a_label_that_nobody_draws_to_all_alike() -> None:
 
 def test_each_client_holds_out_rows_of_its_own_stream() -> None:
     data = toy_data(np.zeros(60, int), np.arange(60) // 20)
-    made = split_data(data, "natural", 4, validation=0.25)
+    split = split_data(data, "natural", 4, validation=0.25)
     held = []
     for client in range(3):
         order = Streams(4).get("partition/validation", client=client).permutation(20)
         held += sorted(20 * client + order[:5])
-    assert made.validation.tolist() == held
+    assert split.validation.tolist() == held
     assert len({tuple(np.array(held[5 * client : 5 * client + 5]) % 20) for client in range(3)}) == 3
     pool = split_data(data, "natural", 4, validation=0.25, validation_from="pool")
     taken = Streams(4).get("partition/validation").permutation(60)[:15]
@@ -414,13 +414,13 @@ def test_a_plug_in_behind_a_pool_sees_the_other_rows_and_may_keep_some_of_them_f
         return Partition(clients=(np.arange(1, 4),), test=np.array([0, 4, 5]), note="mine")
 
     options = PartitionOptions(validation=0.25, validation_from="pool")
-    made = make(Plugin("mine", PartitionOptions, build, "", ""), options, data, 3)
+    split = make(Plugin("mine", PartitionOptions, build, "", ""), options, data, 3)
     taken = sorted(Streams(3).get("partition/validation").permutation(8)[:2].tolist())
     kept = [row for row in range(8) if row not in taken]
-    assert made.validation.tolist() == taken
-    assert made.test is not None
-    assert (lists(made.clients), made.test.tolist()) == ([kept[1:4]], [kept[row] for row in (0, 4, 5)])
-    assert [own.tolist() for own in seen] == [kept, kept, [row % 2 for row in kept]]
+    assert split.validation.tolist() == taken
+    assert split.test is not None
+    assert (lists(split.clients), split.test.tolist()) == ([kept[1:4]], [kept[row] for row in (0, 4, 5)])
+    assert [column.tolist() for column in seen] == [kept, kept, [row % 2 for row in kept]]
 
     def broken(options: PartitionOptions, rest: Dataset, rng: np.random.Generator) -> Partition:
         return Partition(clients=(np.arange(5),), note="mine")
@@ -436,8 +436,8 @@ def test_only_row_numbers_are_rows(text: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"rows\.json: client [01]: expected a list of row numbers"):
         split_data(toy_data([0, 1]), "file", path=str(path), sha256=sha256_file(path))
     path.write_text("[[1], []]")
-    made = split_data(toy_data([0, 1]), "file", path=str(path), sha256=sha256_file(path), drop_rest=True)
-    assert made.dropped.tolist() == [0]
+    split = split_data(toy_data([0, 1]), "file", path=str(path), sha256=sha256_file(path), drop_rest=True)
+    assert split.dropped.tolist() == [0]
     with pytest.raises(SpecError, match=r"rows\.json: 1 rows are in no list"):
         split_data(toy_data([0, 1]), "file", path=str(path), sha256=sha256_file(path))
 
@@ -447,10 +447,10 @@ GROUPS = np.array([3, 0, 3, 1, 0, 3, 1, 3])
 
 def test_natural_clients_with_enough_rows_in_the_order_of_their_ids() -> None:
     data = toy_data(np.zeros(8, int), GROUPS)
-    every = split_data(data, "natural")
-    assert lists(every.clients) == [[1, 4], [3, 6], [0, 2, 5, 7]]
-    assert every.note == "3 natural clients"
-    assert not len(every.dropped)
+    full = split_data(data, "natural")
+    assert lists(full.clients) == [[1, 4], [3, 6], [0, 2, 5, 7]]
+    assert full.note == "3 natural clients"
+    assert not len(full.dropped)
     large = split_data(data, "natural", min_rows=3)
     assert lists(large.clients) == [[0, 2, 5, 7]]
     assert large.note == "1 natural clients; 4 rows of clients left out"
@@ -458,18 +458,18 @@ def test_natural_clients_with_enough_rows_in_the_order_of_their_ids() -> None:
     assert [len(rows) for rows in split_data(data, "natural", min_rows=2).clients] == [2, 2, 4]
     with pytest.raises(SpecError, match=r"partition\.min_rows: no natural client has 5 rows"):
         split_data(data, "natural", min_rows=5)
-    said = r"partition\.clients: got 2, expected at most 1 \(natural clients with 3 or more rows\)"
-    with pytest.raises(SpecError, match=said):
+    message = r"partition\.clients: got 2, expected at most 1 \(natural clients with 3 or more rows\)"
+    with pytest.raises(SpecError, match=message):
         split_data(data, "natural", clients=2, min_rows=3)
-    with pytest.raises(SpecError, match=said):
+    with pytest.raises(SpecError, match=message):
         natural(GROUPS, 4, 2, 3, np.random.default_rng(0))
-    assert lists(split_data(data, "natural", clients=3).clients) == lists(every.clients)
+    assert lists(split_data(data, "natural", clients=3).clients) == lists(full.clients)
 
 
 def test_rows_of_a_group_stay_in_order() -> None:
     groups = np.random.default_rng(0).integers(3, size=300)
-    found = by_group(groups, 5)
-    assert [rows.tolist() for rows in found] == [np.flatnonzero(groups == g).tolist() for g in range(5)]
+    clients = by_group(groups, 5)
+    assert [rows.tolist() for rows in clients] == [np.flatnonzero(groups == g).tolist() for g in range(5)]
     assert by_group(np.zeros(0, np.int64), 2)[1].dtype == np.int64
 
 
@@ -477,23 +477,23 @@ def test_sampled_natural_clients_are_different_ones_in_order() -> None:
     data = toy_data(np.zeros(40, int), np.arange(40) % 20)
     seen = set()
     for seed in range(6):
-        made = split_data(data, "natural", seed, clients=5)
-        owners = [int(rows[0] % 20) for rows in made.clients]
+        split = split_data(data, "natural", seed, clients=5)
+        owners = [int(rows[0] % 20) for rows in split.clients]
         assert owners == sorted(set(owners))
         assert len(owners) == 5
-        assert made.note == "5 natural clients; 30 rows of clients left out"
+        assert split.note == "5 natural clients; 30 rows of clients left out"
         seen.add(tuple(owners))
     assert len(seen) > 3
 
 
 def test_shuffled_natural_clients_are_as_many_with_the_same_rows() -> None:
-    made = split_data(toy_data(np.zeros(8, int), GROUPS), "natural", clients=2, shuffled=True)
-    held = sorted(chain(*lists(made.clients)))
-    own = {0: [1, 4], 1: [3, 6], 3: [0, 2, 5, 7]}
-    assert held in [sorted(own[a] + own[b]) for a, b in ((0, 1), (0, 3), (1, 3))]
-    sizes = [len(rows) for rows in made.clients]
+    split = split_data(toy_data(np.zeros(8, int), GROUPS), "natural", clients=2, shuffled=True)
+    held = sorted(chain(*lists(split.clients)))
+    rows_by_group = {0: [1, 4], 1: [3, 6], 3: [0, 2, 5, 7]}
+    assert held in [sorted(rows_by_group[a] + rows_by_group[b]) for a, b in ((0, 1), (0, 3), (1, 3))]
+    sizes = [len(rows) for rows in split.clients]
     assert max(sizes) - min(sizes) <= 1
-    assert made.note.startswith("2 natural clients, rows shuffled between them; ")
+    assert split.note.startswith("2 natural clients, rows shuffled between them; ")
 
 
 def test_given_clients_are_counted_by_names_and_by_rows() -> None:
@@ -517,30 +517,30 @@ def test_a_held_out_clients_rows_are_held_out() -> None:
     check(held, 4, "here")
     for row in (0, 3):
         wrong = replace(held, held_out=(np.array([1]), np.array([2, row])))
-        said = f"here: held-out client 1: row {row} is neither a validation nor a test row"
-        with pytest.raises(SpecError, match=said):
+        message = f"here: held-out client 1: row {row} is neither a validation nor a test row"
+        with pytest.raises(SpecError, match=message):
             check(wrong, 4, "here")
 
 
 def test_what_lists_leave_out_and_what_is_wrong_with_them() -> None:
     data = toy_data([0, 1, 2, 3, 4])
-    part = split_data(data, "file", rows=[[4, 0], [2]], drop_rest=True)
-    assert part.note == "2 clients from lists; 2 rows left out"
+    split = split_data(data, "file", rows=[[4, 0], [2]], drop_rest=True)
+    assert split.note == "2 clients from lists; 2 rows left out"
     assert split_data(data, "file", rows=[[4, 0], [2, 1, 3]]).note == "2 clients from lists"
-    for rows, said in (
+    for rows, message in (
         ([[0, 1], [5]], "client 1: row 5, but the data have 5 rows"),
         ([[0, 1], [2]], r"2 rows are in no list \(the first is 3\); set drop_rest"),
     ):
-        with pytest.raises(SpecError, match=rf"partition\.rows: {said}"):
+        with pytest.raises(SpecError, match=rf"partition\.rows: {message}"):
             split_data(data, "file", rows=rows)
 
 
 def test_validation_rows_of_each_client_and_of_the_pool() -> None:
     labels = np.arange(40) % 4
-    whole = split_data(toy_data(labels), "shards", clients=4)
+    plain = split_data(toy_data(labels), "shards", clients=4)
     held = split_data(toy_data(labels), "shards", clients=4, validation=0.25)
-    assert held.note == f"{whole.note}; 25% of each client's rows held out for validation"
-    for before, after in zip(whole.clients, held.clients, strict=True):
+    assert held.note == f"{plain.note}; 25% of each client's rows held out for validation"
+    for before, after in zip(plain.clients, held.clients, strict=True):
         taken = set(before) - set(after)
         assert (len(after), len(taken)) == (8, 2)
         assert taken <= set(held.validation)
@@ -581,34 +581,34 @@ OF_HELD = np.array([0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1])
 
 def test_statistics_worked_out_by_hand() -> None:
     """Of 12 rows 7 are of class 0: ratios are 10/12, 8/12 and 2/12 off; pairs differ by .75, .5 and .25."""
-    made = Partition(clients=HELD, validation=np.array([12, 13]), dropped=np.array([14]), note="by hand")
-    found = statistics(made, OF_HELD, 2)
+    split = Partition(clients=HELD, validation=np.array([12, 13]), dropped=np.array([14]), note="by hand")
+    summary = statistics(split, OF_HELD, 2)
     np.testing.assert_array_equal(label_counts(HELD, OF_HELD, 2), COUNTS)
-    assert found["clients"] == 4
-    assert found["empty_clients"] == [1]
-    assert found["sizes"] == {"min": 0, "max": 4, "mean": 3.0, "std": pytest.approx(3**0.5), "total": 12}
-    assert found["c_score"] == pytest.approx((10 + 8 + 2) / 12 / 3)
+    assert summary["clients"] == 4
+    assert summary["empty_clients"] == [1]
+    assert summary["sizes"] == {"min": 0, "max": 4, "mean": 3.0, "std": pytest.approx(3**0.5), "total": 12}
+    assert summary["c_score"] == pytest.approx((10 + 8 + 2) / 12 / 3)
     quarter = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
     np.testing.assert_allclose(entropies(COUNTS), [0, quarter, np.log(2)])
-    entropy = found["label_entropy"]
+    entropy = summary["label_entropy"]
     assert (entropy["min"], entropy["max"]) == pytest.approx((0, np.log(2)))
     assert entropy["all"] == pytest.approx(-(7 * np.log(7 / 12) + 5 * np.log(5 / 12)) / 12)
     np.testing.assert_allclose(pairwise_distances(COUNTS), [0.75, 0.5, 0.25])
-    assert found["label_distance"]["mean"] == pytest.approx(0.5)
-    assert found["label_counts"] == COUNTS.tolist()
-    assert [found[key] for key in ("validation_rows", "test_rows", "dropped_rows", "note")] == [
+    assert summary["label_distance"]["mean"] == pytest.approx(0.5)
+    assert summary["label_counts"] == COUNTS.tolist()
+    assert [summary[key] for key in ("validation_rows", "test_rows", "dropped_rows", "note")] == [
         *(2, None, 1, "by hand")
     ]
-    assert found["label_entropy"]["std"] == pytest.approx(np.std([0, quarter, np.log(2)]))
+    assert summary["label_entropy"]["std"] == pytest.approx(np.std([0, quarter, np.log(2)]))
 
 
 def test_statistics_of_nothing() -> None:
-    found = statistics(Partition(clients=(np.empty(0, int),), test=np.array([1])), np.array([0, 1]), 2)
+    summary = statistics(Partition(clients=(np.empty(0, int),), test=np.array([1])), np.array([0, 1]), 2)
     nothing = {"min": None, "max": None, "mean": None, "std": None}
-    assert found["label_distance"] == nothing
-    assert found["label_entropy"] == nothing | {"all": 0.0}
-    assert found["c_score"] == 0
-    assert found["test_rows"] == 1
+    assert summary["label_distance"] == nothing
+    assert summary["label_entropy"] == nothing | {"all": 0.0}
+    assert summary["c_score"] == 0
+    assert summary["test_rows"] == 1
     assert c_score(np.zeros((3, 2), int)) == 0
 
 
@@ -636,9 +636,9 @@ def test_statistics_of_many_clients_are_cut() -> None:
     spread = np.array([[1, 0]] * 3000 + [[0, 1]] * 3000)
     assert pairwise_distances(spread).mean() == pytest.approx(0.5, abs=0.001)
     for clients, listed in ((5000, True), (5001, False)):
-        made = Partition(clients=tuple(np.array([i]) for i in range(clients)))
-        found = statistics(made, np.zeros(clients, int), 2)
-        assert (found["label_counts"] is not None) == listed
+        split = Partition(clients=tuple(np.array([i]) for i in range(clients)))
+        summary = statistics(split, np.zeros(clients, int), 2)
+        assert (summary["label_counts"] is not None) == listed
 
 
 def test_data_are_described_by_their_own_numbers() -> None:

@@ -27,23 +27,23 @@ ORIGIN = {"partition": {"name": "iid"}, "data": {"name": "toy"}, "seed": 1, "dat
     "options", [{}, {"validation": 0.3}, {"fold": {"index": 2}}], ids=["plain", "held", "fold"]
 )
 def test_read_back_as_written(options: dict[str, Any], tmp_path: Path) -> None:
-    made = split_data(DATA, "shards", clients=120 if not options else 20, **options)
-    save(made, tmp_path / "a.npz", ORIGIN)
-    found, origin = load(tmp_path / "a.npz")
-    equal(found, made)
+    split = split_data(DATA, "shards", clients=120 if not options else 20, **options)
+    save(split, tmp_path / "a.npz", ORIGIN)
+    loaded, origin = load(tmp_path / "a.npz")
+    equal(loaded, split)
     assert origin == ORIGIN
-    assert (found.test is None) == (made.test is None)
+    assert (loaded.test is None) == (split.test is None)
 
 
 def test_dropped_and_test_rows_are_read_back_as_row_numbers(tmp_path: Path) -> None:
     data = toy_data(np.zeros(30, int), groups=np.repeat(np.arange(7), [1, 2, 3, 4, 5, 7, 8]))
-    made = split_data(data, "natural", min_rows=3, fold={"index": 0, "of": 3})
-    save(made, tmp_path / "a.npz", ORIGIN)
-    found, _ = load(tmp_path / "a.npz")
-    covers_once(found, 30)
-    equal(found, made)
-    assert len(found.dropped) == 3
-    assert {rows.dtype for rows in found.held_out} == {np.dtype(np.int64)}
+    split = split_data(data, "natural", min_rows=3, fold={"index": 0, "of": 3})
+    save(split, tmp_path / "a.npz", ORIGIN)
+    loaded, _ = load(tmp_path / "a.npz")
+    covers_once(loaded, 30)
+    equal(loaded, split)
+    assert len(loaded.dropped) == 3
+    assert {rows.dtype for rows in loaded.held_out} == {np.dtype(np.int64)}
     with np.load(tmp_path / "a.npz") as archive:
         texts = {"note", "identity"}
         assert {archive[name].dtype.str for name in set(archive.files) - texts} == {"<i8"}
@@ -127,8 +127,8 @@ def test_damaged_files_are_refused(kind: str, tmp_path: Path) -> None:
 
 def test_identity_says_what_a_partition_was_made_of(tmp_path: Path) -> None:
     section = {"name": "iid", "clients": 3, "seed": None}
-    own = identity(section, {"name": "toy"}, 4, "ab")
-    refuse_other(tmp_path / "p.npz", own, identity(section, {"name": "toy"}, 4, "ab"))
+    origin = identity(section, {"name": "toy"}, 4, "ab")
+    refuse_other(tmp_path / "p.npz", origin, identity(section, {"name": "toy"}, 4, "ab"))
     cases: list[tuple[tuple[Any, Any, int, str], str]] = [
         (({**section, "clients": 4}, {"name": "toy"}, 4, "ab"), "partition.clients is 3, expected 4"),
         ((section, {"name": "mnist"}, 4, "ab"), "data.name is 'toy', expected 'mnist'"),
@@ -141,7 +141,7 @@ def test_identity_says_what_a_partition_was_made_of(tmp_path: Path) -> None:
     ]
     for change, key in cases:
         with pytest.raises(SpecError, match=rf"p.npz: made for another specification: {key}"):
-            refuse_other(tmp_path / "p.npz", own, identity(*change))
+            refuse_other(tmp_path / "p.npz", origin, identity(*change))
 
 
 def test_a_fixed_seed_is_shared_by_runs_of_any_seed() -> None:
@@ -150,10 +150,10 @@ def test_a_fixed_seed_is_shared_by_runs_of_any_seed() -> None:
 
 
 def test_a_split_by_client_keeps_the_rows_of_every_client(tmp_path: Path) -> None:
-    whole = split_data(DATA, "shards", clients=10)
+    split = split_data(DATA, "shards", clients=10)
     fold = split_data(DATA, "shards", clients=10, fold={"index": 1})
     together = {tuple(rows) for rows in (*fold.clients, *fold.held_out)}
-    assert together == {tuple(rows) for rows in whole.clients}
+    assert together == {tuple(rows) for rows in split.clients}
     assert len(fold.held_out) == 4
     assert fold.test is not None
     held = np.sort(np.concatenate([fold.validation, fold.test]))
@@ -172,10 +172,10 @@ def test_a_split_by_client_keeps_the_rows_of_every_client(tmp_path: Path) -> Non
     ],
 )
 def test_a_broken_plugin_is_found_out(clients: tuple[list[int], ...], message: str) -> None:
-    made = Partition(tuple(np.array(rows) for rows in clients))
+    split = Partition(tuple(np.array(rows) for rows in clients))
     with pytest.raises(SpecError, match=f"partition 'mine': .*{message}"):
-        check(made, 3, "partition 'mine'")
-    plugin = Plugin("mine", find("partition", "given").options, lambda *_: made, "", "")
+        check(split, 3, "partition 'mine'")
+    plugin = Plugin("mine", find("partition", "given").options, lambda *_: split, "", "")
     with pytest.raises(SpecError, match=message):
         make(plugin, plugin.options.model_validate({}), toy_data([0, 0, 0]), 0)  # type: ignore[arg-type]
 
@@ -185,12 +185,12 @@ def test_test_and_validation_rows_of_a_plugin_stay_such_under_a_fold() -> None:
     given = Partition(tuple(rows[:4]), validation=rows[4], test=np.array([5, 6]), dropped=rows[7])
     plugin = Plugin("mine", find("partition", "given").options, lambda *_: given, "", "")
     options = plugin.options.model_validate({"fold": {"index": 0, "of": 4}})
-    made = make(plugin, options, toy_data(np.zeros(8, int)), 0)  # type: ignore[arg-type]
-    covers_once(made, 8)
-    assert made.test is not None
-    assert {5, 6} < set(made.test)
-    assert 4 in made.validation
-    assert (len(made.clients), len(made.validation), len(made.test), list(made.dropped)) == (2, 2, 3, [7])
+    split = make(plugin, options, toy_data(np.zeros(8, int)), 0)  # type: ignore[arg-type]
+    covers_once(split, 8)
+    assert split.test is not None
+    assert {5, 6} < set(split.test)
+    assert 4 in split.validation
+    assert (len(split.clients), len(split.validation), len(split.test), list(split.dropped)) == (2, 2, 3, [7])
 
 
 def test_lists_from_a_file(tmp_path: Path) -> None:
@@ -199,8 +199,8 @@ def test_lists_from_a_file(tmp_path: Path) -> None:
     data = toy_data([0, 1, 2, 3])
     with pytest.raises(SpecError, match=rf"partition.sha256: got None, but .* has {sha256_file(path)}"):
         split_data(data, "file", path=str(path))
-    made = split_data(data, "file", path=str(path), sha256=sha256_file(path))
-    assert [rows.tolist() for rows in made.clients] == [[0, 2], [1, 3]]
+    split = split_data(data, "file", path=str(path), sha256=sha256_file(path))
+    assert [rows.tolist() for rows in split.clients] == [[0, 2], [1, 3]]
     for text in ("{", '{"a": 1}', "[[0, 1.5]]", "[[true]]", "[3]", "[]"):
         path.write_text(text)
         with pytest.raises((SpecError, DataError), match=r"rows.json: "):
@@ -208,7 +208,7 @@ def test_lists_from_a_file(tmp_path: Path) -> None:
 
 
 def test_a_partition_file_as_the_partition(tmp_path: Path) -> None:
-    made = split_data(DATA, "shards", clients=9)
-    save(made, tmp_path / "p.npz", ORIGIN)
+    split = split_data(DATA, "shards", clients=9)
+    save(split, tmp_path / "p.npz", ORIGIN)
     again = split_data(DATA, "file", path=str(tmp_path / "p.npz"), sha256=sha256_file(tmp_path / "p.npz"))
-    equal(again, made)
+    equal(again, split)

@@ -66,17 +66,17 @@ def holds(
     name, options = case
     options = {**with_clients(options, clients), **extra}
     data = random_data(labels, seed)
-    made = split_data(data, name, seed, **options)
-    covers_once(made, len(labels))
-    assert not len(made.dropped)
+    split = split_data(data, name, seed, **options)
+    covers_once(split, len(labels))
+    assert not len(split.dropped)
     if "clients" in options:
-        assert len(made.clients) == clients
-    empty = [client for client, rows in enumerate(made.clients) if not len(rows)]
-    assert (f"{len(empty)} of {len(made.clients)} clients are empty" in made.note) == bool(empty)
+        assert len(split.clients) == clients
+    empty = [client for client, rows in enumerate(split.clients) if not len(rows)]
+    assert (f"{len(empty)} of {len(split.clients)} clients are empty" in split.note) == bool(empty)
     if seed % 4 == 0:
         features = dict(reversed(data.client_features.items()))
         backwards = replace(data, client_features=features)
-        equal(made, split_data(backwards, name, seed, **dict(reversed(options.items()))))
+        equal(split, split_data(backwards, name, seed, **dict(reversed(options.items()))))
 
 
 @pytest.mark.parametrize("case", CHEAP.values(), ids=CHEAP.keys())
@@ -124,11 +124,11 @@ def test_sampled_natural_clients_and_the_dropped_rest(labels: list[int], seed: i
     sizes = np.bincount(dataset.train.groups)
     least = data.draw(st.integers(1, int(sizes.max())))
     eligible = int((sizes >= least).sum())
-    wanted = data.draw(st.integers(1, eligible))
-    made = split_data(dataset, "natural", seed, clients=wanted, min_rows=least)
-    covers_once(made, len(labels))
-    assert len(made.clients) == wanted
-    for rows in made.clients:
+    clients = data.draw(st.integers(1, eligible))
+    split = split_data(dataset, "natural", seed, clients=clients, min_rows=least)
+    covers_once(split, len(labels))
+    assert len(split.clients) == clients
+    for rows in split.clients:
         assert len(rows) >= least
         assert len(set(dataset.train.groups[rows])) == 1
     with pytest.raises(SpecError, match=f"expected at most {eligible} "):

@@ -37,9 +37,9 @@ def test_eq1_reaches_the_oracle() -> None:
     want = oracle("QP_eq1")
     sizes = np.rint(100 * np.array(want["n"])).astype(int)
     problem = class_problem(sizes, np.array(want["C_k"]).astype(int), np.array(want["c"]))
-    found = solve(problem)
-    assert problem.loss(found) == pytest.approx(want["objective"], rel=1e-6)
-    np.testing.assert_allclose(found, want["alpha"], atol=1e-4)
+    allocation = solve(problem)
+    assert problem.loss(allocation) == pytest.approx(want["objective"], rel=1e-6)
+    np.testing.assert_allclose(allocation, want["alpha"], atol=1e-4)
 
 
 def test_eq2_reaches_the_oracle() -> None:
@@ -47,10 +47,10 @@ def test_eq2_reaches_the_oracle() -> None:
     sizes = np.rint(100 * np.array(want["n"])).astype(int)
     targets = tuple(np.array(want[key]) * sizes[:, None] for key in ("c", "f"))
     problem = QP(sizes, np.array(want["B_u"]).astype(int), np.array(want["U"]), targets)
-    found = solve(problem)
-    assert problem.loss(found) == pytest.approx(want["objective"], rel=1e-6)
+    allocation = solve(problem)
+    assert problem.loss(allocation) == pytest.approx(want["objective"], rel=1e-6)
     np.testing.assert_allclose(
-        np.hstack(problem.marginals(found)), want["marginals_class_then_feature"], atol=1e-3
+        np.hstack(problem.marginals(allocation)), want["marginals_class_then_feature"], atol=1e-3
     )
 
 
@@ -96,7 +96,7 @@ def test_the_walk_is_algorithm_3_step_by_step() -> None:
     problem = QP(sizes, counts, categories, targets)
     start = balance(np.ones((3, 4)), sizes, counts)
     search = Search(300, 500, 0.5, "relative", None)
-    found = randomise(problem, start, search, np.random.default_rng(8))
+    walked = randomise(problem, start, search, np.random.default_rng(8))
 
     draws, state = np.random.default_rng(8), start
     losses: list[float] = []
@@ -109,7 +109,7 @@ def test_the_walk_is_algorithm_3_step_by_step() -> None:
             if steps == search.steps:
                 losses.append(problem.loss(state))
                 states.append(state)
-    np.testing.assert_allclose(found, states[int(np.argmin(losses))], atol=1e-9)
+    np.testing.assert_allclose(walked, states[int(np.argmin(losses))], atol=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -130,8 +130,8 @@ def test_rounding_meets_both_sums_and_moves_less_than_one(clients: int, classes:
 @pytest.mark.parametrize("present", [[0, 1, 3], [0, 1, 2], [1, 2, 3]])
 def test_classes_without_rows_are_no_obstacle(clients: int, present: list[int]) -> None:
     labels = np.repeat(present, [50, 7, 100])
-    made = split_data(toy_data(labels, classes=4), "qp", clients=clients, burn_in=500, steps=500)
-    covers_once(made, 157)
+    split = split_data(toy_data(labels, classes=4), "qp", clients=clients, burn_in=500, steps=500)
+    covers_once(split, 157)
 
 
 def test_features_are_skewed_as_asked() -> None:
@@ -143,8 +143,8 @@ def test_features_are_skewed_as_asked() -> None:
     def soil_score(**extra: Any) -> float:
         scores = []
         for seed in range(5):
-            made = split_data(data, "qp", seed, **options, **extra)
-            scores.append(c_score(label_counts(made.clients, soil, 5)))
+            split = split_data(data, "qp", seed, **options, **extra)
+            scores.append(c_score(label_counts(split.clients, soil, 5)))
         return float(np.mean(scores))
 
     assert soil_score() < 0.5
@@ -169,11 +169,11 @@ def test_the_released_draws_reproduce_table_1(
     class_sizes: list[int], options: dict[str, Any], published: tuple[float, ...]
 ) -> None:
     labels = np.repeat(np.arange(len(class_sizes)), class_sizes)
-    made = split_data(toy_data(labels), "qp", clients=100, burn_in=500_000, min_size=0.5, **options)
-    found = statistics(made, labels, len(class_sizes))
+    split = split_data(toy_data(labels), "qp", clients=100, burn_in=500_000, min_size=0.5, **options)
+    summary = statistics(split, labels, len(class_sizes))
     for key, want in zip(("min", "max", "mean", "std"), published[:4], strict=True):
-        assert found["sizes"][key] == pytest.approx(want, abs=2)
-    assert found["c_score"] == pytest.approx(published[4], abs=0.01)
+        assert summary["sizes"][key] == pytest.approx(want, abs=2)
+    assert summary["c_score"] == pytest.approx(published[4], abs=0.01)
 
 
 def test_speed_at_the_papers_numbers() -> None:

@@ -38,11 +38,11 @@ def plain_walk(problem: QP, start: np.ndarray, search: Search, rng: np.random.Ge
     state, first = start, problem.loss(start)
     total = problem.sizes.sum()
     for steps, searching in ((search.burn_in, False), (search.steps, True)):
-        best, least, done = state, np.inf, 0
+        best, least, drawn = state, np.inf, 0
         inside = False
-        while done < steps and not inside:
-            block = min(allocation.BLOCK, steps - done)
-            done += block
+        while drawn < steps and not inside:
+            block = min(allocation.BLOCK, steps - drawn)
+            drawn += block
             rows = rng.integers(len(state), size=(2, block))
             columns = rng.integers(state.shape[1], size=(2, block))
             for (i, k), (j, m), share in zip(rows.T, columns.T, rng.random(block), strict=True):
@@ -74,10 +74,10 @@ def test_the_walk_is_algorithm_3(
     problem = two_dimensions()
     start = solve(problem)
     for search in (Search(60, 90, xi, reading, stop), Search(0, 90, xi, reading, stop)):
-        found = randomise(problem, start, search, np.random.default_rng(8))
+        walked = randomise(problem, start, search, np.random.default_rng(8))
         plain = plain_walk(problem, start, search, np.random.default_rng(8))
-        np.testing.assert_allclose(found, plain, atol=1e-9)
-        assert (problem.loss(found) > 1.0001 * problem.loss(start)) == bool(search.burn_in)
+        np.testing.assert_allclose(walked, plain, atol=1e-9)
+        assert (problem.loss(walked) > 1.0001 * problem.loss(start)) == bool(search.burn_in)
 
 
 def test_losses_are_squared_distances_of_every_dimension() -> None:
@@ -85,10 +85,10 @@ def test_losses_are_squared_distances_of_every_dimension() -> None:
     even = np.outer(problem.sizes, problem.counts) / 60
     by_class = np.stack([even[:, :2].sum(axis=1), even[:, 2:].sum(axis=1)], axis=1)
     by_feature = np.stack([even[:, ::2].sum(axis=1), even[:, 1::2].sum(axis=1)], axis=1)
-    for found, want in zip(problem.marginals(even), (by_class, by_feature), strict=True):
-        np.testing.assert_allclose(found, want)
+    for sums, want in zip(problem.marginals(even), (by_class, by_feature), strict=True):
+        np.testing.assert_allclose(sums, want)
     distances = [
-        ((own - want) ** 2).sum() for own, want in zip((by_class, by_feature), problem.targets, strict=True)
+        ((sums - want) ** 2).sum() for sums, want in zip((by_class, by_feature), problem.targets, strict=True)
     ]
     assert problem.loss(even) == pytest.approx(sum(distances))
 
@@ -96,12 +96,12 @@ def test_losses_are_squared_distances_of_every_dimension() -> None:
 def test_balance_meets_sums_by_scaling_rows_and_columns() -> None:
     sizes, counts = np.array([20, 30, 0, 10]), np.array([15, 0, 45])
     start = np.random.default_rng(0).random((4, 3)) + 0.1
-    found = balance(start, sizes, counts)
-    np.testing.assert_allclose(found.sum(axis=1), sizes, atol=1e-9)
-    np.testing.assert_allclose(found.sum(axis=0), counts, atol=1e-9)
+    balanced = balance(start, sizes, counts)
+    np.testing.assert_allclose(balanced.sum(axis=1), sizes, atol=1e-9)
+    np.testing.assert_allclose(balanced.sum(axis=0), counts, atol=1e-9)
     cross = start[np.ix_([0, 1, 3], [0, 2])]
-    own = found[np.ix_([0, 1, 3], [0, 2])]
-    odds = [(m[0, 0] * m[1, 1]) / (m[0, 1] * m[1, 0]) for m in (cross, own)]
+    scaled = balanced[np.ix_([0, 1, 3], [0, 2])]
+    odds = [(m[0, 0] * m[1, 1]) / (m[0, 1] * m[1, 0]) for m in (cross, scaled)]
     assert odds[0] == pytest.approx(odds[1]), "scaling keeps odds ratios"
     met = np.outer(sizes, counts) / 60
     np.testing.assert_allclose(balance(met, sizes, counts), met, rtol=1e-12)
@@ -126,18 +126,18 @@ def test_rounding_changes_as_little_as_any_rounding_can(seed: int) -> None:
     assert rounded.dtype == np.int64
     changes = []
     for up in product((0, 1), repeat=9):
-        made = np.floor(start + 1e-9) + np.reshape(up, (3, 3)) * (start - np.floor(start) > 1e-9)
-        if (made.sum(axis=1) == sizes).all() and (made.sum(axis=0) == counts).all():
-            changes.append(np.abs(made - start).sum())
+        candidate = np.floor(start + 1e-9) + np.reshape(up, (3, 3)) * (start - np.floor(start) > 1e-9)
+        if (candidate.sum(axis=1) == sizes).all() and (candidate.sum(axis=0) == counts).all():
+            changes.append(np.abs(candidate - start).sum())
     assert np.abs(rounded - start).sum() == pytest.approx(min(changes))
 
 
 def test_whole_numbers_stay_and_other_sums_are_refused() -> None:
-    whole = np.array([[3.0, 1.0], [0.0, 5.0 - 1e-12]])
-    np.testing.assert_array_equal(round_exactly(whole, np.array([4, 5]), np.array([3, 6])), [[3, 1], [0, 5]])
+    start = np.array([[3.0, 1.0], [0.0, 5.0 - 1e-12]])
+    np.testing.assert_array_equal(round_exactly(start, np.array([4, 5]), np.array([3, 6])), [[3, 1], [0, 5]])
     for sizes, counts in (([4, 4], [3, 6]), ([4, 5], [4, 5]), ([5, 4], [3, 6])):
         with pytest.raises(SpecError, match="partition: the allocation's sums are not those"):
-            round_exactly(whole, np.array(sizes), np.array(counts))
+            round_exactly(start, np.array(sizes), np.array(counts))
     with pytest.raises(SpecError, match="can't be rounded"):
         round_exactly(np.array([[0.5, 0.5]]), np.array([3]), np.array([1, 2]))
     with pytest.raises(SpecError, match="partition: the allocation's sums are not those"):
@@ -145,7 +145,7 @@ def test_whole_numbers_stay_and_other_sums_are_refused() -> None:
 
 
 def test_clients_and_classes_that_are_whole_already_stay_so() -> None:
-    turns: tuple[Callable[[np.ndarray], np.ndarray], ...] = (lambda own: own, lambda own: own.T)
+    turns: tuple[Callable[[np.ndarray], np.ndarray], ...] = (lambda matrix: matrix, lambda matrix: matrix.T)
     for turn in turns:
         last = turn(np.array([[0.5, 0.5], [0.5, 0.5], [2.0, 1.0]]))
         sums = last.sum(axis=1).astype(int), last.sum(axis=0).astype(int)
@@ -160,16 +160,16 @@ def options(**own: Any) -> Options:
 
 @pytest.mark.parametrize("least", [0.0, 8.0])
 def test_targets_are_drawn_sizes_first_then_each_dimension(least: float) -> None:
-    own = options(size_alpha=0.7, class_alpha=0.3, feature_alpha=2.0, legacy_seed=4, min_size=least)
-    sizes, proportions = draw_targets(own, 100, [3, 2, 4], np.random.default_rng(0))
+    settings = options(size_alpha=0.7, class_alpha=0.3, feature_alpha=2.0, legacy_seed=4, min_size=least)
+    sizes, proportions = draw_targets(settings, 100, [3, 2, 4], np.random.default_rng(0))
     draws = np.random.RandomState(4)
     tries = 1
     while (shares := draws.dirichlet([0.7] * 5)).min() * 100 < least:
         tries += 1
     assert (tries > 1) == (least > 0)
     np.testing.assert_array_equal(sizes, integers(shares, 100))
-    for found, (alpha, size) in zip(proportions, ((0.3, 3), (2.0, 2), (2.0, 4)), strict=True):
-        np.testing.assert_array_equal(found, draws.dirichlet([alpha] * size, 5))
+    for drawn, (alpha, size) in zip(proportions, ((0.3, 3), (2.0, 2), (2.0, 4)), strict=True):
+        np.testing.assert_array_equal(drawn, draws.dirichlet([alpha] * size, 5))
     rng = np.random.default_rng(6)
     sizes, (classes,) = draw_targets(options(size_alpha=2.0, class_alpha=0.3), 100, [3], rng)
     again = np.random.default_rng(6)
@@ -200,10 +200,10 @@ def test_rows_are_dealt_out_by_configuration() -> None:
 
 def test_columns_are_numbered_from_0_and_indicators_are_one_a_category() -> None:
     data = toy_data([0, 1, 0, 1], features={"soil": [7, 2, 7, 5], "sea": [3, 3, 3, 3], "sex": [1, 0, 0, 1]})
-    found = feature_columns(data, options(features=["soil", "sea", "sex"]))
-    assert [column.tolist() for column in found] == [[2, 0, 2, 1], [0, 0, 0, 0], [1, 0, 0, 1]]
-    own = options(features=["soil", "sea", "sex"], feature_reading="indicators")
-    assert [column.tolist() for column in feature_columns(data, own)] == [
+    columns = feature_columns(data, options(features=["soil", "sea", "sex"]))
+    assert [column.tolist() for column in columns] == [[2, 0, 2, 1], [0, 0, 0, 0], [1, 0, 0, 1]]
+    settings = options(features=["soil", "sea", "sex"], feature_reading="indicators")
+    assert [column.tolist() for column in feature_columns(data, settings)] == [
         *([0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 1, 0]),
         *([0, 1, 1, 0], [1, 0, 0, 1]),
     ]
@@ -235,18 +235,18 @@ def test_a_partition_is_drawn_allocated_and_dealt_out_in_turn() -> None:
         np.random.default_rng(1).integers(2, size=400),
     )
     data = toy_data(labels, features={"soil": soil}, classes=4)
-    own = {"clients": 6, "burn_in": 0, "steps": 0, "features": ["soil"], "class_alpha": 1.0, "legacy_seed": 7}
-    made = split_data(data, "qp", **own)
+    raw = {"clients": 6, "burn_in": 0, "steps": 0, "features": ["soil"], "class_alpha": 1.0, "legacy_seed": 7}
+    split = split_data(data, "qp", **raw)
     sizes, (classes, feature) = draw_targets(
-        Options.model_validate(own), 400, [4, 2], np.random.default_rng(0)
+        Options.model_validate(raw), 400, [4, 2], np.random.default_rng(0)
     )
-    np.testing.assert_array_equal([len(rows) for rows in made.clients], sizes)
+    np.testing.assert_array_equal([len(rows) for rows in split.clients], sizes)
     combinations = np.array(list(product(range(3), range(2))))
     counts = np.array([((labels == c) & (soil == s)).sum() for c, s in combinations])
     problem = QP(sizes, counts, combinations, (classes * sizes[:, None], feature * sizes[:, None]))
     best = problem.marginals(solve(problem))
-    np.testing.assert_allclose(label_counts(made.clients, labels, 4), best[0], atol=3)
-    np.testing.assert_allclose(label_counts(made.clients, soil, 2), best[1], atol=3)
-    assert made.note == "QP, sizes Dirichlet(1), classes Dirichlet(1), soil Dirichlet(0.1)"
+    np.testing.assert_allclose(label_counts(split.clients, labels, 4), best[0], atol=3)
+    np.testing.assert_allclose(label_counts(split.clients, soil, 2), best[1], atol=3)
+    assert split.note == "QP, sizes Dirichlet(1), classes Dirichlet(1), soil Dirichlet(0.1)"
     plain = split_data(data, "qp", clients=2, burn_in=0, steps=0, size_alpha=5.0)
     assert plain.note == "QP, sizes Dirichlet(5), classes Dirichlet(0.1)"

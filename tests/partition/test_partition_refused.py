@@ -102,9 +102,9 @@ def test_a_run_refuses_it_and_says_who_holds_what(
     out = tmp_path / "out"
     command = ("run", str(partition / "spec.yaml"), "--out", str(out), "--partition", str(path))
     assert call(*command, monkeypatch=monkeypatch) == 2
-    said = capfd.readouterr().err.strip().splitlines()[-1]
-    assert said.startswith(f"error: {path}: ")
-    assert re.search(FOUND[kind], said), said
+    message = capfd.readouterr().err.strip().splitlines()[-1]
+    assert message.startswith(f"error: {path}: ")
+    assert re.search(FOUND[kind], message), message
     assert not (out / "summary.json").exists()
 
 
@@ -130,10 +130,10 @@ def test_any_number_that_is_changed_is_noticed(
     name: str, place: int, value: float | str, fold: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "p.npz"
-    made = split_data(
+    split = split_data(
         DATA, "iid", clients=CLIENTS, **({"fold": {"index": 1}} if fold else {"validation": 0.2})
     )
-    save(made, path, {})
+    save(split, path, {})
     with np.load(path) as archive:
         arrays = {key: archive[key].copy() for key in archive.files}
     if name not in arrays or place >= len(arrays[name]):
@@ -141,13 +141,13 @@ def test_any_number_that_is_changed_is_noticed(
     before = arrays[name].copy()
     arrays[name] = np.array([*before[:place], value, *before[place + 1 :]])
     np.savez(path, **arrays)
-    said = refusal(path)
-    if said is None:
+    message = refusal(path)
+    if message is None:
         assert arrays[name].dtype.kind == "i"
         assert arrays[name].tolist() == before.tolist()
     else:
-        assert said.startswith(f"{path}: ")
-        assert "\n" not in said
+        assert message.startswith(f"{path}: ")
+        assert "\n" not in message
 
 
 @pytest.mark.parametrize("command", ["partition", "run"])
@@ -159,8 +159,8 @@ def test_clients_without_rows_are_counted_in_one_line(
     plain = ("--no-figure",) if command == "partition" else ()
     out = ("--out", str(tmp_path / "out"))
     assert call(command, str(tmp_path / "spec.yaml"), *out, *plain, monkeypatch=monkeypatch) == 0
-    said = capfd.readouterr().err.splitlines()
-    warnings = [line for line in said if line.startswith("warning")]
+    lines = capfd.readouterr().err.splitlines()
+    warnings = [line for line in lines if line.startswith("warning")]
     assert warnings == ["warning: 1,000 of 3,000 clients hold no row and never train"]
 
 

@@ -31,15 +31,15 @@ PARTITIONS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "options"), PARTITIONS)
 def test_four_disjoint_sets_of_the_asked_sizes(name: str, options: dict[str, Any]) -> None:
-    made = split_data(DATA, name, 3, **options, **SETS)
-    assert made.test is not None
-    sets = [np.concatenate(made.clients), made.validation, made.selection, made.test, made.dropped]
-    assert [len(own) for own in sets[1:4]] == [10, 20, 50]
+    split = split_data(DATA, name, 3, **options, **SETS)
+    assert split.test is not None
+    sets = [np.concatenate(split.clients), split.validation, split.selection, split.test, split.dropped]
+    assert [len(rows) for rows in sets[1:4]] == [10, 20, 50]
     assert sorted(np.concatenate(sets).tolist()) == list(range(ROWS))
     for share, kind in ((5, "validation"), (10, "selection"), (25, "test")):
-        assert f"; {share}% of all rows held out for {kind}" in made.note
+        assert f"; {share}% of all rows held out for {kind}" in split.note
     again = split_data(DATA, name, 4, **options, **SETS)
-    assert made.selection.tolist() != again.selection.tolist()
+    assert split.selection.tolist() != again.selection.tolist()
 
 
 def test_what_is_held_out_for_validation_alone_stays_as_it_was() -> None:
@@ -50,18 +50,18 @@ def test_what_is_held_out_for_validation_alone_stays_as_it_was() -> None:
 
 
 def test_rows_of_each_client_may_be_held_out_beside_the_pools() -> None:
-    made = split_data(DATA, "natural", validation=0.2, selection=0.1)
-    assert len(made.selection) == 20
-    whole = split_data(DATA, "natural", selection=0.1)
-    assert [len(rows) - int(0.2 * len(rows)) for rows in whole.clients] == list(map(len, made.clients))
+    split = split_data(DATA, "natural", validation=0.2, selection=0.1)
+    assert len(split.selection) == 20
+    plain = split_data(DATA, "natural", selection=0.1)
+    assert [len(rows) - int(0.2 * len(rows)) for rows in plain.clients] == list(map(len, split.clients))
 
 
 def test_a_file_keeps_them(tmp_path: Path) -> None:
-    made = split_data(DATA, "iid", clients=8, **SETS)
-    save(made, tmp_path / "sets.npz", {})
+    split = split_data(DATA, "iid", clients=8, **SETS)
+    save(split, tmp_path / "sets.npz", {})
     read, _ = load(tmp_path / "sets.npz")
-    equal(made, read)
-    assert read.selection.tolist() == made.selection.tolist()
+    equal(split, read)
+    assert read.selection.tolist() == split.selection.tolist()
     save(split_data(DATA, "iid", clients=8), tmp_path / "plain.npz", {})
     assert "selection" not in np.load(tmp_path / "plain.npz").files
 
@@ -99,8 +99,8 @@ def test_sets_share_no_row_by_content(asked: dict[str, Any]) -> None:
     chosen = prepare(parse(asked), Settings())[0].problem
     final = prepare(parse({**asked, "evaluation": {}}), Settings())[0].problem
     assert final.validation is not None
-    sets = [contents(own) for own in (final.train, final.validation, chosen.test, final.test)]
-    assert all(not one & other for at, one in enumerate(sets) for other in sets[:at])
+    sets = [contents(block) for block in (final.train, final.validation, chosen.test, final.test)]
+    assert all(not hashes & other for at, hashes in enumerate(sets) for other in sets[:at])
     assert (chosen.train.x == final.train.x).all()
 
 
@@ -125,9 +125,9 @@ def test_a_run_to_choose_by_never_sees_a_test_row(
 
 def test_learned_mixtures_train_on_the_servers_rows_alone(asked: dict[str, Any]) -> None:
     learned = {**asked, "algorithm": {"name": "fedomw"}}
-    made = prepare(parse(learned), Settings())[0].problem
-    assert made.validation is not None
-    assert not contents(made.validation) & contents(made.test)
+    prepared = prepare(parse(learned), Settings())[0].problem
+    assert prepared.validation is not None
+    assert not contents(prepared.validation) & contents(prepared.test)
     assert run(learned).summary["status"] == "completed"
 
 
@@ -137,10 +137,10 @@ def test_selection_without_such_rows_is_refused(spec: dict[str, Any]) -> None:
 
 
 def test_noise_grows_with_the_clients_number(spec: dict[str, Any]) -> None:
-    split = {"name": "iid", "clients": 5, "selection": 0.2}
+    section = {"name": "iid", "clients": 5, "selection": 0.2}
     plain, noisy, again = (
-        prepare(parse({**spec, "partition": {**split, **own}}), Settings())[0].problem
-        for own in ({}, {"noise": 0.5}, {"noise": 0.5})
+        prepare(parse({**spec, "partition": {**section, **extra}}), Settings())[0].problem
+        for extra in ({}, {"noise": 0.5}, {"noise": 0.5})
     )
     for number, (before, after) in enumerate(zip(plain.clients, noisy.clients, strict=True), 1):
         drawn = (after.x - before.x).double()
@@ -152,7 +152,7 @@ def test_noise_grows_with_the_clients_number(spec: dict[str, Any]) -> None:
 
 def test_noise_on_tokens_is_refused() -> None:
     tokens = {"name": "shakespeare", "edition": "demo"}
-    asked = {
+    spec = {
         "data": tokens,
         "partition": {"name": "natural", "noise": 0.1},
         "model": {"name": "lstm", "hidden": 4},
@@ -160,7 +160,7 @@ def test_noise_on_tokens_is_refused() -> None:
         "training": {"rounds": 1, "batch_size": 10, "lr": 0.1},
     }
     with pytest.raises(SpecError, match=r"partition\.noise: inputs are int\d+, expected real numbers"):
-        run(asked)
+        run(spec)
 
 
 def test_libsvm_sets_can_be_split_anew() -> None:
@@ -173,8 +173,8 @@ def test_libsvm_sets_can_be_split_anew() -> None:
     }
     summary = run(base).summary
     upstream = {"name": "svmguide1", "edition": "demo"}
-    whole = run({**base, "data": upstream, "partition": {"name": "iid", "clients": 4}}).summary
-    total = whole["samples"] + whole["test_samples"]
+    shipped = run({**base, "data": upstream, "partition": {"name": "iid", "clients": 4}}).summary
+    total = shipped["samples"] + shipped["test_samples"]
     assert summary["test_samples"] == total // 4
     assert summary["samples"] == total - total // 4 - total // 10
     with pytest.raises(SpecError, match=r"pool: true makes test rows training rows; give partition\.fold or"):

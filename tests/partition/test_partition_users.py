@@ -20,8 +20,8 @@ def test_six_users_become_three_clients_by_hand() -> None:
     """The generator's permutation of six deals the users out, two to a client."""
     users = [np.array([10 * user, 10 * user + 1]) for user in range(6)]
     order = np.random.default_rng(5).permutation(6)
-    found = grouped(users, 3, np.random.default_rng(5))
-    for client, rows in enumerate(found):
+    clients = grouped(users, 3, np.random.default_rng(5))
+    for client, rows in enumerate(clients):
         first, second = order[2 * client : 2 * client + 2]
         assert rows.tolist() == [10 * first, 10 * first + 1, 10 * second, 10 * second + 1]
 
@@ -30,15 +30,15 @@ def test_six_users_become_three_clients_by_hand() -> None:
 @given(clients=st.integers(1, 40), more=st.integers(0, 39), seed=st.integers(0, 5), shuffled=st.booleans())
 def test_users_are_dealt_out_whole_and_evenly(clients: int, more: int, seed: int, shuffled: bool) -> None:
     users = min(40, clients + more)
-    made = split_data(DATA, "natural", seed, clients=clients, users=users, shuffled=shuffled)
-    held = np.concatenate(made.clients)
-    assert len(made.clients) == clients
+    split = split_data(DATA, "natural", seed, clients=clients, users=users, shuffled=shuffled)
+    held = np.concatenate(split.clients)
+    assert len(split.clients) == clients
     assert len(held) == len(set(held)) == 3 * users
-    assert len(held) + len(made.dropped) == 120
+    assert len(held) + len(split.dropped) == 120
     again = split_data(DATA, "natural", seed, clients=clients, users=users, shuffled=shuffled)
-    assert all(np.array_equal(a, b) for a, b in zip(made.clients, again.clients, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(split.clients, again.clients, strict=True))
     if not shuffled:
-        counts = [len(set(USERS[rows])) for rows in made.clients]
+        counts = [len(set(USERS[rows])) for rows in split.clients]
         assert sum(counts) == users, "a user is whole on one client"
         assert max(counts) - min(counts) <= 1
         alone = split_data(DATA, "natural", seed, clients=users)
@@ -48,8 +48,8 @@ def test_users_are_dealt_out_whole_and_evenly(clients: int, more: int, seed: int
 
 
 def test_the_note_says_how_many_users_became_how_many_clients() -> None:
-    made = split_data(DATA, "natural", users=6, clients=3)
-    assert made.note == "6 natural clients grouped into 3; 102 rows of clients left out"
+    split = split_data(DATA, "natural", users=6, clients=3)
+    assert split.note == "6 natural clients grouped into 3; 102 rows of clients left out"
     mixed = split_data(DATA, "natural", users=6, clients=3, shuffled=True)
     assert mixed.note.startswith("6 natural clients grouped into 3, rows shuffled between them; 102 rows")
 

@@ -82,8 +82,8 @@ def main(arguments: list[str]) -> None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "partition.npz").write_text(Path(arguments[1]).read_text())
         digest, code = sha256_file(out / "partition.npz"), option("--code", arguments)
-        told = {**STATISTICS, "partition.npz_sha256": digest, "code": code}
-        (out / "stats.json").write_text(json.dumps(sealed(told)))
+        statistics = {**STATISTICS, "partition.npz_sha256": digest, "code": code}
+        (out / "stats.json").write_text(json.dumps(sealed(statistics)))
     elif arguments[:2] == ["data", "fetch"]:
         sys.exit(f"error: {arguments[2]}: no mirror, and upstream can't be reached")
 

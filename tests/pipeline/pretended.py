@@ -59,8 +59,8 @@ def drawn(made: Catalogue, paper: str, target: str, root: Path) -> pd.DataFrame:
 
 def one_line(frame: pd.DataFrame, *key: str) -> pd.Series[Any]:
     """Return the one line of a frame under a key of its index."""
-    ((_, found),) = frame.loc[[key if len(key) > 1 else key[0]]].iterrows()
-    return found
+    ((_, line),) = frame.loc[[key if len(key) > 1 else key[0]]].iterrows()
+    return line
 
 
 def summary(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:

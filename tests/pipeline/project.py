@@ -43,7 +43,7 @@ def parameters(paper: str = "rfedavg") -> dict[str, Any]:
     """Return params.yaml with one paper alone, so that counts don't change when papers are added."""
     config: dict[str, Any] = yaml.safe_load((HOME / "params.yaml").read_text())
     for section in (config, *config["scales"].values()):
-        section["papers"] = {name: own for name, own in section.get("papers", {}).items() if name == paper}
+        section["papers"] = {name: part for name, part in section.get("papers", {}).items() if name == paper}
     return config
 
 
@@ -58,9 +58,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def same(found: Path, whole: Path) -> bool:
     """Demand that a folder holds what the undisturbed one holds, or a part of it, file by file."""
-    own, expected = contents(found), contents(whole)
-    assert {name for name, content in own.items() if content != expected.get(name)} == set()
-    return len(own) == len(expected)
+    actual, expected = contents(found), contents(whole)
+    assert {name for name, content in actual.items() if content != expected.get(name)} == set()
+    return len(actual) == len(expected)
 
 
 def copy_sources(folder: Path) -> None:
@@ -80,8 +80,8 @@ def seal(folder: Path, spec: Mapping[str, Any], note: str = "", **provenance: st
     times = json.loads(timing.read_text()) if timing.exists() else {"device": "cpu"}
     timing.write_text(json.dumps(sealed({key: value for key, value in times.items() if key != SEAL})))
     files = {path.name: sha256_file(path) for path in folder.iterdir() if path.name not in UNLISTED}
-    said = {**provenance, "spec_sha256": sha256_text(canonical_json(spec)), "files": files}
-    (folder / "provenance.json").write_text(json.dumps(sealed(said)))
+    record = {**provenance, "spec_sha256": sha256_text(canonical_json(spec)), "files": files}
+    (folder / "provenance.json").write_text(json.dumps(sealed(record)))
 
 
 def seal_partition(folder: Path) -> None:
@@ -111,8 +111,8 @@ class Project:
         path = os.pathsep.join(
             [str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
         )
-        own = {"PATH": path, "PYTHONPATH": str(self.folder), **environment}
-        return {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"} | own
+        variables = {"PATH": path, "PYTHONPATH": str(self.folder), **environment}
+        return {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"} | variables
 
     def call(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the project."""
@@ -129,9 +129,9 @@ class Project:
         )
 
     def run(self, *command: str, **environment: str) -> str:
-        done = self.call(*command, **environment)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        process = self.call(*command, **environment)
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout + process.stderr
 
     def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return self.call("snakemake", "--cores", "2", *arguments, **environment)

@@ -68,9 +68,9 @@ def report(made: Catalogue, root: Path) -> None:
 def stale(made: Catalogue, root: Path) -> set[str]:
     """Return what is not believed, but for the tables, which were sealed by nobody."""
     unsealed = {f"reports/rfedavg/{name}" for name in tables_of(made)}
-    found = inspect(made, root)
-    assert unsealed <= found.stale.keys()
-    return {*found.stale} - unsealed
+    decided = inspect(made, root)
+    assert unsealed <= decided.stale.keys()
+    return {*decided.stale} - unsealed
 
 
 FIGURES, METRICS = f"reports/rfedavg/{FIGURE}", f"reports/rfedavg/{dvc.METRICS}"
@@ -80,17 +80,17 @@ def test_what_is_as_described_is_believed_with_all_its_files(made: Catalogue, ro
     for name in tables_of(made):
         (root / "reports/rfedavg" / f"{name}.csv").unlink()
     (root / METRICS).write_text(dvc.means_json([]))
-    found = inspect(made, root)
+    decided = inspect(made, root)
     runs = made.needed("rfedavg", FIGURE)
-    assert set(found.believed) == {own for run in runs for own in (run.folder, run.partition)} | {FIGURES}
-    assert found.stale == {METRICS: [root / METRICS]}, "its tables are not there"
+    assert set(decided.believed) == {name for run in runs for name in (run.folder, run.partition)} | {FIGURES}
+    assert decided.stale == {METRICS: [root / METRICS]}, "its tables are not there"
     run = runs[0]
     (root / run.folder / "checkpoint.npz").touch()
     (root / run.folder / "folder").mkdir()
     names = {path.name for path in inspect(made, root).believed[run.folder]}
     assert names == {"history.csv", "summary.json", "spec.yaml", "timing.json", "provenance.json"}
-    assert {path.name for path in found.believed[run.partition]} == {"partition.npz", "stats.json"}
-    assert {path.name for path in found.believed[FIGURES]} == {f"{FIGURE}.csv", f"{FIGURE}.provenance.json"}
+    assert {path.name for path in decided.believed[run.partition]} == {"partition.npz", "stats.json"}
+    assert {path.name for path in decided.believed[FIGURES]} == {f"{FIGURE}.csv", f"{FIGURE}.provenance.json"}
 
 
 def test_a_changed_run_takes_its_reports_along_and_nothing_else(made: Catalogue, root: Path) -> None:
@@ -103,9 +103,9 @@ def test_a_changed_run_takes_its_reports_along_and_nothing_else(made: Catalogue,
 def test_a_run_that_did_not_end_is_neither(made: Catalogue, root: Path) -> None:
     first = made.needed("rfedavg", FIGURE)[0]
     (root / first.folder / "summary.json").unlink()
-    found = inspect(made, root)
-    assert first.folder not in {**found.believed, **found.stale}
-    assert first.partition in found.believed
+    decided = inspect(made, root)
+    assert first.folder not in {**decided.believed, **decided.stale}
+    assert first.partition in decided.believed
 
 
 @pytest.mark.parametrize("how", ["rows", "code", "unsealed", "no statistics", "no rows"])
@@ -122,7 +122,7 @@ def test_a_partition_of_other_rows_or_code_takes_its_runs_along(
     elif how == "no statistics":
         (folder / "stats.json").unlink()
     else:
-        content = {key: own for key, own in statistics.items() if key != "sha256"} | {"code": "other"}
+        content = {key: value for key, value in statistics.items() if key != "sha256"} | {"code": "other"}
         (folder / "stats.json").write_text(
             json.dumps(sealed(content) if how == "code" else statistics | content)
         )
@@ -147,21 +147,21 @@ def test_looking_moves_nothing_and_applying_moves_what_is_stale_alone(made: Cata
     (root / first.folder / "history.csv").write_text("round\n0\n")
     (root / first.folder / "checkpoint.npz").write_bytes(b"kept")
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    found = inspect(made, root)
+    decided = inspect(made, root)
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
-    said = apply(found, root)
-    aside = Path(said.split("set aside in ")[1].split(";")[0])
+    text = apply(decided, root)
+    aside = Path(text.split("set aside in ")[1].split(";")[0])
     assert aside.parts[:2] == ("results", ".superseded")
     assert abs(calendar.timegm(time.strptime(aside.name, "%Y%m%dT%H%M%S")) - time.time()) < 3600
     assert (
-        said == f"{len(found.stale)} results are set aside in {aside}; `cp -a {aside}/. .` brings them back"
+        text == f"{len(decided.stale)} results are set aside in {aside}; `cp -a {aside}/. .` brings them back"
     )
-    moved = {path for files in found.stale.values() for path in files}
+    moved = {path for files in decided.stale.values() for path in files}
     for path, content in before.items():
         now = root / aside / path.relative_to(root) if path in moved else path
         assert now.read_bytes() == content
         assert path.exists() == (path not in moved)
-    times = {path.stat().st_mtime for files in found.believed.values() for path in files}
+    times = {path.stat().st_mtime for files in decided.believed.values() for path in files}
     assert len(times) == 1
     assert times.pop() > OLD
     assert (root / first.folder / "checkpoint.npz").read_bytes() == b"kept"
@@ -171,15 +171,15 @@ def test_looking_moves_nothing_and_applying_moves_what_is_stale_alone(made: Cata
 
 
 def test_a_decision_is_one_line() -> None:
-    found = Decision()
-    found.judge("a", [Path("x")], True)
-    found.judge("none", [], False)
-    assert str(found) == "1 results from elsewhere are what params.yaml and the code describe"
+    decided = Decision()
+    decided.judge("a", [Path("x")], True)
+    decided.judge("none", [], False)
+    assert str(decided) == "1 results from elsewhere are what params.yaml and the code describe"
     for name in "bcd":
-        found.judge(name, [Path(name)], False)
-    assert str(found) == "1 results from elsewhere are believed; 3 are not: b, c, d"
-    found.judge("e", [Path("e")], True, ["d"])
-    assert str(found) == "1 results from elsewhere are believed; 4 are not: b, c, d, ..."
+        decided.judge(name, [Path(name)], False)
+    assert str(decided) == "1 results from elsewhere are believed; 3 are not: b, c, d"
+    decided.judge("e", [Path("e")], True, ["d"])
+    assert str(decided) == "1 results from elsewhere are believed; 4 are not: b, c, d, ..."
 
 
 @pytest.mark.parametrize("record", ["metadata.db", "metadata/job", "metadata/a/job"])
@@ -211,10 +211,10 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return two locks and another file in a folder that becomes the current one."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".snakemake/locks").mkdir(parents=True)
-    found = [tmp_path / ".snakemake/locks" / name for name in ("0.input.lock", "0.output.lock", "note")]
-    for path in found:
+    paths = [tmp_path / ".snakemake/locks" / name for name in ("0.input.lock", "0.output.lock", "note")]
+    for path in paths:
         path.touch()
-    return found
+    return paths
 
 
 def test_locks_of_the_dead_are_removed_in_words(
@@ -222,8 +222,8 @@ def test_locks_of_the_dead_are_removed_in_words(
 ) -> None:
     forget_dead()
     assert [path.exists() for path in locks] == [False, False, True]
-    said = capsys.readouterr()
-    assert (said.out, said.err) == (
+    output = capsys.readouterr()
+    assert (output.out, output.err) == (
         "",
         "A Snakemake was killed in this folder; its locks are removed.\n",
     )

@@ -136,11 +136,11 @@ def test_tables_board_and_site_give_one_verdict(
     monkeypatch.setattr(board_module, "published", lambda paper: printed)
     shown = SimpleNamespace(targets=[SimpleNamespace(paper="rfedavg")], reference=[])
     [(_, [site_cell])] = site_board.page(shown, tmp_path)["cells"]["rfedavg"]  # type: ignore[arg-type]
-    found = board_module.board("paper", tmp_path / "reports")
+    board = board_module.board("paper", tmp_path / "reports")
     scores = scoreboard_module.scoreboard(tmp_path / "reports")
     assert list(frame["verdict"]) == [verdict]
-    assert list(found.cells["verdict"]) == [verdict]
-    assert list(found.cells["within_margin"]) == [verdict == "agrees"]
+    assert list(board.cells["verdict"]) == [verdict]
+    assert list(board.cells["within_margin"]) == [verdict == "agrees"]
     assert (site_cell["verdict"], site_cell["distance"].kind) == (verdict, kind)
     assert (scores["measured"].sum(), scores["near"].sum()) == (1, int(verdict == "agrees"))
 
@@ -179,11 +179,11 @@ def test_tau_counts_pairs_in_the_same_order() -> None:
         ("b", "one-swap", 2.0, 0.1, 3, 1.0, NAN),
         ("c", "one-swap", 3.0, 0.1, 3, 3.0, NAN),
     )
-    found = ordering(frame).set_index("column")
-    assert found.loc["same", "tau"] == pytest.approx(1)
-    assert found.loc["turned", "tau"] == pytest.approx(-1)
-    assert found.loc["one-swap", "tau"] == pytest.approx(1 / 3)
-    assert list(found["methods"]) == [4, 4, 3]
+    orders = ordering(frame).set_index("column")
+    assert orders.loc["same", "tau"] == pytest.approx(1)
+    assert orders.loc["turned", "tau"] == pytest.approx(-1)
+    assert orders.loc["one-swap", "tau"] == pytest.approx(1 / 3)
+    assert list(orders["methods"]) == [4, 4, 3]
 
 
 def test_tau_with_ties_is_tau_b() -> None:
@@ -203,9 +203,9 @@ def test_tau_needs_two_different_methods() -> None:
         ("a", "level", 1.0, 0.1, 3, 1.0, NAN),
         ("b", "level", 1.0, 0.1, 3, 2.0, NAN),
     )
-    found = ordering(frame)
-    assert found["tau"].isna().all()
-    assert list(found["methods"]) == [1, 2]
+    orders = ordering(frame)
+    assert orders["tau"].isna().all()
+    assert list(orders["methods"]) == [1, 2]
 
 
 @given(st.lists(st.floats(10, 90), min_size=2, max_size=6, unique=True), st.floats(0.1, 3), st.floats(-5, 5))
@@ -228,13 +228,13 @@ def test_summary_counts_what_can_be_asked() -> None:
         ("d", "x", 40.0, 0.1, 3, NAN, NAN),  # not published
     )
     second = table(("a", "x", NAN, NAN, 0, 1.0, NAN)).assign(target="u")
-    found = summary(pd.concat([first, second], ignore_index=True)).set_index("target")
-    t = found.loc["t"]
+    by_target = summary(pd.concat([first, second], ignore_index=True)).set_index("target")
+    t = by_target.loc["t"]
     assert (t["cells"], t["compared"]) == (5, 4)
     assert t["within_margin"] == pytest.approx(2 / 4)
     assert t["within_interval"] == pytest.approx(2 / 3)
     assert t["tau"] == pytest.approx(1)
-    u = one_line(found, "u")
+    u = one_line(by_target, "u")
     assert (u["cells"], u["compared"]) == (1, 0)
     assert math.isnan(u["within_margin"])
     assert math.isnan(u["tau"])

@@ -49,15 +49,15 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_pin_is_looked_up(stub: Path) -> None:
     pins = tomllib.loads((HOME / "pyproject.toml").read_text())["tool"]["uv"]["constraint-dependencies"]
     stub.write_text("none")
-    done = CliRunner().invoke(app, ["audit"])
-    assert (done.exit_code, done.output) == (0, f"{len(pins)} pins, no known weaknesses\n")
+    result = CliRunner().invoke(app, ["audit"])
+    assert (result.exit_code, result.output) == (0, f"{len(pins)} pins, no known weaknesses\n")
 
 
 def test_a_known_weakness_is_listed(stub: Path) -> None:
     stub.write_text("numpy")
-    done = CliRunner().invoke(app, ["audit"])
-    assert done.exit_code == 1
-    assert done.stdout.splitlines()[0] == "numpy 1: CVE-1, mended in 9.9"
+    result = CliRunner().invoke(app, ["audit"])
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0] == "numpy 1: CVE-1, mended in 9.9"
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ class Osv(BaseHTTPRequestHandler):
     """Answers as OSV does: one package is weak."""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["package"]
+        package = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["package"]
         weak = {
             "id": "TOY-1",
             "summary": "made up",
             "published": "2024-01-01T00:00:00Z",
             "affected": [
-                {"package": asked, "ranges": [{"type": "ECOSYSTEM", "events": [{"fixed": "99.0"}]}]}
+                {"package": package, "ranges": [{"type": "ECOSYSTEM", "events": [{"fixed": "99.0"}]}]}
             ],
         }
-        text = json.dumps({"vulns": [weak]} if asked["name"] == "requests" else {}).encode()
+        text = json.dumps({"vulns": [weak]} if package["name"] == "requests" else {}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -110,9 +110,9 @@ def service() -> Iterator[str]:
 @pytest.mark.skipif(find_spec("pip_audit") is None, reason="needs `uv sync --group audit`")
 def test_pip_audit_itself_asks_a_service(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(HOME)
-    done = CliRunner().invoke(app, ["audit", "--osv", service])
-    assert re.match(r"requests [\d.]+: TOY-1, mended in 99\.0\n", done.stdout), done.output
-    assert done.exit_code == 1
+    result = CliRunner().invoke(app, ["audit", "--osv", service])
+    assert re.match(r"requests [\d.]+: TOY-1, mended in 99\.0\n", result.stdout), result.output
+    assert result.exit_code == 1
     with pytest.raises(doctor.NotAudited, match="nothing was checked"):
         doctor.audit(
             HOME / "pyproject.toml", ["--vulnerability-service", "osv", "--osv-url", "http://127.0.0.1:9/"]

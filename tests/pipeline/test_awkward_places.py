@@ -48,7 +48,7 @@ def call(folder: Path, *command: str, **environment: str) -> str:
     binaries = binaries if binaries.is_dir() else Path(sys.executable).parent
     path = os.pathsep.join([str(binaries), os.environ["PATH"]])
     kept = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=folder,
         env=kept | {"PATH": path, "OMP_NUM_THREADS": "1"} | environment,
@@ -56,8 +56,8 @@ def call(folder: Path, *command: str, **environment: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    return done.stdout + done.stderr
+    assert process.returncode == 0, (process.stdout + process.stderr)[-4000:]
+    return process.stdout + process.stderr
 
 
 @pytest.fixture(scope="module")

@@ -137,9 +137,9 @@ def test_stages_follow_from_what_is_there() -> None:
     assert len({run.folder for run in again} - {run.folder for run in trials}) == len(again) / 2
     for (row, column), runs in catalogue.cells("bench", "again").items():
         rates = sorted(
-            (abs(np.log10(own[0].spec["training"]["lr"]) + 1), row)
-            for (row, place), own in catalogue.cells("bench", "trials").items()
-            if place == column and own[0].algorithm == runs[0].algorithm and accuracy(own[0]) is not None
+            (abs(np.log10(tried[0].spec["training"]["lr"]) + 1), row)
+            for (row, place), tried in catalogue.cells("bench", "trials").items()
+            if place == column and tried[0].algorithm == runs[0].algorithm and accuracy(tried[0]) is not None
         )
         assert row in [name for _, name in rates[:2]]
     pretend(again)
@@ -194,18 +194,18 @@ def test_a_report_of_what_is_there_says_what_is_missing() -> None:
 def test_controls_stand_beside_the_methods() -> None:
     """Test rows that favour a rate of .3 choose it, and rows dealt to clients are worth a point."""
     changes = {"oracle": {"evaluation.tested_on": "test"}, "dealt": {"partition.validation": 0}}
-    asked = {"report": {"controls": changes, "labels": {"dealt": "More rows"}}}
+    with_controls = {"report": {"controls": changes, "labels": {"dealt": "More rows"}}}
 
     def score(run: PlannedRun) -> float:
         best = -1.5 if "tested_on" in run.spec["evaluation"] else -0.5
         rows = 0.01 * (run.spec["partition"]["validation"] == 0)
         return float(0.8 + rows - 0.05 * abs(np.log10(run.spec["training"]["lr"]) - best))
 
-    catalogue = made(asked)
+    catalogue = made(with_controls)
     for stage in ("trials", "again", "board"):
         pretend([run for run in catalogue.needed("bench", stage) if not done(run, Path())], score)
         board = build(catalogue, stage).set_index("row")
-        catalogue = made(asked)
+        catalogue = made(with_controls)
     trials = catalogue.cells("bench", "trials")
     tested = {
         row[:6] for row, column in trials if "tested_on" not in trials[row, column][0].spec["evaluation"]
@@ -244,7 +244,7 @@ def test_controls_may_draw_anew_or_have_a_multiple_of_something() -> None:
     lengths = {(name, run.spec["training"]["rounds"]) for (name, *_), run in runs.items()}
     assert {("fedavg", 10), ("twin", 10), ("half", 5)} <= lengths
     rates = {
-        name: {run.spec["training"]["lr"] for (own, *_), run in runs.items() if own == name}
+        name: {run.spec["training"]["lr"] for (row_name, *_), run in runs.items() if row_name == name}
         for name in ("fedavg", *controls)
     }
     assert rates["half"] == rates["fedavg"]
@@ -254,9 +254,9 @@ def test_controls_may_draw_anew_or_have_a_multiple_of_something() -> None:
         build(catalogue, stage)
         catalogue = made({"report": {"controls": controls}})
     text = Path("reports/bench/board.md").read_text()
-    places = re.search(r"FedAvg: half is not below the base in 3 of 3: (.*?)\. Protocol", text)
-    assert places, "nothing depends on rounds here"
-    assert {*places[1].split(", ")} == {column for _, column in catalogue.cells("bench", "matrix")}
+    match = re.search(r"FedAvg: half is not below the base in 3 of 3: (.*?)\. Protocol", text)
+    assert match, "nothing depends on rounds here"
+    assert {*match[1].split(", ")} == {column for _, column in catalogue.cells("bench", "matrix")}
 
 
 def through(catalogue: Catalogue, *stages: str) -> Catalogue:
@@ -273,18 +273,18 @@ def through(catalogue: Catalogue, *stages: str) -> Catalogue:
 
 @pytest.mark.slow
 def test_the_next_sitting_takes_up_what_is_kept() -> None:
-    whole = through(made(), "trials", "again", "matrix")
+    catalogue = through(made(), "trials", "again", "matrix")
     boards = {name: Path(f"reports/reference/bench/{name}.csv").read_text() for name in ("board", "effects")}
-    assert all(done(run, Path()) for run in whole.needed("bench", "board"))
+    assert all(done(run, Path()) for run in catalogue.needed("bench", "board"))
     for name, text in boards.items():
-        build(whole, name)
+        build(catalogue, name)
         assert Path(f"reports/bench/{name}.csv").read_text() == text
     flow = Workflow(parameters() | {"studies": {FILE: STUDY}})
-    asked = SimpleNamespace(paper="bench", table="board", get={"table": "board"}.get)
+    wildcards = SimpleNamespace(paper="bench", table="board", get={"table": "board"}.get)
     assert not Path("reports/bench/trials.csv").exists()
-    assert flow.summaries(asked) == flow.histories(asked) == []
-    assert "0 runs to make, 28 already made" in text_of(bill(whole, "bench/board"))[0]
-    again = keep(whole, ["bench/board", "bench/trials"])
+    assert flow.summaries(wildcards) == flow.histories(wildcards) == []
+    assert "0 runs to make, 28 already made" in text_of(bill(catalogue, "bench/board"))[0]
+    again = keep(catalogue, ["bench/board", "bench/trials"])
     assert again.written == (), "nothing is new"
 
 
@@ -303,10 +303,10 @@ def test_reports_that_decide_which_runs_there_are_are_written_first() -> None:
         "decisions": ["trials", "again"],
     }
     for name, first in names.items():
-        asked = SimpleNamespace(paper="bench", table=name, get={"table": name}.get)
-        found = flow.summaries(asked)
-        assert found[: len(first)] == [f"reports/bench/{own}.csv" for own in first]
-        assert all(path.endswith("/summary.json") for path in found[len(first) :])
+        wildcards = SimpleNamespace(paper="bench", table=name, get={"table": name}.get)
+        paths = flow.summaries(wildcards)
+        assert paths[: len(first)] == [f"reports/bench/{table}.csv" for table in first]
+        assert all(path.endswith("/summary.json") for path in paths[len(first) :])
 
 
 def test_a_kept_run_counts_only_for_its_own_specification() -> None:
@@ -328,8 +328,8 @@ def test_results_here_go_before_kept_ones() -> None:
     seal(Path(run.folder), run.spec, code=run.code)
     assert RunFacts(run, Path()).accuracy == 50.0
     flow = Workflow(parameters() | {"studies": {FILE: STUDY}})
-    asked = SimpleNamespace(paper="bench", table="trials", get={"table": "trials"}.get)
-    assert flow.summaries(asked) == [f"{run.folder}/summary.json"]
+    wildcards = SimpleNamespace(paper="bench", table="trials", get={"table": "trials"}.get)
+    assert flow.summaries(wildcards) == [f"{run.folder}/summary.json"]
 
 
 def test_a_diverged_run_is_kept_with_its_untrained_score() -> None:
@@ -356,7 +356,7 @@ TINY: dict[str, Any] = {
     **STUDY,
     "seeds": [0],
     "regimes": {"b": {"clients": 3, "training": {"rounds": 2, "local_steps": 1, "batch_size": 5, "lr": 0.1}}},
-    "datasets": {key: own for key, own in STUDY["datasets"].items() if key != "mnist"},
+    "datasets": {key: dataset for key, dataset in STUDY["datasets"].items() if key != "mnist"},
     "tune": {**STUDY["tune"], "trials": 2},
     "algorithms": {key: STUDY["algorithms"][key] for key in ("fedavg", "fedprox")},
     "benchmark": {"base": "fedavg", "seeds": [101], "best": 1, "families": {"all": ["fedprox"]}},
@@ -390,13 +390,13 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     rank("mine", minutes=5, **how)
     assert all(path.read_bytes() == text for path, text in made_once.items()), "nothing runs twice"
     assert len([*Path("results").rglob("timing.json")]) == 12, "only where the base is through"
-    said = capsys.readouterr().out
-    assert "over 1 data sets: undecided; place" in said
-    assert "of 2" in said
+    printed = capsys.readouterr().out
+    assert "over 1 data sets: undecided; place" in printed
+    assert "of 2" in printed
     rank("mine", minutes=5, as_json=True, **how)
-    told = json.loads(capsys.readouterr().out)
-    assert [*told] == ["method", "effect", "interval", "sets", "verdict", "place", "equal"]
-    assert told["equal"][told["place"] - 1] == {"method": "mine", "effect": told["effect"]}
+    standing = json.loads(capsys.readouterr().out)
+    assert [*standing] == ["method", "effect", "interval", "sets", "verdict", "place", "equal"]
+    assert standing["equal"][standing["place"] - 1] == {"method": "mine", "effect": standing["effect"]}
     with pytest.raises(SpecError, match="fedavg: is what the others are compared with"):
         rank("fedavg", minutes=5, **how)
 
@@ -438,24 +438,24 @@ def test_all_methods_try_the_same_shares_in_each_setting() -> None:
 def test_a_sobol_sequence_has_one_point_in_each_part_of_a_range() -> None:
     tune = TuneParams(how="sobol", trials=16, columns=("a", "b"))
     ranges = {"a": Range(low=0, high=16), "b": Range(low=0, high=16), "c": Range(low=0, high=16)}
-    found = candidates(tune, ranges, "place")
+    points = candidates(tune, ranges, "place")
     for key in ranges:
-        assert sorted(int(own[key]) for own in found) == list(range(16))
+        assert sorted(int(point[key]) for point in points) == list(range(16))
     alone = candidates(tune, {"b": ranges["b"]}, "place")
-    assert [own["b"] for own in alone] == [own["b"] for own in found]
-    assert candidates(tune, ranges, "elsewhere") != found
+    assert [point["b"] for point in alone] == [point["b"] for point in points]
+    assert candidates(tune, ranges, "elsewhere") != points
     with pytest.raises(SpecError, match="expected a power of 2"):
         candidates(TuneParams(how="sobol", trials=12), ranges)
 
 
 def test_runs_are_equally_long_and_equally_often_measured() -> None:
     runs = made().needed("bench", "trials")
-    found = {(run.algorithm, run.spec["algorithm"].get("redistributions")): run.spec for run in runs}
-    lengths = {key: (own["training"]["rounds"], own["evaluation"]["every"]) for key, own in found.items()}
+    specs = {(run.algorithm, run.spec["algorithm"].get("redistributions")): run.spec for run in runs}
+    lengths = {key: (spec["training"]["rounds"], spec["evaluation"]["every"]) for key, spec in specs.items()}
     assert lengths["fedavg", None] == (10, 2)
     assert (lengths["radfed", 2], lengths["radfed", 5]) == ((5, 1), (2, 1))
     assert lengths["oneshot", None] == (1, 1)
-    assert found["oneshot", None]["training"]["local_epochs"] == 10
+    assert specs["oneshot", None]["training"]["local_epochs"] == 10
     half = {"datasets": {"mnist": {"fraction": 0.5}}}
     once = [run for run in made(half).needed("bench", "trials") if run.algorithm == "oneshot"]
     assert {run.spec["training"]["local_epochs"] for run in once if run.dataset == "mnist"} == {5}
@@ -510,7 +510,7 @@ def test_the_benchmarks_here_are_valid(name: str) -> None:
     if name == "benchmark":
         assert methods == set(plugins("algorithm")), "all algorithms take part"
         assert len({column for _, column in cells}) == 24
-        in_families = [one for own in study["benchmark"]["families"].values() for one in own]
+        in_families = [method for family in study["benchmark"]["families"].values() for method in family]
         assert len(in_families) == 34
 
 
@@ -521,8 +521,8 @@ def test_the_protocol_is_the_frozen_one(name: str) -> None:
     assert params.benchmark
     frozen = Plan(name, params, params.benchmark, {}, {}).protocol
     assert f"`{frozen}`" in (HOME / "docs/benchmark.md").read_text(), "a change of it is another benchmark"
-    said = params.model_copy(update={"title": "Another", "report": ReportParams()})
-    assert Plan(name, said, params.benchmark, {}, {}).protocol == frozen, "words are no part of it"
+    reworded = params.model_copy(update={"title": "Another", "report": ReportParams()})
+    assert Plan(name, reworded, params.benchmark, {}, {}).protocol == frozen, "words are no part of it"
     longer = params.model_copy(update={"seeds": (*params.seeds, 9)})
     assert Plan(name, longer, params.benchmark, {}, {}).protocol != frozen
 
@@ -531,11 +531,11 @@ def test_the_numbers_of_a_board_are_metrics_as_those_of_tables_are() -> None:
     tables = [
         HOME / f"reports/reference/benchmark_small/{name}.csv" for name in ("board", "matrix", "trials")
     ]
-    found = json.loads(means_json(tables))
+    means = json.loads(means_json(tables))
     boards = pd.read_csv(tables[0], index_col="row")
-    assert found["board"]["fedyogi"]["effect"] == boards.loc["fedyogi", "effect"]
-    assert "verdict" not in found["board"]["fedyogi"]
-    assert [*found["matrix"]["fedyogi"]] == [*pd.read_csv(tables[1])["column"].unique()]
+    assert means["board"]["fedyogi"]["effect"] == boards.loc["fedyogi", "effect"]
+    assert "verdict" not in means["board"]["fedyogi"]
+    assert [*means["matrix"]["fedyogi"]] == [*pd.read_csv(tables[1])["column"].unique()]
 
 
 def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
@@ -547,7 +547,7 @@ def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
     frozen = Plan("benchmark_small", params, params.benchmark, {}, {}).protocol
     assert f"Protocol {frozen}." in (folder / "board.md").read_text()
     runs = pd.read_parquet(folder / "runs.parquet")
-    stages = pd.concat([pd.read_csv(folder / f"{own}.csv") for own in ("trials", "again", "matrix")])
+    stages = pd.concat([pd.read_csv(folder / f"{stage}.csv") for stage in ("trials", "again", "matrix")])
     controls = stages["row"].str.partition("-")[0].isin(study["report"]["controls"])
     assert stages[controls]["n"].sum() == 4 * 6 * (4 + 2 * 2 + 3), "controls have the budget of methods"
     own_specs = {spec for text in stages[~controls]["specs"] for spec in text.split()}
@@ -558,9 +558,12 @@ def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
     assert set(counts.index) == {(w, m) for w in runs["workload"].unique() for m in study["algorithms"]}
     finals = {f"seed{seed}": 1 for seed in study["seeds"]}
     assert (counts == {"seed100": 4, "seed101": 2, **finals}).all(axis=None)
-    for _, own in runs.groupby(["workload", "seed"]):
+    for _, group in runs.groupby(["workload", "seed"]):
         assert (
-            own["partition_sha256"].nunique() == own["rounds"].nunique() == own["data_sha256"].nunique() == 1
+            group["partition_sha256"].nunique()
+            == group["rounds"].nunique()
+            == group["data_sha256"].nunique()
+            == 1
         )
-        assert own["rows_gradient"].nunique() == 1, "equal work: none of the five computes more gradients"
+        assert group["rows_gradient"].nunique() == 1, "equal work: none of the five computes more gradients"
     assert not runs["spec_sha256"].duplicated().any()

@@ -70,13 +70,13 @@ def planned() -> Catalogue:
 def test_methods_land_where_they_must(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = Settings(None, Source(HOME / "data", None), "cpu")
-    whole = sit(planned, "controls", 600, settings, lambda run: True)
-    assert whole is not None
+    catalogue = sit(planned, "controls", 600, settings, lambda run: True)
+    assert catalogue is not None
     Path("reports/controls").mkdir(exist_ok=True)
     frames = {}
     for name in ("board", "matrix", "trials"):
-        outputs = whole.target("controls", name).paths(Path("reports/controls"), name)
-        whole.sources("controls", name).build(outputs)
+        outputs = catalogue.target("controls", name).paths(Path("reports/controls"), name)
+        catalogue.sources("controls", name).build(outputs)
         frames[name] = pd.read_csv(outputs["csv"])
     board = frames["board"].set_index("row")
     assert board.loc["twin", "verdict"] == "equivalent"
@@ -100,30 +100,30 @@ def test_nothing_is_learnt_from_permuted_labels(
         data, sha = load(section, source)
         assert data.validation
         rows, rng = (data.train, data.validation), np.random.default_rng(seed)
-        train, validation = (replace(own, y=rng.permutation(own.y)) for own in rows)
+        train, validation = (replace(part, y=rng.permutation(part.y)) for part in rows)
         return replace(data, train=train, validation=validation), sha
 
     def accuracy(name: str, seed: int) -> float:
         once = name in {"dl_opt", "dl_u", "oneshot"}
         length = {"rounds": 1, "local_epochs": 40} if once else {"rounds": 20, "local_epochs": 2}
-        own = {
+        changes = {
             "algorithm": {"name": name},
             "training": {**spec["training"], **length, "lr": 0.2},
             "seed": seed,
         }
-        return float(runner.run(spec | own).summary["final"]["test_accuracy"])
+        return float(runner.run(spec | changes).summary["final"]["test_accuracy"])
 
     assert np.mean([accuracy("fedavg", seed) for seed in range(draws)]) > 0.5, "true labels are learnt"
-    found: dict[str, list[float]] = defaultdict(list)
+    accuracies: dict[str, list[float]] = defaultdict(list)
     for seed in range(draws):
         monkeypatch.setattr(runner, "load_data", partial(permuted, seed))
         for name in plugins("algorithm"):
-            found[name].append(accuracy(name, seed))
-    scores = np.array([*found.values()])
+            accuracies[name].append(accuracy(name, seed))
+    scores = np.array([*accuracies.values()])
     error = np.sqrt(scores.var(axis=1, ddof=1).mean() / draws)
     assert 0.002 < error < 0.03
-    apart = dict(zip(found, np.abs(scores.mean(axis=1) - 0.1) / error, strict=True))
-    assert {name: own for name, own in apart.items() if own > 3} == {}
+    apart = dict(zip(accuracies, np.abs(scores.mean(axis=1) - 0.1) / error, strict=True))
+    assert {name: distance for name, distance in apart.items() if distance > 3} == {}
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_gains_are_found_as_often_as_the_protocol_says() -> None:
     """14 data sets, with spreads of .6, .8, .5 and 1 points between sets, settings, choices and seeds."""
     rng = np.random.default_rng(0)
     workloads = [2] * 10 + [1] * 4
-    found = {}
+    shares = {}
     for gain in (0.0, 0.5, 1.0, 2.0):
         hits = []
         for _ in range(60):
@@ -143,5 +143,5 @@ def test_gains_are_found_as_often_as_the_protocol_says() -> None:
                 for k in workloads
             ]
             hits.append(effects.sign_flip(np.array(sets)) <= 0.05)
-        found[gain] = float(np.mean(hits))
-    assert found == pytest.approx({0.0: 0.05, 0.5: 0.38, 1.0: 0.9, 2.0: 1.0}, abs=0.13)
+        shares[gain] = float(np.mean(hits))
+    assert shares == pytest.approx({0.0: 0.05, 0.5: 0.38, 1.0: 0.9, 2.0: 1.0}, abs=0.13)

@@ -34,12 +34,12 @@ def collected(made: Catalogue, target: str, root: Path) -> tuple[Table, pd.DataF
     assert isinstance(table, Table)
     cells = made.cells("comfed", target)
     algorithm = STEPS[target].algorithm
-    for distance, row in ((FAR, IN_USE), *((own, row) for row, own in NEAR.items())):
+    for distance, row in ((FAR, IN_USE), *((distance, row) for row, distance in NEAR.items())):
         for run in cells.get((row, algorithm), ()):
             folder = root / run.folder
             folder.mkdir(parents=True, exist_ok=True)
-            said = {"final": {"test_accuracy": 0.1}, "spec_sha256": sha256_text(canonical_json(run.spec))}
-            (folder / "summary.json").write_text(json.dumps(said | {"data_note": "n", "data_state": "s"}))
+            summary = {"final": {"test_accuracy": 0.1}, "spec_sha256": sha256_text(canonical_json(run.spec))}
+            (folder / "summary.json").write_text(json.dumps(summary | {"data_note": "n", "data_state": "s"}))
             best = (PRINTED[target] + distance) / 100
             history = {"round": [0, 1, 2], "test_accuracy": [0.0, best, best / 2]}
             pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
@@ -67,8 +67,8 @@ def test_each_candidate_changes_what_it_names_and_nothing_else(made: Catalogue) 
         ("calibration_server", "server lr 0.03", "server_lr", 0.03),
         ("calibration_prox", "mu 1", "mu", 1.0),
     ):
-        own = base[target]
-        assert spec(target, row) == own | {"algorithm": own["algorithm"] | {key: value}}
+        base_spec = base[target]
+        assert spec(target, row) == base_spec | {"algorithm": base_spec["algorithm"] | {key: value}}
 
 
 @pytest.mark.parametrize(

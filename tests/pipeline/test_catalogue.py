@@ -39,10 +39,10 @@ def spec(paper: Catalogue, regime: str, dataset: str, split: str, algorithm: str
 def test_regimes_are_the_papers(
     paper: Catalogue, regime: str, clients: int, fraction: float, steps: int, batch: int
 ) -> None:
-    found = spec(paper, regime, "mnist", "sim0", "fedavg")
-    assert found["partition"]["clients"] == clients
-    assert found["participation"]["fraction"] == fraction
-    assert (found["training"]["local_steps"], found["training"]["batch_size"]) == (steps, batch)
+    run_spec = spec(paper, regime, "mnist", "sim0", "fedavg")
+    assert run_spec["partition"]["clients"] == clients
+    assert run_spec["participation"]["fraction"] == fraction
+    assert (run_spec["training"]["local_steps"], run_spec["training"]["batch_size"]) == (steps, batch)
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,16 @@ def test_hyperparameters_are_the_papers(
 ) -> None:
     splits = {"mnist": "sim0", "cifar10": "sim0", "sent140": "noniid"}
     for regime in ("cross_silo", "cross_device"):
-        found = {d: spec(paper, regime, d, s, algorithm)["algorithm"][key] for d, s in splits.items()}
-        assert found == values
+        by_dataset = {d: spec(paper, regime, d, s, algorithm)["algorithm"][key] for d, s in splits.items()}
+        assert by_dataset == values
 
 
 def test_a_regime_may_have_its_own_arithmetic() -> None:
     values = parameters()
     measured = {"train_every": 0, "precision": "bf16"}
     values["papers"]["rfedavg"]["regimes"]["cross_silo"] |= {"precision": "bf16", "evaluation": measured}
-    made = build_catalogue(values | {"scale": "paper"})
-    changed, kept = (spec(made, own, "mnist", "sim0", "fedavg") for own in ("cross_silo", "low_cost"))
+    planned = build_catalogue(values | {"scale": "paper"})
+    changed, kept = (spec(planned, name, "mnist", "sim0", "fedavg") for name in ("cross_silo", "low_cost"))
     assert (changed["precision"], kept["precision"]) == ("bf16", "fp32")
     assert changed["evaluation"] == kept["evaluation"] | measured
 
@@ -106,13 +106,13 @@ def test_sent140_keeps_its_batch_size_in_both_regimes(paper: Catalogue) -> None:
 
 @pytest.mark.parametrize("scale", ["demo", "quick", "paper"])
 def test_every_run_is_valid_and_has_a_place_of_its_own(scale: str) -> None:
-    made = catalogue(scale=scale)
-    places = {(run.paper, sha256_text(canonical_json(run.spec))) for run in made.index.values()}
-    assert len(places) == len(made.index)
-    for run in made.index.values():
+    planned = catalogue(scale=scale)
+    identities = {(run.paper, sha256_text(canonical_json(run.spec))) for run in planned.index.values()}
+    assert len(identities) == len(planned.index)
+    for run in planned.index.values():
         assert parse(run.spec).resolved() == run.spec
         assert run.folder.startswith(f"results/{run.paper}/{scale}/")
-    assert {run.scale for run in made.index.values()} == {scale}
+    assert {run.scale for run in planned.index.values()} == {scale}
 
 
 def test_a_curve_and_a_table_share_their_runs(paper: Catalogue) -> None:
@@ -126,11 +126,11 @@ def test_a_curve_and_a_table_share_their_runs(paper: Catalogue) -> None:
 
 def test_algorithms_and_steps_share_a_partition_and_seeds_do_not(paper: Catalogue) -> None:
     def partitions(regime: str) -> dict[int, set[str]]:
-        found: dict[int, set[str]] = {}
+        by_seed: dict[int, set[str]] = {}
         for algorithm in paper.params.papers["rfedavg"].algorithms:
             for run in paper.runs("rfedavg", Query(regime, "mnist", "sim0", algorithm)):
-                found.setdefault(run.seed, set()).add(run.partition)
-        return found
+                by_seed.setdefault(run.seed, set()).add(run.partition)
+        return by_seed
 
     silo, device = partitions("cross_silo"), partitions("cross_device")
     assert all(len(folders) == 1 for folders in silo.values())
@@ -169,8 +169,8 @@ def test_twenty_thousand_runs_expand_in_seconds() -> None:
     config = parameters() | {"scale": "paper"}
     config["papers"]["rfedavg"]["seeds"] = list(range(210))
     began = time.process_time()
-    made = build_catalogue(config)
-    runs = len(made.index)
+    planned = build_catalogue(config)
+    runs = len(planned.index)
     assert runs >= 2 * 8 * 6 * 210
     assert time.process_time() - began < 5 * runs / 20_000
 
@@ -181,10 +181,10 @@ def test_expansion_imports_nothing_heavy() -> None:
         "Workflow(yaml.safe_load(open('params.yaml')));"
         "print([name for name in ('torch', 'pandas', 'matplotlib', 'scipy') if name in sys.modules])"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], cwd=HOME, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
+    assert process.stdout.strip() == "[]"
 
 
 def test_orders_name_everything_that_a_run_depends_on(paper: Catalogue) -> None:

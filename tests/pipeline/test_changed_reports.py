@@ -24,10 +24,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a project with one table, sealed."""
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))
     monkeypatch.chdir(tmp_path)
-    made = catalogue("fedomw")
-    for run in made.needed("fedomw", "table2"):
+    planned = catalogue("fedomw")
+    for run in planned.needed("fedomw", "table2"):
         finish(run, tmp_path, 0.5)
-    build_report(made.sources("fedomw", "table2"))
+    build_report(planned.sources("fedomw", "table2"))
     return tmp_path
 
 

@@ -84,12 +84,12 @@ def test_a_report_refuses_a_changed_run_and_names_it(
     target: str, damage: str, made: Catalogue, root: Path
 ) -> None:
     runs = made.needed(PAPER, target)
-    spoil, said = DAMAGES[damage]
+    spoil, message = DAMAGES[damage]
     spoil(root / runs[-1].folder)
     with pytest.raises(DataError) as refused:
         made.sources(PAPER, target, root).build({})
     line = str(refused.value)
-    assert f"{root / runs[-1].folder}: {said}" in line
+    assert f"{root / runs[-1].folder}: {message}" in line
     assert line.endswith("delete the folder and build it again)")
     assert not any(str(root / run.folder) in line for run in runs[:-1])
     shutil.rmtree(root / runs[-1].folder)

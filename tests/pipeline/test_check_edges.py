@@ -54,9 +54,9 @@ EDGES: list[tuple[str, dict[str, Any], dict[str, Any], str, float]] = [
 def test_an_edge_belongs_to_the_check_and_rounding_is_forgiven(
     kind: str, keys: dict[str, Any], means: dict[str, Any], row: str, way: float
 ) -> None:
-    one = check(kind, **keys)
+    tested = check(kind, **keys)
     for moved, expected in ((0.0, True), (way * ERROR, True), (way * PAST, False), (-way * 0.1, True)):
-        assert holds(one, cells(**{**means, row: means[row] + moved})) is expected, moved
+        assert holds(tested, cells(**{**means, row: means[row] + moved})) is expected, moved
 
 
 STRICT: list[tuple[str, dict[str, Any], dict[str, Any], str, float]] = [
@@ -70,11 +70,11 @@ STRICT: list[tuple[str, dict[str, Any], dict[str, Any], str, float]] = [
 def test_a_strict_check_wants_more_than_rounding(
     kind: str, keys: dict[str, Any], means: dict[str, Any], row: str, way: float
 ) -> None:
-    one = check(kind, **keys)
+    tested = check(kind, **keys)
     for moved, expected in ((0.0, False), (way * ERROR, False), (way * PAST, True)):
         at = means[row]
         changed = (at[0] + moved, *at[1:]) if isinstance(at, tuple) else at + moved
-        assert holds(one, cells(**{**means, row: changed})) is expected, moved
+        assert holds(tested, cells(**{**means, row: changed})) is expected, moved
 
 
 def test_trends_by_hand() -> None:
@@ -95,8 +95,8 @@ def test_trends_by_hand() -> None:
     assert of_changes.needs("a", ()) == (("a", "x"), ("a", "y"), ("base", "x"), ("base", "y"))
     assert holds(of_changes, cells(a=(10.0, -10.0), base=(50.0, 62.0))) is True, "55 rises to 55.8"
     assert holds(of_changes, cells(a=(10.0, -10.0), base=(50.0, 61.0))) is False, "55 falls to 54.9"
-    own = check("rises", rows="base", columns=["x", "y"], changes_from="base")
-    assert holds(own, cells(base=(50.0, 61.0))) is True
+    of_base = check("rises", rows="base", columns=["x", "y"], changes_from="base")
+    assert holds(of_base, cells(base=(50.0, 61.0))) is True
 
 
 def test_gains_by_hand() -> None:
@@ -122,7 +122,7 @@ def test_best_of_rows_against_all_others_or_those_listed() -> None:
     assert holds(check("best", rows=["b", "a", "c"]), means) is True, "alone"
     assert check("best", rows="c").needs("x", ("a", "b", "c")) == (("c", "x"), ("a", "x"), ("b", "x"))
     assert check("best", rows="c", against="a").needs("x", ("a", "b")) == (("c", "x"), ("a", "x"))
-    for one, named in (
+    for tested, named in (
         (check("beats", row="a", over=["b", "c"]), ("a", "b", "c")),
         (check("best", rows="a", against="b"), ("a", "b")),
         (check("between", row="a", over="b", minus="c", at_least=1), ("a", "c", "b")),
@@ -130,14 +130,14 @@ def test_best_of_rows_against_all_others_or_those_listed() -> None:
         (check("gain_largest_in", row="a", over="b", than="y"), ("a", "b")),
         (check("gain_largest_in", row="a", than="y"), ("a",)),
     ):
-        assert one.named() == named
+        assert tested.named() == named
 
 
 def test_the_worst_of_the_winners_meets_the_best_of_the_beaten() -> None:
-    one = check("beats", row=["a", "b"], over=["c", "d"])
-    assert holds(one, cells(a=9.0, b=5.0, c=4.0, d=4.5)) is True
-    assert holds(one, cells(a=9.0, b=5.0, c=4.0, d=5.5)) is False
-    assert "x b 5 against d 5.5" in one.judge(cells(a=9.0, b=5.0, c=4.0, d=5.5), ()).detail
+    beats = check("beats", row=["a", "b"], over=["c", "d"])
+    assert holds(beats, cells(a=9.0, b=5.0, c=4.0, d=4.5)) is True
+    assert holds(beats, cells(a=9.0, b=5.0, c=4.0, d=5.5)) is False
+    assert "x b 5 against d 5.5" in beats.judge(cells(a=9.0, b=5.0, c=4.0, d=5.5), ()).detail
 
 
 @pytest.mark.parametrize(
@@ -160,22 +160,22 @@ def test_the_worst_of_the_winners_meets_the_best_of_the_beaten() -> None:
 def test_parts_without_numbers_leave_a_check_open_unless_they_cannot_matter(
     share: float, true: int, false: int, expected: bool | None
 ) -> None:
-    one = check("between", row="a", at_least=0, columns=list("xyzu"), in_share=share)
+    between = check("between", row="a", at_least=0, columns=list("xyzu"), in_share=share)
     means = cells(a=tuple([1.0] * true + [-1.0] * false))
-    found = one.judge(means, ("a",))
-    assert found.holds is expected
+    judgement = between.judge(means, ("a",))
+    assert judgement.holds is expected
     known = true + false
-    assert found.detail.startswith(
+    assert judgement.detail.startswith(
         f"true in {true} of 4" + (f" ({4 - known} without a number)" if known < 4 else "")
     )
-    assert (f"asked for {share:.0%}" in found.detail) == (share < 1)
-    assert ("not where " in found.detail) == bool(false)
+    assert (f"asked for {share:.0%}" in judgement.detail) == (share < 1)
+    assert ("not where " in judgement.detail) == bool(false)
 
 
 def test_a_detail_shows_six_parts_at_most_and_those_that_fail_first() -> None:
-    one = check("between", row="a", at_least=0, columns=list("xyzuvw"))
-    assert one.judge(cells(a=(1.0,) * 6), ("a",)).detail.count(";") == 5
-    assert one.judge(cells(a=(1.0, -2.0, 1.0, -3.0, 1.0, 1.0)), ("a",)).detail.endswith(
+    six = check("between", row="a", at_least=0, columns=list("xyzuvw"))
+    assert six.judge(cells(a=(1.0,) * 6), ("a",)).detail.count(";") == 5
+    assert six.judge(cells(a=(1.0, -2.0, 1.0, -3.0, 1.0, 1.0)), ("a",)).detail.endswith(
         "not where y -2; u -3"
     )
     seven = check("between", row="a", at_least=0, columns=[f"c{k}" for k in range(7)])
@@ -184,15 +184,15 @@ def test_a_detail_shows_six_parts_at_most_and_those_that_fail_first() -> None:
 
 
 def test_names_may_be_one_or_many_and_whole_numbers() -> None:
-    one = check("close", rows=[1, "b"], columns=10, within=1)
-    assert (one.named(), one.columns) == (("1", "b"), ("10",))
+    close = check("close", rows=[1, "b"], columns=10, within=1)
+    assert (close.named(), close.columns) == (("1", "b"), ("10",))
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"rows": []}, "rows"),
         ({"rows": ["a", "b"], "columns": []}, "columns"),
         ({"rows": ["a", "b"], "in_share": 0}, "in_share"),
     )
-    for keys, said in wrong:
-        with pytest.raises(SpecError, match=rf"check\.{said}: got"):
+    for keys, key in wrong:
+        with pytest.raises(SpecError, match=rf"check\.{key}: got"):
             check("close", **{"within": 1, **keys})
     with pytest.raises(SpecError, match="neither at_least nor at_most is given"):
         check("between", row="a")

@@ -38,47 +38,47 @@ def report(
 
 
 def test_what_concerns_all_algorithms_goes_to_the_data_set(tmp_path: Path) -> None:
-    made = catalogue("fedavgr")
+    planned = catalogue("fedavgr")
     scores = {("sigma_0.3-lr_0.02", "dna"): 60.0, ("sigma_0.1-lr_0.08", "mnist"): -1.0}
-    found = chosen(made, report(made, "fedavgr", "search_fedavg", scores, tmp_path / "s.csv"))
-    entries = found["papers"]["fedavgr"]["chosen"]
-    assert all("of" not in own for own in entries)
-    sets = {own["at"]: own["values"] for own in entries}
+    choices = chosen(planned, report(planned, "fedavgr", "search_fedavg", scores, tmp_path / "s.csv"))
+    entries = choices["papers"]["fedavgr"]["chosen"]
+    assert all("of" not in entry for entry in entries)
+    sets = {entry["at"]: entry["values"] for entry in entries}
     assert sets["dna"] == {"model.sigma": 0.3, "training.lr": 0.02}, "rows held out are no part of it"
     assert sets["usps"] == {"model.sigma": 0.1, "training.lr": 0.02}, "of equal ones the first"
-    (source,) = (own["source"] for own in entries if own["at"] == "dna")
+    (source,) = (entry["source"] for entry in entries if entry["at"] == "dna")
     assert source == "fedavgr/search_fedavg at demo scale: 60, the best of 4 candidates"
-    assert set(sets) == set(made.params.papers["fedavgr"].datasets) - {"mnist"}, (
+    assert set(sets) == set(planned.params.papers["fedavgr"].datasets) - {"mnist"}, (
         "a candidate of mnist was not measured"
     )
 
 
 def test_values_are_printed_by_the_names_that_the_paper_gives_them() -> None:
-    made = catalogue("radfed", "paper")
-    rows = made.target("radfed", "grid_radfed").row_labels(made.params.papers["radfed"])
+    planned = catalogue("radfed", "paper")
+    rows = planned.target("radfed", "grid_radfed").row_labels(planned.params.papers["radfed"])
     assert rows["redistributions_50"] == "S = 50"
 
 
 def test_what_concerns_one_algorithm_goes_to_it_and_makes_its_runs(tmp_path: Path) -> None:
-    made = catalogue("fedavgr")
-    path = report(made, "fedavgr", "search_fedprox", {("mu_0.1", "dna"): 60.0}, tmp_path / "s.csv")
-    found = chosen(made, path)
-    (own,) = (own for own in found["papers"]["fedavgr"]["chosen"] if own["at"] == "dna")
-    assert (own["of"], own["values"]) == ("fedprox", {"algorithm.mu": 0.1})
+    planned = catalogue("fedavgr")
+    path = report(planned, "fedavgr", "search_fedprox", {("mu_0.1", "dna"): 60.0}, tmp_path / "s.csv")
+    choices = chosen(planned, path)
+    (entry,) = (entry for entry in choices["papers"]["fedavgr"]["chosen"] if entry["at"] == "dna")
+    assert (entry["of"], entry["values"]) == ("fedprox", {"algorithm.mu": 0.1})
     values = parameters("fedavgr") | {"primary_paper": "fedavgr"}
-    tuned = build_catalogue(overlay(values, found))
+    tuned = build_catalogue(overlay(values, choices))
     (run, *_) = tuned.cells("fedavgr", "table2")["fedprox", "dna"]
     assert run.spec["algorithm"]["mu"] == 0.1
     (other, *_) = tuned.cells("fedavgr", "table2")["fedavg", "dna"]
-    assert other == made.cells("fedavgr", "table2")["fedavg", "dna"][0]
+    assert other == planned.cells("fedavgr", "table2")["fedavg", "dna"][0]
 
 
 def test_two_splits_of_a_data_set_have_values_of_their_own(tmp_path: Path) -> None:
-    made = catalogue("radfed", "paper")
+    planned = catalogue("radfed", "paper")
     scores = {("redistributions_50", "mnist_1"): 60.0, ("redistributions_80", "mnist_01"): 60.0}
-    found = chosen(made, report(made, "radfed", "grid_radfed", scores, tmp_path / "s.csv"))
-    per = {own["at"]: own["values"] for own in found["papers"]["radfed"]["chosen"]}
-    rounds = made.params.papers["radfed"].datasets["mnist"].training.rounds
+    choices = chosen(planned, report(planned, "radfed", "grid_radfed", scores, tmp_path / "s.csv"))
+    per = {entry["at"]: entry["values"] for entry in choices["papers"]["radfed"]["chosen"]}
+    rounds = planned.params.papers["radfed"].datasets["mnist"].training.rounds
     assert rounds
     assert per["mnist_1"] == {"algorithm.redistributions": 50, "training.rounds": rounds // 50}
     assert per["mnist_01"] == {"algorithm.redistributions": 80, "training.rounds": rounds // 80}
@@ -86,44 +86,44 @@ def test_two_splits_of_a_data_set_have_values_of_their_own(tmp_path: Path) -> No
 
 
 def test_the_smallest_distance_wins_where_the_search_is_for_one(tmp_path: Path) -> None:
-    made = catalogue("comfed", "paper")
+    planned = catalogue("comfed", "paper")
     client = {"at": "cifar10", "values": {"training.lr": 0.01, "training.batch_size": 32}}
     server = {"of": "fedyogi", "at": "cifar10", "values": {"algorithm.tau": 0.01}}
     for target, row, expected in (
         ("calibration", "lr 0.01, B 32", client),
         ("calibration_server", "tau 0.01", server),
     ):
-        path = report(made, "comfed", target, {(row, "distance"): 1.0}, tmp_path / "s.csv")
-        (own,) = chosen(made, path)["papers"]["comfed"]["chosen"]
-        assert own.items() > expected.items()
-    path = report(made, "comfed", "calibration", {("in_use", "distance"): 1.0}, tmp_path / "s.csv")
-    assert chosen(made, path) == {}, "the values in use stay"
+        path = report(planned, "comfed", target, {(row, "distance"): 1.0}, tmp_path / "s.csv")
+        (entry,) = chosen(planned, path)["papers"]["comfed"]["chosen"]
+        assert entry.items() > expected.items()
+    path = report(planned, "comfed", "calibration", {("in_use", "distance"): 1.0}, tmp_path / "s.csv")
+    assert chosen(planned, path) == {}, "the values in use stay"
 
 
 def test_a_report_that_is_not_there_or_no_search_is_refused(tmp_path: Path) -> None:
-    made = catalogue("fedavgr")
+    planned = catalogue("fedavgr")
     with pytest.raises(DataError, match="not built"):
-        chosen(made, tmp_path / "none.csv")
+        chosen(planned, tmp_path / "none.csv")
     with pytest.raises(DataError, match="fedavgr/table2 is no search"):
-        chosen(made, report(made, "fedavgr", "table2", {}, tmp_path / "t.csv"))
-    path = report(made, "fedavgr", "search_fedavg", {}, tmp_path / "s.csv")
+        chosen(planned, report(planned, "fedavgr", "table2", {}, tmp_path / "t.csv"))
+    path = report(planned, "fedavgr", "search_fedavg", {}, tmp_path / "s.csv")
     figure = pd.read_csv(path).assign(target="fig_mmd")
     figure.to_csv(tmp_path / "f.csv", index=False)
     with pytest.raises(DataError, match="fedavgr/fig_mmd is no search"):
-        chosen(made, tmp_path / "f.csv")
+        chosen(planned, tmp_path / "f.csv")
     with pytest.raises(DataError, match="made at demo scale, expected paper"):
         chosen(catalogue("fedavgr", "paper"), path)
     pd.read_csv(path).assign(paper="mini").to_csv(path, index=False)
     with pytest.raises(SpecError, match="reports/mini/search_fedavg"):
-        chosen(made, path)
+        chosen(planned, path)
     (tmp_path / "w.csv").write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="found the columns a, b"):
-        chosen(made, tmp_path / "w.csv")
+        chosen(planned, tmp_path / "w.csv")
 
 
 def test_the_command_prints_an_overlay(tmp_path: Path) -> None:
-    made = catalogue("fedavgr")
-    path = report(made, "fedavgr", "search_fedprox", {}, tmp_path / "s.csv")
-    done = CliRunner().invoke(app, ["chosen", str(path), "--scale", "demo"])
-    assert done.exit_code == 0, done.output
-    assert yaml.safe_load(done.output) == chosen(made, path)
+    planned = catalogue("fedavgr")
+    path = report(planned, "fedavgr", "search_fedprox", {}, tmp_path / "s.csv")
+    result = CliRunner().invoke(app, ["chosen", str(path), "--scale", "demo"])
+    assert result.exit_code == 0, result.output
+    assert yaml.safe_load(result.output) == chosen(planned, path)

@@ -38,8 +38,8 @@ def claim(check: dict[str, Any], **more: Any) -> Claim:
 
 
 def evaluate(one: Claim, frame: pd.DataFrame, scale: str) -> Verdict:
-    own = frame[(frame["paper"] == one.paper) & (frame["target"] == one.target)]
-    return judge(one, cells_of(own), scale)
+    lines = frame[(frame["paper"] == one.paper) & (frame["target"] == one.target)]
+    return judge(one, cells_of(lines), scale)
 
 
 def verdict(check: dict[str, Any], frame: pd.DataFrame | None = None, scale: str = "paper") -> Verdict:
@@ -170,8 +170,8 @@ def test_changes_are_turned_back_before_a_trend_is_followed() -> None:
     frame = results({"base": {"x": 50.0, "y": 60.0}, "m": {"x": 2.0, "y": -10.0}})
     check = {"kind": "rises", "rows": ["base", "m"], "columns": ["x", "y"]}
     assert verdict(check, frame).status == "not reproduced"
-    found = verdict({**check, "changes_from": "base"}, frame)
-    assert found == Verdict("reproduced", "true in 2 of 2: base 50, 60; m 51, 54")
+    result = verdict({**check, "changes_from": "base"}, frame)
+    assert result == Verdict("reproduced", "true in 2 of 2: base 50, 60; m 51, 54")
     without = frame.query("row != 'base' or column != 'y'")
     assert verdict({**check, "rows": "m", "changes_from": "base"}, without).status == "not enough runs"
 
@@ -235,8 +235,8 @@ def test_significance_is_that_of_paired_runs_with_and_without_holm() -> None:
     With 3, 4, 5: t = 4 sqrt(3), p = .0202, and .0404 as the smaller of two.
     """
     frame = paired_runs(x=[3.0, 4.0, 5.0], y=[1.0, 2.0, 3.0])
-    found = verdict(SIGNIFICANT, frame)
-    assert (found.status, found.detail) == (
+    result = verdict(SIGNIFICANT, frame)
+    assert (result.status, result.detail) == (
         "not reproduced",
         "true in 1 of 2: not where a b y: +2, p 0.074, by Holm 0.074",
     )
@@ -244,9 +244,9 @@ def test_significance_is_that_of_paired_runs_with_and_without_holm() -> None:
     twice = paired_runs(x=[3.0, 4.0, 5.0], y=[2.9, 4.0, 5.1])  # p of .0202 and .0246: .0404 together
     assert verdict({**SIGNIFICANT, "holm": True}, twice).status == "reproduced"
     more = paired_runs(x=[3.0, 4.0, 5.0], y=[2.9, 4.0, 5.1], z=[1.0, 2.0, 3.0])  # the first p is .0606 now
-    asked = {**SIGNIFICANT, "columns": ["x", "y", "z"], "in_share": 0.6}
-    assert verdict(asked, more).status == "reproduced"
-    assert verdict({**asked, "holm": True}, more).status == "not reproduced"
+    check = {**SIGNIFICANT, "columns": ["x", "y", "z"], "in_share": 0.6}
+    assert verdict(check, more).status == "reproduced"
+    assert verdict({**check, "holm": True}, more).status == "not reproduced"
 
 
 def test_a_correction_for_all_waits_for_all() -> None:
@@ -281,13 +281,13 @@ def test_printed_means_and_deviations_are_tested_unpaired() -> None:
     """Deviations of 1 with two runs each: t is the difference and has two degrees of freedom."""
     for difference, expected in ((4.2, "not reproduced"), (4.4, "reproduced")):
         frame = results({"a": {"x": 50 + difference}, "b": {"x": 50.0}}).assign(std=1.0)
-        asked = {**SIGNIFICANT, "columns": "x", "printed_runs": 2}
-        assert verdict(asked, frame).status == expected, "t(.975, 2) = 4.303"
+        check = {**SIGNIFICANT, "columns": "x", "printed_runs": 2}
+        assert verdict(check, frame).status == expected, "t(.975, 2) = 4.303"
 
 
 def test_the_detail_names_what_fails() -> None:
-    found = verdict({"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y", "z"]})
-    assert found.detail == "true in 2 of 3: not where y 80 against b 80"
+    result = verdict({"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y", "z"]})
+    assert result.detail == "true in 2 of 3: not where y 80 against b 80"
 
 
 @pytest.mark.parametrize(
@@ -301,9 +301,9 @@ def test_the_detail_names_what_fails() -> None:
     ],
 )
 def test_missing_cells_are_told(frame: pd.DataFrame, why: str) -> None:
-    found = verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, frame)
-    assert found.status == "not enough runs"
-    assert why in found.detail
+    result = verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, frame)
+    assert result.status == "not enough runs"
+    assert why in result.detail
 
 
 @pytest.mark.parametrize(
@@ -324,19 +324,19 @@ def test_missing_cells_are_told(frame: pd.DataFrame, why: str) -> None:
 def test_what_is_missing_may_not_matter(keys: dict[str, Any], without: str, status: str, detail: str) -> None:
     frame = results().query(f"row != 'b' or column != '{without}'")
     check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y", "z"], **keys}
-    found = verdict(check, frame)
-    assert found.status == status
-    assert detail in found.detail
+    result = verdict(check, frame)
+    assert result.status == status
+    assert detail in result.detail
 
 
 def test_fewer_runs_are_told_but_not_judged() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
-    found = verdict(check, results(n=1, seeds=3))
-    assert (found.status, found.so_far) == ("not enough runs", False)
-    assert found.detail.endswith("1 of 3 runs; so far it fails: true in 1 of 2: not where y 80 against b 80")
-    found = verdict({**check, "in_share": 0.5}, results(n=1, seeds=3))
-    assert found.so_far
-    assert "; so far it holds: true in 1 of 2, asked for 50%: not where" in found.detail
+    result = verdict(check, results(n=1, seeds=3))
+    assert (result.status, result.so_far) == ("not enough runs", False)
+    assert result.detail.endswith("1 of 3 runs; so far it fails: true in 1 of 2: not where y 80 against b 80")
+    result = verdict({**check, "in_share": 0.5}, results(n=1, seeds=3))
+    assert result.so_far
+    assert "; so far it holds: true in 1 of 2, asked for 50%: not where" in result.detail
     without = results(n=1, seeds=3).query("row != 'b' or column != 'x'")
     assert "so far it fails: true in 0 of 2 (1 without a number)" in verdict(check, without).detail
     assert "so far" not in verdict(check, without.query("column == 'z'")).detail
@@ -458,9 +458,9 @@ def test_best_of_all_needs_every_row() -> None:
 
 def test_another_scale_is_told_but_not_judged() -> None:
     check = {"kind": "beats", "row": "b", "over": "a", "columns": "x"}
-    found = verdict(check, scale="demo")
-    assert found.status == "not tested at this scale"
-    assert found.detail.startswith("at demo scale true in 0 of 1")
+    result = verdict(check, scale="demo")
+    assert result.status == "not tested at this scale"
+    assert result.detail.startswith("at demo scale true in 0 of 1")
     assert verdict(check, results(n=0), scale="demo").status == "not tested at this scale"
     anywhere = claim(check, scales=("demo", "paper"))
     assert evaluate(anywhere, results(), "demo").status == "not reproduced"
@@ -476,19 +476,19 @@ def on_a_part(column: str, unit: str = "percent") -> pd.DataFrame:
 
 def test_another_scale_without_numbers_tells_nothing() -> None:
     lacking = results().assign(mean=float("nan"))
-    found = verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, lacking, "demo")
-    assert (found.status, found.so_far) == ("not tested at this scale", None)
-    assert found.detail == "2 of 2 cells can't be used, such as a/x: no number"
+    result = verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, lacking, "demo")
+    assert (result.status, result.so_far) == ("not tested at this scale", None)
+    assert result.detail == "2 of 2 cells can't be used, such as a/x: no number"
     assert verdict({"kind": "beats", "row": "a", "over": "b", "columns": "x"}, scale="demo").so_far
 
 
 def test_a_part_of_the_data_is_told_but_not_judged() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": "y"}
-    found = verdict(check, on_a_part("y"))
-    assert (found.status, found.so_far) == ("on stand-in data", False)
-    assert found.detail == "there it fails: true in 0 of 1: not where y 80 against b 80"
-    found = verdict({**check, "columns": "x"}, on_a_part("x"))
-    assert (found.status, found.detail[:14], found.so_far) == ("on stand-in data", "there it holds", True)
+    result = verdict(check, on_a_part("y"))
+    assert (result.status, result.so_far) == ("on stand-in data", False)
+    assert result.detail == "there it fails: true in 0 of 1: not where y 80 against b 80"
+    result = verdict({**check, "columns": "x"}, on_a_part("x"))
+    assert (result.status, result.detail[:14], result.so_far) == ("on stand-in data", "there it holds", True)
 
 
 def test_what_full_data_settle_needs_no_stand_in() -> None:
@@ -506,19 +506,19 @@ def test_bytes_are_the_same_on_any_data() -> None:
 def test_runs_so_far_on_a_part_of_the_data_speak_where_those_on_all_say_nothing() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
     few = on_a_part("y").assign(n=1, seeds=3)
-    found = verdict(check, few)
-    assert found.so_far is False
-    assert "; so far, on a part of the data, it fails: true in 1 of 2: not where y 80" in found.detail
-    found = verdict({**check, "in_share": 0.5}, few)
-    assert found.so_far
-    assert "so far it holds" in found.detail
+    result = verdict(check, few)
+    assert result.so_far is False
+    assert "; so far, on a part of the data, it fails: true in 1 of 2: not where y 80" in result.detail
+    result = verdict({**check, "in_share": 0.5}, few)
+    assert result.so_far
+    assert "so far it holds" in result.detail
 
 
 def test_another_paper_s_lines_do_not_count() -> None:
     other = results({"a": {"x": 1.0}, "b": {"x": 2.0}}, paper="q")
     reports = {("p", "other"): other, ("p", "t"): results(), ("q", "t"): other}
-    own = claim({"kind": "beats", "row": "a", "over": "b", "columns": "x"})
-    assert [*judged([own], reports, "paper")["verdict"]] == ["reproduced"]
+    entry = claim({"kind": "beats", "row": "a", "over": "b", "columns": "x"})
+    assert [*judged([entry], reports, "paper")["verdict"]] == ["reproduced"]
 
 
 def test_rounds_of_a_curve_are_columns() -> None:
@@ -576,13 +576,13 @@ STATEMENTS = {
 def test_each_statement_has_its_claims(paper: str) -> None:
     """What decides each: a check of a target, a test that exists, or a reason why there is none."""
     letter, count = STATEMENTS[paper]
-    assert {one.statement for one in ledger(paper)} == {f"{letter}{number}" for number in range(1, count + 1)}
-    for one in ledger(paper):
-        path, _, name = one.test.partition("::")
-        assert not path or f"def {name}(" in Path(path).read_text(encoding="utf-8"), one.id
-        assert not one.untested or one.untested.startswith(("No target yet. ", "No data. ", "No code. ")), (
-            one.id
-        )
+    assert {c.statement for c in ledger(paper)} == {f"{letter}{number}" for number in range(1, count + 1)}
+    for entry in ledger(paper):
+        path, _, name = entry.test.partition("::")
+        assert not path or f"def {name}(" in Path(path).read_text(encoding="utf-8"), entry.id
+        assert not entry.untested or entry.untested.startswith(
+            ("No target yet. ", "No data. ", "No code. ")
+        ), entry.id
 
 
 @pytest.fixture(scope="module")
@@ -594,13 +594,13 @@ def paper_scale() -> Catalogue:
 def test_claims_name_cells_of_their_targets(paper: str, paper_scale: Catalogue) -> None:
     """A misspelt row, panel or value would wait for runs for ever; drawings make their columns themselves."""
     targets = papers()[paper].targets
-    for one in ledger(paper):
-        if one.check is None or isinstance(targets[one.target], Drawing):
+    for entry in ledger(paper):
+        if entry.check is None or isinstance(targets[entry.target], Drawing):
             continue
-        known = {*paper_scale.cells(paper, one.target)}
-        rows = [row for row, _ in known]
-        asked = {cell for part in one.check.parts() for cell in one.check.needs(part, rows)}
-        assert {(row, column.partition("@")[0]) for row, column in asked} <= known, one.id
+        cells = {*paper_scale.cells(paper, entry.target)}
+        rows = [row for row, _ in cells]
+        needed = {cell for part in entry.check.parts() for cell in entry.check.needs(part, rows)}
+        assert {(row, column.partition("@")[0]) for row, column in needed} <= cells, entry.id
 
 
 def printed_results(paper: str) -> pd.DataFrame:
@@ -617,8 +617,8 @@ def test_ledgers_hold_or_fail_on_the_printed_numbers_as_they_say(paper: str) -> 
     frame = printed_results(paper)
     expected = {"holds": "reproduced", "fails": "not reproduced", "no numbers": "not enough runs"}
     claims = [c for c in ledger(paper) if c.check]
-    found = {c.id: evaluate(c, frame, "paper").status for c in claims}
-    assert found == {c.id: expected[c.printed] for c in claims}
+    statuses = {c.id: evaluate(c, frame, "paper").status for c in claims}
+    assert statuses == {c.id: expected[c.printed] for c in claims}
     assert len(claims) >= 10
 
 
@@ -650,11 +650,11 @@ NOISE = {"rfedavg_plus": 90.0, "rfedavg_plus_sigma1": 90.4, "rfedavg_plus_sigma5
 def test_claims_without_printed_numbers_ask_for_all_that_is_said(
     name: str, numbers: dict[str, float], holds: bool
 ) -> None:
-    (one,) = [c for c in ledger("rfedavg") if c.id == name]
-    assert one.check
-    table = {row: dict.fromkeys(one.check.columns, number) for row, number in numbers.items()}
-    found = evaluate(one, results(table, paper="rfedavg", target=one.target), "paper")
-    assert found.status == ("reproduced" if holds else "not reproduced")
+    (entry,) = [c for c in ledger("rfedavg") if c.id == name]
+    assert entry.check
+    table = {row: dict.fromkeys(entry.check.columns, number) for row, number in numbers.items()}
+    result = evaluate(entry, results(table, paper="rfedavg", target=entry.target), "paper")
+    assert result.status == ("reproduced" if holds else "not reproduced")
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -665,11 +665,11 @@ def test_no_claim_holds_whatever_is_measured(paper: str) -> None:
     apart = {"mean": frame["mean"] * [2.0 ** (place % 3) for place in range(len(frame))]}
     nearer = {"mean": frame["mean"] / apart["mean"]}
     drawn = (-numbers, {"mean": 1.0, "std": 1.0}, 100 * frame[["mean"]], apart, nearer)
-    distorted = [frame.assign(**own) for own in drawn]
-    for one in ledger(paper):
-        if one.check and one.printed == "holds":
-            found = {evaluate(one, other, "paper").status for other in distorted}
-            assert "not reproduced" in found, one.id
+    distorted = [frame.assign(**columns) for columns in drawn]
+    for entry in ledger(paper):
+        if entry.check and entry.printed == "holds":
+            statuses = {evaluate(entry, other, "paper").status for other in distorted}
+            assert "not reproduced" in statuses, entry.id
 
 
 def test_reading_a_ledger_loads_nothing_heavy() -> None:
@@ -677,8 +677,8 @@ def test_reading_a_ledger_loads_nothing_heavy() -> None:
         "import sys\nfrom pipeline.claims.ledger import ledger\n"
         "assert ledger('radfed')\nprint(*sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"pandas", "scipy", "torch", "matplotlib"} & set(done.stdout.split())
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pandas", "scipy", "torch", "matplotlib"} & set(process.stdout.split())
 
 
 def test_a_paper_without_ledger_claims_nothing() -> None:
@@ -701,9 +701,9 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_a_ledger_is_read(tmp_path: Path) -> None:
-    (one,) = load(write(tmp_path, GOOD), "p")
-    assert one.check
-    assert (one.paper, one.id, one.scales, one.check.columns) == ("p", "one", ("paper",), ("100",))
+    (entry,) = load(write(tmp_path, GOOD), "p")
+    assert entry.check
+    assert (entry.paper, entry.id, entry.scales, entry.check.columns) == ("p", "one", ("paper",), ("100",))
 
 
 @pytest.mark.parametrize(

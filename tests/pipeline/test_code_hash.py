@@ -41,7 +41,7 @@ def reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reached
         for function in (*cached, codehash._module, codehash._path):
             function.cache_clear()
 
-    def found(text: str) -> set[tuple[str, str]]:
+    def reach(text: str) -> set[tuple[str, str]]:
         (tmp_path / "fedcore/main.py").write_text(text, encoding="utf-8")
         forget()
         return set(codehash.reached(["fedcore.main:start"])) - {("fedcore.main", "start")}
@@ -50,7 +50,7 @@ def reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reached
     for path, text in FILES.items():
         (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
-    yield found
+    yield reach
     monkeypatch.undo()
     forget()
 
@@ -140,15 +140,15 @@ def test_what_is_hashed_is_what_is_executed(reached: Reached, text: str, other: 
 
 def test_a_hash_is_of_a_set_of_definitions(reached: Reached) -> None:
     reached("def start(): return 1\ndef other(): return 2")
-    both = codehash.of_code("fedcore.main:start", "fedcore.main:other")
+    joint = codehash.of_code("fedcore.main:start", "fedcore.main:other")
     assert (
-        both
+        joint
         == codehash.of_code("fedcore.main:other", "fedcore.main:start")
         == codehash.of_code("fedcore.main")
     )
-    assert len(both) == 16
-    assert int(both, 16) >= 0
-    assert both not in {codehash.of_code("fedcore.main:start"), codehash.of_code("fedcore.main:other")}
+    assert len(joint) == 16
+    assert int(joint, 16) >= 0
+    assert joint not in {codehash.of_code("fedcore.main:start"), codehash.of_code("fedcore.main:other")}
 
 
 @pytest.mark.parametrize("start", ["fedcore.main:nobody", "fedcore", "fedcore.main:start.x"])
@@ -182,9 +182,9 @@ def module(kind: str, name: str) -> str:
 def test_a_runs_hash_is_of_the_runner_and_of_each_of_its_plugins() -> None:
     names = ("fedprox", "mnist", "cnn", "similarity")
     kinds = ("algorithm", "data", "model", "partition")
-    own = [module(kind, name) for kind, name in zip(kinds, names, strict=True)]
-    assert codehash.of_run(*names) == codehash.of_code(*codehash.RUN, *own)
-    observed = codehash.of_code(*codehash.RUN, *own, module("observer", "risk"))
+    modules = [module(kind, name) for kind, name in zip(kinds, names, strict=True)]
+    assert codehash.of_run(*names) == codehash.of_code(*codehash.RUN, *modules)
+    observed = codehash.of_code(*codehash.RUN, *modules, module("observer", "risk"))
     assert codehash.of_run(*names, ("risk",)) == observed
     others = ("fedavgr", "usps", "lstm", "qp")
     mixed = {codehash.of_run(*(*names[:i], others[i], *names[i + 1 :])) for i in range(4)}
@@ -194,7 +194,7 @@ def test_a_runs_hash_is_of_the_runner_and_of_each_of_its_plugins() -> None:
 def test_a_partitions_hash_is_of_its_data_its_plugin_and_their_making() -> None:
     home = "fedcore.partitions"
     making = (f"{home}.build:make", f"{home}.file:identity", f"{home}.stats")
-    own = module("data", "mnist"), module("partition", "qp")
-    assert codehash.of_partition("mnist", "qp") == codehash.of_code(*making, *own)
+    modules = module("data", "mnist"), module("partition", "qp")
+    assert codehash.of_partition("mnist", "qp") == codehash.of_code(*making, *modules)
     pairs = (("mnist", "qp"), ("mnist", "iid"), ("usps", "qp"))
     assert len({codehash.of_partition(*pair) for pair in pairs}) == 3

@@ -35,10 +35,10 @@ def made() -> Catalogue:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_target_and_its_other_reading_differ_in_the_partition_alone(made: Catalogue, name: str) -> None:
-    own, other = (made.cells("comfed", f"{name}{ending}") for ending in PARTITIONS)
-    assert own.keys() == other.keys()
-    for cell, runs in own.items():
-        for run, again in zip(runs, other[cell], strict=True):
+    by_class, by_client = (made.cells("comfed", f"{name}{ending}") for ending in PARTITIONS)
+    assert by_class.keys() == by_client.keys()
+    for cell, runs in by_class.items():
+        for run, again in zip(runs, by_client[cell], strict=True):
             assert run.spec["partition"]["convention"] == "by_class_min"
             assert again.spec["partition"]["convention"] == "by_client"
             assert {**again.spec, "partition": None} == {**run.spec, "partition": None}
@@ -48,10 +48,10 @@ def test_a_target_and_its_other_reading_differ_in_the_partition_alone(made: Cata
 @pytest.mark.parametrize("scale", ["demo", "quick"])
 def test_every_client_has_ten_rows_at_reduced_scales_too(scale: str) -> None:
     run = catalogue("comfed", scale).needed("comfed", "table4")[0]
-    own = parse({**run.spec, "partition": {**run.spec["partition"], "clients": 10}}).partition
+    partition = parse({**run.spec, "partition": {**run.spec["partition"], "clients": 10}}).partition
     dataset, _ = load_data('{"edition":"demo","name":"cifar10"}', Source(HOME / "data"))
     for seed in (0, 1, 2):
-        sizes = [len(rows) for rows in make(own.plugin, own.options, dataset, seed).clients]
+        sizes = [len(rows) for rows in make(partition.plugin, partition.options, dataset, seed).clients]
         assert min(sizes) >= 10
         assert sum(sizes) == len(dataset.train)
 
@@ -63,10 +63,10 @@ def test_sizes_are_skewed_by_class_and_nearly_equal_by_client() -> None:
     plugin = find("partition", "dirichlet")
     sizes, two = {}, {}
     for convention in ("by_class_min", "by_client"):
-        asked = {"clients": 100, "alpha": 0.1, "convention": convention}
-        options = validate(plugin.options, asked, "partition")
+        settings = {"clients": 100, "alpha": 0.1, "convention": convention}
+        options = validate(plugin.options, settings, "partition")
         assert isinstance(options, PartitionOptions)
-        counts = [np.bincount(rows.y[own], minlength=10) for own in make(plugin, options, dataset, 0).clients]
+        counts = [np.bincount(rows.y[idx], minlength=10) for idx in make(plugin, options, dataset, 0).clients]
         sizes[convention] = np.sum(counts, axis=1)
         two[convention] = np.mean(np.sort(counts)[:, -2:].sum(axis=1) / sizes[convention])
     assert sizes["by_class_min"].min() >= 10
@@ -84,8 +84,8 @@ def test_kept_runs_of_a_partition_stand_in_reports_of_that_reading_alone() -> No
     for path in (HOME / REFERENCE / "comfed").glob("[!r]*.csv"):
         frame = pd.read_csv(path)
         specs = {spec for text in frame.get("specs", pd.Series()).dropna() for spec in text.split()}
-        wanted = "by_client" if path.stem.endswith("_by_client") else "by_class_min"
-        assert {hashes[spec] for spec in specs} <= {wanted}, path
+        expected = "by_client" if path.stem.endswith("_by_client") else "by_class_min"
+        assert {hashes[spec] for spec in specs} <= {expected}, path
     lines = scoreboard(HOME / REFERENCE).set_index(["paper", "reading"])
     assert one_line(lines[["measured", "in_part"]], "comfed", "paper").tolist() == [0, 6]
     assert lines.loc[("comfed", "by_client"), "in_part"] == 16
@@ -98,9 +98,9 @@ def test_a_claim_is_judged_on_each_reading_by_that_readings_report(made: Catalog
     frame = pd.DataFrame(lines, columns=["row", "column", "mean"]).assign(n=1, seeds=1, scale="paper")
     (tmp_path / "comfed").mkdir()
     frame.to_csv(tmp_path / "comfed" / "table4_by_client.csv", index=False)
-    other = claims("comfed", "by_client", tmp_path).set_index("id")
-    assert set(other["target"]) == {"table4_by_client", "fig2_swings_by_client"}
-    assert other.loc["prox-yogi-best", "verdict"] == "reproduced"
+    by_client = claims("comfed", "by_client", tmp_path).set_index("id")
+    assert set(by_client["target"]) == {"table4_by_client", "fig2_swings_by_client"}
+    assert by_client.loc["prox-yogi-best", "verdict"] == "reproduced"
     decided = claims("comfed", "paper", tmp_path).query("target != ''")["verdict"]
     assert set(decided) == {"not enough runs"}
 

@@ -39,9 +39,9 @@ def algorithms(config: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_example_s_file_is_a_row_with_runs_of_its_own(contributed: Callable[[Path], None]) -> None:
-    before = Counter(own["name"] for own in algorithms(parameters()))
+    before = Counter(algorithm["name"] for algorithm in algorithms(parameters()))
     contributed(EXAMPLE)
-    after = Counter(own["name"] for own in algorithms(parameters()))
+    after = Counter(algorithm["name"] for algorithm in algorithms(parameters()))
     assert after - before == {"fedmedian": before["fedavg"]}
     assert before - after == {}
 
@@ -50,9 +50,9 @@ def test_what_params_yaml_says_wins(contributed: Callable[[Path], None]) -> None
     contributed(EXAMPLE)
     config = parameters()
     config["papers"]["rfedavg"]["algorithms"]["fedmedian"] = {"weighted_by_size": True}
-    own = [own for own in algorithms(config) if own["name"] == "fedmedian"]
-    assert own
-    assert all(found["weighted_by_size"] for found in own)
+    medians = [algorithm for algorithm in algorithms(config) if algorithm["name"] == "fedmedian"]
+    assert medians
+    assert all(algorithm["weighted_by_size"] for algorithm in medians)
 
 
 @pytest.mark.parametrize(

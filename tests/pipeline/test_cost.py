@@ -67,12 +67,12 @@ def test_runs_are_made_or_to_make(catalogue: Catalogue, tmp_path: Path) -> None:
 
 
 def test_a_cell_costs_its_runs(catalogue: Catalogue, tmp_path: Path) -> None:
-    found = bill(catalogue, "table1", CELL, root=tmp_path)
-    (own,) = found["dearest"]
+    costs = bill(catalogue, "table1", CELL, root=tmp_path)
+    (dearest,) = costs["dearest"]
     runs = catalogue.cells("rfedavg", "table1")["fedprox", "mnist-sim0"]
-    assert (found["to_make"], own["runs"]) == (len(runs), len(runs))
-    assert own["name"] == "FedProx on MNIST (sim0, cross silo)"
-    assert own["core_hours"] == found["core_hours"]
+    assert (costs["to_make"], dearest["runs"]) == (len(runs), len(runs))
+    assert dearest["name"] == "FedProx on MNIST (sim0, cross silo)"
+    assert dearest["core_hours"] == costs["core_hours"]
 
 
 def test_more_cores_take_less_time_down_to_the_longest_run(catalogue: Catalogue, tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_more_cores_take_less_time_down_to_the_longest_run(catalogue: Catalogue,
 
 def test_a_report_of_partitions_trains_nothing(catalogue: Catalogue, tmp_path: Path) -> None:
     paper, name = next((p, n) for p, n, target in catalogue.targets() if target.needs == "partitions")
-    found = bill(catalogue, f"{paper}/{name}", root=tmp_path)
-    assert (found["to_make"], found["core_hours"]["high"], len(text(found))) == (0, 0.0, 1)
+    costs = bill(catalogue, f"{paper}/{name}", root=tmp_path)
+    assert (costs["to_make"], costs["core_hours"]["high"], len(text(costs))) == (0, 0.0, 1)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -105,9 +105,9 @@ def test_times_follow_the_results_that_are_here(
     for run in alike[:ENOUGH]:
         finish(run, tmp_path, 5 * guess(run).seconds, device=device)
     finish(alike[ENOUGH], tmp_path, 1e6, device=device, rounds_in_this_process=1)
-    known = machine.here(catalogue, tmp_path, device)
-    assert known == pytest.approx(dict.fromkeys(known, 5.0), rel=1e-3)
-    assert {group.partition(",")[0] for group in known} >= {"mnist", "all"}
+    ratios = machine.here(catalogue, tmp_path, device)
+    assert ratios == pytest.approx(dict.fromkeys(ratios, 5.0), rel=1e-3)
+    assert {group.partition(",")[0] for group in ratios} >= {"mnist", "all"}
     assert not machine.here(catalogue, tmp_path, {"cpu": "cuda", "cuda": "cpu"}[device])
     after = bill(catalogue, "table1", root=tmp_path)
     left = sum(guess(run).seconds for run in runs if run not in alike[: ENOUGH + 1]) / 3600
@@ -138,29 +138,29 @@ def test_a_calibration_counts_if_it_is_whole_and_of_this_processor(
     if written is not None:
         cache.parent.mkdir(parents=True)
         cache.write_text(written)
-    found = bill(catalogue, "table1", root=tmp_path)
-    assert found["speed"] == speed
+    costs = bill(catalogue, "table1", root=tmp_path)
+    assert costs["speed"] == speed
     guessed = plain["core_hours"]["guess"] * (speed or 1)
-    assert found["core_hours"]["guess"] == pytest.approx(guessed, rel=1e-2)
-    assert ("2.50 times as long here" if speed else "fedcore cost --calibrate") in text(found)[-1]
+    assert costs["core_hours"]["guess"] == pytest.approx(guessed, rel=1e-2)
+    assert ("2.50 times as long here" if speed else "fedcore cost --calibrate") in text(costs)[-1]
 
 
 def test_a_calibration_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.cli.cost.SAMPLE", {"mlp": 1})
     monkeypatch.chdir(HOME)
-    found = calibrated()
-    assert machine.speed() == pytest.approx(found, abs=1e-3)
+    speed = calibrated()
+    assert machine.speed() == pytest.approx(speed, abs=1e-3)
     assert json.loads(cache.read_text())["processor"] == processor()
-    done = CliRunner().invoke(app, ["cost", "--calibrate", "--json"])
-    assert json.loads(done.stdout) == {"speed": json.loads(cache.read_text())["speed"]}
-    assert re.fullmatch(r"runs take \d+\.\d\d times as long here as the kept ones took\n", done.stderr)
+    result = CliRunner().invoke(app, ["cost", "--calibrate", "--json"])
+    assert json.loads(result.stdout) == {"speed": json.loads(cache.read_text())["speed"]}
+    assert re.fullmatch(r"runs take \d+\.\d\d times as long here as the kept ones took\n", result.stderr)
 
 
 def test_data_of_unknown_size_are_named(catalogue: Catalogue, tmp_path: Path) -> None:
-    found = bill(catalogue, "table1", root=tmp_path)
-    assert found["unknown_data"] == []
-    said = text({**found, "unknown_data": ["mine"]})
-    assert said[-1] == "data mine: the size is not known, taken as 10,000 rows of 100 numbers"
+    costs = bill(catalogue, "table1", root=tmp_path)
+    assert costs["unknown_data"] == []
+    lines = text({**costs, "unknown_data": ["mine"]})
+    assert lines[-1] == "data mine: the size is not known, taken as 10,000 rows of 100 numbers"
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_the_command_prints_the_bill(tmp_path: Path, monkeypatch: pytest.MonkeyP
     shutil.copy(HOME / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     call = ["cost", "table1", "--cell", *CELL, "--cores", "3"]
-    said, found = (CliRunner().invoke(app, [*call, *more]).stdout for more in ([], ["--json"]))
-    own = json.loads(found)
-    assert (own["target"], own["cores"], len(own["dearest"])) == ("table1", 3, 1)
-    assert "on 3 cores" in said
+    plain, as_json = (CliRunner().invoke(app, [*call, *more]).stdout for more in ([], ["--json"]))
+    costs = json.loads(as_json)
+    assert (costs["target"], costs["cores"], len(costs["dearest"])) == ("table1", 3, 1)
+    assert "on 3 cores" in plain
     assert os.listdir() == ["params.yaml"], "looking changes nothing"
-    assert own == json.loads(json.dumps(bill(catalogue_of(Path("params.yaml")), "table1", CELL, 3)))
+    assert costs == json.loads(json.dumps(bill(catalogue_of(Path("params.yaml")), "table1", CELL, 3)))

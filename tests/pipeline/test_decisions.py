@@ -70,9 +70,9 @@ def planted(plan: Plan, gains: Gains, where: tuple[str, ...] = OWN + OTHERS) -> 
     for place in plan.places:
         name = plan.dataset(place)
         for method, gain in {"fedavg": 0.0, **gains}.items():
-            here = gain[name in OTHERS] if isinstance(gain, tuple) else gain
+            difference = gain[name in OTHERS] if isinstance(gain, tuple) else gain
             for seed in plan.params.seeds if name in where else ():
-                score = 70 + here + rng.normal(0, 0.1)
+                score = 70 + difference + rng.normal(0, 0.1)
                 lines.append((method, place, name, seed, score, method == "scaffold"))
     return pd.DataFrame(lines, columns=["method", "workload", "dataset", "seed", "score", "keeps"])
 
@@ -84,17 +84,17 @@ def said(
     plan = planned()
     target = decisions(plan, {})[report]
     assert isinstance(target, Board)
-    found = target.say(plan, planted(plan, gains, where))
-    rows = {label: [cell.mean for cell in cells] for label, cells in found.rows}
-    assert {len(own) for own in rows.values()} == {len(found.columns)}
-    return found, rows
+    content = target.say(plan, planted(plan, gains, where))
+    rows = {label: [cell.mean for cell in cells] for label, cells in content.rows}
+    assert {len(texts) for texts in rows.values()} == {len(content.columns)}
+    return content, rows
 
 
 def test_methods_stand_under_their_verdict_in_each_case() -> None:
     gains: Gains = {"fedprox": (2.0, 0.0), "fedadam": 0.5, "scaffold": -2.0, "oneshot": 9.0}
-    found, rows = said("decisions", gains)
+    content, rows = said("decisions", gains)
     general, label = rows["in general"], rows["skew: label and size"]
-    assert [own.split(" ")[0] for own in label[1:5]] == ["FedProx", "–", "SCAFFOLD", "FedAdam"]
+    assert [text.split(" ")[0] for text in label[1:5]] == ["FedProx", "–", "SCAFFOLD", "FedAdam"]
     assert label[0] == "take FedProx"
     assert label[3].endswith("), keeps state")
     assert rows["skew: size"][:2] == ["undecided: none is surely ahead of FedAvg", "–"]
@@ -105,11 +105,11 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     assert rows["all clients in each round"][5] == "8"
     assert "SCAFFOLD" in general[3]
     assert not any("SCAFFOLD" in text for text in rows["clients keep no state"])
-    assert not any("One" in text for own in rows.values() for text in own), "is in no family"
-    assert [*found.frame] == COLUMNS
-    lines = found.frame.set_index(["row", "column"])
+    assert not any("One" in text for texts in rows.values() for text in texts), "is in no family"
+    assert [*content.frame] == COLUMNS
+    lines = content.frame.set_index(["row", "column"])
     assert lines.loc[("skew: label and size", "fedprox"), "verdict"] == "better"
-    assert found.frame["verdict"].isin(["better", "equivalent", "worse", "undecided"]).all()
+    assert content.frame["verdict"].isin(["better", "equivalent", "worse", "undecided"]).all()
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,18 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     ],
 )
 def test_the_advice_follows_and_says_what_it_is_worth(gains: Gains, advice: str, left_out: str) -> None:
-    found, rows = said("decisions", gains)
+    content, rows = said("decisions", gains)
     assert rows["in general"][0].startswith(advice)
-    assert left_out in found.note
-    assert ("no reason to leave FedAvg" in found.note) == (left_out in {"is no reason", "is +0.00"})
+    assert left_out in content.note
+    assert ("no reason to leave FedAvg" in content.note) == (left_out in {"is no reason", "is +0.00"})
 
 
 def test_nothing_is_said_of_what_was_not_run() -> None:
-    found, rows = said("decisions", {"fedprox": 2.0}, where=())
-    assert {own[0] for own in rows.values()} == {"no workload yet"}
-    assert {own[-1] for own in rows.values()} == {"–"}, "no evidence"
-    assert {*found.frame["verdict"]} == {"no workload yet"}
-    assert "left out in turn" not in found.note
+    content, rows = said("decisions", {"fedprox": 2.0}, where=())
+    assert {texts[0] for texts in rows.values()} == {"no workload yet"}
+    assert {texts[-1] for texts in rows.values()} == {"–"}, "no evidence"
+    assert {*content.frame["verdict"]} == {"no workload yet"}
+    assert "left out in turn" not in content.note
     _, rows = said("decisions", {"fedprox": 2.0}, where=OWN)
     assert rows["in general"][0] == "take FedProx"
     assert rows["skew: size"][0] == "no workload yet"
@@ -141,14 +141,14 @@ def test_nothing_is_said_of_what_was_not_run() -> None:
 
 def test_a_headline_is_tested_on_its_own_ground_and_on_that_of_others() -> None:
     first, second = "paper: FedProx ahead of FedAvg", "paper: FedProx ahead of FedAdam"
-    found, rows = said("headlines", {"fedprox": (2.0, -2.0), "fedadam": (2.0, -4.0)})
+    content, rows = said("headlines", {"fedprox": (2.0, -2.0), "fedadam": (2.0, -4.0)})
     assert [text.partition(":")[0] for text in rows[first]] == ["holds", "fails"]
     assert [text.partition(":")[0] for text in rows[second]] == [
         "fails, no difference that matters",
         "holds",
     ]
     assert rows[first][0].endswith(", 5 data sets")
-    assert found.frame["verdict"].tolist() == ["better", "worse", "equivalent", "better"]
+    assert content.frame["verdict"].tolist() == ["better", "worse", "equivalent", "better"]
     _, rows = said("headlines", {"fedprox": 0.5}, where=OWN)
     assert rows[first][0].startswith("undecided: +0.")
     assert [rows[first][1], *rows[second]] == ["no workload yet"] * 3
@@ -158,9 +158,9 @@ def test_a_headline_is_tested_on_its_own_ground_and_on_that_of_others() -> None:
 
 
 def test_evidence_is_linked_in_both_forms() -> None:
-    found, _ = said("decisions", {"fedprox": 2.0})
-    columns = tuple(Column(key, label) for key, label in found.columns.items())
-    grid = Grid("x", columns, tuple(found.rows), Caption("", ("A.",)), words=True)
+    content, _ = said("decisions", {"fedprox": 2.0})
+    columns = tuple(Column(key, label) for key, label in content.columns.items())
+    grid = Grid("x", columns, tuple(content.rows), Caption("", ("A.",)), words=True)
     assert "| [board](board.md) |" in markdown(grid)
     assert '<a href="board.html">board</a>' in html(grid)
     assert "[kinds](kinds.svg)" in markdown(grid)
@@ -171,16 +171,16 @@ def test_headlines_are_those_of_the_papers_here_on_their_data_sets() -> None:
     papers = yaml.safe_load((HOME / "params.yaml").read_text())["papers"]
     headlines = study["report"]["headlines"]
     assert [*headlines] == ["rfedavg", "fedavgr", "comfed", "fedomw", "radfed"]
-    for paper, own in headlines.items():
-        assert {*own["ground"]} == {about["data"]["name"] for about in papers[paper]["datasets"].values()}
-        assert own["method"] in study["benchmark"]["families"]["primary"]
+    for paper, claim in headlines.items():
+        assert {*claim["ground"]} == {about["data"]["name"] for about in papers[paper]["datasets"].values()}
+        assert claim["method"] in study["benchmark"]["families"]["primary"]
 
 
 def test_kept_words_are_those_of_the_kept_boards() -> None:
     folder = HOME / kept.REFERENCE / "benchmark_small"
     board = pd.read_csv(folder / "board.csv", index_col="row")
     lines = pd.read_csv(folder / "decisions.csv").set_index(["row", "column"])
-    for name, own in lines.loc["in general"].iterrows():
-        assert own["mean"] == board.loc[str(name), "effect"]
-        assert own["verdict"] == board.loc[str(name), "verdict"]
+    for name, line in lines.loc["in general"].iterrows():
+        assert line["mean"] == board.loc[str(name), "effect"]
+        assert line["verdict"] == board.loc[str(name), "verdict"]
     assert Path(folder / "decisions.md").read_text().count("undecided") >= 1

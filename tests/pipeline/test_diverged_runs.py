@@ -30,9 +30,9 @@ CATALOGUES = {paper: catalogue(paper) for paper in papers()}
 SHOWN = ("comfed/stability",)  # which runs diverge is what it shows
 MADE_OF_RUNS = [
     name
-    for made in CATALOGUES.values()
-    for name in made.names()
-    if made.target(*name.split("/")).needs == "runs" and made.needed(*name.split("/")) and name not in SHOWN
+    for plan in CATALOGUES.values()
+    for name in plan.names()
+    if plan.target(*name.split("/")).needs == "runs" and plan.needed(*name.split("/")) and name not in SHOWN
 ]
 CASES = [("one seed", name) for name in MADE_OF_RUNS]
 CASES += [("all seeds", name) for name in MADE_OF_RUNS if "table" not in name and "search" not in name]
@@ -40,7 +40,7 @@ CASES += [("all seeds", name) for name in MADE_OF_RUNS if "table" not in name an
 
 def pretend(run: PlannedRun, root: Path, diverged: bool) -> None:
     """Pretend a run with all that reports read of it; a diverged one has numbers up to its second round."""
-    folder, asked = root / run.folder, run.spec["evaluation"]
+    folder, evaluation = root / run.folder, run.spec["evaluation"]
     summary = folder / "summary.json"
     if summary.exists() and diverged == (json.loads(summary.read_text())["final"] is None):
         return
@@ -53,20 +53,20 @@ def pretend(run: PlannedRun, root: Path, diverged: bool) -> None:
         summary.write_text(json.dumps(json.loads(summary.read_text()) | final))
     for name, table in tables(run, end).items():
         pd.DataFrame(table).to_csv(folder / name, index=False)
-    for name, arrays in kept(run).items() if asked.get("observe") and not diverged else ():
+    for name, arrays in kept(run).items() if evaluation.get("observe") and not diverged else ():
         np.savez(folder / name, **arrays)
     seal(folder, run.spec, code=run.code)
 
 
 def tables(run: PlannedRun, end: float) -> dict[str, dict[str, Sequence[float]]]:
-    asked = run.spec["evaluation"]
-    found: dict[str, dict[str, Sequence[float]]] = {}
-    if asked["clients"]:
-        found["clients.csv"] = {"client": list(range(10)), "test_accuracy": [end] * 10}
-    if asked["divergence"]:
+    evaluation = run.spec["evaluation"]
+    files: dict[str, dict[str, Sequence[float]]] = {}
+    if evaluation["clients"]:
+        files["clients.csv"] = {"client": list(range(10)), "test_accuracy": [end] * 10}
+    if evaluation["divergence"]:
         measured = {key: [0.3, end] for key in ("local", "centralised")}
-        found["divergence.csv"] = {"round": [1, 2], "inner": [1, 1], **measured}
-    if "risk" in asked.get("observe", {}):
+        files["divergence.csv"] = {"round": [1, 2], "inner": [1, 1], **measured}
+    if "risk" in evaluation.get("observe", {}):
         names = (
             "discrepancy",
             "mmd",
@@ -75,12 +75,12 @@ def tables(run: PlannedRun, end: float) -> dict[str, dict[str, Sequence[float]]]
             "approximation",
             "federated",
         )
-        found["risk.csv"] = {"round": ROUNDS, **{key: [0.5, 0.4, end] for key in names}}
-    if "between" in asked.get("observe", {}):
-        found["between.csv"] = {"weight": [0.0, 0.5, 1.0], "train_loss": [0.5, 0.4, end]}
+        files["risk.csv"] = {"round": ROUNDS, **{key: [0.5, 0.4, end] for key in names}}
+    if "between" in evaluation.get("observe", {}):
+        files["between.csv"] = {"weight": [0.0, 0.5, 1.0], "train_loss": [0.5, 0.4, end]}
     if run.algorithm == "dl_opt":
-        found["mixture.csv"] = {"pass": ROUNDS, "p_0": [0.5, 0.4, end], "p_1": [0.5, 0.6, end]}
-    return found
+        files["mixture.csv"] = {"pass": ROUNDS, "p_0": [0.5, 0.4, end], "p_1": [0.5, 0.6, end]}
+    return files
 
 
 def kept(run: PlannedRun) -> dict[str, dict[str, Any]]:
@@ -147,33 +147,33 @@ def test_every_report_marks_and_counts_runs_that_diverged(
     seeds: str, name: str, root: Path, pictures: list[Figure]
 ) -> None:
     """The runs of one method, of its last seed or of all."""
-    made = CATALOGUES[name.split("/")[0]]
-    runs = made.needed(*name.split("/"))
+    plan = CATALOGUES[name.split("/")[0]]
+    runs = plan.needed(*name.split("/"))
     method = runs[-1].algorithm
     last = max(run.seed for run in runs)
     for run in runs:
         pretend(run, root, run.algorithm == method and (seeds == "all seeds" or run.seed == last))
-    said, words = build(made, name, root, pictures)
-    own = re.search(rf"{SAID}[^:]*: (.*?)\. (?=[A-Z])", said)
-    assert own, said
-    assert "‡" not in own[1], "the sentence begins with the sign"
-    counted = re.findall(r"\((?:in )?(\d+) of (\d+) (?:runs|cells)\)", own[1])
+    caption, words = build(plan, name, root, pictures)
+    match = re.search(rf"{SAID}[^:]*: (.*?)\. (?=[A-Z])", caption)
+    assert match, caption
+    assert "‡" not in match[1], "the sentence begins with the sign"
+    counted = re.findall(r"\((?:in )?(\d+) of (\d+) (?:runs|cells)\)", match[1])
     assert counted
-    if "cells" not in own[1]:
-        every = seeds == "all seeds" or all(run.seed == last for run in runs)
-        assert all((gone == of) == every for gone, of in counted)
-    rows = {row for row, _ in made.cells(*name.split("/"))}
+    if "cells" not in match[1]:
+        all_diverged = seeds == "all seeds" or all(run.seed == last for run in runs)
+        assert all((gone == of) == all_diverged for gone, of in counted)
+    rows = {row for row, _ in plan.cells(*name.split("/"))}
     if len(rows) > 1 and not name.endswith(("_ranks", "fig1")):
         assert "‡" in words, words
 
 
 def test_nothing_is_said_where_no_run_diverged(root: Path, pictures: list[Figure]) -> None:
     for name in ("rfedavg/fig12", "rfedavg/fig2", "rfedavg/table1"):
-        made = CATALOGUES["rfedavg"]
-        for run in made.needed(*name.split("/")):
+        plan = CATALOGUES["rfedavg"]
+        for run in plan.needed(*name.split("/")):
             pretend(run, root, False)
         pictures.clear()
-        assert "‡" not in "".join(build(made, name, root, pictures))
+        assert "‡" not in "".join(build(plan, name, root, pictures))
 
 
 @pytest.mark.slow
@@ -181,11 +181,11 @@ def test_every_figure_fits_a_page_of_two_columns(root: Path, pictures: list[Figu
     drawn = [name for _, name in CASES if CATALOGUES[name.split("/")[0]].target(*name.split("/")).drawn]
     assert len(drawn) > 30
     for name in dict.fromkeys(drawn):
-        made = catalogue(name.split("/")[0])
-        made.params = dataclasses.replace(made.params, layout=Layout(columns=2))
-        for run in made.needed(*name.split("/")):
+        plan = catalogue(name.split("/")[0])
+        plan.params = dataclasses.replace(plan.params, layout=Layout(columns=2))
+        for run in plan.needed(*name.split("/")):
             pretend(run, root, diverged=False)
-        build(made, name, root, pictures)
+        build(plan, name, root, pictures)
         wide = pictures.pop().get_figwidth() > figures.COLUMN
         text = (root / "report.tex").read_text()
         assert (r"\begin{figure*}" in text) == wide, name

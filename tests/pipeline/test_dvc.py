@@ -13,20 +13,20 @@ TABLE = "reports/rfedavg/table1.tex"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = Project.copy(tmp_path_factory.mktemp("project"))
+    copy = Project.copy(tmp_path_factory.mktemp("project"))
     for name in ("dvc.yaml", ".dvcignore", ".dvc/config"):
-        (made.folder / name).parent.mkdir(exist_ok=True)
-        shutil.copy(HOME / name, made.folder / name)
-    (made.folder / ".dvc" / "config").write_text(
+        (copy.folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(HOME / name, copy.folder / name)
+    (copy.folder / ".dvc" / "config").write_text(
         (HOME / ".dvc" / "config").read_text().replace("[core]", "[core]\n    no_scm = true")
     )
-    shutil.copytree(HOME / "data" / "demo", made.folder / "data" / "demo")
-    made.edit("dvc.yaml", "cmd: snakemake reports/rfedavg", f"cmd: snakemake {TABLE}")
-    return made
+    shutil.copytree(HOME / "data" / "demo", copy.folder / "data" / "demo")
+    copy.edit("dvc.yaml", "cmd: snakemake reports/rfedavg", f"cmd: snakemake {TABLE}")
+    return copy
 
 
 def test_repro_builds_a_paper_and_a_second_one_does_nothing(project: Project) -> None:
-    text = project.run("dvc", "repro", "rfedavg")
+    project.run("dvc", "repro", "rfedavg")
     assert len(project.executed()) == 8 * 6 * 2
     assert (project.folder / TABLE).exists()
     text = project.run("dvc", "repro", "rfedavg")

@@ -51,9 +51,9 @@ def clone(origin: Project, tmp_path: Path) -> Project:
     folder = tmp_path / "clone"
     origin.run("git", "clone", "-q", ".", str(folder))
     shutil.copytree(origin.folder / "bin", folder / "bin")
-    made = Project(folder)
-    made.run("dvc", "pull", "--with-deps", STAGE)
-    return made
+    project = Project(folder)
+    project.run("dvc", "pull", "--with-deps", STAGE)
+    return project
 
 
 def shuffle_times(folder: Path) -> None:
@@ -66,10 +66,10 @@ def shuffle_times(folder: Path) -> None:
 def test_after_a_pull_nothing_is_to_be_done(clone: Project) -> None:
     for name in ("results", "reports"):
         shuffle_times(clone.folder / name)
-    done = clone.snakemake("--dry-run", TABLE)
-    assert "Nothing to be done" in done.stdout + done.stderr
+    process = clone.snakemake("--dry-run", TABLE)
+    assert "Nothing to be done" in process.stdout + process.stderr
     believed = 16 + 8 * 6 * 2 + 1  # partitions, runs, a table; metrics of one table are not the paper's
-    assert f"{believed} results from elsewhere are believed; 1 are not: {METRICS}" in done.stderr
+    assert f"{believed} results from elsewhere are believed; 1 are not: {METRICS}" in process.stderr
     clone.make(TABLE)
     assert clone.executed() == []
     assert "Data and pipelines are up to date" in clone.run("dvc", "repro", STAGE)
@@ -113,8 +113,8 @@ def test_changed_code_is_noticed_after_a_pull(clone: Project) -> None:
 
 def test_an_interrupted_repro_keeps_finished_runs(clone: Project) -> None:
     clone.edit("params.yaml", "mu: 1.0", "mu: 0.25")
-    done = clone.call("dvc", "repro", STAGE, FAKE_FAILS="cross_silo-cifar10-sim0/fedprox")
-    assert done.returncode != 0
+    process = clone.call("dvc", "repro", STAGE, FAKE_FAILS="cross_silo-cifar10-sim0/fedprox")
+    assert process.returncode != 0
     first = clone.executed()
     clone.run("dvc", "repro", STAGE)
     second = clone.executed()

@@ -30,12 +30,12 @@ def planted(gains: dict[str, float], spread: float = 0.3, seed: int = 0) -> pd.D
 @pytest.mark.parametrize("seed", range(5))
 def test_planted_methods_land_where_they_must(seed: int) -> None:
     scores = planted({"ahead": 2.0, "same": 0.0, "behind": -2.0, "near": 0.5}, seed=seed)
-    found = {name: effects.effect(scores, name, "base") for name in ("ahead", "same", "behind", "near")}
-    assert all(own is not None and own.sets == SETS for own in found.values())
-    verdicts = [own.verdict(0.5) for own in found.values() if own]
+    results = {name: effects.effect(scores, name, "base") for name in ("ahead", "same", "behind", "near")}
+    assert all(effect is not None and effect.sets == SETS for effect in results.values())
+    verdicts = [effect.verdict(0.5) for effect in results.values() if effect]
     assert verdicts == ["better", "equivalent", "worse", "undecided"]
-    assert [own.wins > 0.9 for own in found.values() if own][:3] == [True, False, False]
-    tests = {name: own.p for name, own in found.items() if own}
+    assert [effect.wins > 0.9 for effect in results.values() if effect][:3] == [True, False, False]
+    tests = {name: effect.p for name, effect in results.items() if effect}
     assert tests["ahead"] == 2 / 2**SETS
     assert tests["same"] > 0.01
 
@@ -43,28 +43,28 @@ def test_planted_methods_land_where_they_must(seed: int) -> None:
 def test_an_effect_is_a_mean_of_data_sets_not_of_workloads() -> None:
     lines = []
     gains = {("one", "a"): [1.0, 3.0], ("one", "b"): [4.0, 4.0], ("two", "c"): [0.0, -2.0]}
-    for (dataset, workload), own in gains.items():
-        for run, gain in enumerate(own):
+    for (dataset, workload), runs in gains.items():
+        for run, gain in enumerate(runs):
             lines += [("base", dataset, workload, run, 50.0), ("method", dataset, workload, run, 50 + gain)]
     scores = pd.DataFrame(lines, columns=["method", "dataset", "workload", "seed", "score"])
-    found = effects.effect(scores, "method", "base")
-    assert found is not None
-    assert found.mean == pytest.approx(((2.0 + 4.0) / 2 - 1.0) / 2)
-    assert found.wins == pytest.approx((1.0 + 1.0 + 0.25) / 3)
-    assert found.sets == 2
-    assert found.p == 1.0, "of 3 and -1, all changes of signs sum to 2 or to 4"
+    effect = effects.effect(scores, "method", "base")
+    assert effect is not None
+    assert effect.mean == pytest.approx(((2.0 + 4.0) / 2 - 1.0) / 2)
+    assert effect.wins == pytest.approx((1.0 + 1.0 + 0.25) / 3)
+    assert effect.sets == 2
+    assert effect.p == 1.0, "of 3 and -1, all changes of signs sum to 2 or to 4"
     assert effects.effect(scores, "other", "base") is None
 
 
 @pytest.mark.parametrize("n", [1, 3, 6])
 def test_sign_flips_are_those_counted_by_hand(n: int) -> None:
-    own = np.random.default_rng(n).normal(0.5, 1, n).round(2)
-    observed = abs(sum(own))
+    differences = np.random.default_rng(n).normal(0.5, 1, n).round(2)
+    observed = abs(sum(differences))
     count = 0
     for number in range(2**n):
-        total = sum(value if number >> at & 1 else -value for at, value in enumerate(own))
+        total = sum(value if number >> at & 1 else -value for at, value in enumerate(differences))
         count += abs(total) >= observed - 1e-12
-    assert effects.sign_flip(own) == count / 2**n
+    assert effects.sign_flip(differences) == count / 2**n
 
 
 def test_equal_methods_have_a_p_value_of_one_and_many_sets_are_sampled() -> None:
@@ -128,19 +128,19 @@ def test_an_interval_holds_95_of_100_draws_and_a_tie_counts_half() -> None:
     gains = {("one", "a"): [0.0, 1.7, 3.1], ("one", "b"): [2.45, -1.3], ("two", "c"): [0.0, -2.2, 7.6]}
     lines = [
         (method, dataset, workload, run, 50 + gain * (method == "method"))
-        for (dataset, workload), own in gains.items()
-        for run, gain in enumerate(own)
+        for (dataset, workload), runs in gains.items()
+        for run, gain in enumerate(runs)
         for method in ("base", "method")
     ]
     scores = pd.DataFrame(lines, columns=["method", "dataset", "workload", "seed", "score"])
-    found = effects.effect(scores, "method", "base")
-    nested = [[np.array(own) for (name, _), own in gains.items() if name == of] for of in ("one", "two")]
+    effect = effects.effect(scores, "method", "base")
+    nested = [[np.array(runs) for (name, _), runs in gains.items() if name == of] for of in ("one", "two")]
     drawn = np.sort(effects.bootstrap(nested, 10_000, 0))
     assert np.array_equal(drawn, np.sort(effects.bootstrap(nested))), "the same draws again"
     assert not np.array_equal(drawn, np.sort(effects.bootstrap(nested, 10_000, 1)))
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx(np.percentile(drawn, [2.5, 97.5]), abs=1e-9)
-    assert found.wins == pytest.approx(((0.5 + 2) / 3 + 1 / 2 + (0.5 + 1) / 3) / 3)
+    assert effect is not None
+    assert (effect.low, effect.high) == pytest.approx(np.percentile(drawn, [2.5, 97.5]), abs=1e-9)
+    assert effect.wins == pytest.approx(((0.5 + 2) / 3 + 1 / 2 + (0.5 + 1) / 3) / 3)
 
 
 def test_many_sets_are_tested_by_100000_changes_of_signs_that_are_the_same_each_time() -> None:
@@ -153,17 +153,17 @@ def test_many_sets_are_tested_by_100000_changes_of_signs_that_are_the_same_each_
 
 
 def test_families_are_corrected_apart() -> None:
-    made = {
+    by_name = {
         name: Effect(0, 0, 0, p, 9, 0.5) for name, p in (("a", 0.01), ("b", 0.04), ("c", 0.03), ("d", 0.02))
     }
-    found = effects.corrected(made, {"first": ["a", "b", "absent"], "second": ["c", "d"]})
-    assert found == pytest.approx({"a": 0.02, "b": 0.04, "c": 0.04, "d": 0.04})
+    corrected = effects.corrected(by_name, {"first": ["a", "b", "absent"], "second": ["c", "d"]})
+    assert corrected == pytest.approx({"a": 0.02, "b": 0.04, "c": 0.04, "d": 0.04})
 
 
 @pytest.mark.parametrize("trials", [1, 2, 4, 5])
 def test_the_expected_best_is_the_mean_over_all_draws(trials: int) -> None:
     values = [3.0, 1.0, 4.0, 1.5, 9.0]
-    by_hand = np.mean([max(own) for own in combinations(values, trials)])
+    by_hand = np.mean([max(drawn) for drawn in combinations(values, trials)])
     assert effects.expected_best(values, trials) == pytest.approx(by_hand)
 
 
@@ -176,10 +176,10 @@ def test_ranks_tie_within_a_tenth_and_leave_gaps_out() -> None:
 def test_a_profile_says_how_often_a_method_is_near_the_best() -> None:
     lines = [("a", "w", 90.0), ("b", "w", 80.0), ("a", "v", 70.0), ("b", "v", 80.0), ("b", "u", 50.0)]
     scores = pd.DataFrame(lines, columns=["method", "workload", "score"]).assign(seed=[5, 4, 3, 2, 1])
-    found = effects.profiles(scores, [1.0, 1.5, 2.0])
-    assert list(found.loc["a"]) == pytest.approx([1 / 2, 1.0, 1.0]), "it was not run on u"
-    assert list(found.loc["b"]) == pytest.approx([2 / 3, 2 / 3, 1.0])
+    profiles = effects.profiles(scores, [1.0, 1.5, 2.0])
+    assert list(profiles.loc["a"]) == pytest.approx([1 / 2, 1.0, 1.0]), "it was not run on u"
+    assert list(profiles.loc["b"]) == pytest.approx([2 / 3, 2 / 3, 1.0])
     perfect = [("a", "w", 100.0), ("b", "w", 99.5), ("a", "v", 99.2), ("b", "v", 99.0)]
     scores = pd.DataFrame(perfect, columns=["method", "workload", "score"])
-    found = effects.profiles(scores, [1.0, 1.22, 1.3])
-    assert [list(found.loc[name]) for name in "ab"] == [[1.0, 1.0, 1.0], [0.0, 0.0, 0.5]]
+    profiles = effects.profiles(scores, [1.0, 1.22, 1.3])
+    assert [list(profiles.loc[name]) for name in "ab"] == [[1.0, 1.0, 1.0], [0.0, 0.0, 0.5]]

@@ -60,7 +60,7 @@ def asked(values: dict[str, Any]) -> Demand:
 
 def guess(**sections: Any) -> Cost:
     """Return the cost of BASE with keys of its sections changed."""
-    values = {name: {**BASE.get(name, {}), **own} for name, own in sections.items()}
+    values = {name: {**BASE.get(name, {}), **keys} for name, keys in sections.items()}
     return estimate(asked({**BASE, **values}))
 
 
@@ -170,25 +170,25 @@ WORK = {
     ],
 )  # fmt: skip
 def test_the_work_of_a_run_is_counted(changed: dict[str, Any], work: dict[str, float]) -> None:
-    whole = {name: {**SMALL[name], **own} for name, own in changed.items() if isinstance(own, dict)}
-    found = asked({**SMALL, **changed, **whole})
-    assert found.work == pytest.approx(WORK | work, rel=1e-12)
+    sections = {name: {**SMALL[name], **keys} for name, keys in changed.items() if isinstance(keys, dict)}
+    need = asked({**SMALL, **changed, **sections})
+    assert need.work == pytest.approx(WORK | work, rel=1e-12)
 
 
 def test_rows_that_are_held_out_for_validation_do_not_train() -> None:
     """A fifth of 60,000 rows is held out, and learns the mixture: each client trains 24 batches."""
     held = {"name": "iid", "clients": 20, "validation": 0.2}
     mixture = {"name": "fedomw", "epochs_p": 1, "batch_p": 10, "gamma": 0}
-    found = asked({**SMALL, "partition": held, "algorithm": mixture}).work
-    assert (found["step"], found["server"]) == (50 * 2 * 24, 10 * 1200)
-    assert found["dense"] == forward(3 * 240_000 + 10 * 5 * 12_000, 3 * 10_000 + 2 * 48_000)["dense"]
+    work = asked({**SMALL, "partition": held, "algorithm": mixture}).work
+    assert (work["step"], work["server"]) == (50 * 2 * 24, 10 * 1200)
+    assert work["dense"] == forward(3 * 240_000 + 10 * 5 * 12_000, 3 * 10_000 + 2 * 48_000)["dense"]
 
 
 def test_a_fold_leaves_its_clients_and_rows_out() -> None:
     """Of five sets of four clients one tests and one validates: 12 train, of 2,800 + 700 rows each."""
     partition = {"name": "iid", "clients": 20, "fold": {"of": 5, "index": 0}}
-    found = asked({**SMALL, "partition": partition, "participation": {"fraction": 1.0}}).work
-    assert (found["training"], found["step"]) == (10 * 12, 10 * 12 * 2 * 35)
+    work = asked({**SMALL, "partition": partition, "participation": {"fraction": 1.0}}).work
+    assert (work["training"], work["step"]) == (10 * 12, 10 * 12 * 2 * 35)
 
 
 def test_data_of_unknown_size_count_as_ten_thousand_rows_of_a_hundred_clients(tmp_path: Path) -> None:
@@ -196,38 +196,38 @@ def test_data_of_unknown_size_count_as_ten_thousand_rows_of_a_hundred_clients(tm
     absent = {"name": "npz", "path": str(tmp_path / "absent")}
     spec = {**SMALL, "data": absent, "partition": {"name": "given"}}
     for fraction, cohort in ((0.25, 25), (0.001, 1)):
-        found = asked({**spec, "participation": {"fraction": fraction}})
-        assert (found.known, found.work["training"]) == (False, 10 * cohort)
-        assert found.work["step"] == 10 * cohort * 2
-        assert found.step_operations == 6 * 80 * 1000
+        need = asked({**spec, "participation": {"fraction": fraction}})
+        assert (need.known, need.work["training"]) == (False, 10 * cohort)
+        assert need.work["step"] == 10 * cohort * 2
+        assert need.step_operations == 6 * 80 * 1000
     assert asked(SMALL).known
 
 
 def test_convolutions_count_beside_dense_layers() -> None:
     network = network_of(canonical_json({"name": "cnn"}), size_of(canonical_json(SMALL["data"])))
-    found = asked({**SMALL, "model": {"name": "cnn"}})
-    assert found.work["shared"] == 2 * (3 * 300_000 + MEASURED_ROWS) * network.shared > 0
-    assert found.step_operations == 6 * 100 * (network.dense + network.shared)
+    need = asked({**SMALL, "model": {"name": "cnn"}})
+    assert need.work["shared"] == 2 * (3 * 300_000 + MEASURED_ROWS) * network.shared > 0
+    assert need.step_operations == 6 * 100 * (network.dense + network.shared)
 
 
 def test_a_run_like_no_other_has_the_widest_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asked(SMALL)
-    rates = dict.fromkeys(found.work, 0.0) | {"round": 2.0}
+    need = asked(SMALL)
+    rates = dict.fromkeys(need.work, 0.0) | {"round": 2.0}
     known: dict[str, Any] = {"rates": rates, "factors": {}, "spread": [1, 1, 1, 1, 4.0]}
     monkeypatch.setattr("pipeline.workflow.estimate.fitted", lambda: known)
-    cost = estimate(found)
+    cost = estimate(need)
     assert (cost.seconds, cost.low, cost.high) == (20.0, 5.0, 80.0)
 
 
 def test_seconds_are_work_times_rates_times_what_runs_like_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asked(SMALL)
-    rates = dict.fromkeys(found.work, 0.0) | {"round": 2.0}
+    need = asked(SMALL)
+    rates = dict.fromkeys(need.work, 0.0) | {"round": 2.0}
     known = {"rates": rates, "factors": {"logistic": 3.0, "all": 7.0}, "spread": [9, 9, 1.25, 9, 9]}
     monkeypatch.setattr("pipeline.workflow.estimate.fitted", lambda: known)
-    cost = estimate(found, speed=0.5)
+    cost = estimate(need, speed=0.5)
     assert (cost.seconds, cost.low, cost.high) == (30.0, 24.0, 37.5)
-    here = {found.like[1]: 2.0, "all": 11.0}
-    assert estimate(found, 0.5, here).seconds == 120.0, "results that are here count in place of the speed"
+    measured = {need.like[1]: 2.0, "all": 11.0}
+    assert estimate(need, 0.5, measured).seconds == 120.0, "results that are here count in place of the speed"
 
 
 def test_runs_are_alike_by_data_model_and_the_parts_that_work() -> None:
@@ -240,10 +240,10 @@ def test_runs_are_alike_by_data_model_and_the_parts_that_work() -> None:
 
 
 def test_the_factor_of_a_group_is_the_median_of_enough_runs() -> None:
-    one, other = asked(SMALL), asked({**SMALL, "model": {"name": "mlp"}})
-    few = [(other, 16.0)] * (ENOUGH - 1)
-    found = factors([(one, 1.0), (one, 4.0), *[(one, 2.0)] * (ENOUGH - 2), *few])
-    assert found == pytest.approx({**dict.fromkeys(one.like[:3], 2.0), "all": 4.0})
+    logistic, mlp = asked(SMALL), asked({**SMALL, "model": {"name": "mlp"}})
+    few = [(mlp, 16.0)] * (ENOUGH - 1)
+    by_group = factors([(logistic, 1.0), (logistic, 4.0), *[(logistic, 2.0)] * (ENOUGH - 2), *few])
+    assert by_group == pytest.approx({**dict.fromkeys(logistic.like[:3], 2.0), "all": 4.0})
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,8 @@ def test_steps_are_small_below_a_thousand_million_operations() -> None:
 
 
 def test_a_round_costs_the_same_as_another() -> None:
-    one, two, three = (guess(training={"rounds": rounds}).seconds for rounds in (10, 20, 30))
-    assert three - two == pytest.approx(two - one)
+    ten, twenty, thirty = (guess(training={"rounds": rounds}).seconds for rounds in (10, 20, 30))
+    assert thirty - twenty == pytest.approx(twenty - ten)
 
 
 def test_algorithms_that_keep_a_state_a_client_need_memory_for_it() -> None:
@@ -383,10 +383,10 @@ def test_a_small_plug_in_needs_little_memory(tmp_path: Path, size: str) -> None:
         f"spec = parse({spec!r}); print(demand(spec.resolved(), spec.recipe).memory_mb)"
     )
     environment = os.environ | {"FEDCORE_PLUGINS": str(tmp_path)}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
-    assert BASE_MB <= int(done.stdout) < BASE_MB + 100
+    assert BASE_MB <= int(process.stdout) < BASE_MB + 100
 
 
 @pytest.fixture(scope="module")
@@ -435,9 +435,9 @@ def test_leaving_a_table_out_takes_its_runs_out_of_the_fit(
     monkeypatch.setattr("costs.fit", fake)
     kept = calm(kept)
     figures, spread = left_out(scales, kept)
-    every = {run.run for run in kept}
-    assert figures["runs"] == sum(len(every - left) for left in asked_for)
-    assert all(left < every for left in asked_for)
+    names = {run.run for run in kept}
+    assert figures["runs"] == sum(len(names - left) for left in asked_for)
+    assert all(left < names for left in asked_for)
     assert len(capsys.readouterr().out.splitlines()) == figures["tables"] == len(asked_for)
     assert spread == sorted(spread), "less that is alike is no surer"
     for known in KNOWN:
@@ -448,13 +448,13 @@ def test_leaving_a_table_out_takes_its_runs_out_of_the_fit(
 def test_a_run_that_took_twice_an_equal_one_is_disturbed_and_so_is_a_sitting_of_such_runs(
     kept: list[Kept],
 ) -> None:
-    own, other, third = kept[0].demand, replace(kept[0].demand), replace(kept[0].demand)
-    quiet = [Kept(f"q{seed}", own, 10.0 + seed, "quiet") for seed in range(5)]
-    slow = Kept("slow", own, 20.1, "quiet")
+    first, second, third = kept[0].demand, replace(kept[0].demand), replace(kept[0].demand)
+    quiet = [Kept(f"q{seed}", first, 10.0 + seed, "quiet") for seed in range(5)]
+    slow = Kept("slow", first, 20.1, "quiet")
     loud = [
-        Kept("l0", other, 30.0, "loud"),
-        Kept("l1", other, 10.0, "later"),
-        Kept("l2", other, 11.0, "loud"),
+        Kept("l0", second, 30.0, "loud"),
+        Kept("l1", second, 10.0, "later"),
+        Kept("l2", second, 11.0, "loud"),
     ]
     alone = [Kept("a0", third, 500.0, "loud"), Kept("a1", replace(third), 500.0, "later")]
     assert calm([*quiet, slow, *loud, *alone]) == [*quiet, loud[1], alone[1]]
@@ -473,7 +473,7 @@ def test_a_guess_is_corrected_by_the_other_runs_of_its_sitting(
     exact = [
         replace(run, seconds=guessed(run.demand, rates, groups) * slower[run.sitting])
         for run in some
-        if sum(run.sitting == own.sitting for own in some) > ENOUGH
+        if sum(run.sitting == other.sitting for other in some) > ENOUGH
     ]
     figures, _ = left_out(scales, exact)
     for known, share in {"with_results": 1.0, "with_speed": 1.0, "without_speed": 0.0}.items():
@@ -488,11 +488,11 @@ def test_the_page_says_how_far_off_guesses_are() -> None:
 
 
 def test_times_are_said_in_a_unit_that_suits_them() -> None:
-    said = [
+    texts = [
         duration(seconds)
         for seconds in (0.2, 59.0, 89.0, 90.0, 600.0, 5399.0, 5400.0, 172_799.0, 172_800.0, 9e6, 9e8)
     ]
-    assert said == [
+    assert texts == [
         "1 s",
         "59 s",
         "89 s",
@@ -509,8 +509,8 @@ def test_times_are_said_in_a_unit_that_suits_them() -> None:
 
 
 def test_an_interval_says_its_unit_once() -> None:
-    said = [str(Cost(seconds, seconds / 2, seconds * 2, 1, 1.0)) for seconds in (20.0, 100.0, 600.0, 7200.0)]
-    assert said == [
+    texts = [str(Cost(seconds, seconds / 2, seconds * 2, 1, 1.0)) for seconds in (20.0, 100.0, 600.0, 7200.0)]
+    assert texts == [
         "20 s (10 to 40 s)",
         "2 minutes (50 s to 3 minutes)",
         "10 minutes (5 to 20 minutes)",
@@ -566,8 +566,8 @@ spec = parse({
 })
 print(estimate(demand(spec.resolved(), spec.recipe)).seconds)
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", guess], capture_output=True, text=True, check=False, cwd=HOME
     )
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) > 1.0
+    assert process.returncode == 0, process.stderr
+    assert float(process.stdout) > 1.0

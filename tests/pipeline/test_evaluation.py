@@ -51,8 +51,8 @@ def made() -> Catalogue:
 def real(made: Catalogue, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder in which one cell's runs are kept."""
     root = tmp_path_factory.mktemp("first")
-    for one in made.cells(*NAME.split("/"))[CELL]:
-        run(dict(one.spec), root / one.folder, replace(SETTINGS, provenance={"code": one.code}), False)
+    for plan in made.cells(*NAME.split("/"))[CELL]:
+        run(dict(plan.spec), root / plan.folder, replace(SETTINGS, provenance={"code": plan.code}), False)
     reference.keep(made, [NAME], root, root / "kept")
     return root / "kept"
 
@@ -70,9 +70,9 @@ def change(kept: Path, name: str, **columns: Any) -> None:
     """Give columns of a kept file other values, in the lines that have one."""
     path = kept / "fedomw" / name
     frame = read_runs(path) if name == RUNS else pd.read_csv(path)
-    there = frame["n"] > 0 if "n" in frame else frame["run"].notna()
+    present = frame["n"] > 0 if "n" in frame else frame["run"].notna()
     for column, value in columns.items():
-        frame.loc[there, column] = value
+        frame.loc[present, column] = value
     if name == RUNS:
         frame.to_parquet(path)
     else:
@@ -80,17 +80,17 @@ def change(kept: Path, name: str, **columns: Any) -> None:
 
 
 def test_kept_runs_come_out_again_and_so_does_their_table(made: Catalogue, kept: Path) -> None:
-    found = evaluated(made, kept)
-    (check,) = found.checks
+    evaluation = evaluated(made, kept)
+    (check,) = evaluation.checks
     assert (check.unit.row, check.unit.column) == CELL
     assert set(check.outcomes) == {SAME}
     assert len(check.outcomes) == len(made.cells(*NAME.split("/"))[CELL])
     assert (check.largest, check.agrees) == (0, True)
-    assert found.rebuilt == {NAME: True}
-    assert found.left == {"fedomw": (0, 0.0)}
-    assert not found.absent
-    for one in check.unit.runs:
-        assert code_of(kept.parent / "work" / one.folder) == one.code
+    assert evaluation.rebuilt == {NAME: True}
+    assert evaluation.left == {"fedomw": (0, 0.0)}
+    assert not evaluation.absent
+    for plan in check.unit.runs:
+        assert code_of(kept.parent / "work" / plan.folder) == plan.code
 
 
 def test_other_bytes_with_the_same_numbers_agree(made: Catalogue, kept: Path) -> None:
@@ -103,8 +103,8 @@ def test_other_bytes_with_the_same_numbers_agree(made: Catalogue, kept: Path) ->
 
 def test_what_a_gpu_made_is_left_out(made: Catalogue, kept: Path) -> None:
     change(kept, RUNS, device="cuda")
-    found = evaluated(made, kept)
-    assert (found.checks, found.left) == ([], {"fedomw": (0, 0.0)})
+    evaluation = evaluated(made, kept)
+    assert (evaluation.checks, evaluation.left) == ([], {"fedomw": (0, 0.0)})
 
 
 @pytest.mark.parametrize("column", ["test_accuracy", "partition_sha256", "status"])
@@ -119,9 +119,9 @@ def test_another_number_hash_or_status_does_not_agree(made: Catalogue, kept: Pat
 
 def test_a_table_with_another_number_is_not_rebuilt(made: Catalogue, kept: Path) -> None:
     change(kept, "table2_released.csv", mean=12.3)
-    found = evaluated(made, kept)
-    assert found.checks[0].agrees
-    assert found.rebuilt == {NAME: False}
+    evaluation = evaluated(made, kept)
+    assert evaluation.checks[0].agrees
+    assert evaluation.rebuilt == {NAME: False}
 
 
 @pytest.mark.parametrize(("factor", "same"), [(1 + 5e-5, True), (1.01, False)])
@@ -138,9 +138,9 @@ def test_a_table_is_rebuilt_within_the_tolerance_of_numbers(
 def test_what_does_not_fit_is_left_and_counted(made: Catalogue, kept: Path) -> None:
     change(kept, RUNS, seconds=100.0)
     runs = len(made.cells(*NAME.split("/"))[CELL])
-    found = evaluated(made, kept, seconds=100.0 * runs)
-    assert not found.checks
-    assert found.left == {"fedomw": (runs, 100.0 * runs)}
+    evaluation = evaluated(made, kept, seconds=100.0 * runs)
+    assert not evaluation.checks
+    assert evaluation.left == {"fedomw": (runs, 100.0 * runs)}
 
 
 def test_runs_of_other_parameters_are_not_checked(made: Catalogue, kept: Path) -> None:
@@ -151,9 +151,9 @@ def test_runs_of_other_parameters_are_not_checked(made: Catalogue, kept: Path) -
 def test_data_that_cannot_be_had_are_named(made: Catalogue, kept: Path) -> None:
     nowhere = replace(SETTINGS, source=Source(kept.parent / "none", None, True))
     shutil.copytree(HOME / "data/demo", kept.parent / "none/demo", ignore=lambda *_: ["libsvm"])
-    found = evaluated(made, kept, settings=nowhere)
-    assert not found.checks
-    assert "demo" in found.absent["dna"]
+    evaluation = evaluated(made, kept, settings=nowhere)
+    assert not evaluation.checks
+    assert "demo" in evaluation.absent["dna"]
 
 
 def filled(made: Catalogue, kept: Path, times: str = "once") -> Evaluation:
@@ -169,7 +169,7 @@ def test_histories_are_made_again_as_they_were_kept(made: Catalogue, kept: Path)
     rest[rest["run"] == first].assign(test_accuracy=0.5).to_parquet(path)
     (check,) = filled(made, kept).checks
     assert {*check.outcomes} == {SAME}
-    assert read(path).loc[lambda own: own["run"] == first, "test_accuracy"].eq(0.5).all(), "one was kept"
+    assert read(path).loc[lambda frame: frame["run"] == first, "test_accuracy"].eq(0.5).all(), "one was kept"
     path.unlink()
     filled(made, kept, "twice")
     assert path.read_bytes() == before
@@ -184,46 +184,46 @@ def test_a_history_of_other_numbers_is_not_kept(made: Catalogue, kept: Path) -> 
 
 def test_cells_without_histories_come_by_their_times(made: Catalogue, tmp_path: Path) -> None:
     cells = list(made.cells(*NAME.split("/")).items())[:3]
-    found = [
+    units = [
         Unit("fedomw", "table2_released", *cell, runs, [{"seconds": seconds}])
         for (cell, runs), seconds in zip(cells, (3.0, 1.0, 2.0), strict=True)
     ]
-    done = [pd.DataFrame({"run": [one.folder], "processor": "", "round": 1}) for one in found[2].runs]
-    add(done, tmp_path / "fedomw" / HISTORIES)
-    assert without_history(found, tmp_path) == [found[1], found[0]]
+    frames = [pd.DataFrame({"run": [plan.folder], "processor": "", "round": 1}) for plan in units[2].runs]
+    add(frames, tmp_path / "fedomw" / HISTORIES)
+    assert without_history(units, tmp_path) == [units[1], units[0]]
 
 
 def test_tables_and_papers_take_turns_after_one_figure() -> None:
     def unit(paper: str, target: str, row: str, seconds: float) -> Unit:
         return Unit(paper, target, row, "x", (), ({"seconds": seconds},))
 
-    found = [unit("b", "quick", "", 2), unit("a", "slow", "", 9)]
-    found += [unit("a", "t1", f"r{at}", 1) for at in range(3)]
-    found += [
+    units = [unit("b", "quick", "", 2), unit("a", "slow", "", 9)]
+    units += [unit("a", "t1", f"r{at}", 1) for at in range(3)]
+    units += [
         unit("a", "t2", "r", 1),
         unit("a", "t3", "r", 1),
         unit("b", "t1", "r", 1),
         unit("b", "t2", "r", 1),
     ]
-    first = ["".join((one.paper, one.target)) for one in in_turn(found, 0)]
+    first = ["".join((chosen.paper, chosen.target)) for chosen in in_turn(units, 0)]
     assert first == ["bquick", "at1", "bt1", "at2", "bt2", "at3", "at1", "at1"]
-    orders = {tuple(one.row for one in in_turn(found, seed)) for seed in range(20)}
+    orders = {tuple(chosen.row for chosen in in_turn(units, seed)) for seed in range(20)}
     assert len(orders) > 1
-    assert [one.row for one in in_turn(found, 3)] == [one.row for one in in_turn(found, 3)]
+    assert [chosen.row for chosen in in_turn(units, 3)] == [chosen.row for chosen in in_turn(units, 3)]
 
 
 def test_the_command_writes_a_report_and_a_badge(
     made: Catalogue, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "catalogue_of", lambda *asked: made)
+    monkeypatch.setattr(command, "catalogue_of", lambda *arguments: made)
     (tmp_path / "reports").mkdir()
     kept.rename(tmp_path / "reports/reference")
     call = ["evaluate", "fedomw", "--root", str(HOME / "data"), "--by", "A <b>"]
-    done = CliRunner().invoke(app, call)
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(app, call)
+    assert result.exit_code == 0, result.output
     folder = tmp_path / "reports/evaluation"
-    assert "fedomw: 1 of 1 cells and figures reproduced\n" in done.output
+    assert "fedomw: 1 of 1 cells and figures reproduced\n" in result.output
     assert "| fedomw | 1 | 1 | 0 |" in (folder / "evaluation.md").read_text()
     page = (folder / "evaluation.html").read_text()
     assert "A &lt;b&gt;" in page
@@ -231,11 +231,11 @@ def test_the_command_writes_a_report_and_a_badge(
     badge = (folder / "fedomw.svg").read_text()
     assert "1 of 1 cells" in badge
     assert "A &lt;b&gt;" in badge
-    told = json.loads(CliRunner().invoke(app, [*call, "--json"]).stdout)
-    assert told == json.loads((folder / "evaluation.json").read_text())
+    report = json.loads(CliRunner().invoke(app, [*call, "--json"]).stdout)
+    assert report == json.loads((folder / "evaluation.json").read_text())
     page = (HOME / "docs/results.md").read_text()
     (line,) = re.findall(r"^\| `fedcore evaluate` .*", page, re.MULTILINE)
-    assert re.findall(r"`(\w+)`", line) == [*told]
+    assert re.findall(r"`(\w+)`", line) == [*report]
 
 
 def test_an_unknown_paper_is_refused_in_one_line() -> None:

@@ -56,28 +56,28 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Evaluated:
     monkeypatch.setattr(evaluation, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def evaluate(
-        found: Sequence[Unit], seconds: float, slower: float = 1.0, absent: Sequence[str] = (), **more: Any
+        cells: Sequence[Unit], seconds: float, slower: float = 1.0, absent: Sequence[str] = (), **more: Any
     ) -> tuple[Evaluation, list[str]]:
         noted: list[str] = []
 
-        def again(one: Unit, root: Path, settings: Settings) -> Check:
-            if one.runs[0].spec["data"]["name"] in absent:
+        def again(cell: Unit, root: Path, settings: Settings) -> Check:
+            if cell.runs[0].spec["data"]["name"] in absent:
                 raise DataError("nowhere to be had")
-            clock[0] += slower * one.seconds
-            return Check(one, (SAME,), 0.0, slower * one.seconds)
+            clock[0] += slower * cell.seconds
+            return Check(cell, (SAME,), 0.0, slower * cell.seconds)
 
-        def rebuilt(made: Any, paper: str, target: str, root: Path, folder: Path) -> bool:
+        def rebuilt(no_catalogue: Any, paper: str, target: str, root: Path, folder: Path) -> bool:
             noted.append(f"rebuilt {paper}/{target}")
             return target == "t"
 
-        kept = {one.runs[0].folder: {"seconds": one.seconds} for one in found}
-        for name, own in {"again": again, "rebuilt": rebuilt}.items():
-            monkeypatch.setattr(evaluation, name, own)
+        kept = {cell.runs[0].folder: {"seconds": cell.seconds} for cell in cells}
+        for name, fake in {"again": again, "rebuilt": rebuilt}.items():
+            monkeypatch.setattr(evaluation, name, fake)
         monkeypatch.setattr(
             evaluation, "kept_runs", lambda path, device: kept if path.parent.name == "p" else {}
         )
-        monkeypatch.setattr(evaluation, "units", lambda made, all_kept, folder: list(found))
-        monkeypatch.setattr(evaluation, "in_turn", lambda own, seed: sorted(own, key=lambda one: one.row))
+        monkeypatch.setattr(evaluation, "units", lambda no_catalogue, all_kept, folder: list(cells))
+        monkeypatch.setattr(evaluation, "in_turn", lambda cells, seed: sorted(cells, key=lambda c: c.row))
         note = lambda what: noted.append(what if isinstance(what, str) else what.unit.row)  # noqa: E731
         unused: Any = None
         return (
@@ -95,43 +95,43 @@ def rows(found: Evaluation) -> str:
 def test_what_fits_is_made_and_the_report_has_its_share_of_the_time(evaluated: Evaluated) -> None:
     """A quarter of 100 s for one cell, 5 s for reports: 75 s are gone when 'd' asks for 1.3 times 25."""
     lengths = {"a": 25, "b": 25, "c": 25, "d": 25, "e": 15.3, "f": 15.5, "g": 25.1}
-    found, noted = evaluated([unit(*own) for own in lengths.items()], 100)
-    assert rows(found) == "abce", "and e ends at 75 + 1.3 x 15.3 = 94.89"
+    result, noted = evaluated([unit(*item) for item in lengths.items()], 100)
+    assert rows(result) == "abce", "and e ends at 75 + 1.3 x 15.3 = 94.89"
     assert noted == ["a", "b", "c", "e", "rebuilt p/t"]
-    assert found.left["p"] == pytest.approx((7, 155.9))
-    assert found.left["q"] == (0, 0)
+    assert result.left["p"] == pytest.approx((7, 155.9))
+    assert result.left["q"] == (0, 0)
 
 
 def test_a_slower_machine_makes_less(evaluated: Evaluated) -> None:
     """'a' takes 50 s in place of 25, so 'b' may take 65 and 'c' 26; then 'd' ends at 70 + 26, 'e' at 93.4."""
     lengths = {"a": 25, "b": 25, "c": 10, "d": 10, "e": 9}
-    found, _ = evaluated([unit(*own) for own in lengths.items()], 100, slower=2.0)
-    assert rows(found) == "ace"
-    assert found.left["p"] == pytest.approx((5, 2 * 79)), "no run is here, and each takes twice as long"
+    result, _ = evaluated([unit(*item) for item in lengths.items()], 100, slower=2.0)
+    assert rows(result) == "ace"
+    assert result.left["p"] == pytest.approx((5, 2 * 79)), "no run is here, and each takes twice as long"
 
 
 def test_what_is_here_is_not_left(evaluated: Evaluated, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "summary.json").touch()
-    found, _ = evaluated([unit("a", 5), unit("b", 7)], 100)
-    assert found.left == {"p": (1, 7.0), "q": (0, 0.0)}
+    result, _ = evaluated([unit("a", 5), unit("b", 7)], 100)
+    assert result.left == {"p": (1, 7.0), "q": (0, 0.0)}
 
 
 def test_data_that_can_not_be_had_are_tried_once(evaluated: Evaluated) -> None:
-    found, noted = evaluated(
+    result, noted = evaluated(
         [unit("a", 1, "usps"), unit("b", 1, "usps"), unit("c", 1, target="u"), unit("d", 1, target="u")],
         100,
         absent=["usps"],
     )
     assert noted == ["usps: nowhere to be had", "c", "d", "rebuilt p/u"]
-    assert (rows(found), found.absent) == ("cd", {"usps": "nowhere to be had"})
-    assert found.rebuilt == {"p/u": False}
+    assert (rows(result), result.absent) == ("cd", {"usps": "nowhere to be had"})
+    assert result.rebuilt == {"p/u": False}
 
 
 def test_with_nothing_to_make_all_is_left_at_the_kept_speed(evaluated: Evaluated) -> None:
-    found, _ = evaluated([unit("a", 50), unit("b", 30)], 100)
-    assert (found.checks, found.rebuilt) == ([], {})
-    assert found.left["p"] == (2, 80.0)
+    result, _ = evaluated([unit("a", 50), unit("b", 30)], 100)
+    assert (result.checks, result.rebuilt) == ([], {})
+    assert result.left["p"] == (2, 80.0)
 
 
 def test_filling_takes_the_quickest_without_a_history_first_and_keeps_what_agrees(
@@ -139,8 +139,8 @@ def test_filling_takes_the_quickest_without_a_history_first_and_keeps_what_agree
 ) -> None:
     kept: list[str] = []
     monkeypatch.setattr(evaluation, "keep_histories", lambda check, root, folder: kept.append(check.unit.row))
-    found, _ = evaluated([unit("a", 3), unit("b", 1), unit("c", 2)], 100, fill=True)
-    assert rows(found) == "bca"
+    result, _ = evaluated([unit("a", 3), unit("b", 1), unit("c", 2)], 100, fill=True)
+    assert rows(result) == "bca"
     assert kept == ["b", "c", "a"]
 
 
@@ -164,8 +164,8 @@ def compared(folder: Path, ours: Mapping[str, Any], kept: Mapping[str, Any], sam
 def test_equal_bytes_need_both_files(tmp_path: Path) -> None:
     numbers = {"final": {"test_accuracy": 0.5}}, {"test_accuracy": 0.25}
     assert compared(tmp_path, *numbers, "summary history") == (SAME, 0.0)
-    for one in ("summary", "history"):
-        assert compared(tmp_path, *numbers, one) == (OTHER, 1.0)
+    for name in ("summary", "history"):
+        assert compared(tmp_path, *numbers, name) == (OTHER, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_numbers_agree_within_a_share_of_the_kept_one(
     ours: dict[str, Any] | None, kept: dict[str, float], outcome: tuple[str, float], tmp_path: Path
 ) -> None:
     assert TOLERANCE == 1e-4
-    found = compared(tmp_path, {"final": ours}, kept)
-    assert found == (outcome[0], pytest.approx(outcome[1], rel=1e-6))
+    result = compared(tmp_path, {"final": ours}, kept)
+    assert result == (outcome[0], pytest.approx(outcome[1], rel=1e-6))
 
 
 @pytest.mark.parametrize("name", ["status", "data_sha256", "partition_sha256"])
@@ -216,12 +216,12 @@ def test_cells_whose_runs_are_all_kept_as_asked_for_can_be_checked(made: Catalog
     first, second, *rest = cells
     kept[cells[first][0].folder]["spec_sha256"] = "0" * 64
     del kept[cells[second][-1].folder]
-    found = [one for one in units(made, {PAPER: kept}, tmp_path) if one.target == TABLE]
+    checkable = [part for part in units(made, {PAPER: kept}, tmp_path) if part.target == TABLE]
     gone = {cells[first][0].folder, cells[second][-1].folder}
-    whole = [cell for cell in rest if gone.isdisjoint(run.folder for run in cells[cell])]
-    assert [(one.row, one.column) for one in found] == whole
-    assert all([*one.kept] == [kept[run.folder] for run in one.runs] for one in found)
-    assert all((one.paper, [*one.runs]) == (PAPER, [*cells[one.row, one.column]]) for one in found)
+    complete = [cell for cell in rest if gone.isdisjoint(run.folder for run in cells[cell])]
+    assert [(part.row, part.column) for part in checkable] == complete
+    assert all([*part.kept] == [kept[run.folder] for run in part.runs] for part in checkable)
+    assert all((part.paper, [*part.runs]) == (PAPER, [*cells[part.row, part.column]]) for part in checkable)
 
 
 def test_a_figure_is_checked_as_a_whole_and_partitions_are_not(made: Catalogue, tmp_path: Path) -> None:
@@ -230,18 +230,18 @@ def test_a_figure_is_checked_as_a_whole_and_partitions_are_not(made: Catalogue, 
     for paper, name, about in made.targets():
         (tmp_path / paper / f"{name}.csv").touch()
         kept |= kept_of(made, name) if about.drawn or about.needs != "runs" else {}
-    found = [one for one in units(made, {PAPER: kept}, tmp_path) if not one.row]
+    checkable = [part for part in units(made, {PAPER: kept}, tmp_path) if not part.row]
     drawn = [name for _, name, about in made.targets() if about.drawn and about.needs == "runs"]
-    assert [one.target for one in found] == [name for name in drawn if made.needed(PAPER, name)]
-    assert all([*one.runs] == made.needed(PAPER, one.target) for one in found)
+    assert [part.target for part in checkable] == [name for name in drawn if made.needed(PAPER, name)]
+    assert all([*part.runs] == made.needed(PAPER, part.target) for part in checkable)
 
 
 def test_a_unit_says_what_it_is_and_how_long_it_took(tmp_path: Path) -> None:
-    one = Unit("p", "t", "r", "c", (), ({"seconds": 1.5}, {"seconds": 2}))
-    assert (one.seconds, one.name) == (3.5, "p/t: r, c")
-    assert one._replace(row="", column="").name == "p/t"
-    assert Check(one, (SAME, CLOSE), 0, 1).agrees
-    assert not Check(one, (SAME, OTHER), 0, 1).agrees
+    cell = Unit("p", "t", "r", "c", (), ({"seconds": 1.5}, {"seconds": 2}))
+    assert (cell.seconds, cell.name) == (3.5, "p/t: r, c")
+    assert cell._replace(row="", column="").name == "p/t"
+    assert Check(cell, (SAME, CLOSE), 0, 1).agrees
+    assert not Check(cell, (SAME, OTHER), 0, 1).agrees
     assert kept_runs(tmp_path / "runs.parquet", "cpu") == {}
     pd.DataFrame({"run": ["a"], "seconds": [1.5], "spec_sha256": ["00"]}).to_parquet(
         tmp_path / "runs.parquet"

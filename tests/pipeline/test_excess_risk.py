@@ -19,8 +19,8 @@ from pipeline.reports.results import RunFacts
 
 
 def test_terms_add_up_over_seeds(tmp_path: Path) -> None:
-    made = catalogue("fedavgr")
-    for run in made.needed("fedavgr", "excess_risk"):
+    fedavgr = catalogue("fedavgr")
+    for run in fedavgr.needed("fedavgr", "excess_risk"):
         finish(run, tmp_path, 0.5)
         table = pd.DataFrame(
             {
@@ -36,23 +36,23 @@ def test_terms_add_up_over_seeds(tmp_path: Path) -> None:
         table.to_csv(tmp_path / run.folder / "risk.csv", index=False)
         seal(tmp_path / run.folder, run.spec)
     frame = (
-        drawn(made, "fedavgr", "excess_risk", tmp_path).reset_index().set_index(["row", "column", "round"])
+        drawn(fedavgr, "fedavgr", "excess_risk", tmp_path).reset_index().set_index(["row", "column", "round"])
     )
-    found = {
+    means = {
         column: frame.loc[("fedavgr", column, 1), "mean"] for column in ("g1", "g2", "g3", "chi_squared")
     }
-    assert found == pytest.approx({"g1": 6.1, "g2": 2.0, "g3": 7.75, "chi_squared": 0.1})
+    assert means == pytest.approx({"g1": 6.1, "g2": 2.0, "g3": 7.75, "chi_squared": 0.1})
     assert frame.loc[("fedavg", "g3", 1), "std"] == pytest.approx(sqrt(0.5))
     assert {row for row, _, _ in frame.index} == {"fedavg", "fedprox", "fedavgr"}
     (tmp_path / run.folder / "risk.csv").unlink()
     seal(tmp_path / run.folder, run.spec)
     with pytest.raises(DataError, match=r"risk\.csv: missing"):
-        drawn(made, "fedavgr", "excess_risk", tmp_path)
+        drawn(fedavgr, "fedavgr", "excess_risk", tmp_path)
 
 
 def test_a_real_run_has_all_terms(tmp_path: Path) -> None:
-    asked = catalogue("fedavgr").needed("fedavgr", "excess_risk")[-1]
-    run = replace(asked, spec={**asked.spec, "training": {**asked.spec["training"], "rounds": 2}})
+    planned = catalogue("fedavgr").needed("fedavgr", "excess_risk")[-1]
+    run = replace(planned, spec={**planned.spec, "training": {**planned.spec["training"], "rounds": 2}})
     assert run.algorithm == "fedavgr"
     result = train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu"))
     terms = terms_of(RunFacts(run, tmp_path))

@@ -35,13 +35,11 @@ def catalogue(scale: str = "demo") -> Catalogue:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with params.yaml and one finished run, as described."""
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))
-    asked: list[Any] = []
 
     def of(params: Path, scale: str | None = None, *rest: Any) -> Catalogue:
         assert params == tmp_path / "params.yaml"
         if scale not in (None, *CONFIG["scales"]):
             raise SpecError("scale: no such scale")
-        asked.append(scale)
         return catalogue(scale or CONFIG["scale"])
 
     monkeypatch.setattr(expected, "catalogue_of", of)
@@ -55,11 +53,11 @@ def run() -> PlannedRun:
 
 def problems(home: Path, *folders: str) -> dict[str, list[str]]:
     """Return what is said of runs in these folders, by folder."""
-    found = Report(tuple(home / folder for folder in folders), (), (), ())
-    said: dict[str, list[str]] = {}
-    for problem in check(found, home / "params.yaml"):
-        said.setdefault(problem.folder.relative_to(home).as_posix(), []).append(problem.what)
-    return said
+    report = Report(tuple(home / folder for folder in folders), (), (), ())
+    by_folder: dict[str, list[str]] = {}
+    for problem in check(report, home / "params.yaml"):
+        by_folder.setdefault(problem.folder.relative_to(home).as_posix(), []).append(problem.what)
+    return by_folder
 
 
 def copied(home: Path, folder: str) -> str:
@@ -71,12 +69,12 @@ def copied(home: Path, folder: str) -> str:
 
 
 def test_what_is_planned_are_the_runs_of_all_reports_or_of_one(home: Path) -> None:
-    params, one = home / "params.yaml", {run.folder: run for run in catalogue().needed(PAPER, TARGET)}
-    every = planned(params)
-    assert set(every) == {run.folder for run in catalogue().index.values()} > set(one)
+    params, runs = home / "params.yaml", {run.folder: run for run in catalogue().needed(PAPER, TARGET)}
+    all_planned = planned(params)
+    assert set(all_planned) == {run.folder for run in catalogue().index.values()} > set(runs)
     assert planned(params, TARGET) == planned(params, f"reports/{PAPER}/{TARGET}.svg")
     assert planned(params, TARGET) == {
-        folder: {"code": run.code, "spec_sha256": digest(run.spec)} for folder, run in one.items()
+        folder: {"code": run.code, "spec_sha256": digest(run.spec)} for folder, run in runs.items()
     }
     with pytest.raises(SpecError, match=f"no such .*{TARGET}"):
         planned(params, "theorie")
@@ -98,8 +96,8 @@ def test_a_run_of_another_scale_is_compared_with_that_scale(home: Path) -> None:
     assert problems(home, other.folder, run().folder) == {}
     finish(run(), home / "aside", 0.5)
     (home / "aside" / run().folder / "summary.json").replace(home / other.folder / "summary.json")
-    (said,) = problems(home, other.folder)[other.folder]
-    assert said.startswith("its specification is not the one")
+    (message,) = problems(home, other.folder)[other.folder]
+    assert message.startswith("its specification is not the one")
 
 
 def test_several_differences_of_a_run_are_all_said(home: Path) -> None:
@@ -115,12 +113,12 @@ def test_several_differences_of_a_run_are_all_said(home: Path) -> None:
 
 def test_a_run_of_no_target_or_scale_is_named_with_the_remedy(home: Path) -> None:
     params = home / "params.yaml"
-    said = "{} describes no such run at {} scale (`fedcore prune` lists such)"
+    message = "{} describes no such run at {} scale (`fedcore prune` lists such)"
     other = copied(home, f"results/{PAPER}/demo/other-setting/fedavg/seed0")
     strange = copied(home, f"results/{PAPER}/strange/other-setting/fedavg/seed0")
     assert problems(home, other, run().folder, strange) == {
-        other: [said.format(params, "demo")],
-        strange: [said.format(params, "strange")],
+        other: [message.format(params, "demo")],
+        strange: [message.format(params, "strange")],
     }
 
 
@@ -143,10 +141,10 @@ def test_a_partition_beside_the_run_is_compared_with_the_one_it_states(
     seal_partition(partition)
     if rows != "damaged":
         monkeypatch.setattr(expected, "_rows", lambda path: "p" if rows == "its own" else "other")
-    said = (
+    messages = (
         [f"made with another partition than {run().partition}/partition.npz"] if rows == "of others" else []
     )
-    assert problems(home, run().folder).get(run().folder, []) == said
+    assert problems(home, run().folder).get(run().folder, []) == messages
 
 
 def test_reports_are_compared_with_their_provenance(home: Path) -> None:
@@ -155,9 +153,9 @@ def test_reports_are_compared_with_their_provenance(home: Path) -> None:
     (folder / "table1.csv").write_text("x")
     (folder / "table1.provenance.json").write_text(json.dumps(sealed({"files": {"table1.csv": "0" * 64}})))
     (folder / "table2.provenance.json").write_text("{}")
-    said = problems(home)[f"reports/{PAPER}"]
-    assert said[0].startswith("table1.csv is changed")
-    assert said[1:] == ["table2.provenance.json is changed or damaged"]
+    messages = problems(home)[f"reports/{PAPER}"]
+    assert messages[0].startswith("table1.csv is changed")
+    assert messages[1:] == ["table2.provenance.json is changed or damaged"]
 
 
 def test_orphans_are_seed_folders_that_no_scale_needs(home: Path) -> None:

@@ -34,17 +34,17 @@ def catalogue() -> Catalogue:
 def test_a_cell_is_found_by_key_and_by_label(
     catalogue: Catalogue, report: str, row: str, column: str
 ) -> None:
-    found = cell_facts(catalogue, report, row, column)
+    cell = cell_facts(catalogue, report, row, column)
     keys = {"paper": "fedomw", "target": "table3", "row": "fedomw", "column": "letter"}
-    assert {name: found[name] for name in keys} == keys
+    assert {name: cell[name] for name in keys} == keys
     expected = catalogue.cells("fedomw", "table3")["fedomw", "letter"]
-    assert [made["run"] for made in found["runs"]] == [run.folder for run in expected]
+    assert [entry["run"] for entry in cell["runs"]] == [run.folder for run in expected]
 
 
 def test_reports_at_the_top_are_the_primary_paper_s(catalogue: Catalogue) -> None:
-    found = cell_facts(catalogue, "reports/table1.tex", "rFedAvg+", "MNIST Sim 0%")
-    assert (found["paper"], found["row"], found["column"]) == ("rfedavg", "rfedavg_plus", "mnist-sim0")
-    assert found["column_label"] == "MNIST Sim 0%"
+    cell = cell_facts(catalogue, "reports/table1.tex", "rFedAvg+", "MNIST Sim 0%")
+    assert (cell["paper"], cell["row"], cell["column"]) == ("rfedavg", "rfedavg_plus", "mnist-sim0")
+    assert cell["column_label"] == "MNIST Sim 0%"
 
 
 def test_facts_are_those_of_the_files(catalogue: Catalogue, tmp_path: Path) -> None:
@@ -60,18 +60,18 @@ def test_facts_are_those_of_the_files(catalogue: Catalogue, tmp_path: Path) -> N
     (folder / "summary.json").write_text(json.dumps(summary))
     times = {"seconds": 1.5, "finished": "2023-01-01T00:00:00Z", "device": "cpu", "commit": "abc"}
     (folder / "timing.json").write_text(json.dumps({**times, "peak_mb": 7}))
-    made, missing = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path)["runs"]
+    run, missing = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path)["runs"]
     planned = {"seed": first.seed, "code": first.code, "partition": first.partition}
-    assert made["facts"] == {**planned, "spec": sha256_text(canonical_json(first.spec)), **summary, **times}
+    assert run["facts"] == {**planned, "spec": sha256_text(canonical_json(first.spec)), **summary, **times}
     assert missing["facts"]["status"] == "not run yet"
     (folder / "timing.json").write_text(json.dumps({**times, "commit": "", "device": None}))
     unsaid, _ = cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path)["runs"]
-    assert unsaid["facts"] == {k: v for k, v in made["facts"].items() if k not in {"commit", "device"}}
+    assert unsaid["facts"] == {k: v for k, v in run["facts"].items() if k not in {"commit", "device"}}
     (folder / "timing.json").write_text(json.dumps(times))
-    assert (made["facts"]["seed"], missing["facts"]["seed"]) == (first.seed, second.seed)
-    said = "\n".join(text(cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path)))
+    assert (run["facts"]["seed"], missing["facts"]["seed"]) == (first.seed, second.seed)
+    shown = "\n".join(text(cell_facts(catalogue, REPORT, "fedomw", "letter", tmp_path)))
     for part in (first.folder, second.folder, "abc", "2023-01-01T00:00:00Z", "not run yet"):
-        assert part in said
+        assert part in shown
 
 
 @pytest.mark.parametrize(

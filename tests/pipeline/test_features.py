@@ -36,13 +36,13 @@ def test_the_embedding_is_the_same_twice_and_keeps_groups_apart() -> None:
     np.testing.assert_array_equal(first, second)
     groups = first[:30], first[30:]
     gap = np.linalg.norm(groups[0].mean(axis=0) - groups[1].mean(axis=0))
-    assert gap > 2 * max(np.linalg.norm(own - own.mean(axis=0), axis=1).max() for own in groups)
+    assert gap > 2 * max(np.linalg.norm(group - group.mean(axis=0), axis=1).max() for group in groups)
 
 
 def test_numbers_are_means_over_seeds_and_a_run_without_features_is_refused(tmp_path: Path) -> None:
-    made = catalogue("rfedavg")
+    rfedavg = catalogue("rfedavg")
     rng = np.random.default_rng(0)
-    for (_, split), runs in made.cells("rfedavg", "fig1").items():
+    for (_, split), runs in rfedavg.cells("rfedavg", "fig1").items():
         for run in runs:
             assert run.spec["evaluation"]["observe"] == {"features": {"rows": 200}}
             finish(run, tmp_path, 0.5)
@@ -51,11 +51,11 @@ def test_numbers_are_means_over_seeds_and_a_run_without_features_is_refused(tmp_
             features = rng.normal(0, 1, (120, 5)) + 4.0 * label[:, None]
             np.savez(tmp_path / run.folder / "features.npz", client=client, label=label, features=features)
             seal(tmp_path / run.folder, run.spec)
-    frame = drawn(made, "rfedavg", "fig1", tmp_path)
+    frame = drawn(rfedavg, "rfedavg", "fig1", tmp_path)
     assert frame["mean"]["fedavg", "sim0"] > 80
     assert frame["mean"]["fedavg", "sim100"] < 10
     assert frame["n"].tolist() == [2, 2]
     (tmp_path / run.folder / "features.npz").unlink()
     seal(tmp_path / run.folder, run.spec)
     with pytest.raises(DataError, match=r"features\.npz: missing"):
-        drawn(made, "rfedavg", "fig1", tmp_path)
+        drawn(rfedavg, "rfedavg", "fig1", tmp_path)

@@ -54,13 +54,13 @@ def test_fedomw_trains_as_its_section_5_1_says(paper: Catalogue) -> None:
     assert (once["training"]["rounds"], once["training"]["local_epochs"]) == (1, 200)
     often = spec(paper, "fedomw", "table3", "fedomw", "letter")
     assert (often["training"]["rounds"], often["training"]["local_epochs"]) == (100, 2)
-    for found in (once, often):
-        assert found["variant"] == "paper"
-        assert found["model"]["features"] == 2000
-        partition = found["partition"]
+    for values in (once, often):
+        assert values["variant"] == "paper"
+        assert values["model"]["features"] == 2000
+        partition = values["partition"]
         assert (partition["clients"], partition["alpha"], partition["validation"]) == (50, 0.01, 0.2)
         assert not partition["shuffled"]
-        assert found["algorithm"]["epochs_p"] == 100
+        assert values["algorithm"]["epochs_p"] == 100
 
 
 def test_a_loss_is_the_expected_cross_entropy_under_a_client_s_labels() -> None:
@@ -119,14 +119,14 @@ def test_the_mixture_is_drawn_of_the_five_clients_with_the_most_rows(
         seal(tmp_path / run.folder, run.spec, code=run.code)
     drawing = paper.target("fedomw", "fig2")
     assert isinstance(drawing, Drawing)
-    frame, figure, (said, _) = drawing.draw(Inputs(paper.params.papers["fedomw"], read(cells, tmp_path)))
+    frame, figure, (sentence, _) = drawing.draw(Inputs(paper.params.papers["fedomw"], read(cells, tmp_path)))
     assert list(dict.fromkeys(frame["row"])) == ["p_3", "p_1", "p_5", "p_4", "p_0"]
     assert frame.loc[frame["row"] == "p_3", ["round", "mean"]].to_numpy().tolist() == [
         [0, 0.25],
         [1, 0.125],
         [2, 0.0625],
     ]
-    assert said == f"The 5 clients with the most rows, seed {runs[0].seed}."
+    assert sentence == f"The 5 clients with the most rows, seed {runs[0].seed}."
     lines = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
     dotted = [np.asarray(line.get_ydata())[0] for line in lines]
     assert dotted == [0.25, 0.2, 0.2, 0.15, 0.1]
@@ -135,36 +135,36 @@ def test_the_mixture_is_drawn_of_the_five_clients_with_the_most_rows(
 @pytest.mark.parametrize(("target", "row"), [("table4", "dl_opt"), ("table5", "fedomw")])
 def test_ablations_leave_out_what_their_names_say(paper: Catalogue, target: str, row: str) -> None:
     for column in ("usps", "dna"):
-        whole = spec(paper, "fedomw", target, row, column)["algorithm"]
-        assert whole["gamma"] > 0
+        full = spec(paper, "fedomw", target, row, column)["algorithm"]
+        assert full["gamma"] > 0
         for ending, norm, learned in (("non", False, False), ("w", True, False), ("p", False, True)):
             part = spec(paper, "fedomw", target, f"{row}_{ending}", column)["algorithm"]
-            assert part["gamma"] == (whole["gamma"] if norm else 0.0)
+            assert part["gamma"] == (full["gamma"] if norm else 0.0)
             assert part["steps_p"] == (None if learned else 0)
-            assert not learned or part["lr_p"] == whole["lr_p"]
+            assert not learned or part["lr_p"] == full["lr_p"]
 
 
 @pytest.mark.parametrize("row", ["fedavg", "fedprox", "fedomw"])
 def test_released_runs_follow_the_code_on_shuffled_labels(paper: Catalogue, row: str) -> None:
-    found = spec(paper, "fedomw", "table3_released", row, "dna")
-    assert found["variant"] == "released"
-    assert found["partition"]["shuffled"]
-    assert found["partition"]["legacy_seed"] == 2020
-    assert found["algorithm"].get("chained", True)
+    values = spec(paper, "fedomw", "table3_released", row, "dna")
+    assert values["variant"] == "released"
+    assert values["partition"]["shuffled"]
+    assert values["partition"]["legacy_seed"] == 2020
+    assert values["algorithm"].get("chained", True)
     assert not spec(paper, "fedomw", "table3", row, "dna")["algorithm"].get("chained", False)
 
 
 def test_comfed_trains_as_its_section_v_says(paper: Catalogue) -> None:
     for algorithm in paper.params.papers["comfed"].algorithms:
-        found = spec(paper, "comfed", "table4", algorithm, "2000")
-        assert (found["partition"]["clients"], found["participation"]["fraction"]) == (100, 0.1)
-        assert (found["partition"]["convention"], found["partition"]["alpha"]) == ("by_class_min", 0.1)
-        training = found["training"]
+        values = spec(paper, "comfed", "table4", algorithm, "2000")
+        assert (values["partition"]["clients"], values["participation"]["fraction"]) == (100, 0.1)
+        assert (values["partition"]["convention"], values["partition"]["alpha"]) == ("by_class_min", 0.1)
+        training = values["training"]
         assert (training["rounds"], training["momentum"], training["weight_decay"]) == (2000, 0.9, 1e-4)
-        assert found["algorithm"]["name"] == algorithm
-        assert found["algorithm"].get("option", 1) == 1
-        assert found["algorithm"].get("averaging", "nk") == "nk"
-        assert (found["algorithm"].get("beta1", 0.9), found["algorithm"].get("beta2", 0.99)) == (0.9, 0.99)
+        assert values["algorithm"]["name"] == algorithm
+        assert values["algorithm"].get("option", 1) == 1
+        assert values["algorithm"].get("averaging", "nk") == "nk"
+        assert (values["algorithm"].get("beta1", 0.9), values["algorithm"].get("beta2", 0.99)) == (0.9, 0.99)
 
 
 def test_checkpoints_share_runs_and_keep_the_best(paper: Catalogue, tmp_path: Path) -> None:
@@ -172,14 +172,14 @@ def test_checkpoints_share_runs_and_keep_the_best(paper: Catalogue, tmp_path: Pa
     (run, *_) = paper.cells("comfed", "table4")["fedavg", "100"]
     folder = tmp_path / run.folder
     folder.mkdir(parents=True)
-    known = {"spec_sha256": sha256_text(canonical_json(run.spec)), "final": {"test_accuracy": 0.2}}
-    (folder / "summary.json").write_text(json.dumps(known))
+    summary = {"spec_sha256": sha256_text(canonical_json(run.spec)), "final": {"test_accuracy": 0.2}}
+    (folder / "summary.json").write_text(json.dumps(summary))
     rounds = pd.DataFrame({"round": [0, 100, 200, 300], "test_accuracy": [0.1, 0.3, 0.2, 0.4]})
     rounds.to_csv(folder / "history.csv", index=False)
     seal(folder, run.spec)
-    found = [best_so_far(RunFacts(run, tmp_path), column) for column in ("100", "200", "300")]
-    assert found == pytest.approx([30.0, 30.0, 40.0])
-    (folder / "summary.json").write_text(json.dumps(known | {"final": None}))
+    best = [best_so_far(RunFacts(run, tmp_path), column) for column in ("100", "200", "300")]
+    assert best == pytest.approx([30.0, 30.0, 40.0])
+    (folder / "summary.json").write_text(json.dumps(summary | {"final": None}))
     seal(folder, run.spec)
     assert best_so_far(RunFacts(run, tmp_path), "100") is None
 

@@ -69,8 +69,8 @@ def reports(scale: str = "paper") -> dict[tuple[str, str], pd.DataFrame]:
 
 
 def column_of(cells: pd.DataFrame, name: str, target: str, column: str = "x") -> dict[str, object]:
-    own = cells[(cells["target"] == target) & (cells["column"] == column)]
-    return dict(zip(own["row"], own[name], strict=True))
+    rows = cells[(cells["target"] == target) & (cells["column"] == column)]
+    return dict(zip(rows["row"], rows[name], strict=True))
 
 
 def test_each_published_cell_has_its_verdict(printed: pd.DataFrame) -> None:
@@ -90,11 +90,11 @@ def test_a_ratio_has_no_point_to_spare(printed: pd.DataFrame) -> None:
 
 def test_released_is_a_variant_beside_the_same_cells(printed: pd.DataFrame) -> None:
     cells = compare(printed, reports(), "paper")
-    own = cells[cells["target"] == "table1_released"]
-    assert set(own["beside"]) == {"table1"}
-    assert set(own["variant"]) == {"released"}
+    released = cells[cells["target"] == "table1_released"]
+    assert set(released["beside"]) == {"table1"}
+    assert set(released["variant"]) == {"released"}
     assert column_of(cells, "verdict", "table1_released") == {"a": "differs", "b": "agrees"}
-    assert set(own["tau"]) == {-1.0}
+    assert set(released["tau"]) == {-1.0}
     assert set(cells[cells["target"] == "table1"]["variant"]) == {"paper", ""}
 
 
@@ -143,8 +143,8 @@ def test_a_cell_on_a_part_of_the_data_is_not_compared(
 ) -> None:
     part = report(("a", "x", 90.0, 1.0, 3, 3), ("b", "x", 85.0, 1.0, 3, 3), published_unit=unit)
     cells = compare(printed, {("p", "table1"): part.assign(data_state=["subset", "real subset"])}, "paper")
-    found = column_of(cells, "verdict", "table1")
-    assert found == {"a": expected, "b": expected, "c": "no such cell"}
+    verdicts = column_of(cells, "verdict", "table1")
+    assert verdicts == {"a": expected, "b": expected, "c": "no such cell"}
     assert cells["within_margin"].notna().any() == (expected == "agrees")
 
 
@@ -185,15 +185,15 @@ def test_names_that_look_like_numbers_stay_as_they_are_written(tmp_path: Path) -
     assert printed["published_mean"].dtype == printed["published_std"].dtype == "float64"
     frame = report(("010", "05", 91.0, 0.1, 3, 3))
     frame.to_csv(path, index=False)
-    found = read([("p", "table1"), ("p", "none")], tmp_path, "paper")
-    assert list(found) == [("p", "table1")]
-    assert column_of(compare(printed, found, "paper"), "verdict", "table1", "05") == {"010": "agrees"}
+    frames = read([("p", "table1"), ("p", "none")], tmp_path, "paper")
+    assert list(frames) == [("p", "table1")]
+    assert column_of(compare(printed, frames, "paper"), "verdict", "table1", "05") == {"010": "agrees"}
 
 
 def test_a_report_says_its_own_variant_and_may_count_runs_as_asked_for(printed: pd.DataFrame) -> None:
-    own = report(("a", "x", 90.0, 0.1, 3, 3), ("b_released", "x", 80.0, 0.1, 3, 3), variant="cohort")
-    own = own.drop(columns=["seeds", "std"])
-    cells = compare(printed, {("p", "table1"): own}, "paper").set_index(["target", "row", "column"])
+    frame = report(("a", "x", 90.0, 0.1, 3, 3), ("b_released", "x", 80.0, 0.1, 3, 3), variant="cohort")
+    frame = frame.drop(columns=["seeds", "std"])
+    cells = compare(printed, {("p", "table1"): frame}, "paper").set_index(["target", "row", "column"])
     assert [cells[name]["table1", "a", "x"] for name in ("variant", "n", "seeds")] == ["cohort", 3.0, 3.0]
     assert cells.loc[("table1_released", "b", "x"), "variant"] == "released"
     assert cells["std"].isna().all()
@@ -208,10 +208,10 @@ def test_a_figures_lines_are_no_cells_of_a_table(printed: pd.DataFrame) -> None:
 def test_reports_of_another_reading_are_read_too(tmp_path: Path) -> None:
     cell = pd.read_csv(published("rfedavg"), dtype=str).iloc[0]
     (tmp_path / "rfedavg").mkdir()
-    own = report((cell["row"], cell["column"], 1.0, NAN, 1, 1))
-    own.to_csv(tmp_path / "rfedavg" / f"{cell['target']}_released.csv", index=False)
-    found = board("paper", tmp_path).cells
-    seen = found[found["mean"].notna()]
+    frame = report((cell["row"], cell["column"], 1.0, NAN, 1, 1))
+    frame.to_csv(tmp_path / "rfedavg" / f"{cell['target']}_released.csv", index=False)
+    cells = board("paper", tmp_path).cells
+    seen = cells[cells["mean"].notna()]
     assert seen[["target", "variant", "beside"]].to_numpy().tolist() == [
         [f"{cell['target']}_released", "released", cell["target"]]
     ]
@@ -237,11 +237,11 @@ def test_a_report_of_another_scale_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_reports_every_published_cell_is_listed_as_missing(tmp_path: Path) -> None:
-    found = board("demo", tmp_path)
+    result = board("demo", tmp_path)
     printed = {paper: len(pd.read_csv(published(paper))) for paper in papers()}
-    assert found.cells.groupby("paper").size().to_dict() == printed
-    assert set(found.cells["verdict"]) == {"not built"}
-    assert not {"reproduced", "not reproduced"} & {*found.claims["verdict"]}
+    assert result.cells.groupby("paper").size().to_dict() == printed
+    assert set(result.cells["verdict"]) == {"not built"}
+    assert not {"reproduced", "not reproduced"} & {*result.claims["verdict"]}
 
 
 def test_published_numbers_as_results_agree_everywhere(tmp_path: Path) -> None:
@@ -249,37 +249,37 @@ def test_published_numbers_as_results_agree_everywhere(tmp_path: Path) -> None:
     for paper in papers():
         numbers = pd.read_csv(published(paper), dtype={"row": str, "column": str})
         (tmp_path / paper).mkdir()
-        for target, own in numbers.groupby("target"):
-            own.assign(n=3, seeds=3, scale="paper").to_csv(tmp_path / paper / f"{target}.csv", index=False)
-    found = board("paper", tmp_path)
-    assert set(found.cells["verdict"]) == {"agrees"}
-    assert set(found.tables["within_margin"]) == {1.0}
-    assert set(found.tables["tau"].dropna().round(12)) == {1.0}
-    kept = found.claims[found.claims["target"].isin(found.cells["target"])]
-    told = {"reproduced": "holds", "not reproduced": "fails"}
-    same = kept[kept["verdict"].isin(told) & kept["printed"].isin(told.values())]
+        for target, rows in numbers.groupby("target"):
+            rows.assign(n=3, seeds=3, scale="paper").to_csv(tmp_path / paper / f"{target}.csv", index=False)
+    result = board("paper", tmp_path)
+    assert set(result.cells["verdict"]) == {"agrees"}
+    assert set(result.tables["within_margin"]) == {1.0}
+    assert set(result.tables["tau"].dropna().round(12)) == {1.0}
+    kept = result.claims[result.claims["target"].isin(result.cells["target"])]
+    in_print = {"reproduced": "holds", "not reproduced": "fails"}
+    same = kept[kept["verdict"].isin(in_print) & kept["printed"].isin(in_print.values())]
     assert len(same) > 50
-    assert list(same["verdict"].map(told)) == list(same["printed"])
+    assert list(same["verdict"].map(in_print)) == list(same["printed"])
 
 
 def test_the_page_escapes_and_warns(printed: pd.DataFrame, tmp_path: Path) -> None:
     cells = compare(printed, reports("demo"), "demo")
     cells.loc[0, "column"] = "<script>alert(1)</script>"
     claims = judged([claim(text="a > b & <b>c</b> | d")], reports("demo"), "demo")
-    made = Board("demo", cells, by_table(cells), claims)
-    page = html(content(made))
+    result = Board("demo", cells, by_table(cells), claims)
+    page = html(content(result))
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "a &gt; b &amp; &lt;b&gt;c&lt;/b&gt; | d" in page
     assert "src=" not in page
     assert "://" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "Demo scale: not a reproduction. At a reduced scale no cell is judged" in page
-    text = markdown(content(made))
+    text = markdown(content(result))
     assert r"&lt;b&gt;c&lt;/b&gt; \| d" in text
     assert "**Demo scale: not a reproduction." in text
-    paths = write(made, tmp_path)
+    paths = write(result, tmp_path)
     first = [path.read_bytes() for path in paths]
-    assert [path.read_bytes() for path in write(made, tmp_path)] == first
+    assert [path.read_bytes() for path in write(result, tmp_path)] == first
 
 
 def test_no_watermark_at_paper_scale(printed: pd.DataFrame) -> None:
@@ -291,9 +291,9 @@ def test_no_watermark_at_paper_scale(printed: pd.DataFrame) -> None:
 
 def test_the_page_shows_labels_where_they_are_known(printed: pd.DataFrame) -> None:
     cells = compare(printed, reports(), "paper")
-    made = Board("paper", cells, by_table(cells), judged((), reports(), "paper"))
+    result = Board("paper", cells, by_table(cells), judged((), reports(), "paper"))
     names = {("p", "table1"): ({"a": "Method <A>"}, {"x": "Set X 10%"})}
-    page = html(content(made, names))
+    page = html(content(result, names))
     assert page.count("Method &lt;A&gt;</th>") == 3  # twice in table1, once where the released code is read
     assert page.count(">Set X 10%</td>") == 5
-    assert "Set X 10%" not in html(content(made))
+    assert "Set X 10%" not in html(content(result))

@@ -66,10 +66,10 @@ def compiled(folder: Path, table: str, head: str) -> str:
     body = r"\begin{document}Text.\input{table}\end{document}"
     (folder / "main.tex").write_text(f"{head}{packages}{body}", encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-    said = done.stdout.decode("utf-8", "replace")
-    assert done.returncode == 0, said[-2000:]
-    return said
+    process = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    log = process.stdout.decode("utf-8", "replace")
+    assert process.returncode == 0, log[-2000:]
+    return log
 
 
 def test_markdown_shows_foreign_text_literally() -> None:
@@ -101,13 +101,13 @@ def test_tex_takes_any_text(tmp_path: Path, head: str, page: int) -> None:
 @pytest.mark.parametrize(("head", "page"), CLASSES[:2])
 def test_a_figure_fits_the_page_at_its_own_size(tmp_path: Path, head: str, page: int) -> None:
     caption = Caption("Demo scale: not a reproduction.", ("A figure.", "Second."))
-    said = ""
+    log = ""
     for width in (figures.TEXT[page], figures.COLUMN):
         with figures.styled(page):
             figures.save(figures.framed(2.0, width), {"pdf": tmp_path / "fig1.pdf"})
         text = render.figure_in_latex("toy", "fig1", caption, page == 2 and width > figures.COLUMN)
-        said += compiled(tmp_path, text, rf"{head}\usepackage{{graphicx}}")
-    assert "Overfull" not in said
+        log += compiled(tmp_path, text, rf"{head}\usepackage{{graphicx}}")
+    assert "Overfull" not in log
 
 
 @TEX
@@ -131,8 +131,8 @@ def kept() -> Iterator[tuple[str, Grid]]:
             words = ("failed", "verdict", "data", "data_state", "values")
             texts = {key: frame[key].astype(object).fillna("") for key in words}
             params = catalogue.params.papers[paper]
-            known = {column.key: column for column in table.columns(params)}
-            columns = [known.get(key, Column(key, key, "other")) for key in dict.fromkeys(frame["column"])]
+            by_key = {column.key: column for column in table.columns(params)}
+            columns = [by_key.get(key, Column(key, key, "other")) for key in dict.fromkeys(frame["column"])]
             about, labels = catalogue.papers[paper], table.row_labels(params)
             yield f"{paper}/{name}", arrange(frame.assign(**texts), table, columns, about, labels)
 
@@ -143,32 +143,32 @@ def kept() -> Iterator[tuple[str, Grid]]:
 def test_every_kept_table_fits_its_page_in_letters_of_seven_points(
     tmp_path: Path, head: str, page: int, published: bool
 ) -> None:
-    tables = {name: own if published else own.alone() for name, own in kept()}
+    tables = {name: table if published else table.alone() for name, table in kept()}
     assert len(tables) >= 30
     measured = r"\typeout{SHRUNK: \the\wd0\space of \the\linewidth.}\ifdim\wd0"
-    bodies = (render.latex(own, page).replace(r"\ifdim\wd0", measured) for own in tables.values())
-    said = compiled(tmp_path, "\n\\clearpage\n".join(bodies), head)
-    assert "Overfull" not in said
-    assert "Float too large" not in said
-    widths = re.findall(r"SHRUNK: ([\d.]+)pt ?of ([\d.]+)pt", said)
+    bodies = (render.latex(table, page).replace(r"\ifdim\wd0", measured) for table in tables.values())
+    log = compiled(tmp_path, "\n\\clearpage\n".join(bodies), head)
+    assert "Overfull" not in log
+    assert "Float too large" not in log
+    widths = re.findall(r"SHRUNK: ([\d.]+)pt ?of ([\d.]+)pt", log)
     assert len(widths) >= len(tables)
     assert min(float(room) / float(wide) for wide, room in widths) >= 7 / 8  # footnotesize is 8 points
 
 
 def test_the_caption_of_every_kept_table_has_at_most_two_sentences() -> None:
-    for name, own in kept():
-        head, notes = own.caption.divided()
+    for name, table in kept():
+        head, notes = table.caption.divided()
         sentences = re.split(r"[.?!] (?=[A-Z])", head)
         assert len(notes) > len(head)
-        assert len(sentences) + bool(own.caption.watermark) <= 2, name
-        assert "\\caption{" + render.tex(head) + "}" in render.latex(own)
+        assert len(sentences) + bool(table.caption.watermark) <= 2, name
+        assert "\\caption{" + render.tex(head) + "}" in render.latex(table)
 
 
 def test_blocks_of_a_wide_table_hold_each_column_once() -> None:
     for columns in range(1, 20):
         wide = grid(columns)
-        found = render.latex(wide)
-        assert [found.count(f"Sim {place}0\\%") for place in range(columns)] == [1] * columns
+        text = render.latex(wide)
+        assert [text.count(f"Sim {place}0\\%") for place in range(columns)] == [1] * columns
 
 
 def test_a_wide_table_spans_both_columns_and_a_narrow_one_does_not() -> None:

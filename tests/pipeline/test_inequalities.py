@@ -37,14 +37,14 @@ RNG = np.random.default_rng(0)
 
 
 def frame(*places: Sides, laws: tuple[str, ...] = ()) -> pd.DataFrame:
-    return pd.DataFrame(lines("c", ALONG[: len(places)], [[own] for own in places], laws))
+    return pd.DataFrame(lines("c", ALONG[: len(places)], [[sides] for sides in places], laws))
 
 
 def test_both_sides_by_hand() -> None:
     """Ratios 1/4, 2/4 at the first place, 3/5 and 6/5 at the second: three of four draws hold."""
-    found = frame({"r": ([1.0, 2.0], 4.0)}, {"r": ([3.0, 6.0], 5.0)})
-    whole, first, second = found.to_dict("records")
-    assert (whole["mean"], whole["low"], whole["holds"], whole["n"]) == (1.2, 0.25, 0.75, 2)
+    table = frame({"r": ([1.0, 2.0], 4.0)}, {"r": ([3.0, 6.0], 5.0)})
+    overall, first, second = table.to_dict("records")
+    assert (overall["mean"], overall["low"], overall["holds"], overall["n"]) == (1.2, 0.25, 0.75, 2)
     assert (first["round"], first["left"], first["right"], first["mean"]) == (100, 1.5, 4.0, 0.375)
     assert (first["low"], first["high"], first["holds"]) == (0.25, 0.5, 1.0)
     assert (second["mean"], second["high"], second["holds"]) == (pytest.approx(0.9), 1.2, 0.5)
@@ -52,25 +52,25 @@ def test_both_sides_by_hand() -> None:
 
 def test_draws_of_groups_stand_side_by_side_and_a_number_counts_once() -> None:
     groups: list[Sides] = [{"r": ([1.0, 2.0], 4.0), "e": (1.0, 2.0)}, {"r": ([3.0], [6.0]), "e": (3.0, 2.0)}]
-    found = pd.DataFrame(lines("c", [7], [groups]))
-    assert found[found["row"] == "r"]["n"].tolist() == [3, 3]
-    assert found[found["row"] == "r"]["high"].tolist() == [0.5, 0.5]
-    assert found[found["row"] == "e"]["holds"].tolist() == [0.5, 0.5]
+    table = pd.DataFrame(lines("c", [7], [groups]))
+    assert table[table["row"] == "r"]["n"].tolist() == [3, 3]
+    assert table[table["row"] == "r"]["high"].tolist() == [0.5, 0.5]
+    assert table[table["row"] == "e"]["holds"].tolist() == [0.5, 0.5]
 
 
 def test_a_planted_violation_is_found_and_told() -> None:
-    found = frame({"good": ([1.0], 1e5), "bad": ([1.0, 1.0, 1.1, 1.0], 1.0)})
-    told = " ".join(picture(found, {"c": "a setting"}, "About.").sentences)
-    assert "1 of 2 hold in all draws; not so: bad: a setting (75%)." in told
-    assert "Vacuous, the right side being over 1,000 times the left: good (at most 1e-05)." in told
-    good = picture(found[found["row"] == "good"], {"c": "a setting"})
+    table = frame({"good": ([1.0], 1e5), "bad": ([1.0, 1.0, 1.1, 1.0], 1.0)})
+    text = " ".join(picture(table, {"c": "a setting"}, "About.").sentences)
+    assert "1 of 2 hold in all draws; not so: bad: a setting (75%)." in text
+    assert "Vacuous, the right side being over 1,000 times the left: good (at most 1e-05)." in text
+    good = picture(table[table["row"] == "good"], {"c": "a setting"})
     assert "hold in all draws." in " ".join(good.sentences)
     assert good.figure.axes[0].get_title() == "a setting"
 
 
 def test_a_row_is_called_in_print_what_its_label_says() -> None:
-    found = frame({"good": ([1.0], 1e5), "bad": ([1.0, 1.0, 1.1, 1.0], 1.0)})
-    drawn = picture(found, {"c": "a setting"}, labels={"bad": "L ≤ R"})
+    table = frame({"good": ([1.0], 1e5), "bad": ([1.0, 1.0, 1.1, 1.0], 1.0)})
+    drawn = picture(table, {"c": "a setting"}, labels={"bad": "L ≤ R"})
     assert [text.get_text() for text in drawn.figure.axes[0].get_yticklabels()] == ["good", "L ≤ R"]
     assert "not so: L ≤ R: a setting (75%)." in " ".join(drawn.sentences)
     assert {*drawn.numbers["row"]} == {"good", "bad"}, "programs find it by its name"
@@ -78,16 +78,16 @@ def test_a_row_is_called_in_print_what_its_label_says() -> None:
 
 def test_the_last_panel_of_each_column_names_its_axis() -> None:
     titles = dict(zip("abc", ("first", "second", "third"), strict=True))
-    found = pd.concat(frame({"r": ([1.0], 2.0)}).assign(column=name) for name in titles)
-    axes = picture(found, titles).figure.axes
-    assert [own.get_xlabel() for own in axes[:3]] == ["", *["left side / right side"] * 2]
+    table = pd.concat(frame({"r": ([1.0], 2.0)}).assign(column=name) for name in titles)
+    axes = picture(table, titles).figure.axes
+    assert [panel.get_xlabel() for panel in axes[:3]] == ["", *["left side / right side"] * 2]
 
 
 def test_nothing_is_at_most_nothing_and_something_is_not() -> None:
-    found = frame(
+    table = frame(
         {"zero": (0.0, 0.0), "more": (1e-3, 0.0), "less": (-1.0, 0.0), "rounding": (1 + 1e-12, 1.0)}
     )
-    by_row = found[found["round"].isna()].set_index("row")
+    by_row = table[table["round"].isna()].set_index("row")
     assert by_row["holds"].to_dict() == {"zero": 1.0, "more": 0.0, "less": 1.0, "rounding": 1.0}
     assert by_row["mean"].to_dict() == {
         "zero": 0.0,
@@ -100,27 +100,27 @@ def test_nothing_is_at_most_nothing_and_something_is_not() -> None:
 @pytest.mark.parametrize("power", [-1.0, -0.5, 0.5])
 def test_slopes_of_planted_power_laws(power: float) -> None:
     noise = np.exp(0.05 * RNG.normal(size=(len(ALONG), 200)))
-    places = [{"law": (3 * n**power * own, 2 * n**-0.5)} for n, own in zip(ALONG, noise, strict=True)]
-    found = frame(*places, laws=("law",)).iloc[0]
-    assert found["column"] == "c_slope"
-    assert found["low"] < power < found["high"]
-    assert found["high"] - found["low"] < 0.05
-    assert (found["mean"], found["right"]) == (pytest.approx(power, abs=0.02), pytest.approx(-0.5))
-    assert found["holds"] == (power <= -0.5)
+    places = [{"law": (3 * n**power * draws, 2 * n**-0.5)} for n, draws in zip(ALONG, noise, strict=True)]
+    row = frame(*places, laws=("law",)).iloc[0]
+    assert row["column"] == "c_slope"
+    assert row["low"] < power < row["high"]
+    assert row["high"] - row["low"] < 0.05
+    assert (row["mean"], row["right"]) == (pytest.approx(power, abs=0.02), pytest.approx(-0.5))
+    assert row["holds"] == (power <= -0.5)
     assert slope(ALONG, 5 * np.array(ALONG) ** power) == pytest.approx(power)
 
 
 def test_one_repetition_says_nothing_of_a_slope() -> None:
-    found = frame({"law": (4.0, 1.0)}, {"law": (2.0, 0.5)}, laws=("law",)).iloc[0]
-    assert [found["mean"], found["right"]] == pytest.approx([-1, -1])
-    assert np.isnan([found["low"], found["high"], found["holds"]]).all()
+    row = frame({"law": (4.0, 1.0)}, {"law": (2.0, 0.5)}, laws=("law",)).iloc[0]
+    assert [row["mean"], row["right"]] == pytest.approx([-1, -1])
+    assert np.isnan([row["low"], row["high"], row["holds"]]).all()
 
 
 def test_a_law_has_a_constant_but_no_verdict_of_its_own() -> None:
-    found = frame({"law": ([1.0, 3.0], 4.0)}, {"law": ([2.0, 0.0], 2.0)}, laws=("law",))
-    whole = found[found["column"] == "c"]
-    assert whole["mean"].tolist() == [0.5, 0.5, 0.5]
-    assert whole["holds"].isna().all()
+    table = frame({"law": ([1.0, 3.0], 4.0)}, {"law": ([2.0, 0.0], 2.0)}, laws=("law",))
+    rows = table[table["column"] == "c"]
+    assert rows["mean"].tolist() == [0.5, 0.5, 0.5]
+    assert rows["holds"].isna().all()
     assert np.isnan(slope([1, 2], np.array([1.0, 0.0])))
 
 
@@ -134,20 +134,20 @@ def brute(own: Population, counts: np.ndarray, weights: np.ndarray, draw: int) -
 
 
 def test_populations_are_what_they_say() -> None:
-    own, same = population(3, 0.5, 1), population(3, 0.0, 1)
-    assert own.kappa <= 1
-    assert np.linalg.norm(own.models, axis=1).max() == pytest.approx(RADIUS)
-    h = np.sqrt(2) * own.models @ own.features.T
+    pop, same = population(3, 0.5, 1), population(3, 0.0, 1)
+    assert pop.kappa <= 1
+    assert np.linalg.norm(pop.models, axis=1).max() == pytest.approx(RADIUS)
+    h = np.sqrt(2) * pop.models @ pop.features.T
     np.testing.assert_allclose(
-        np.minimum(np.abs(own.losses - np.logaddexp(0, h)), np.abs(own.losses - np.logaddexp(0, -h))),
+        np.minimum(np.abs(pop.losses - np.logaddexp(0, h)), np.abs(pop.losses - np.logaddexp(0, -h))),
         0,
         atol=1e-9,
     )
-    np.testing.assert_allclose(own.risks[:, 1], own.losses[:, ROWS : 2 * ROWS].mean(axis=1))
+    np.testing.assert_allclose(pop.risks[:, 1], pop.losses[:, ROWS : 2 * ROWS].mean(axis=1))
     assert np.ptp(same.risks, axis=1).max() == 0
-    assert np.ptp(own.risks, axis=1).max() > 0.1
-    np.testing.assert_array_equal(population(2, 0.5, 1).losses, own.losses[:, : 2 * ROWS])
-    counts = own.sample(np.array([5, 0, 70]), np.random.default_rng(0))
+    assert np.ptp(pop.risks, axis=1).max() > 0.1
+    np.testing.assert_array_equal(population(2, 0.5, 1).losses, pop.losses[:, : 2 * ROWS])
+    counts = pop.sample(np.array([5, 0, 70]), np.random.default_rng(0))
     assert counts.reshape(3, ROWS, DRAWS).sum(axis=1).tolist() == [[5] * DRAWS, [0] * DRAWS, [70] * DRAWS]
     drawn = signs(counts, np.random.default_rng(0))
     assert (np.abs(drawn) <= counts).all()
@@ -155,10 +155,10 @@ def test_populations_are_what_they_say() -> None:
 
 
 def test_the_loss_is_as_steep_as_it_is_said_to_be() -> None:
-    own = population(2, 0.5, 0)
-    h = -np.log(np.expm1(own.losses))  # y h
+    pop = population(2, 0.5, 0)
+    h = -np.log(np.expm1(pop.losses))  # y h
     steepest = (1 / (1 + np.exp(h))).max()
-    assert own.steepness == pytest.approx(steepest)
+    assert pop.steepness == pytest.approx(steepest)
 
 
 def test_bernsteins_constant_by_hand() -> None:
@@ -167,37 +167,37 @@ def test_bernsteins_constant_by_hand() -> None:
 
 @pytest.mark.parametrize("free", [False, True])
 def test_fedomws_sides_by_brute_force(free: bool) -> None:
-    own, n = population(2, 0.5, 3), 40
-    found = fedomw.sides(own, n, free)
-    counts = own.sample(np.array([20, 20]), np.random.default_rng([3, 2, n, free]))
-    risks = np.stack([own.losses[:, :ROWS].mean(axis=1), own.losses[:, ROWS:].mean(axis=1)])
+    pop, n = population(2, 0.5, 3), 40
+    sides = fedomw.sides(pop, n, free)
+    counts = pop.sample(np.array([20, 20]), np.random.default_rng([3, 2, n, free]))
+    risks = np.stack([pop.losses[:, :ROWS].mean(axis=1), pop.losses[:, ROWS:].mean(axis=1)])
     for draw in range(DRAWS):
         if free:
-            each = np.stack([brute(own, counts, unit, draw) for unit in np.eye(2)])
-            client, model = np.unravel_index(each.argmin(), each.shape)
+            losses = np.stack([brute(pop, counts, unit, draw) for unit in np.eye(2)])
+            client, model = np.unravel_index(losses.argmin(), losses.shape)
             expected = risks[client, model] - risks.min()
         else:
             mixed = risks.mean(axis=0)
-            expected = mixed[brute(own, counts, np.array([0.5, 0.5]), draw).argmin()] - mixed.min()
-        assert np.asarray(found["risk, eq. (4)"][0])[draw] == pytest.approx(expected)
+            expected = mixed[brute(pop, counts, np.array([0.5, 0.5]), draw).argmin()] - mixed.min()
+        assert np.asarray(sides["risk, eq. (4)"][0])[draw] == pytest.approx(expected)
     tau = 1.0 if free else 0.5
-    star = own.steepness * tau * np.sqrt(2 * 2 * 2 * np.log(np.e * n / 2)) / n
-    assert found["eq. (3), all models"][1] == pytest.approx(star)
-    radius = np.sqrt(star) / own.steepness / own.kappa / np.sqrt(2)  # of w
-    shrunk = np.asarray(found["eq. (3), all models"][0]) * radius / RADIUS
-    assert found["eq. (3), ‖w‖² = r*/(λκ)²"][0] == pytest.approx(shrunk)
-    assert found["risk, √K/n"][1] == pytest.approx(np.sqrt(2) / n)
-    again = fedomw.sides(own, n, free)
-    assert all(np.array_equal(found[row][0], again[row][0]) for row in found)
+    star = pop.steepness * tau * np.sqrt(2 * 2 * 2 * np.log(np.e * n / 2)) / n
+    assert sides["eq. (3), all models"][1] == pytest.approx(star)
+    radius = np.sqrt(star) / pop.steepness / pop.kappa / np.sqrt(2)  # of w
+    shrunk = np.asarray(sides["eq. (3), all models"][0]) * radius / RADIUS
+    assert sides["eq. (3), ‖w‖² = r*/(λκ)²"][0] == pytest.approx(shrunk)
+    assert sides["risk, √K/n"][1] == pytest.approx(np.sqrt(2) / n)
+    again = fedomw.sides(pop, n, free)
+    assert all(np.array_equal(sides[row][0], again[row][0]) for row in sides)
 
 
 def test_complexity_of_one_row_is_its_norm() -> None:
     """With one row drawn, sup over the disc of e h(x) is sqrt(2) B ||phi(x)|| for both signs."""
-    own = population(1, 0.5, 2)
-    found = fedomw.sides(own, 1)
-    counts = own.sample(np.array([1]), np.random.default_rng([2, 1, 1, False]))[:, : fedomw.SAMPLES]
-    norms = np.linalg.norm(own.features[counts.argmax(axis=0)], axis=1)
-    assert found["self-bounding"][0] == pytest.approx(np.sqrt(2) * RADIUS * norms.mean())
+    pop = population(1, 0.5, 2)
+    sides = fedomw.sides(pop, 1)
+    counts = pop.sample(np.array([1]), np.random.default_rng([2, 1, 1, False]))[:, : fedomw.SAMPLES]
+    norms = np.linalg.norm(pop.features[counts.argmax(axis=0)], axis=1)
+    assert sides["self-bounding"][0] == pytest.approx(np.sqrt(2) * RADIUS * norms.mean())
 
 
 def test_free_weights_in_a_box_ask_for_the_worst_model() -> None:
@@ -209,50 +209,50 @@ def test_free_weights_in_a_box_ask_for_the_worst_model() -> None:
 
 
 def test_fedavgrs_sides_by_brute_force() -> None:
-    own, n = population(2, 0.5, 4), 60
-    found = {row: tuple(map(np.asarray, both)) for row, both in fedavgr.sides(own, n, guess=True).items()}
+    pop, n = population(2, 0.5, 4), 60
+    sides = {row: tuple(map(np.asarray, pair)) for row, pair in fedavgr.sides(pop, n, guess=True).items()}
     sizes, p = np.array([40, 20]), np.array([0.5, 0.5])
     guess = np.sqrt(sizes) / np.sqrt(sizes).sum()
-    counts = own.sample(sizes, np.random.default_rng([4, 40, 20]))
-    risks, tilde = own.risks @ p, own.risks @ guess
+    counts = pop.sample(sizes, np.random.default_rng([4, 40, 20]))
+    risks, tilde = pop.risks @ p, pop.risks @ guess
     disc = np.abs(risks - tilde).max()
     skewness = n * (guess**2 / sizes).sum()
     assert skewness > 1.01
     assert disc > 0.001
-    lam, most = np.sqrt(2) * own.steepness, own.losses.max()
+    lam, most = np.sqrt(2) * pop.steepness, pop.losses.max()
     for draw in range(DRAWS):
-        local, true, pooled = (brute(own, counts, own_p, draw) for own_p in (guess, p, sizes / n))
+        local, true, pooled = (brute(pop, counts, weights, draw) for weights in (guess, p, sizes / n))
         tilde_fl, fl, cl = local.argmin(), true.argmin(), pooled.argmin()
-        assert found["A1"][0][draw] == pytest.approx(risks[tilde_fl] - risks[fl])
-        assert found["A2"][0][draw] == pytest.approx(risks[fl] - risks[cl])
-        assert found["A3"][0][draw] == pytest.approx(risks[cl] - risks.min())
-        assert found["A12 ≤ 0"][0][draw] == pytest.approx(local[tilde_fl])
-        assert found["Φ"][0][draw] == pytest.approx((tilde - local).max())
-        squares = np.square(own.features).sum(axis=1) * counts[:, draw]
+        assert sides["A1"][0][draw] == pytest.approx(risks[tilde_fl] - risks[fl])
+        assert sides["A2"][0][draw] == pytest.approx(risks[fl] - risks[cl])
+        assert sides["A3"][0][draw] == pytest.approx(risks[cl] - risks.min())
+        assert sides["A12 ≤ 0"][0][draw] == pytest.approx(local[tilde_fl])
+        assert sides["Φ"][0][draw] == pytest.approx((tilde - local).max())
+        squares = np.square(pop.features).sum(axis=1) * counts[:, draw]
         norms = np.sqrt([squares[:ROWS].sum(), squares[ROWS:].sum()])
         rademacher = RADIUS * (guess / sizes * np.sqrt(CLASSES) * norms).sum()
         bound = 2 * disc + 4 * np.sqrt(2) * lam * rademacher
         bound += 6 * most * np.sqrt(skewness * np.log(2 / 0.05) / (2 * n))
-        assert found["A1"][1][draw] == pytest.approx(bound)
-        discs = np.abs(own.risks - risks[:, None]).max(axis=0)
-        assert (found["A24 ≤ disc"][0][draw] - found["A24 ≤ disc"][1][draw]) == pytest.approx(
-            max(own.risks[cl, k] - risks[cl] - discs[k] for k in range(2))
+        assert sides["A1"][1][draw] == pytest.approx(bound)
+        discs = np.abs(pop.risks - risks[:, None]).max(axis=0)
+        assert (sides["A24 ≤ disc"][0][draw] - sides["A24 ≤ disc"][1][draw]) == pytest.approx(
+            max(pop.risks[cl, k] - risks[cl] - discs[k] for k in range(2))
         )
-    assert (found["one row moves Φ"][0] <= found["one row moves Φ"][1]).all()
-    scaled, plain = found["the same, 100 times the loss"], found["R(L) ≤ √(2λ) R(H)"]
+    assert (sides["one row moves Φ"][0] <= sides["one row moves Φ"][1]).all()
+    scaled, plain = sides["the same, 100 times the loss"], sides["R(L) ≤ √(2λ) R(H)"]
     assert scaled[0] / scaled[1] == pytest.approx(10 * plain[0] / plain[1])
 
 
 def test_clients_that_are_alike_have_neither_discrepancy_nor_agnostic_error() -> None:
-    own = population(4, 0.0, 0)
-    found = fedavgr.sides(own, 80, even=True)
-    assert np.abs(found["A1"][0]).max() == 0
-    assert np.abs(np.asarray(found["A2"][0])).max() == 0  # n_k/n are the true weights
-    assert found["disc(ρ~, ρ) ≤ Σ p_k disc(ρ_k, ρ)"] == (0, 0)
-    assert found["risk, κB√(KC/n)"][1] == pytest.approx(own.kappa * RADIUS * np.sqrt(4 * 2 / 80))
+    pop = population(4, 0.0, 0)
+    sides = fedavgr.sides(pop, 80, even=True)
+    assert np.abs(sides["A1"][0]).max() == 0
+    assert np.abs(np.asarray(sides["A2"][0])).max() == 0  # n_k/n are the true weights
+    assert sides["disc(ρ~, ρ) ≤ Σ p_k disc(ρ_k, ρ)"] == (0, 0)
+    assert sides["risk, κB√(KC/n)"][1] == pytest.approx(pop.kappa * RADIUS * np.sqrt(4 * 2 / 80))
     sizes = np.array([38, 19, 13, 10])  # in proportion to 1/k
-    law = (own.kappa * RADIUS * np.sqrt(2) + 1) * (0.25 / np.sqrt(sizes)).sum()
-    assert fedavgr.sides(own, 80)["risk, (κB√C + 1) Σ p_k/√n_k"][1] == pytest.approx(law)
+    law = (pop.kappa * RADIUS * np.sqrt(2) + 1) * (0.25 / np.sqrt(sizes)).sum()
+    assert fedavgr.sides(pop, 80)["risk, (κB√C + 1) Σ p_k/√n_k"][1] == pytest.approx(law)
 
 
 def test_skewed_clients_differ_from_their_mixture() -> None:
@@ -270,8 +270,8 @@ def constant(draws: np.ndarray) -> Sizes:
 def test_constants_of_the_proofs(seed: int) -> None:
     """The last lines of the proofs of Lemma 3 and Theorem 2, term by term, with eta = 1 and eta^4 apart."""
     rng = np.random.default_rng(seed)
-    own = constant(np.r_[rng.integers(2, 9, 2), rng.uniform(0.1, 3, 5)])
-    steps, m, lam, g, delayed, h, tau = (own.steps, own.m, own.weight, own.g, own.delayed, own.h, own.tau)
+    s = constant(np.r_[rng.integers(2, 9, 2), rng.uniform(0.1, 3, 5)])
+    steps, m, lam, g, delayed, h, tau = (s.steps, s.m, s.weight, s.g, s.delayed, s.h, s.tau)
     both = 2 * steps**2 * (g + delayed + 2 * np.sqrt(g * delayed))
     first = both + 4 * (4 * g + 8 * m**2 * h * tau)
     c2 = 4 * m**2 * steps**2 * (4 * lam**2 * delayed * h**2 + 4 * lam**2 * h**2 * g + 8 * h * g * h)
@@ -285,15 +285,15 @@ def test_constants_of_the_proofs(seed: int) -> None:
             + 8 * h * 4 * h * (4 * g + delayed)
         )
     )
-    assert own.c1 == pytest.approx(first)
-    derived, printed = own.later(printed=False), own.later()
+    assert s.c1 == pytest.approx(first)
+    derived, printed = s.later(printed=False), s.later()
     assert derived["c2"] == pytest.approx(c2)
     assert derived["c3"] == pytest.approx(c3)
-    assert replace(own, weight=1.0).later(printed=False)["c2"] == pytest.approx(printed["c2"])
+    assert replace(s, weight=1.0).later(printed=False)["c2"] == pytest.approx(printed["c2"])
     lost = 64 * m**2 * steps**2 * h**2 * (4 * g + delayed)
     assert derived["c3"] - printed["c3"] == pytest.approx(lost)
     assert printed["c2"] < printed["c3"]
-    pairs = constants(own)
+    pairs = constants(s)
     assert pairs["C2 ≤ C3"] == (printed["c2"], printed["c3"])
     assert pairs["C3 of the proof ≤ printed"] == (derived["c3"], printed["c3"])
 
@@ -308,10 +308,10 @@ def test_the_trainings_are_those_of_the_library(method: str, tmp_path: Path) -> 
     run = convex(method, rounds=3, batch_size=100, local_steps=4, lr=0.1)
     run.spec["evaluation"]["observe"]["path"]["every"] = 1
     train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu"))
-    found = path_of(RunFacts(run, tmp_path))
-    assert found is not None
-    _, _, path = follow(run, found[1][:1])
-    np.testing.assert_allclose(path[:, 0], found[1], atol=1e-10)
+    recorded = path_of(RunFacts(run, tmp_path))
+    assert recorded is not None
+    _, _, path = follow(run, recorded[1][:1])
+    np.testing.assert_allclose(path[:, 0], recorded[1], atol=1e-10)
 
 
 def test_left_sides_of_lemmas_2_and_3_after_one_step() -> None:
@@ -319,13 +319,13 @@ def test_left_sides_of_lemmas_2_and_3_after_one_step() -> None:
     run = convex("rfedavg_plus", rounds=1, batch_size=100, local_steps=1, lr=0.1)
     start = RNG.normal(size=(1, run.spec["data"]["classes"], run.spec["data"]["dimension"] + 1))
     seen, sizes, path = follow(run, start)
-    own, eq3 = objectives(run).values()
-    apart = own.gradient(start[0]) - eq3.gradient(start[0])
+    descended, eq3 = objectives(run).values()
+    apart = descended.gradient(start[0]) - eq3.gradient(start[0])
     assert seen.shape == (1, 4)
     assert seen[0, 2] == seen[0, 3] == pytest.approx(0.01 * np.square(apart).sum())
     assert seen[0, 0] == pytest.approx(0.01 * sizes.g)
     assert seen[0, 1] == pytest.approx(0.01 * sizes.delayed)
-    np.testing.assert_allclose(path[1, 0], start[0] - 0.1 * own.gradient(start[0]), atol=1e-12)
+    np.testing.assert_allclose(path[1, 0], start[0] - 0.1 * descended.gradient(start[0]), atol=1e-12)
     assert rates(run, np.array(160)) == pytest.approx(0.05)
 
 
@@ -335,10 +335,10 @@ def test_rfedavgs_bounds_of_short_runs(tmp_path: Path) -> None:
         train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu"))
     params = catalogue("rfedavg").params.papers["rfedavg"]
     drawn = theory.draw(Inputs(params, read(cells, tmp_path)))
-    whole = drawn.numbers[drawn.numbers["round"].isna()].set_index(["row", "column"])
-    shares, ratios = (whole[name].astype(float).to_dict() for name in ("holds", "mean"))
+    overall = drawn.numbers[drawn.numbers["round"].isna()].set_index(["row", "column"])
+    shares, ratios = (overall[name].astype(float).to_dict() for name in ("holds", "mean"))
     slopes = {f"{method}_slope" for method in METHODS}
-    assert set(whole.index.get_level_values("column")) == {*METHODS, *slopes, CONSTANTS}
+    assert set(overall.index.get_level_values("column")) == {*METHODS, *slopes, CONSTANTS}
     assert shares["Lemma 2", "rfedavg"] == 1
     assert 0.1 < ratios["Lemma 2", "rfedavg"] < 1
     assert 0 < ratios["theorem", "rfedavg"] < 1e-3
@@ -357,8 +357,8 @@ def test_the_substitute_is_the_regulariser_less_the_variance_of_the_others(tmp_p
         ends.append(train(dict(run.spec), tmp_path / method, Settings(device="cpu")).parameters)
     for name, array in ends[0].items():
         np.testing.assert_allclose(array, ends[1][name], atol=1e-12)
-    own, others = RNG.normal(size=3), RNG.normal(size=(4, 3))
-    regulariser = np.square(own - others).sum(axis=1).mean()
-    substitute = np.square(own - others.mean(axis=0)).sum()
+    delta, others = RNG.normal(size=3), RNG.normal(size=(4, 3))
+    regulariser = np.square(delta - others).sum(axis=1).mean()
+    substitute = np.square(delta - others.mean(axis=0)).sum()
     variance = np.square(others - others.mean(axis=0)).sum(axis=1).mean()
     assert regulariser - substitute == pytest.approx(variance)

@@ -78,10 +78,10 @@ def test_a_killed_workflow_completes_by_the_same_command(
     os.kill(process.pid, signal.SIGKILL) if alone else os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert list((fresh.folder / ".snakemake" / "locks").glob("*.lock"))
-    said = fresh.make(*TRAINING)
-    assert "A Snakemake was killed in this folder; its locks are removed." in said
-    found = check(fresh.folder / "results")
-    assert (len(found.runs), found.unfinished, found.problems) == (TRAINED, (), ())
+    output = fresh.make(*TRAINING)
+    assert "A Snakemake was killed in this folder; its locks are removed." in output
+    report = check(fresh.folder / "results")
+    assert (len(report.runs), report.unfinished, report.problems) == (TRAINED, (), ())
 
 
 @pytest.mark.slow
@@ -92,8 +92,8 @@ def test_two_workflows_on_one_folder(fresh: Project, record_property: Record) ->
     second = fresh.snakemake(TARGET)
     assert second.returncode != 0
     assert "Directory cannot be locked" in second.stdout + second.stderr
-    said, _ = first.communicate()
-    assert first.returncode == 0, said
+    output, _ = first.communicate()
+    assert first.returncode == 0, output
     assert len(fresh.executed()) == RUNS
     fresh.make(TARGET)
     assert fresh.executed() == []
@@ -102,8 +102,8 @@ def test_two_workflows_on_one_folder(fresh: Project, record_property: Record) ->
 @pytest.mark.slow
 def test_a_failed_job_is_tried_again(fresh: Project, record_property: Record) -> None:
     record_property("trials", 1)
-    said = fresh.make(TARGET, FAKE_FAILS_ONCE="seed1")
-    assert "made to fail once" in said
+    output = fresh.make(TARGET, FAKE_FAILS_ONCE="seed1")
+    assert "made to fail once" in output
     assert len(fresh.executed()) == RUNS
     assert not check(fresh.folder / "results").problems
 
@@ -116,9 +116,9 @@ def test_a_clock_set_back_leads_to_the_same_reports(fresh: Project, record_prope
     before = (fresh.folder / TARGET).read_bytes()
     later = time.time() + 86400
     for pattern in ("results/*/*/partitions/**/*.npz", "results/**/summary.json"):
-        found = list(fresh.folder.glob(pattern))
-        assert found, pattern
-        for path in found:
+        files = list(fresh.folder.glob(pattern))
+        assert files, pattern
+        for path in files:
             os.utime(path, (later, later))
         fresh.make(TARGET)
         assert fresh.executed() == [], "finished runs are known by their content, not by their time"
@@ -139,30 +139,30 @@ def set_models(project: Project, width: int) -> None:
 
 def training(folder: Path) -> Project:
     """Return a project that trains small models for real."""
-    made = Project.copy(folder)
-    set_models(made, 16)
+    clone = Project.copy(folder)
+    set_models(clone, 16)
     start = f"#!/bin/sh\nexec {sys.executable} -c 'from fedcore.cli.start import main; main()' \"$@\"\n"
-    (made.folder / "bin" / "fedcore").write_text(start)
-    shutil.copytree(HOME / "data" / "demo", made.folder / "data" / "demo")
-    return made
+    (clone.folder / "bin" / "fedcore").write_text(start)
+    shutil.copytree(HOME / "data" / "demo", clone.folder / "data" / "demo")
+    return clone
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project that trains for real, with its undisturbed results in ``whole``."""
-    made = training(tmp_path_factory.mktemp("real"))
-    made.make(*REPORTS)
+    clone = training(tmp_path_factory.mktemp("real"))
+    clone.make(*REPORTS)
     for name in ("dvc.yaml", ".dvcignore", ".dvc/config"):
-        (made.folder / name).parent.mkdir(exist_ok=True)
-        shutil.copy(HOME / name, made.folder / name)
-    config = made.folder / ".dvc" / "config"
+        (clone.folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(HOME / name, clone.folder / name)
+    config = clone.folder / ".dvc" / "config"
     config.write_text(config.read_text().replace("[core]", "[core]\n    no_scm = true"))
-    made.edit("dvc.yaml", "cmd: snakemake reports/rfedavg", f"cmd: snakemake --cores 2 {TARGET}")
-    made.run("dvc", "repro", "data")
-    (made.folder / "whole").mkdir()
+    clone.edit("dvc.yaml", "cmd: snakemake reports/rfedavg", f"cmd: snakemake --cores 2 {TARGET}")
+    clone.run("dvc", "repro", "data")
+    (clone.folder / "whole").mkdir()
     for name in ("results", "reports"):
-        (made.folder / name).rename(made.folder / "whole" / name)
-    return made
+        (clone.folder / name).rename(clone.folder / "whole" / name)
+    return clone
 
 
 def summaries(project: Project) -> list[Path]:
@@ -182,13 +182,13 @@ def clean(project: Project) -> None:
 def test_another_folder_and_number_of_jobs_give_the_same_reports(
     real: Project, tmp_path: Path, record_property: Record
 ) -> None:
-    other = training(tmp_path)
-    other.run("snakemake", "--cores", "1", *REPORTS)
+    clone = training(tmp_path)
+    clone.run("snakemake", "--cores", "1", *REPORTS)
     for name in ("results", "reports"):
-        assert same(other.folder / name, real.folder / "whole" / name)
-    made = contents(other.folder / "reports")
-    assert {Path(name).suffix for name in made} >= {".csv", ".md", ".html", ".tex", ".svg", ".png"}
-    record_property("trials", len(contents(other.folder / "results")) + len(made))
+        assert same(clone.folder / name, real.folder / "whole" / name)
+    reports = contents(clone.folder / "reports")
+    assert {Path(name).suffix for name in reports} >= {".csv", ".md", ".html", ".tex", ".svg", ".png"}
+    record_property("trials", len(contents(clone.folder / "results")) + len(reports))
 
 
 @pytest.mark.slow
@@ -215,8 +215,8 @@ def test_killed_at_random_moments_with_real_training(
         real.run(*command)
         for name in ("results", "reports"):
             same(real.folder / name, real.folder / "whole" / name)
-        found = check(real.folder / "results")
-        assert (len(found.runs), found.problems) == (RUNS, ())
+        report = check(real.folder / "results")
+        assert (len(report.runs), report.problems) == (RUNS, ())
 
 
 def little_memory() -> None:
@@ -227,29 +227,29 @@ def little_memory() -> None:
 @pytest.mark.timeout(1800)
 def test_a_table_says_which_runs_ran_out_of_memory(tmp_path: Path, record_property: Record) -> None:
     """Two of the four columns have a model that no attempt has the memory for, until it is made smaller."""
-    made = training(tmp_path)
-    set_models(made, 40_000_000)
-    done = subprocess.run(
+    clone = training(tmp_path)
+    set_models(clone, 40_000_000)
+    process = subprocess.run(
         [*SNAKEMAKE, TARGET],
-        cwd=made.folder,
-        env=made.environment(),
+        cwd=clone.folder,
+        env=clone.environment(),
         capture_output=True,
         text=True,
         preexec_fn=little_memory,
         check=False,
     )
-    assert done.returncode != 0
-    assert "fedcore partial" in done.stderr
-    assert not (made.folder / TARGET).exists()
-    failed = [run for run in made.folder.glob("results/*/*/*/*/seed*") if cause(run) == "out of memory"]
-    finished = check(made.folder / "results").runs
+    assert process.returncode != 0
+    assert "fedcore partial" in process.stderr
+    assert not (clone.folder / TARGET).exists()
+    failed = [run for run in clone.folder.glob("results/*/*/*/*/seed*") if cause(run) == "out of memory"]
+    finished = check(clone.folder / "results").runs
     record_property("trials", len(failed))
-    assert (len(failed), len(finished)) == (RUNS // 2, RUNS // 2), done.stderr
-    assert done.stderr.count("Trying to restart job") == 2 * len(failed) // 2, "two further attempts a job"
-    made.run(sys.executable, "-m", "pipeline", "partial", TARGET)
-    lines = (made.folder / TARGET).with_suffix(".md").read_text()
+    assert (len(failed), len(finished)) == (RUNS // 2, RUNS // 2), process.stderr
+    assert process.stderr.count("Trying to restart job") == 2 * len(failed) // 2, "two further attempts a job"
+    clone.run(sys.executable, "-m", "pipeline", "partial", TARGET)
+    lines = (clone.folder / TARGET).with_suffix(".md").read_text()
     assert lines.count("| out of memory") == 4
     assert "Runs without a result: out of memory in 4 cells." in lines
-    set_models(made, 16)
-    made.make(TARGET)
-    assert "memory" not in (made.folder / TARGET).with_suffix(".md").read_text()
+    set_models(clone, 16)
+    clone.make(TARGET)
+    assert "memory" not in (clone.folder / TARGET).with_suffix(".md").read_text()

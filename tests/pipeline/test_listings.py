@@ -23,10 +23,10 @@ WORDS = MappingProxyType({"a": "plain", "b": ODD})
 
 def catalogue(listing: Listing, scale: str = "demo") -> Catalogue:
     """Return a catalogue in which ComFed's Table I is the given listing."""
-    made = build_catalogue(parameters("comfed") | {"primary_paper": "comfed", "scale": scale})
-    paper = made.papers["comfed"]
-    made.papers = {"comfed": replace(paper, targets={**paper.targets, "table1": listing})}
-    return made
+    comfed = build_catalogue(parameters("comfed") | {"primary_paper": "comfed", "scale": scale})
+    paper = comfed.papers["comfed"]
+    comfed.papers = {"comfed": replace(paper, targets={**paper.targets, "table1": listing})}
+    return comfed
 
 
 def listing(words: Mapping[str, str] = WORDS, scaled: bool = True) -> Listing:
@@ -49,14 +49,14 @@ def built(listing: Listing, folder: Path) -> dict[str, str]:
 
 
 def test_every_form_holds_every_word_and_none_is_markup(tmp_path: Path) -> None:
-    found = built(listing(), tmp_path)
+    texts = built(listing(), tmp_path)
     frame = pd.read_csv(tmp_path / "table1.csv").set_index(["row", "column"])
     assert frame["value"].to_dict() == {("fedavg", "a"): "plain", ("fedavg", "b"): ODD}
-    assert all("plain" in text and "A note." in text for form, text in found.items() if form != "csv")
-    assert "<b>" not in found["html"]
-    assert r"50\% \&" in found["tex"]
-    assert r"\begin{document}" in found["standalone"]
-    assert r"\begin{document}" not in found["tex"]
+    assert all("plain" in text and "A note." in text for form, text in texts.items() if form != "csv")
+    assert "<b>" not in texts["html"]
+    assert r"50\% \&" in texts["tex"]
+    assert r"\begin{document}" in texts["standalone"]
+    assert r"\begin{document}" not in texts["tex"]
 
 
 @pytest.mark.parametrize("scaled", [True, False])

@@ -191,8 +191,8 @@ def test_verbose_and_the_commands_bring_snakemake_s_own_lines_back(monkeypatch: 
 def test_the_default_profile_s_logger_is_found() -> None:
     plugin: Any = LoggerPluginRegistry().get_plugin("fedrepro")
     assert plugin.log_handler is LogHandler
-    made = handler()
-    assert (made.writes_to_stream, made.has_filter, made.has_formatter) == (True, True, True)
+    logger = handler()
+    assert (logger.writes_to_stream, logger.has_filter, logger.has_formatter) == (True, True, True)
 
 
 @pytest.mark.parametrize("quietness", Quietness)
@@ -243,10 +243,10 @@ def test_a_job_has_a_name_in_the_words_of_its_paper(rule: str, wildcards: dict[s
 def test_a_job_that_trains_with_several_seeds_names_them() -> None:
     flow = Workflow(core_yaml.read(ROOT / "params.yaml", "configuration"))
     run = flow.catalogue.needed("rfedavg", "table1")[0]
-    told = {key: getattr(run, key) for key in ("paper", "scale", "setting", "method")}
-    plain = job_name(CATALOGUE, "train", told)
-    assert LogHandler.words.name("train", told) == f"{plain}, seeds 0, 1"
-    assert LogHandler.words.name("train", told | {"seed": "1"}) == f"{plain}, seed 1"
+    wildcards = {key: getattr(run, key) for key in ("paper", "scale", "setting", "method")}
+    plain = job_name(CATALOGUE, "train", wildcards)
+    assert LogHandler.words.name("train", wildcards) == f"{plain}, seeds 0, 1"
+    assert LogHandler.words.name("train", wildcards | {"seed": "1"}) == f"{plain}, seed 1"
 
 
 TABLE = """Accuracy (%).
@@ -301,13 +301,13 @@ def test_the_end_says_where_reports_are_what_they_mean_and_what_is_next(
     for form in ("csv", "md", "html", "standalone.tex"):
         (folder / f"table1.{form}").write_text(TABLE)
     text = io.StringIO()
-    asked = [
+    paths = [
         *(str(folder / f"table1.{form}") for form in ("standalone.tex", "md", "csv")),
         "reports/rfedavg/missing.csv",
         str(folder / "metrics.json"),
     ]
     (folder / "metrics.json").write_text("{}")
-    messages.show(CATALOGUE, asked, Console(file=text, width=60))
+    messages.show(CATALOGUE, paths, Console(file=text, width=60))
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
     assert lines[:2] == [
         "reports/rfedavg/metrics.json",

@@ -96,7 +96,7 @@ def seen(project: Project, but: str = "-") -> dict[str, tuple[int, bytes]]:
         name: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in project.folder.rglob("*")
         if OWN.isdisjoint(path.relative_to(project.folder).parts)
-        and not (path.is_dir() and any((path / own).exists() for own in OWN))
+        and not (path.is_dir() and any((path / folder).exists() for folder in OWN))
         and not (name := path.relative_to(project.folder).as_posix()).startswith(but)
         and not but.startswith(f"{name}/")
     }
@@ -120,9 +120,9 @@ def test_looking_within_a_process_changes_none_either(
     monkeypatch.chdir(foreign.folder)
     monkeypatch.delenv("FEDCORE_MIRROR", raising=False)  # what comes from there is kept
     before = seen(foreign)
-    done = CliRunner().invoke(app, [*command.split(), *WITHIN[command]])
+    result = CliRunner().invoke(app, [*command.split(), *WITHIN[command]])
     ended = (SystemExit, FedcoreError) if command == "chosen" else SystemExit  # no search was built here
-    assert done.exception is None or isinstance(done.exception, ended), done.exception
+    assert result.exception is None or isinstance(result.exception, ended), result.exception
     assert seen(foreign) == before
 
 
@@ -142,9 +142,9 @@ def test_a_report_about_what_exists_changes_nothing_else(
 
 @pytest.mark.slow
 def test_a_dry_run_says_how_long_its_jobs_train(foreign: Project) -> None:
-    said = foreign.make("--dry-run", TABLE)
-    (count,) = re.findall(r"^(\d+) jobs train for about \d\S* .*on one core", said, re.MULTILINE)
-    assert re.findall(r"^train +(\d+)$", said, re.MULTILINE) == [count]
+    output = foreign.make("--dry-run", TABLE)
+    (count,) = re.findall(r"^(\d+) jobs train for about \d\S* .*on one core", output, re.MULTILINE)
+    assert re.findall(r"^train +(\d+)$", output, re.MULTILINE) == [count]
     elsewhere, quiet = foreign.run(FEDCORE, "build", TABLE, "--dry-run", "-q").splitlines()
     assert "results from elsewhere are believed" in elsewhere
     assert re.fullmatch(rf"{count} jobs train for about \d.* on one core; see `fedcore cost`", quiet)
@@ -160,19 +160,19 @@ def clone(foreign: Project, tmp_path: Path) -> Project:
 
 @pytest.mark.slow
 def test_a_dry_run_foresees_the_jobs_of_the_real_run(clone: Project) -> None:
-    asked = (TABLE, "reports/table1.tex")
-    foreseen = clone.jobs(*asked)
-    done = clone.make("-p", *asked)
-    assert {name: done.count(f"rule {name}:") for name in foreseen} == foreseen
+    targets = (TABLE, "reports/table1.tex")
+    foreseen = clone.jobs(*targets)
+    output = clone.make("-p", *targets)
+    assert {name: output.count(f"rule {name}:") for name in foreseen} == foreseen
     assert foreseen["partition"] == 1
     assert 8 <= foreseen["train"] < 48
-    assert clone.jobs(*asked) == {}
+    assert clone.jobs(*targets) == {}
 
 
 def test_what_is_not_believed_is_set_aside_and_can_be_brought_back(clone: Project) -> None:
     before = seen(clone)
-    said = clone.make(TABLE)
-    (line,) = [line for line in said.splitlines() if "set aside in" in line]
+    output = clone.make(TABLE)
+    (line,) = [line for line in output.splitlines() if "set aside in" in line]
     aside = line.split("set aside in ")[1].split(";")[0]
     assert aside.startswith("results/.superseded/")
     kept = {

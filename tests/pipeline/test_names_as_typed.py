@@ -121,45 +121,45 @@ def build(*arguments: str, folder: Path = HOME, command: str = "build") -> subpr
 
 
 def test_build_calls_snakemake_as_a_user_would(told: Path) -> None:
-    done = build("rfedavg/table2.html", "table1/", "--cores", "3", "--scale", "quick", "-n", "-v")
+    process = build("rfedavg/table2.html", "table1/", "--cores", "3", "--scale", "quick", "-n", "-v")
     expected = "--cores 3 --dry-run --printshellcmds --config scale=quick -- "
     assert told.read_text() == f"{expected}reports/rfedavg/table2.html reports/table1"
-    assert done.stderr == f"snakemake {told.read_text()}\n"
-    assert done.returncode == 3, "Snakemake's exit code"
+    assert process.stderr == f"snakemake {told.read_text()}\n"
+    assert process.returncode == 3, "Snakemake's exit code"
     assert build("all", "-q").stderr == ""
     assert told.read_text() == "--cores all --quiet -- reports/all"
 
 
 def test_readings_say_what_they_cost_as_json_before_snakemake_begins(told: Path) -> None:
-    done = build("fedomw/table2", "--points", "labels", "--json", "-n", command="readings")
-    found = json.loads(done.stdout)
-    assert [*found] == ["cost", "report", "sentences"]
-    assert found["cost"]["target"] == "fedomw/table2_readings"
-    assert found["report"] == "reports/fedomw/table2_readings.csv"
-    assert found["sentences"] == []
-    assert done.stderr.startswith("fedomw/table2_readings at demo scale: ")
+    process = build("fedomw/table2", "--points", "labels", "--json", "-n", command="readings")
+    printed = json.loads(process.stdout)
+    assert [*printed] == ["cost", "report", "sentences"]
+    assert printed["cost"]["target"] == "fedomw/table2_readings"
+    assert printed["report"] == "reports/fedomw/table2_readings.csv"
+    assert printed["sentences"] == []
+    assert process.stderr.startswith("fedomw/table2_readings at demo scale: ")
     assert told.read_text().startswith("--cores all --dry-run --config scales=")
 
 
 def test_readings_are_those_that_are_told_where_a_scale_has_its_own(told: Path) -> None:
     part = ["--columns", "dna", "--rows", "fedavg", "--scale", "paper", "--json", "-n"]
-    runs = [
+    costs = [
         json.loads(build("fedomw/table3", *part, *points, command="readings").stdout)["cost"]
         for points in ([], ["--points", "labels"])
     ]
-    declared, told_points = (own["to_make"] + own["made"] for own in runs)
+    declared, told_points = (cost["to_make"] + cost["made"] for cost in costs)
     assert declared > told_points == 2
 
 
 def test_what_can_not_be_built_is_one_line(told: Path, tmp_path: Path) -> None:
-    for arguments, folder, said in (
+    for arguments, folder, message in (
         (["tabel1"], HOME, "error: tabel1: no such report; the nearest: reports/rfedavg/table1"),
         (["table1", "--scale", "huge"], HOME, "error: scale: got 'huge'"),
         (["table1"], tmp_path, "error: Snakefile: not here"),
     ):
-        done = build(*arguments, folder=folder)
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert done.stderr.startswith(said)
+        process = build(*arguments, folder=folder)
+        assert (process.returncode, process.stderr.count("\n")) == (2, 1)
+        assert process.stderr.startswith(message)
     assert not told.exists()
 
 
@@ -177,10 +177,10 @@ def test_targets_of_a_paper_alone_are_listed_at_the_scale_asked_for(
 ) -> None:
     monkeypatch.chdir(HOME)
     scale, *lines = CliRunner().invoke(app, ["targets", typed, "--scale", "quick"]).stdout.splitlines()
-    wanted = "" if typed == "all" else typed.removeprefix("reports/")
+    prefix = "" if typed == "all" else typed.removeprefix("reports/")
     assert scale == "scale quick"
     assert [line.split()[0] for line in lines] == [
-        f"reports/{name}" for name in catalogue.names() if f"{name}/".startswith(wanted)
+        f"reports/{name}" for name in catalogue.names() if f"{name}/".startswith(prefix)
     ]
 
 

@@ -28,8 +28,8 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_a_new_paper_has_reports_and_lets_the_rest_be(checkout: Path) -> None:
     before = (checkout / "params.yaml").read_text()
-    made = fedcore(checkout, *NEW, "--title", 'Its "Own" Paper')
-    assert made.returncode == 0, made.stderr
+    process = fedcore(checkout, *NEW, "--title", 'Its "Own" Paper')
+    assert process.returncode == 0, process.stderr
     after = (checkout / "params.yaml").read_text()
     start = after.index("\n  mini:\n")
     end = after.index("\nscales:\n", start)
@@ -47,13 +47,13 @@ def test_a_new_paper_has_reports_and_lets_the_rest_be(checkout: Path) -> None:
 
 def test_what_cannot_be_written_leaves_nothing(checkout: Path) -> None:
     before = (checkout / "params.yaml").read_text()
-    for words, said in (
+    for words, message in (
         (("paper", "new", "Mini", "--data", "mnist"), "got 'Mini', expected a name of the form"),
         (("paper", "new", "mini", "--data", "mnits"), "mnits"),
         (("paper", "new", "radfed", "--data", "mnist"), "'radfed' is there already"),
     ):
-        done = fedcore(checkout, *words)
-        assert done.returncode != 0
-        assert said in done.stderr
+        process = fedcore(checkout, *words)
+        assert process.returncode != 0
+        assert message in process.stderr
     assert not (checkout / "pipeline/papers/mini").exists()
     assert (checkout / "params.yaml").read_text() == before

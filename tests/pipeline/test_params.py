@@ -27,10 +27,10 @@ def config() -> dict[str, Any]:
 def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     config = copy.deepcopy(config)
     *parents, last = path.split(".")
-    here = config
+    section = config
     for key in parents:
-        here = here[key]
-    here[last] = value
+        section = section[key]
+    section[last] = value
     return config
 
 
@@ -123,13 +123,13 @@ def test_a_wrong_value_is_one_line_with_the_path_of_the_key(
 
 @pytest.mark.parametrize("path", schema_docs.FILES)
 def test_generated_files_follow_the_schema(path: str) -> None:
-    found = (HOME / path).read_text()
-    assert found == schema_docs.FILES[path](), f"{path} is out of date; run `uv run fedcore schema`"
+    text = (HOME / path).read_text()
+    assert text == schema_docs.FILES[path](), f"{path} is out of date; run `uv run fedcore schema`"
 
 
 def test_dvc_file_follows_the_catalogue() -> None:
-    found = (HOME / "dvc.yaml").read_text()
-    assert found == dvc.dvc_yaml(HOME / "params.yaml"), "dvc.yaml is out of date; run `uv run fedcore dvc`"
+    text = (HOME / "dvc.yaml").read_text()
+    assert text == dvc.dvc_yaml(HOME / "params.yaml"), "dvc.yaml is out of date; run `uv run fedcore dvc`"
 
 
 def test_every_key_is_described() -> None:

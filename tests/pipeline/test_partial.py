@@ -42,8 +42,8 @@ def fail(folder: Path, error: BaseException) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table of which two runs in one cell, and one in another, ran out of memory, and two are to come."""
     root = tmp_path_factory.mktemp("partial")
-    found = catalogue(PAPER)
-    for place, (cell, runs) in enumerate(found.cells(PAPER, TARGET).items()):
+    planned = catalogue(PAPER)
+    for place, (cell, runs) in enumerate(planned.cells(PAPER, TARGET).items()):
         for seed, run in enumerate(runs):
             if cell == CELL or (cell == HALF and seed == 1):
                 (root / run.folder).mkdir(parents=True)
@@ -56,7 +56,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stale = root / f"reports/{PAPER}/{TARGET}.pdf"
     stale.parent.mkdir(parents=True)
     stale.touch()
-    reports.write_partial(found.sources(PAPER, TARGET, root))
+    reports.write_partial(planned.sources(PAPER, TARGET, root))
     assert not stale.exists()
     return root
 
@@ -84,7 +84,7 @@ def test_the_numbers_name_it_too(made: Path) -> None:
 
 def test_the_site_shows_the_table_as_one_with_some_runs(made: Path) -> None:
     config = parameters(PAPER) | {"primary_paper": PAPER}
-    (shown,) = [one for one in survey(config, made).targets if one.name == TARGET]
+    (shown,) = [target for target in survey(config, made).targets if target.name == TARGET]
     assert shown.state == "partly"
     building.build(config, made)
     assert "out of memory" in (made / f"reports/site/own/{PAPER}.html").read_text()
@@ -142,7 +142,7 @@ def test_a_run_whose_process_is_killed_says_so_in_its_folder(
     long = {**spec, "training": {**spec["training"], "rounds": 10**6}}
     order.write_text(json.dumps([{"spec": long, "out": str(out)}]))
     killer = subprocess.Popen([sys.executable, "-c", KILL, str(out / RECORD)])
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", START, "4" if memory else "3", "run-batch", str(order), "--quiet"],
         env={key: value for key, value in os.environ.items() if key != "FEDCORE_WARM"},
         capture_output=True,
@@ -151,8 +151,8 @@ def test_a_run_whose_process_is_killed_says_so_in_its_folder(
         timeout=120,
     )
     assert killer.wait() == 0
-    assert done.returncode == forkserver.KILLED, done.stderr
-    assert ("out of memory: the system killed the process" in done.stderr) == memory
+    assert process.returncode == forkserver.KILLED, process.stderr
+    assert ("out of memory: the system killed the process" in process.stderr) == memory
     assert cause(out) == ("out of memory" if memory else "failed")
 
 

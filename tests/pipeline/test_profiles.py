@@ -20,8 +20,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def profile(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((HOME / "profiles" / name / "config.yaml").read_text())
-    return found
+    settings: dict[str, Any] = yaml.safe_load((HOME / "profiles" / name / "config.yaml").read_text())
+    return settings
 
 
 def asked(text: str, key: str, rule: str = "train") -> list[int]:
@@ -87,6 +87,6 @@ def test_the_cluster_page_names_what_the_profiles_ask_to_edit() -> None:
 
 def test_the_executor_reads_the_example_of_partitions() -> None:
     """It refuses keys that it does not know."""
-    found = read_partition_file(HOME / "profiles" / "slurm" / "partitions.yaml")
-    assert [one.name for one in found] == ["short", "long", "gpu"]
-    assert max(one.limits.max_runtime for one in found) >= 24 * 60, "a run asks for a day at most"
+    partitions = read_partition_file(HOME / "profiles" / "slurm" / "partitions.yaml")
+    assert [part.name for part in partitions] == ["short", "long", "gpu"]
+    assert max(part.limits.max_runtime for part in partitions) >= 24 * 60, "a run asks for a day at most"

@@ -59,36 +59,36 @@ def test_every_paper_with_numbers_is_counted_here() -> None:
 
 @pytest.mark.parametrize("paper", COUNTS)
 def test_each_table_has_all_its_cells_once(paper: str) -> None:
-    own = frame(paper)
-    assert list(own.columns) == COLUMNS
-    assert own.groupby("target").size().to_dict() == COUNTS[paper]
-    assert not own.duplicated(["target", "row", "column"]).any()
-    assert own["mean"].notna().all()
+    cells = frame(paper)
+    assert list(cells.columns) == COLUMNS
+    assert cells.groupby("target").size().to_dict() == COUNTS[paper]
+    assert not cells.duplicated(["target", "row", "column"]).any()
+    assert cells["mean"].notna().all()
 
 
 @pytest.mark.parametrize("paper", COUNTS)
 def test_tables_are_full_rectangles(paper: str) -> None:
-    for target, own in frame(paper).groupby("target"):
+    for target, cells in frame(paper).groupby("target"):
         dashes = DASHES.get((paper, str(target)), 0)
-        assert len(own) + dashes == own["row"].nunique() * own["column"].nunique()
+        assert len(cells) + dashes == cells["row"].nunique() * cells["column"].nunique()
 
 
 @pytest.mark.parametrize("paper", COUNTS)
 def test_units_and_ranges(paper: str) -> None:
-    own = frame(paper)
-    assert set(own["unit"]) <= UNITS
-    share = own[own["unit"].isin({"percent", "f1_percent", "auc_percent", "score"})]
+    cells = frame(paper)
+    assert set(cells["unit"]) <= UNITS
+    share = cells[cells["unit"].isin({"percent", "f1_percent", "auc_percent", "score"})]
     assert share["mean"].between(10, 100).all()
-    assert own["std"].dropna().between(0.001, 11).all()
-    relative = own[own["unit"] == "relative_percent"]
+    assert cells["std"].dropna().between(0.001, 11).all()
+    relative = cells[cells["unit"] == "relative_percent"]
     assert relative["mean"].between(-2, 6).all()
-    assert set(own["mark"].dropna()) <= {"bold", "underlined"}
+    assert set(cells["mark"].dropna()) <= {"bold", "underlined"}
 
 
 def is_algorithm(name: str) -> bool:
-    known = plugins("algorithm")
+    algorithms = plugins("algorithm")
     bare = [name.removesuffix(ending) for ending in ABLATIONS if name.endswith(ending)]
-    return name in known or any(stem in known for stem in bare)
+    return name in algorithms or any(stem in algorithms for stem in bare)
 
 
 def is_data_set(name: str) -> bool:
@@ -98,30 +98,30 @@ def is_data_set(name: str) -> bool:
 
 @pytest.mark.parametrize("paper", sorted({*COUNTS} - OF_WORK))
 def test_rows_and_columns_are_names_of_the_library(paper: str) -> None:
-    for target, own in frame(paper).groupby("target"):
+    for target, cells in frame(paper).groupby("target"):
         if target == "theorem2":
             continue
         expected = is_data_set if (paper, target) in STATISTICS else is_algorithm
-        assert [row for row in own["row"].unique() if not expected(row)] == []
+        assert [row for row in cells["row"].unique() if not expected(row)] == []
         if expected is is_data_set or (paper, target) in {("rfedavg", "table3"), ("rfedavg", "fig10")}:
             continue
         numbers = (paper, target) in {("comfed", "table4"), ("fedavgr", "fig_mmd")}
         good = str.isdigit if numbers else is_data_set
-        assert [column for column in own["column"].unique() if not good(column)] == []
+        assert [column for column in cells["column"].unique() if not good(column)] == []
 
 
 def test_cells_of_work_are_in_their_reports() -> None:
-    made = catalogue_of(FOLDER.parents[1] / "params.yaml")
+    planned = catalogue_of(FOLDER.parents[1] / "params.yaml")
     for paper in OF_WORK:
-        for target, own in frame(paper).groupby("target"):
-            assert {*zip(own["row"], own["column"], strict=True)} <= {*made.cells(paper, str(target))}
+        for target, cells in frame(paper).groupby("target"):
+            assert {*zip(cells["row"], cells["column"], strict=True)} <= {*planned.cells(paper, str(target))}
 
 
 def test_ablations_are_explained() -> None:
     endings = set()
     for paper in {*COUNTS} - OF_WORK:
-        own = frame(paper)
-        unknown = own[own["row"].map(lambda row: is_algorithm(row) and row not in plugins("algorithm"))]
+        cells = frame(paper)
+        unknown = cells[cells["row"].map(lambda row: is_algorithm(row) and row not in plugins("algorithm"))]
         assert unknown["note"].notna().all()
         endings |= {ending for ending in ABLATIONS if unknown["row"].str.endswith(ending).any()}
     assert endings == set(ABLATIONS)
@@ -197,8 +197,8 @@ def test_marks_that_the_texts_show() -> None:
 
 @pytest.mark.parametrize("target", ["table2", "table3", "table4", "table5"])
 def test_what_is_bold_is_the_largest(target: str) -> None:
-    own = frame("fedomw").query("target == @target")
-    best = own.loc[own.groupby("column")["mean"].idxmax()]
+    cells = frame("fedomw").query("target == @target")
+    best = cells.loc[cells.groupby("column")["mean"].idxmax()]
     assert (best["mark"] == "bold").all()
 
 
@@ -222,20 +222,20 @@ def test_comfed_curves_are_best_so_far() -> None:
 
 
 def test_delta_sizes_are_proportional_to_the_clients_of_a_round() -> None:
-    own = frame("rfedavg").query("target == 'table3'").set_index(["row", "column"])["mean"]
+    sizes = frame("rfedavg").query("target == 'table3'").set_index(["row", "column"])["mean"]
     for regime, clients in (("cross_silo", 20), ("cross_device", 100)):
         for model in ("cnn", "rnn"):
             key = f"{regime}-{model}"
-            assert own["rfedavg", key] == clients * own["rfedavg_plus", key]
+            assert sizes["rfedavg", key] == clients * sizes["rfedavg_plus", key]
 
 
 def test_one_data_set_has_one_size_in_all_papers() -> None:
     sizes: dict[tuple[str, str], float] = {}
     for paper in ("fedavgr", "fedomw"):
-        own = frame(paper).query(
+        cells = frame(paper).query(
             "target == 'table1' and column in ['training_size', 'testing_size', 'classes']"
         )
-        for row, column, mean in zip(own["row"], own["column"], own["mean"], strict=True):
+        for row, column, mean in zip(cells["row"], cells["column"], cells["mean"], strict=True):
             assert sizes.setdefault((row, column), mean) == mean
     assert len(sizes) == 10 * 3
 

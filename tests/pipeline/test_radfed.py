@@ -69,9 +69,9 @@ def test_delays_are_those_of_table_2(paper: Catalogue, column: str, expected: tu
 
 @pytest.mark.parametrize("column", SETTINGS)
 def test_fedasync_is_measured_as_often_as_the_others(paper: Catalogue, column: str) -> None:
-    own, others = (paper.cells("radfed", "table3")[row, column][0].spec for row in ("fedasync", "fedavg"))
+    spec, others = (paper.cells("radfed", "table3")[row, column][0].spec for row in ("fedasync", "fedavg"))
     assert others["evaluation"]["every"] == 1
-    assert own["training"]["rounds"] // own["evaluation"]["every"] == others["training"]["rounds"]
+    assert spec["training"]["rounds"] // spec["evaluation"]["every"] == others["training"]["rounds"]
 
 
 def test_partitions_of_table_1_are_drawn_twenty_times_without_folds(paper: Catalogue) -> None:
@@ -101,14 +101,14 @@ def test_images_go_through_a_pre_trained_network_where_it_can_be_fetched(paper: 
     run = paper.cells("radfed", "table3")["radfed", "cifar10"][0]
     assert weights(run) == {"name": "mobilenetv2", "edition": "full"}
     assert "mobilenetv2-full" in paper.data
-    small = catalogue("demo")
-    run = small.cells("radfed", "table3")["radfed", "cifar10"][0]
+    demo = catalogue("demo")
+    run = demo.cells("radfed", "table3")["radfed", "cifar10"][0]
     assert run.spec["model"]["name"] == "cnn"
     assert weights(run) is None
-    assert not any(name.startswith("mobilenetv2") for name in small.data)
-    table = small.target("radfed", "table3")
+    assert not any(name.startswith("mobilenetv2") for name in demo.data)
+    table = demo.target("radfed", "table3")
     assert isinstance(table, Table)
-    assert table.columns(small.params.papers["radfed"])[0].label == "CIFAR-10 (CNN)"
+    assert table.columns(demo.params.papers["radfed"])[0].label == "CIFAR-10 (CNN)"
 
 
 def finish(
@@ -117,8 +117,8 @@ def finish(
     """Pretend a finished run on twelve clients."""
     folder = root / run.folder
     folder.mkdir(parents=True, exist_ok=True)
-    known = {"spec_sha256": sha256_text(canonical_json(run.spec)), "clients": 12}
-    (folder / "summary.json").write_text(json.dumps({**known, "final": final}))
+    summary = {"spec_sha256": sha256_text(canonical_json(run.spec)), "clients": 12}
+    (folder / "summary.json").write_text(json.dumps({**summary, "final": final}))
     if history:
         pd.DataFrame(history).to_csv(folder / "history.csv", index=False)
     seal(folder, run.spec)
@@ -126,14 +126,14 @@ def finish(
 
 def lines(cells: dict[tuple[str, str], float], **more: Any) -> pd.DataFrame:
     rows = [{"row": row, "column": column, "mean": mean} for (row, column), mean in cells.items()]
-    known: dict[str, Any] = {
+    printed: dict[str, Any] = {
         "published_mean": 1.0,
         "published_std": 0.1,
         "published_unit": "relative_percent",
     }
     return pd.DataFrame(rows).assign(
         **{
-            **known,
+            **printed,
             "data": "own",
             "data_state": "real",
             "std": 2.0,
@@ -176,8 +176,8 @@ def test_each_data_set_has_the_paper_s_metric(paper: Catalogue, column: str) -> 
 
 
 def test_the_average_takes_each_data_set_by_its_own_metric(tmp_path: Path) -> None:
-    made = catalogue("demo")
-    runs = made.cells("radfed", "table3")["fedavg", "avg"]
+    demo = catalogue("demo")
+    runs = demo.cells("radfed", "table3")["fedavg", "avg"]
     for run in runs:
         finish(run, tmp_path, test_accuracy=0.1, test_f1=0.4, test_auc=0.7)
     scores = [score_of(RunFacts(run, tmp_path), "avg") for run in runs]
@@ -185,8 +185,8 @@ def test_the_average_takes_each_data_set_by_its_own_metric(tmp_path: Path) -> No
 
 
 def test_late_scores_are_means_over_the_last_sixth_of_a_run(tmp_path: Path) -> None:
-    made = catalogue("demo")
-    run = made.cells("radfed", "table3_late")["fedavg", "eicu"][0]
+    demo = catalogue("demo")
+    run = demo.cells("radfed", "table3_late")["fedavg", "eicu"][0]
     measured = {"round": [0.0, 2, 4, 6, 8, 10, 12], "test_auc": [0.1, 0.9, 0.9, 0.9, 0.9, 0.5, 0.6]}
     finish(run, tmp_path, measured, test_auc=0.6)
     assert late_score_of(RunFacts(run, tmp_path), "eicu") == pytest.approx(60), "rounds after the tenth"
@@ -211,28 +211,28 @@ def test_a_missing_column_leaves_the_average_open() -> None:
 
 def test_a_part_of_the_table_has_no_average() -> None:
     frame = lines({("fedavg", "eicu"): 40.0, ("radfed", "eicu"): 44.0})
-    found = relative_to_fedavg(frame).set_index(["row", "column"])
-    assert found.loc[("radfed", "eicu"), "mean"] == pytest.approx(10)
+    relative = relative_to_fedavg(frame).set_index(["row", "column"])
+    assert relative.loc[("radfed", "eicu"), "mean"] == pytest.approx(10)
 
 
 def test_methods_are_relative_to_fedavg_s_runs_on_the_same_folds() -> None:
     cells = {(row, column): 80.0 for row in ("fedavg", "radfed") for column in ("mnist_1", "eicu", "avg")}
     frame = lines(cells, n=2)
     frame["values"] = ["a/seed0=90 b/seed0=70", "c/seed0=50 d/seed0=60", "", "b/seed0=77", "e/seed0=50", ""]
-    found = relative_to_fedavg(frame).set_index(["row", "column"])
-    assert found.loc[("radfed", "mnist_1"), "mean"] == pytest.approx(10.0), "77 against 70 on fold b"
-    assert found.loc[("radfed", "mnist_1"), "n"] == 1
-    assert pd.isna(found["std"]["radfed", "mnist_1"])
-    assert found.loc[("fedavg", "mnist_1"), "mean"] == 80.0
-    assert pd.isna(found["mean"]["radfed", "eicu"]), "no run of FedAvg shares a fold"
-    assert found.loc[("radfed", "eicu"), "n"] == 0
-    assert found.loc[("radfed", "eicu"), "verdict"] == ""
-    assert pd.isna(found["mean"]["radfed", "avg"])
+    relative = relative_to_fedavg(frame).set_index(["row", "column"])
+    assert relative.loc[("radfed", "mnist_1"), "mean"] == pytest.approx(10.0), "77 against 70 on fold b"
+    assert relative.loc[("radfed", "mnist_1"), "n"] == 1
+    assert pd.isna(relative["std"]["radfed", "mnist_1"])
+    assert relative.loc[("fedavg", "mnist_1"), "mean"] == 80.0
+    assert pd.isna(relative["mean"]["radfed", "eicu"]), "no run of FedAvg shares a fold"
+    assert relative.loc[("radfed", "eicu"), "n"] == 0
+    assert relative.loc[("radfed", "eicu"), "verdict"] == ""
+    assert pd.isna(relative["mean"]["radfed", "avg"])
 
 
 def test_released_draws_stand_beside_the_same_published_numbers(tmp_path: Path) -> None:
-    made = catalogue("demo")
-    table, runs = made.target("radfed", "table1"), made.cells("radfed", "table1")["mnist_1", "c_score"][:1]
+    demo = catalogue("demo")
+    table, runs = demo.target("radfed", "table1"), demo.cells("radfed", "table1")["mnist_1", "c_score"][:1]
     assert isinstance(table, Table)
     write_partition(tmp_path / runs[0].partition, {"c_score": 0.5})
     cells = {(row, "c_score"): runs for row in ("mnist_1", "mnist_1_released")}
@@ -251,20 +251,20 @@ def write_partition(folder: Path, statistics: Mapping[str, Any]) -> None:
 
 
 def found(tmp_path: Path, counts: Mapping[str, list[list[int]] | None]) -> Inputs:
-    made = catalogue("demo")
-    cells = made.cells("radfed", "partition")
+    demo = catalogue("demo")
+    cells = demo.cells("radfed", "partition")
     placed = {(stage, key): (replace(runs[0], partition=stage),) for (stage, key), runs in cells.items()}
-    for stage, own in counts.items():
-        write_partition(tmp_path / stage, {"label_counts": own, "c_score": 0.5})
-    return Inputs(made.params.papers["radfed"], read(placed, tmp_path))
+    for stage, label_counts in counts.items():
+        write_partition(tmp_path / stage, {"label_counts": label_counts, "c_score": 0.5})
+    return Inputs(demo.params.papers["radfed"], read(placed, tmp_path))
 
 
 def test_a_partition_is_drawn_with_the_largest_client_first(tmp_path: Path) -> None:
     counts = {"before": [[1, 0], [0, 9]], "after": [[0, 1], [1, 8]]}
     frame, figure, _ = example.draw(found(tmp_path, counts))
-    own = frame.set_index(["stage", "client", "class"])["rows"]
-    assert own.loc["before"].tolist() == [0, 9, 1, 0]
-    assert own.loc["after"].tolist() == [1, 8, 0, 1]
+    rows = frame.set_index(["stage", "client", "class"])["rows"]
+    assert rows.loc["before"].tolist() == [0, 9, 1, 0]
+    assert rows.loc["after"].tolist() == [1, 8, 0, 1]
     assert "Algorithm 3" in figure.axes[1].get_title(loc="left")
 
 

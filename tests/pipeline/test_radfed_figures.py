@@ -61,10 +61,10 @@ def test_all_methods_are_drawn_over_rounds_of_local_training(tmp_path: Path, dem
             history = {"round": [float(n) for n in rounds], f"validation_{metric_of(run)}": values}
             finish(run, tmp_path, history, test_accuracy=0.5)
     frame = figure.tidy("radfed", "fig3", read(cells, tmp_path)).set_index(["row", "column", "round"])["mean"]
-    own = frame.xs("covcls_g", level="column")
-    assert own["fedavg"].to_dict() == pytest.approx({number: number for number in range(9)})
-    assert own["radfed"].to_dict() == pytest.approx({0: 0, 4: 1, 8: 2})
-    assert own["fedasync"].to_dict() == pytest.approx({n: 3 * n - 1 if n else 0 for n in range(9)})
+    curves = frame.xs("covcls_g", level="column")
+    assert curves["fedavg"].to_dict() == pytest.approx({number: number for number in range(9)})
+    assert curves["radfed"].to_dict() == pytest.approx({0: 0, 4: 1, 8: 2})
+    assert curves["fedasync"].to_dict() == pytest.approx({n: 3 * n - 1 if n else 0 for n in range(9)})
     assert ("radfed_p", "covfeat_g", 8) in frame.index
     assert ("radfed_m", "covfeat_g", 8) not in frame.index
 
@@ -96,17 +96,17 @@ def test_the_representative_fold_has_the_mean_gap() -> None:
 
 def test_boxes_show_the_seeds_of_one_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.papers.radfed.figures.SHOWN", ("shakespeare",))
-    made = catalogue("paper")
+    paper = catalogue("paper")
     gaps = [0.0, 0.08, 0.05, 0.01, 0.06]
-    for run in made.needed("radfed", "fig2"):
+    for run in paper.needed("radfed", "fig2"):
         gap = gaps[run.spec["partition"]["fold"]["index"]] if run.algorithm == "radfed" else 0.0
         score = 0.5 + gap + 0.01 * run.seed
         finish(run, tmp_path, test_accuracy=score)
-    frame, said = drawn(made, "fig2", tmp_path)
+    frame, text = drawn(paper, "fig2", tmp_path)
     assert set(frame["fold"]) == {2}, "gaps of 0, 8, 5, 1 and 6 points: 4 on average"
     assert frame.loc[("radfed", "shakespeare"), "mean"] == pytest.approx(56)
     assert frame.loc[("fedprox", "shakespeare"), "scores"] == "50 51 52"
-    assert "3 seeds" in said
+    assert "3 seeds" in text
 
 
 def test_heterogeneity_is_told_in_scores(tmp_path: Path, demo: Catalogue) -> None:
@@ -133,14 +133,14 @@ def test_divergences_are_told_by_inner_round(tmp_path: Path, demo: Catalogue) ->
         table.to_csv(tmp_path / run.folder / "divergence.csv", index=False)
         seal(tmp_path / run.folder, run.spec)
     central, _ = drawn(demo, "fig6", tmp_path)
-    own = central.loc[[("radfed", "covfeat_l")]]
-    assert own[["round", "mean", "n"]].to_numpy().tolist() == [[4, 1.5, 2], [8, 2.5, 2]]
+    curve = central.loc[[("radfed", "covfeat_l")]]
+    assert curve[["round", "mean", "n"]].to_numpy().tolist() == [[4, 1.5, 2], [8, 2.5, 2]]
     assert len(central.loc[[("fedavg", "shakespeare")]]) == 8
-    local, said = drawn(demo, "fig7", tmp_path)
+    local, text = drawn(demo, "fig7", tmp_path)
     assert local["mean"]["radfed", "shakespeare"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4] * 2)
     ends = [local.loc[("radfed", f"shakespeare-{when}"), "mean"] for when in ("after", "before")]
     assert ends == pytest.approx([0.1, 0.4])
-    assert "over 2 seeds" in said
+    assert "over 2 seeds" in text
     for run in demo.needed("radfed", "fig7"):
         path = tmp_path / run.folder / "divergence.csv"
         if run.dataset == "shakespeare":  # as where one client trains in a round
@@ -158,13 +158,13 @@ def test_divergence_that_was_not_measured_is_refused(tmp_path: Path, demo: Catal
 
 @pytest.mark.parametrize("scale", ["demo", "quick", "paper"])
 def test_candidates_of_s_fit_in_the_rounds(scale: str) -> None:
-    runs = [run for own in catalogue(scale).cells("radfed", "grid_radfed").values() for run in own]
+    runs = [run for cell in catalogue(scale).cells("radfed", "grid_radfed").values() for run in cell]
     assert all(run.spec["training"]["rounds"] > 0 for run in runs)
 
 
 def test_the_search_has_the_paper_s_grids() -> None:
-    made = catalogue("paper")
-    sizes = {name: len({row for row, _ in made.cells("radfed", name)}) for name in GRIDS}
+    paper = catalogue("paper")
+    sizes = {name: len({row for row, _ in paper.cells("radfed", name)}) for name in GRIDS}
     assert sizes == {
         "grid_radfed": 11,
         "grid_radfed_i": 11 * 5,
@@ -177,11 +177,11 @@ def test_the_search_has_the_paper_s_grids() -> None:
 @pytest.mark.parametrize("scale", ["demo", "paper"])
 def test_candidates_differ_in_what_is_searched_and_train_as_much(scale: str) -> None:
     """One of them is the declared one, which has its run in Table III."""
-    made = catalogue(scale)
-    declared = made.cells("radfed", "table3")["radfed_i", "mnist_01"][0]
-    found = made.cells("radfed", "grid_radfed_i")
-    runs = {row: own[0] for (row, column), own in found.items() if column == "mnist_01"}
-    total = made.cells("radfed", "table3")["fedavg", "mnist_01"][0].spec["training"]["rounds"]
+    radfed = catalogue(scale)
+    declared = radfed.cells("radfed", "table3")["radfed_i", "mnist_01"][0]
+    cells = radfed.cells("radfed", "grid_radfed_i")
+    runs = {row: planned[0] for (row, column), planned in cells.items() if column == "mnist_01"}
+    total = radfed.cells("radfed", "table3")["fedavg", "mnist_01"][0].spec["training"]["rounds"]
     for run in runs.values():
         delay, rounds = run.spec["algorithm"]["redistributions"], run.spec["training"]["rounds"]
         assert total - delay < rounds * delay <= total
@@ -208,7 +208,7 @@ def test_the_choice_is_the_best_on_validation_clients(tmp_path: Path, demo: Cata
     grid = arrange(frame, table, table.columns(params), demo.papers["radfed"], labels)
     assert grid.corner == "Candidate"
     assert "Chosen: S = 8 (COVCLS-G); S = 8 (COVFEAT-G); S = 8 (MNIST-1); " in grid.caption.text
-    assert [(label, {cell.best for cell in own}) for label, own in grid.rows] == [
+    assert [(label, {cell.best for cell in line}) for label, line in grid.rows] == [
         ("S = 2", {False}),
         ("S = 4", {False}),
         ("S = 8", {True}),
@@ -218,8 +218,8 @@ def test_the_choice_is_the_best_on_validation_clients(tmp_path: Path, demo: Cata
 def test_a_search_with_one_seed_and_one_process_for_all_exclude_each_other() -> None:
     config = parameters("radfed") | {"primary_paper": "radfed"}
     config["scales"]["demo"]["seeds"] = [0, 1, 2]
-    asked = Wildcards(fromdict={"paper": "radfed", "table": "table3"})
+    wildcards = Wildcards(fromdict={"paper": "radfed", "table": "table3"})
     with pytest.raises(
         SystemExit, match=r"scales\.demo\.one_process: got true, .* takes the seeds \(0,\) alone"
     ):
-        Workflow(config).summaries(asked)
+        Workflow(config).summaries(wildcards)

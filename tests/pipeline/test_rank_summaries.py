@@ -33,16 +33,16 @@ def drawn(
     monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, table: Table = TABLE, **about: Any
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the numbers and the sentences of a rank summary of a table's lines."""
-    found: Any = SimpleNamespace(params="params", cells={})
+    inputs: Any = SimpleNamespace(params="params", cells={})
 
     def lines_of(paper: str, target: str, measured: Table, cells: Any, published: Any) -> pd.DataFrame:
         assert (paper, target, measured.relative, cells, published) == ("", "", None, {}, None)
         return frame
 
     monkeypatch.setattr(ranks, "tidy", lines_of)
-    numbers, figure, sentences = summary(table, **about).draw(found)
+    numbers, figure, caption = summary(table, **about).draw(inputs)
     assert len(figure.axes) == 1
-    return numbers, [*sentences]
+    return numbers, [*caption]
 
 
 def test_only_complete_cells_have_a_score_and_the_order_stays() -> None:
@@ -56,9 +56,9 @@ def test_only_complete_cells_have_a_score_and_the_order_stays() -> None:
 
 
 def test_what_is_ranked_is_the_tables_without_columns_that_are_no_data_sets() -> None:
-    asked = summary(TABLE, without=("average",)).queries(None)  # type: ignore[arg-type]
-    assert set(asked) == {(row, column) for row in "abc" for column in "xy"}
-    assert asked["b", "y"] == TABLE.cells(None)["b", "y"]  # type: ignore[arg-type]
+    queries = summary(TABLE, without=("average",)).queries(None)  # type: ignore[arg-type]
+    assert set(queries) == {(row, column) for row in "abc" for column in "xy"}
+    assert queries["b", "y"] == TABLE.cells(None)["b", "y"]  # type: ignore[arg-type]
     assert summary(TABLE, title="Ours").title == "Ours"
     assert summary(TABLE).published == "Table I"
     assert "Table I" in summary(TABLE).title
@@ -66,8 +66,8 @@ def test_what_is_ranked_is_the_tables_without_columns_that_are_no_data_sets() ->
 
 def test_numbers_that_differ_by_rounding_alone_tie() -> None:
     scores = pd.DataFrame({"x": [0.3, 0.1 + 0.2, 0.3 + 1e-8], "y": [1.0, 2.0, 3.0]}, index=list("abc"))
-    found = ranking(scores)
-    assert found.ranks["x"].tolist() == [2.5, 2.5, 1.0]
+    ranked = ranking(scores)
+    assert ranked.ranks["x"].tolist() == [2.5, 2.5, 1.0]
     assert ranking(scores, largest=False).ranks["x"].tolist() == [1.5, 1.5, 3.0]
 
 
@@ -85,9 +85,9 @@ def test_why_no_test_could_run(sets: int, methods: int, why: str) -> None:
     scores = pd.DataFrame(
         {k: [float(m + k) for m in range(methods)] for k in range(sets)}, index=range(methods)
     )
-    found = ranking(scores)
-    assert found.why == ranking(scores, runs=5).why == why
-    assert math.isnan(found.statistic) == math.isnan(found.p) == math.isnan(found.difference) == bool(why)
+    ranked = ranking(scores)
+    assert ranked.why == ranking(scores, runs=5).why == why
+    assert math.isnan(ranked.statistic) == math.isnan(ranked.p) == math.isnan(ranked.difference) == bool(why)
     if not why:
         assert ranking(scores, runs=4).why == "fewer than five runs per cell"
 
@@ -106,7 +106,7 @@ def test_p_is_iman_and_davenports_even_at_the_ends() -> None:
 
 def test_neighbours_exactly_one_difference_apart_are_told_apart() -> None:
     scores = pd.DataFrame([[5.0] * 6, [4.0] * 6, [3.0] * 6, [2.0] * 6, [1.0] * 6], index=list("abcde"))
-    found = ranking(scores)
+    ranked = ranking(scores)
     for difference, groups in (
         (1.0, []),
         (1.5, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]),
@@ -114,7 +114,7 @@ def test_neighbours_exactly_one_difference_apart_are_told_apart() -> None:
         (2.5, [("a", "b", "c"), ("b", "c", "d"), ("c", "d", "e")]),
         (9.0, [("a", "b", "c", "d", "e")]),
     ):
-        shown = ranks.Ranking(found.ranks, found.statistic, found.p, difference)
+        shown = ranks.Ranking(ranked.ranks, ranked.statistic, ranked.p, difference)
         assert shown.groups() == groups
 
 
@@ -130,12 +130,12 @@ def test_the_numbers_written(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = lines(
         *(
             (row, column, score, 5, 5)
-            for row, own in scores.items()
-            for column, score in zip("uvwxyz", own * 2, strict=True)
+            for row, values in scores.items()
+            for column, score in zip("uvwxyz", values * 2, strict=True)
         )
     )
-    numbers, said = drawn(monkeypatch, frame)
-    found = ranking(scores_of(frame))
+    numbers, caption = drawn(monkeypatch, frame)
+    ranked = ranking(scores_of(frame))
     means = numbers[numbers["column"] == "mean_rank"].set_index("row")
     assert means["mean"].to_dict() == {"a": 2.0, "b": pytest.approx(5 / 3), "c": pytest.approx(7 / 3)}
     assert list(means.index) == ["b", "a", "c"]
@@ -143,16 +143,16 @@ def test_the_numbers_written(monkeypatch: pytest.MonkeyPatch) -> None:
         {"a": 0.8**0.5, "b": (4 / 15) ** 0.5, "c": (16 / 15) ** 0.5}
     )
     assert set(means["n"]) == {6}
-    told = means[["friedman", "p", "critical_difference"]].drop_duplicates()
-    assert told.to_numpy().tolist() == [pytest.approx([found.statistic, found.p, found.difference])]
-    each = numbers[numbers["column"] != "mean_rank"]
-    assert [(line["row"], line["column"], line["mean"], line["n"]) for line in each.to_dict("records")] == [
-        (row, f"rank-{column}", found.ranks.loc[row, column], 5) for row in "bac" for column in "uvwxyz"
+    tests = means[["friedman", "p", "critical_difference"]].drop_duplicates()
+    assert tests.to_numpy().tolist() == [pytest.approx([ranked.statistic, ranked.p, ranked.difference])]
+    cells = numbers[numbers["column"] != "mean_rank"]
+    assert [(line["row"], line["column"], line["mean"], line["n"]) for line in cells.to_dict("records")] == [
+        (row, f"rank-{column}", ranked.ranks.loc[row, column], 5) for row in "bac" for column in "uvwxyz"
     ]
-    assert each[["std", "friedman", "p", "critical_difference"]].isna().all(axis=None)
-    text = " ".join(said)
+    assert cells[["std", "friedman", "p", "critical_difference"]].isna().all(axis=None)
+    text = " ".join(caption)
     assert text.startswith("3 methods on 6 data sets, by means over 5 runs per cell. Friedman's test: ")
-    assert f"chi-squared {found.statistic:.2f}, p = {found.p:.2g} (Iman and Davenport)" in text
+    assert f"chi-squared {ranked.statistic:.2f}, p = {ranked.p:.2g} (Iman and Davenport)" in text
     assert "critical difference at 5%" in text
     assert "do not differ significantly" in text
     assert "With 6 data sets the tests are approximate" in text
@@ -167,30 +167,30 @@ def test_what_is_left_out_and_how_many_runs_are_said(monkeypatch: pytest.MonkeyP
         for row, score in order.items()
     ]
     short = [("a", "t", 1.0, 5, 6), ("b", "t", 1.0, 6, 6), ("c", "t", 1.0, 6, 6)]
-    _, said = drawn(monkeypatch, lines(*complete, *short))
-    text = " ".join(said)
+    _, caption = drawn(monkeypatch, lines(*complete, *short))
+    text = " ".join(caption)
     assert text.startswith(
         "3 methods on 12 data sets, by means over 5 to 7 runs per cell. 1 more left out, as a "
     )
     assert "Friedman's test" in text
     assert "approximate" not in text
     assert "significantly" not in text
-    _, said = drawn(monkeypatch, lines(*(cell for cell in complete if int(cell[1][1:]) < 10)))
-    assert any("With 10 data sets" in sentence for sentence in said)
+    _, caption = drawn(monkeypatch, lines(*(cell for cell in complete if int(cell[1][1:]) < 10)))
+    assert any("With 10 data sets" in sentence for sentence in caption)
 
 
 def test_what_is_said_where_no_test_could_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers, said = drawn(monkeypatch, lines(*((row, "x", 1.0, 6, 6) for row in "abc")))
-    assert said == [
+    numbers, caption = drawn(monkeypatch, lines(*((row, "x", 1.0, 6, 6) for row in "abc")))
+    assert caption == [
         "3 methods on 1 data set, by means over 6 runs per cell.",
         "No test of significance: 1 data set with all runs of all methods, fewer than five.",
     ]
     assert numbers["std"].isna().all()
     assert numbers["n"].tolist() == [1, 1, 1, 6, 6, 6]
-    numbers, said = drawn(monkeypatch, lines(*((row, "x", 1.0, 0, 2) for row in "abc")))
-    assert said == ["No test of significance: no data sets with all runs of all methods, fewer than five."]
+    numbers, caption = drawn(monkeypatch, lines(*((row, "x", 1.0, 0, 2) for row in "abc")))
+    assert caption == ["No test of significance: no data sets with all runs of all methods, fewer than five."]
     assert numbers["mean"].isna().all()
-    for runs, each in ((1, "1 run"), (4, "4 runs")):
+    for runs, count in ((1, "1 run"), (4, "4 runs")):
         few = lines(
             *(
                 (row, column, score, runs, runs)
@@ -198,9 +198,9 @@ def test_what_is_said_where_no_test_could_run(monkeypatch: pytest.MonkeyPatch) -
                 for column in "uvwxyz"
             )
         )
-        numbers, said = drawn(monkeypatch, few)
-        assert said == [
-            f"3 methods on 6 data sets, by means over {each} per cell.",
+        numbers, caption = drawn(monkeypatch, few)
+        assert caption == [
+            f"3 methods on 6 data sets, by means over {count} per cell.",
             "No test of significance: fewer than five runs per cell.",
         ]
         assert numbers["p"].isna().all()
@@ -210,15 +210,15 @@ def test_what_is_said_where_no_test_could_run(monkeypatch: pytest.MonkeyPatch) -
 def test_settings_of_one_data_set_are_ranked_and_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     order = {"a": 3.0, "b": 2.0, "c": 1.0}
     frame = lines(*((row, column, score, 5, 5) for row, score in order.items() for column in "uvwxyz"))
-    own = dict.fromkeys("uvwxy", "one") | {"z": "other"}
-    numbers, said = drawn(monkeypatch, frame, dataset=own)
-    assert said[0] == "3 methods on 6 settings, by means over 5 runs per cell."
-    assert said[1].startswith("No test of significance: 2 data sets with all runs of all methods")
+    datasets = dict.fromkeys("uvwxy", "one") | {"z": "other"}
+    numbers, caption = drawn(monkeypatch, frame, dataset=datasets)
+    assert caption[0] == "3 methods on 6 settings, by means over 5 runs per cell."
+    assert caption[1].startswith("No test of significance: 2 data sets with all runs of all methods")
     several = {column: f"set {place}" for place, column in enumerate("uvwxy")} | {"z": "set 0"}
-    _, said = drawn(monkeypatch, frame, dataset=several)
-    assert said[1] == "No test of significance: settings of one data set are not independent."
-    _, said = drawn(monkeypatch, frame, dataset={column: column for column in "uvwxyz"})
-    assert said[1].startswith("Friedman's test")
+    _, caption = drawn(monkeypatch, frame, dataset=several)
+    assert caption[1] == "No test of significance: settings of one data set are not independent."
+    _, caption = drawn(monkeypatch, frame, dataset={column: column for column in "uvwxyz"})
+    assert caption[1].startswith("Friedman's test")
     assert numbers["p"].isna().all()
 
 

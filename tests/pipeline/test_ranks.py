@@ -30,12 +30,12 @@ def frame(scores: dict[str, list[float]] | dict[str, list[int]]) -> pd.DataFrame
 def test_a_worked_example() -> None:
     """Ranks 1 2 3, 1 2 3, 2 1 3, twice 1.5 1.5 3: sums 7, 8, 15 about 10; squares about 2: 2 or 1.5."""
     scores = frame({"a": [9, 9, 8, 7, 7], "b": [8, 8, 9, 7, 7], "c": [7, 7, 7, 6, 6]})
-    found = ranking(scores)
-    assert found.means.to_dict() == {"a": 1.4, "b": 1.6, "c": 3.0}
-    assert found.statistic == pytest.approx(2 * (3**2 + 2**2 + 5**2) / (3 * 2 + 2 * 1.5))
-    f = 4 * found.statistic / (10 - found.statistic)
-    assert found.p == pytest.approx(stats.f.sf(f, 2, 8))
-    assert found.difference == pytest.approx(2.343 * math.sqrt(12 / 30), abs=0.001)
+    ranked = ranking(scores)
+    assert ranked.means.to_dict() == {"a": 1.4, "b": 1.6, "c": 3.0}
+    assert ranked.statistic == pytest.approx(2 * (3**2 + 2**2 + 5**2) / (3 * 2 + 2 * 1.5))
+    f = 4 * ranked.statistic / (10 - ranked.statistic)
+    assert ranked.p == pytest.approx(stats.f.sf(f, 2, 8))
+    assert ranked.difference == pytest.approx(2.343 * math.sqrt(12 / 30), abs=0.001)
 
 
 @pytest.mark.parametrize(("methods", "q"), [(2, 1.960), (5, 2.728), (9, 3.102), (10, 3.164)])
@@ -48,8 +48,8 @@ def test_critical_values_are_the_printed_ones(methods: int, q: float) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_statistic_is_scipy_s_with_ties(seed: int) -> None:
     scores = np.random.default_rng(seed).integers(0, 4, (5, 12)).astype(float)
-    found = ranking(pd.DataFrame(scores))
-    assert found.statistic == pytest.approx(stats.friedmanchisquare(*scores).statistic)
+    ranked = ranking(pd.DataFrame(scores))
+    assert ranked.statistic == pytest.approx(stats.friedmanchisquare(*scores).statistic)
 
 
 def test_small_numbers_may_be_the_good_ones() -> None:
@@ -69,10 +69,10 @@ def test_small_numbers_may_be_the_good_ones() -> None:
     ],
 )
 def test_no_test_where_none_is_possible(scores: dict[str, list[float]], why: str) -> None:
-    found = ranking(frame(scores))
-    assert found.why.startswith(why)
-    assert math.isnan(found.p)
-    assert found.groups() == []
+    ranked = ranking(frame(scores))
+    assert ranked.why.startswith(why)
+    assert math.isnan(ranked.p)
+    assert ranked.groups() == []
 
 
 def test_bars_join_what_is_not_told_apart() -> None:
@@ -92,12 +92,12 @@ def test_a_cell_that_lacks_runs_takes_its_data_set_out() -> None:
 
 
 def test_nothing_complete_is_no_picture_of_ranks(tmp_path: Path) -> None:
-    made = build_catalogue(parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"})
-    drawing = made.target("fedomw", "table3_ranks")
+    catalogue = build_catalogue(parameters("fedomw") | {"primary_paper": "fedomw", "scale": "demo"})
+    drawing = catalogue.target("fedomw", "table3_ranks")
     assert isinstance(drawing, Drawing)
-    cells = read(made.cells("fedomw", "table3_ranks"), tmp_path)
-    numbers, picture, said = drawing.draw(Inputs(made.params.papers["fedomw"], cells))
-    assert said == ["No test of significance: no data sets with all runs of all methods, fewer than five."]
+    cells = read(catalogue.cells("fedomw", "table3_ranks"), tmp_path)
+    numbers, picture, caption = drawing.draw(Inputs(catalogue.params.papers["fedomw"], cells))
+    assert caption == ["No test of significance: no data sets with all runs of all methods, fewer than five."]
     assert numbers["mean"].isna().all()
     assert "no data set" in picture.axes[0].texts[0].get_text()
 
@@ -108,11 +108,11 @@ def test_nothing_complete_is_no_picture_of_ranks(tmp_path: Path) -> None:
 )
 def test_a_summary_of_real_targets(tmp_path: Path, paper: str, target: str, methods: int, sets: int) -> None:
     """Each method is better than the one before it, on all data sets."""
-    made = build_catalogue(parameters(paper) | {"primary_paper": paper, "scale": "demo"})
-    cells = made.cells(paper, target)
+    catalogue = build_catalogue(parameters(paper) | {"primary_paper": paper, "scale": "demo"})
+    cells = catalogue.cells(paper, target)
     order = list(dict.fromkeys(row for row, _ in cells))
     assert (len(order), len({column for _, column in cells})) == (methods, sets)
-    for run in made.needed(paper, target):
+    for run in catalogue.needed(paper, target):
         folder = tmp_path / run.folder
         folder.mkdir(parents=True)
         score = 0.1 * (1 + order.index(run.algorithm))
@@ -120,15 +120,15 @@ def test_a_summary_of_real_targets(tmp_path: Path, paper: str, target: str, meth
         summary = {"final": final, "spec_sha256": sha256_text(canonical_json(run.spec))}
         (folder / "summary.json").write_text(json.dumps(summary))
         seal(folder, run.spec)
-    drawing = made.target(paper, target)
+    drawing = catalogue.target(paper, target)
     assert isinstance(drawing, Drawing)
-    numbers, _, sentences = drawing.draw(Inputs(made.params.papers[paper], read(cells, tmp_path)))
+    numbers, _, caption = drawing.draw(Inputs(catalogue.params.papers[paper], read(cells, tmp_path)))
     means = numbers[numbers["column"] == "mean_rank"].set_index("row")
     assert means["mean"].to_dict() == {row: float(methods - place) for place, row in enumerate(order)}
     assert set(means["n"]) == {sets}
     assert means["p"].isna().all()
     assert len(numbers) == methods * (sets + 1)
-    text = " ".join(sentences)
+    text = " ".join(caption)
     assert f"{methods} methods on {sets} data sets, by means over 2 runs per cell." in text
     assert "No test of significance: fewer than five runs per cell." in text
 
@@ -149,7 +149,7 @@ def drawn(means: dict[str, float], difference: float, labels: dict[str, str] | N
 
 def segments(axes: Axes) -> list[tuple[float, float, float, float]]:
     """Return x0, y0, x1, y1 of all straight lines, in the order of drawing."""
-    lines = [line for own in axes.collections for line in own.get_segments()]  # type: ignore[attr-defined]
+    lines = [line for collection in axes.collections for line in collection.get_segments()]  # type: ignore[attr-defined]
     return [tuple(np.round(line.ravel(), 9).tolist()) for line in lines]
 
 

@@ -95,11 +95,13 @@ def paper_scale() -> Catalogue:
 def queries(paper: str, point: Point) -> dict[Query, None]:
     """Return all settings and algorithms of a paper's tables that say nothing on a point, each once."""
     about, params = paper_scale().papers[paper], paper_scale().params.papers[paper]
-    keys = {key for own in point.alternatives.values() for key in own.changes or {}}
-    tables = (own for own in about.targets.values() if isinstance(own, Table) and not own.search)
-    cells = (own for table in tables for cell in table.cells(params).values() for own in cell)
-    plain = (own for own in cells if not own.setting.endswith(OTHERS) and "epochs" not in own.regime)
-    return dict.fromkeys(own for own in plain if keys.isdisjoint(dict(own.changes)) and own.seeds is None)
+    keys = {key for reading in point.alternatives.values() for key in reading.changes or {}}
+    tables = (target for target in about.targets.values() if isinstance(target, Table) and not target.search)
+    cells = (query for table in tables for cell in table.cells(params).values() for query in cell)
+    plain = (query for query in cells if not query.setting.endswith(OTHERS) and "epochs" not in query.regime)
+    return dict.fromkeys(
+        query for query in plain if keys.isdisjoint(dict(query.changes)) and query.seeds is None
+    )
 
 
 @pytest.mark.parametrize(("paper", "name"), TRIED)
@@ -109,13 +111,13 @@ def test_a_reading_that_can_run_is_a_valid_specification_and_ours_is_what_the_ta
     catalogue, point, differs = paper_scale(), points(paper)[name], set()
     for query in queries(paper, point):
         plain = catalogue.runs(paper, query)[0].spec
-        for own in point.tried:
-            more = asked(catalogue.params.papers[paper], query, point, own)
-            if more and (own == point.paper or own not in differs):
+        for alternative in point.tried:
+            more = asked(catalogue.params.papers[paper], query, point, alternative)
+            if more and (alternative == point.paper or alternative not in differs):
                 spec = catalogue.runs(paper, replace(query, changes=(*query.changes, *more)))[0].spec
-                assert spec == plain or own != point.paper, query
-                differs |= {own} if spec != plain else set()
-    measured = {own for own in point.tried if point.alternatives[own].measure}
+                assert spec == plain or alternative != point.paper, query
+                differs |= {alternative} if spec != plain else set()
+    measured = {alternative for alternative in point.tried if point.alternatives[alternative].measure}
     assert differs | measured | {point.paper} == {*point.tried}
 
 
@@ -144,7 +146,7 @@ def test_what_was_once_taken_in_silence_is_said_with_its_option_or_why_there_is_
 ) -> None:
     point = points(paper)[name]
     assert len(point.alternatives) >= 2
-    assert {key for own in point.alternatives.values() for key in own.changes or {}} == options
+    assert {key for reading in point.alternatives.values() for key in reading.changes or {}} == options
     assert bool(point.fixed) == (not options)
 
 
@@ -159,23 +161,23 @@ def chosen(kind: Any) -> bool:
 def choices() -> Iterator[str]:
     """Yield the options of the papers' plug-ins that are choices, as keys of a specification."""
     for params in paper_scale().params.papers.values():
-        named = {("algorithm", own.name or name) for name, own in params.algorithms.items()}
-        for own in params.datasets.values():
-            named |= {("data", own.data.name), ("model", own.model.name)}
-            named |= {("partition", split.name) for split in own.splits.values()}
+        named = {("algorithm", method.name or name) for name, method in params.algorithms.items()}
+        for dataset in params.datasets.values():
+            named |= {("data", dataset.data.name), ("model", dataset.model.name)}
+            named |= {("partition", split.name) for split in dataset.splits.values()}
         for kind, name in sorted(named):
             fields = find(kind, name).options.model_fields.items()
-            yield from (f"{kind}.{own.alias or key}" for key, own in fields if chosen(own.annotation))
+            yield from (f"{kind}.{field.alias or key}" for key, field in fields if chosen(field.annotation))
 
 
 def test_every_choice_among_options_belongs_to_an_open_point_or_is_no_reading() -> None:
-    known = {
+    open_keys = {
         key
         for paper, name in POINTS
-        for own in points(paper)[name].alternatives.values()
-        for key in own.changes or {}
+        for reading in points(paper)[name].alternatives.values()
+        for key in reading.changes or {}
     }
-    assert {*choices()} - known == {*NO_READING}
+    assert {*choices()} - open_keys == {*NO_READING}
 
 
 def without_readings() -> dict[str, Any]:
@@ -189,20 +191,20 @@ def without_readings() -> dict[str, Any]:
 def test_the_codes_reading_of_each_point_is_what_the_released_tables_run() -> None:
     config = without_readings()
     open_points = ["labels", "validation_rows", "draw", "start", "fedprox", "p_momentum"]
-    wanted = {f"table{number}": {"points": open_points, "most": 1} for number in (2, 3)}
-    config["papers"]["fedomw"]["readings"], config["scale"] = wanted, "paper"
+    readings = {f"table{number}": {"points": open_points, "most": 1} for number in (2, 3)}
+    config["papers"]["fedomw"]["readings"], config["scale"] = readings, "paper"
     catalogue = build_catalogue(config)
     code = "-".join(f"{key}_{points('fedomw')[key].released}" for key in open_points)
     for number in (2, 3):
-        read = catalogue.cells("fedomw", f"table{number}_readings")
+        cells = catalogue.cells("fedomw", f"table{number}_readings")
         for (row, column), runs in catalogue.cells("fedomw", f"table{number}_released").items():
-            for own, run in zip(read[row, f"{column}@{code}"], runs, strict=False):
-                assert recipe(own) == recipe(run)
-                kept = [{**spec, "algorithm": 0, "variant": 0} for spec in (own.spec, run.spec)]
+            for combined, run in zip(cells[row, f"{column}@{code}"], runs, strict=False):
+                assert recipe(combined) == recipe(run)
+                kept = [{**spec, "algorithm": 0, "variant": 0} for spec in (combined.spec, run.spec)]
                 assert kept[0] == kept[1]
         first = "-".join(f"{key}_{points('fedomw')[key].paper}" for key in open_points)
         for (row, column), runs in catalogue.cells("fedomw", f"table{number}").items():
-            assert read[row, f"{column}@{first}"] == runs[:1], "this project's reading shares its runs"
+            assert cells[row, f"{column}@{first}"] == runs[:1], "this project's reading shares its runs"
 
 
 CODE: dict[str, dict[str, Any]] = {
@@ -227,9 +229,9 @@ CODE: dict[str, dict[str, Any]] = {
 def test_variant_is_a_name_for_options_of_each_algorithm() -> None:
     assert set(CODE) == {name for name, plugin in plugins("algorithm").items() if plugin.released}
     for name, options in CODE.items():
-        own, code = example(name, options), example(name, variant="released")
-        assert parts(own) == parts(code), name
-        assert parts(own) != parts(example(name)), name
+        with_options, code = example(name, options), example(name, variant="released")
+        assert parts(with_options) == parts(code), name
+        assert parts(with_options) != parts(example(name)), name
 
 
 def parts(own: Recipe) -> list[Any]:
@@ -246,14 +248,14 @@ def parts(own: Recipe) -> list[Any]:
 
 def recipe(run: PlannedRun) -> list[Any]:
     """Return a run's parts; in one round nothing is kept for the next, and no plain norm has a half."""
-    own, aggregate = run.recipe, run.recipe.aggregate
+    planned, aggregate = run.recipe, run.recipe.aggregate
     if run.spec["training"]["rounds"] == 1 and isinstance(aggregate, LearnedMixture):
         aggregate = replace(aggregate, keep_velocity=False)
     terms = [
         replace(term, half=True) if isinstance(term, Proximal) and not term.squared else term
-        for term in own.objective
+        for term in planned.objective
     ]
-    return parts(replace(own, aggregate=aggregate, objective=tuple(terms)))
+    return parts(replace(planned, aggregate=aggregate, objective=tuple(terms)))
 
 
 def test_a_design_is_full_or_holds_each_pair_of_levels() -> None:
@@ -380,15 +382,15 @@ def test_readings_may_run_with_a_part_of_their_table() -> None:
 
 
 def test_a_table_may_have_readings_of_its_parts_under_other_names() -> None:
-    config, points = without_readings(), ["labels", "start"]
-    parts = {name: {"of": "table2", "points": points, "columns": [name]} for name in ("dna", "usps")}
-    config["papers"]["fedomw"]["readings"] = parts | {"table2": {"points": points}}
+    config, open_points = without_readings(), ["labels", "start"]
+    wishes = {name: {"of": "table2", "points": open_points, "columns": [name]} for name in ("dna", "usps")}
+    config["papers"]["fedomw"]["readings"] = wishes | {"table2": {"points": open_points}}
     catalogue = build_catalogue(config)
-    whole = catalogue.cells("fedomw", "table2_readings")
-    for name in parts:
+    of_table = catalogue.cells("fedomw", "table2_readings")
+    for name in wishes:
         cells = catalogue.cells("fedomw", f"{name}_readings")
         assert {column.partition("@")[0] for _, column in cells} == {name}
-        assert all(runs == whole[cell] for cell, runs in cells.items())
+        assert all(runs == of_table[cell] for cell, runs in cells.items())
 
 
 def test_readings_may_all_run_with_the_same_changes() -> None:
@@ -398,10 +400,10 @@ def test_readings_may_all_run_with_the_same_changes() -> None:
     catalogue = build_catalogue(config)
     cells, table = (catalogue.cells("fedomw", name) for name in ("table2_readings", "table2"))
     for (row, _), runs in cells.items():
-        specs, own = [run.spec for run in runs], table[row, "dna"][0].spec
+        specs, plain = [run.spec for run in runs], table[row, "dna"][0].spec
         assert {spec["training"]["local_epochs"] for spec in specs} == {3}
         rates = {spec["algorithm"].get("lr_p") for spec in specs}
-        assert rates == ({0.5} if "lr_p" in own["algorithm"] else {None})
+        assert rates == ({0.5} if "lr_p" in plain["algorithm"] else {None})
 
 
 def test_a_table_of_partitions_has_readings_that_train_nothing() -> None:
@@ -425,8 +427,8 @@ def test_a_table_of_partitions_has_readings_that_train_nothing() -> None:
 @pytest.mark.parametrize("name", ["table1_2nn", "rates_2nn"])
 def test_tables_of_other_pixels_differ_in_these_alone(name: str) -> None:
     catalogue = build_catalogue(without_readings())
-    own, other = (catalogue.cells("mcmahan2017", f"{name}{ending}") for ending in ("", "_symmetric"))
-    pairs = zip(chain(*own.values()), chain(*other.values()), strict=True)
+    unit, symmetric = (catalogue.cells("mcmahan2017", f"{name}{ending}") for ending in ("", "_symmetric"))
+    pairs = zip(chain(*unit.values()), chain(*symmetric.values()), strict=True)
     for run, again in pairs:
         assert run.spec["data"]["scaling"] == "unit"
         assert again.spec == {**run.spec, "data": {**run.spec["data"], "scaling": "symmetric"}}
@@ -437,15 +439,15 @@ def test_tables_of_other_pixels_differ_in_these_alone(name: str) -> None:
 def small(readings: dict[str, Any], seeds: list[int], numbers: Path) -> Catalogue:
     """Return FedOMW on two small sets for a few epochs, beside these published numbers."""
     config = without_readings()
-    own, demo = config["papers"]["fedomw"], config["scales"]["demo"]
+    paper, demo = config["papers"]["fedomw"], config["scales"]["demo"]
     demo |= {"seeds": seeds, "papers": {"fedomw": demo["papers"]["fedomw"]}}
     demo["papers"]["fedomw"]["regimes"]["dl"]["training"]["local_epochs"] = 4
-    for section in (own, demo["papers"]["fedomw"]):
+    for section in (paper, demo["papers"]["fedomw"]):
         section["datasets"] = {name: section["datasets"][name] for name in SETS}
-    for about in own["algorithms"].values():
+    for about in paper["algorithms"].values():
         about["per"] = {key: case for key, case in about.get("per", {}).items() if key in {*SETS, "released"}}
-    own["readings"] = {"table2": readings}
-    params = load({**config, "papers": {"fedomw": own}, "primary_paper": "fedomw"})
+    paper["readings"] = {"table2": readings}
+    params = load({**config, "papers": {"fedomw": paper}, "primary_paper": "fedomw"})
     about = replace(papers()["fedomw"], numbers=numbers)
     targets = {**about.targets, **declared("fedomw", about, params.papers["fedomw"])}
     return Catalogue(params, {"fedomw": replace(about, targets=targets)})
@@ -462,32 +464,32 @@ def test_a_planted_reading_is_found_from_the_numbers_that_were_made_with_it(
     numbers.write_text("target,row,column,mean,std,unit,mark,note\n")
     ask = {"points": [*planted]}
     printed = small(ask, [7, 8], numbers)
-    every = printed.cells("fedomw", "table2_readings")
-    cells = {cell: runs for cell, runs in every.items() if cell[1].endswith(f"@{name}")}
+    all_cells = printed.cells("fedomw", "table2_readings")
+    cells = {cell: runs for cell, runs in all_cells.items() if cell[1].endswith(f"@{name}")}
     train(run for runs in cells.values() for run in runs)
     for (row, column), runs in cells.items():
-        found = [pd.read_csv(f"{run.folder}/history.csv")["test_accuracy"].iloc[-1] for run in runs]
+        scores = [pd.read_csv(f"{run.folder}/history.csv")["test_accuracy"].iloc[-1] for run in runs]
         with numbers.open("a") as file:
-            file.write(f"table2,{row},{column.partition('@')[0]},{100 * np.mean(found):.2f},,percent,,\n")
+            file.write(f"table2,{row},{column.partition('@')[0]},{100 * np.mean(scores):.2f},,percent,,\n")
 
     catalogue = small(ask, [0, 1], numbers)
     train(catalogue.needed("fedomw", "table2_readings"))
     outputs = catalogue.target("fedomw", "table2_readings").paths(tmp_path, "readings")
     catalogue.sources("fedomw", "table2_readings").build(outputs)
-    told = pd.read_csv(outputs["csv"])
-    assert nearest(told, 1) == [name]
-    assert f"Nearest to the print: {name}" in sentences(told)[1]
+    report = pd.read_csv(outputs["csv"])
+    assert nearest(report, 1) == [name]
+    assert f"Nearest to the print: {name}" in sentences(report)[1]
     assert outputs["svg"].stat().st_size
-    lines = told[told["row"] == "distance"].set_index("column")
+    lines = report[report["row"] == "distance"].set_index("column")
     assert len(lines) == 8
     assert lines["of"].eq(4).all()
     # What one reading's line says, from its cells: the mean of the distances in margins of a point or more.
-    own = told[told["column"].str.endswith(f"@{name}")]
-    apart = (own["mean"] - own["published_mean"]).abs() / own["margin"]
+    planted_cells = report[report["column"].str.endswith(f"@{name}")]
+    apart = (planted_cells["mean"] - planted_cells["published_mean"]).abs() / planted_cells["margin"]
     assert lines.loc[name, "mean"] == pytest.approx(apart.mean(), rel=1e-4)
-    parts = told[told["row"] == "share"].set_index("column")["mean"]
+    parts = report[report["row"] == "share"].set_index("column")["mean"]
     assert 0 < parts.sum() <= 1 + 1e-9
-    claims = told[told["row"] == "claim"]
+    claims = report[report["row"] == "claim"]
     held = [len(str(names).split()) for names in claims["in"].fillna("")]
     assert (claims["mean"] * claims["of"]).tolist() == pytest.approx(held)
 
@@ -501,11 +503,11 @@ def printed(path: Path, *cells: tuple[str, str, float]) -> Path:
 
 def claimed(monkeypatch: pytest.MonkeyPatch, target: str = "table2") -> None:
     """Let the ledger hold one claim: on dna DL-opt leads by ten points."""
-    first = next(own for own in ledger("fedomw") if isinstance(own.check, Beats))
+    first = next(claim for claim in ledger("fedomw") if isinstance(claim.check, Beats))
     assert first.check
     check = first.check.model_copy(update={"columns": ("dna",), "by_at_least": 10.0})
-    one = first.model_copy(update={"id": "ten-points", "target": target, "check": check})
-    monkeypatch.setattr("pipeline.claims.readings.ledger", lambda paper: (one,))
+    claim = first.model_copy(update={"id": "ten-points", "target": target, "check": check})
+    monkeypatch.setattr("pipeline.claims.readings.ledger", lambda paper: (claim,))
 
 
 OURS, CODES = "labels_skewed", "labels_iid"
@@ -527,18 +529,18 @@ def picture_of(tmp_path: Path) -> Callable[..., Picture]:
     cells = (("dl_u", "dna", 80.0), ("dl_u", "pendigits", 80.0), ("dl_opt", "dna", 90.0))
 
     def draw(diverged: Mapping[tuple[str, str], float], **more: Any) -> Picture:
-        asked = {"points": ["labels"], "again": [CODES], **more}
-        catalogue = small(asked, [0, 1, 2], printed(tmp_path / "n.csv", *cells))
+        wish = {"points": ["labels"], "again": [CODES], **more}
+        catalogue = small(wish, [0, 1, 2], printed(tmp_path / "n.csv", *cells))
         target = catalogue.target("fedomw", "table2_readings")
         assert isinstance(target, Readings)
-        every = catalogue.cells("fedomw", "table2_readings")
-        for (row, column), runs in every.items():
-            own, _, reading = column.partition("@")
-            scores = SCORES[reading].get((row, own), (99,) * len(runs))
+        all_cells = catalogue.cells("fedomw", "table2_readings")
+        for (row, column), runs in all_cells.items():
+            dataset, _, reading = column.partition("@")
+            scores = SCORES[reading].get((row, dataset), (99,) * len(runs))
             assert len(scores) == len(runs), "all seeds where it is asked for, else one"
             for run, score in zip(runs, scores, strict=True):
-                finish(run, tmp_path, None if (reading, own) in diverged else score / 100)
-        inputs = Inputs(catalogue.params.papers["fedomw"], read(every, tmp_path))
+                finish(run, tmp_path, None if (reading, dataset) in diverged else score / 100)
+        inputs = Inputs(catalogue.params.papers["fedomw"], read(all_cells, tmp_path))
         return target.draw(inputs)
 
     return draw
@@ -549,20 +551,20 @@ def test_readings_are_measured_in_margins_and_judged_by_the_claims(
 ) -> None:
     """A margin is a point. Ours is 2, 0 and 3 off; the code's by seed 0, 1 and 2 in one of three cells."""
     claimed(monkeypatch)
-    told = picture_of({})
-    lines = told.numbers[told.numbers["row"] == "distance"].set_index("column")
+    drawn = picture_of({})
+    lines = drawn.numbers[drawn.numbers["row"] == "distance"].set_index("column")
     assert lines["mean"].to_dict() == pytest.approx({OURS: 5 / 3, CODES: 1 / 3})
     assert lines["std"].to_dict() == pytest.approx({OURS: math.nan, CODES: 1 / 3}, nan_ok=True)
     assert lines[["near", "of", "labels"]].to_numpy().tolist() == [[1, 3, "skewed"], [3, 3, "iid"]]
-    share = told.numbers[told.numbers["row"] == "share"]
+    share = drawn.numbers[drawn.numbers["row"] == "share"]
     assert share[["column", "mean"]].to_numpy().tolist() == [["labels", pytest.approx(1.0)]]
-    (claim,) = told.numbers[told.numbers["row"] == "claim"].to_dict("records")
-    said = (claim["column"], claim["mean"], claim["of"], claim["says"], claim["in"])
-    assert said == ("ten-points", 0.5, 2, "some", OURS)
-    cells = told.numbers.set_index(["row", "column"])
+    (claim,) = drawn.numbers[drawn.numbers["row"] == "claim"].to_dict("records")
+    values = (claim["column"], claim["mean"], claim["of"], claim["says"], claim["in"])
+    assert values == ("ten-points", 0.5, 2, "some", OURS)
+    cells = drawn.numbers.set_index(["row", "column"])
     assert cells.loc[("dl_opt", f"dna@{OURS}"), "away"] == pytest.approx(3)
     assert cells.loc[("dl_u", f"dna@{CODES}"), "n"] == 3
-    assert told.sentences == [
+    assert drawn.sentences == [
         SHOWN,
         "2 readings.",
         f"Nearest to the print: {CODES}, 0.33 ± 0.33 margins away on average, 3 of 3 cells near; "
@@ -571,8 +573,8 @@ def test_readings_are_measured_in_margins_and_judged_by_the_claims(
         "Of the variance of the distance points explain labels 100%; combinations the rest.",
         "Claims hold in a share of the readings: ten-points in some (50%).",
     ]
-    assert nearest(told.numbers, 1) == [CODES]
-    assert nearest(told.numbers, 2) == [CODES, OURS]
+    assert nearest(drawn.numbers, 1) == [CODES]
+    assert nearest(drawn.numbers, 2) == [CODES, OURS]
 
 
 @pytest.mark.parametrize("part", [{"rows": ["dl_u", "dl_opt"]}, {"changes": {"training.local_epochs": 3}}])
@@ -580,15 +582,15 @@ def test_claims_on_a_part_or_of_changed_runs_have_a_name_of_their_own(
     part: dict[str, Any], picture_of: Callable[..., Picture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed(monkeypatch)
-    told = picture_of({}, **part)
-    (claim,) = told.numbers[told.numbers["column"] == "ten-points"].to_dict("records")
+    drawn = picture_of({}, **part)
+    (claim,) = drawn.numbers[drawn.numbers["column"] == "ten-points"].to_dict("records")
     assert (claim["row"], claim["says"]) == ("claim_in_part", "some")
-    assert told.sentences[-1] == (
+    assert drawn.sentences[-1] == (
         "On what was run here, claims hold in a share of the readings: ten-points in some (50%)."
     )
-    said = "All runs differ from the table's: training.local_epochs is 3."
-    assert (said in told.sentences) == ("changes" in part)
-    assert [text.get_text() for text in told.figure.axes[2].get_yticklabels()] == ["ten-points: in some"]
+    sentence = "All runs differ from the table's: training.local_epochs is 3."
+    assert (sentence in drawn.sentences) == ("changes" in part)
+    assert [text.get_text() for text in drawn.figure.axes[2].get_yticklabels()] == ["ten-points: in some"]
 
 
 def test_the_figure_of_readings_shows_near_ones_first_what_they_take_and_which_claims_hold(
@@ -596,7 +598,7 @@ def test_the_figure_of_readings_shows_near_ones_first_what_they_take_and_which_c
 ) -> None:
     claimed(monkeypatch)
     above, choices, held = picture_of({}).figure.axes
-    (dots,) = (own for own in above.collections if isinstance(own, PathCollection))
+    (dots,) = (collection for collection in above.collections if isinstance(collection, PathCollection))
     assert np.asarray(dots.get_offsets()) == pytest.approx(np.array([[0, 1 / 3], [1, 5 / 3]]))
     near, beyond = (to_hex(colour) for colour in dots.get_facecolors())  # type: ignore[attr-defined]
     assert (near.upper(), beyond.upper()) == (WITHIN, BEYOND)
@@ -606,7 +608,7 @@ def test_the_figure_of_readings_shows_near_ones_first_what_they_take_and_which_c
         "labels (100%): skewed",
         "labels: iid",
     ]
-    assert [np.asarray(own.get_offsets()).tolist() for own in choices.collections] == [[[1, 0]], [[0, 1]]]
+    assert [np.asarray(marks.get_offsets()).tolist() for marks in choices.collections] == [[[1, 0]], [[0, 1]]]
     assert choices.get_ylim() == (1.5, -0.5)
     assert [label.get_text() for label in held.get_yticklabels()] == ["ten-points: in some"]
     full, empty = held.collections
@@ -620,18 +622,18 @@ def test_a_reading_with_a_diverged_run_has_no_distance_and_no_claim_is_no_line(
     picture_of: Callable[..., Picture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed(monkeypatch, target="table3")
-    told = picture_of({(OURS, "pendigits"): 0.0})
-    lines = told.numbers[told.numbers["row"] == "distance"].set_index("column")
+    drawn = picture_of({(OURS, "pendigits"): 0.0})
+    lines = drawn.numbers[drawn.numbers["row"] == "distance"].set_index("column")
     assert lines["mean"].to_dict() == pytest.approx({OURS: math.nan, CODES: 1 / 3}, nan_ok=True)
     assert (lines["near"][OURS], lines["of"][OURS]) == (0, 3)
-    assert "claim" not in set(told.numbers["row"])
-    assert told.sentences[:3] == [
+    assert "claim" not in set(drawn.numbers["row"])
+    assert drawn.sentences[:3] == [
         SHOWN,
         "2 readings.",
         f"Nearest to the print: {CODES}, 0.33 ± 0.33 margins away on average, 3 of 3 cells near.",
     ]
-    assert not any("Claims" in sentence for sentence in told.sentences)
-    assert not told.figure.axes[2].get_visible()
+    assert not any("Claims" in sentence for sentence in drawn.sentences)
+    assert not drawn.figure.axes[2].get_visible()
 
 
 def test_a_reading_may_take_another_number_of_its_runs(tmp_path: Path) -> None:
@@ -651,20 +653,20 @@ def test_a_reading_may_take_another_number_of_its_runs(tmp_path: Path) -> None:
     }
     for run in {run.folder: run for runs in cells.values() for run in runs}.values():
         finish(run, tmp_path, 0.8)
-    found = read(cells, tmp_path)
+    facts = read(cells, tmp_path)
     for name, mean in {"last": 80.0, "mean": 130 / 3}.items():
-        frame = space.measured(Inputs(params, found), f"score_{name}", {"score": name})
-        own = frame.set_index(["row", "column"])
-        assert own["mean"].to_numpy() == pytest.approx([mean] * len(own))
-        assert [*own.loc[("dl_u", "dna"), ["margin", "away"]]] == pytest.approx([4, (80 - mean) / 4])
-        assert own["away"].notna().sum() == 1, "one cell is printed"
+        frame = space.measured(Inputs(params, facts), f"score_{name}", {"score": name})
+        lines = frame.set_index(["row", "column"])
+        assert lines["mean"].to_numpy() == pytest.approx([mean] * len(lines))
+        assert [*lines.loc[("dl_u", "dna"), ["margin", "away"]]] == pytest.approx([4, (80 - mean) / 4])
+        assert lines["away"].notna().sum() == 1, "one cell is printed"
 
 
 def point(paper: str, released: str | None, **alternatives: Any) -> Point:
     """Return an open point with these alternatives, each of which says its name."""
-    told = {name: {"says": name, **own} for name, own in alternatives.items()}
+    described = {name: {"says": name, **options} for name, options in alternatives.items()}
     return Point.model_validate(
-        {"place": "1", "open": "what", "paper": paper, "released": released, "alternatives": told}
+        {"place": "1", "open": "what", "paper": paper, "released": released, "alternatives": described}
     )
 
 
@@ -674,14 +676,14 @@ def test_this_projects_reading_comes_first_and_the_codes_second() -> None:
     ways = dict.fromkeys("abc", changes)
     known = {"x": point("a", "c", **ways), "y": point("b", None, **ways), "z": point("c", "b", **ways)}
     unused: Any = None
-    wanted = ReadingsParams(points=("x", "y", "z"), most=26)
-    found = Space("p", "t", unused, unused, known, wanted).readings()
-    first, second, *_ = found
+    wish = ReadingsParams(points=("x", "y", "z"), most=26)
+    readings = Space("p", "t", unused, unused, known, wish).readings()
+    first, second, *_ = readings
     assert (first, second) == ("x_a-y_b-z_c", "x_c-y_b-z_b")
-    assert found[second] == {"x": "c", "y": "b", "z": "b"}
-    assert 9 <= len(found) < 27
-    every = Space("p", "t", unused, unused, known, wanted.model_copy(update={"most": 27})).readings()
-    assert len(every) == 27
+    assert readings[second] == {"x": "c", "y": "b", "z": "b"}
+    assert 9 <= len(readings) < 27
+    all_readings = Space("p", "t", unused, unused, known, wish.model_copy(update={"most": 27})).readings()
+    assert len(all_readings) == 27
 
 
 def test_a_target_of_readings_is_what_its_table_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -689,29 +691,29 @@ def test_a_target_of_readings_is_what_its_table_is(monkeypatch: pytest.MonkeyPat
     about, params = catalogue.papers["fedomw"], catalogue.params.papers["fedomw"]
     table = about.targets["table2"]
     assert isinstance(table, Table)
-    (found,) = declared("fedomw", about, params).values()
-    assert isinstance(found, Readings)
-    assert found.title == f"{table.title}: readings by their distance from the print"
-    assert (found.published, found.rows) == (table.published, table.row_labels)
-    assert [path.name for path in found.basis] == ["readings.yaml", "claims.yaml"]
-    assert all(path.parent.name == "fedomw" and path.exists() for path in found.basis)
+    (target,) = declared("fedomw", about, params).values()
+    assert isinstance(target, Readings)
+    assert target.title == f"{table.title}: readings by their distance from the print"
+    assert (target.published, target.rows) == (table.published, table.row_labels)
+    assert [path.name for path in target.basis] == ["readings.yaml", "claims.yaml"]
+    assert all(path.parent.name == "fedomw" and path.exists() for path in target.basis)
     # A point that is a measure fits a table without one alone.
     known = {"labels": point("last", None, last={"measure": "last"}, best={"measure": "best"})}
     monkeypatch.setattr("pipeline.claims.readings.points", lambda paper: known)
     assert [*declared("fedomw", about, params)] == ["table2_readings"]
-    own = replace(about, targets={"table2": replace(table, measure=lambda facts, column: 1.0)})
+    with_measure = replace(about, targets={"table2": replace(table, measure=lambda facts, column: 1.0)})
     with pytest.raises(
         SpecError, match=r"^readings\.table2\.points: 'labels' is a measure, and the table has"
     ):
-        declared("fedomw", own, params)
+        declared("fedomw", with_measure, params)
     known["labels"] = points("fedomw")["labels"]
-    assert [*declared("fedomw", own, params)] == ["table2_readings"]
+    assert [*declared("fedomw", with_measure, params)] == ["table2_readings"]
 
 
 def cells_beside(*values: str, margin: tuple[float, ...] = (2.0, 0.5)) -> pd.DataFrame:
     """Return lines of two cells, of which 80 and 90 are printed, with these numbers of their seeds."""
     frame = pd.DataFrame({"published_mean": [80.0, 90.0], "margin": margin, "values": values})
-    means = pd.Series([np.mean([float(one.rpartition("=")[2]) for one in own.split()]) for own in values])
+    means = pd.Series([np.mean([float(pair.rpartition("=")[2]) for pair in cell.split()]) for cell in values])
     return frame.assign(away=(means - frame["published_mean"]).abs() / frame["margin"])
 
 
@@ -732,16 +734,18 @@ def test_the_distance_of_a_reading_by_hand() -> None:
 def told_of(**means: float) -> pd.DataFrame:
     """Return the numbers of a report: readings with their distances, two shares, two claims and two cells."""
     lines: list[dict[str, Any]] = [
-        {"row": "distance", "column": name, "mean": own, "std": 0.25, "near": 1, "of": 2, "first_step": name}
-        for name, own in means.items()
+        {"row": "distance", "column": name, "mean": mean, "std": 0.25, "near": 1, "of": 2, "first_step": name}
+        for name, mean in means.items()
     ]
-    lines += [{"row": "share", "column": key, "mean": own} for key, own in (("first_step", 0.5), ("b", 0.25))]
+    lines += [
+        {"row": "share", "column": key, "mean": mean} for key, mean in (("first_step", 0.5), ("b", 0.25))
+    ]
     lines += [
         {"row": "claim", "column": "holds", "mean": 0.5, "says": "some", "in": "far_off near"},
         {"row": "claim", "column": "fails", "mean": 0.0, "says": "none"},
     ]
     lines += [
-        {"row": "m", "column": f"d@{name}", "away": own, "n": 2, "seeds": 2} for name, own in means.items()
+        {"row": "m", "column": f"d@{name}", "away": mean, "n": 2, "seeds": 2} for name, mean in means.items()
     ]
     return pd.DataFrame(lines)
 
@@ -769,18 +773,18 @@ def test_the_look_of_the_figure_of_readings() -> None:
     above, choices, held = figure.axes
     assert figure.get_figheight() == pytest.approx(ROOM * (10 + 3.5 + 2.5) + 0.4)
     figure.draw_without_rendering()
-    heights = [own.get_position().height for own in figure.axes]
+    heights = [panel.get_position().height for panel in figure.axes]
     assert heights == pytest.approx([heights[0] * part for part in (1, 0.35, 0.25)], rel=1e-3)
     assert above.get_shared_x_axes().joined(above, held)
     assert above.get_ylabel() == "margins from the print"
-    (line,) = (own for own in above.lines if own.get_linestyle() == "--")
+    (line,) = (stroke for stroke in above.lines if stroke.get_linestyle() == "--")
     assert [*cast(Any, line.get_ydata())] == [1, 1]
-    bars = next(own for own in above.collections if isinstance(own, LineCollection))
-    assert [own[:, 1].tolist() for own in bars.get_segments()] == [[0.25, 0.75], [0.75, 1.25], [2.75, 3.25]]
-    assert [own for own in above.lines if own is not line and own.get_linestyle() != "None"] == []
-    (dots,) = (own for own in above.collections if isinstance(own, PathCollection))
-    assert [to_hex(own).upper() for own in colours(dots)] == [WITHIN, WITHIN, BEYOND]
-    assert dots.get_zorder() > max(own.get_zorder() for own in (line, bars)), "dots lie on top"
+    bars = next(collection for collection in above.collections if isinstance(collection, LineCollection))
+    assert [bar[:, 1].tolist() for bar in bars.get_segments()] == [[0.25, 0.75], [0.75, 1.25], [2.75, 3.25]]
+    assert [stroke for stroke in above.lines if stroke is not line and stroke.get_linestyle() != "None"] == []
+    (dots,) = (collection for collection in above.collections if isinstance(collection, PathCollection))
+    assert [to_hex(colour).upper() for colour in colours(dots)] == [WITHIN, WITHIN, BEYOND]
+    assert dots.get_zorder() > max(artist.get_zorder() for artist in (line, bars)), "dots lie on top"
     assert {text.get_text(): cast(Annotation, text).xy for text in above.texts} == {
         "paper": (0, 0.5),
         "code": (1, 1.0),
@@ -791,14 +795,14 @@ def test_the_look_of_the_figure_of_readings() -> None:
         assert (note.get_position(), note.anncoords) == ((5, rise), "offset points"), "neighbours"
     labels = [label.get_text() for label in choices.get_yticklabels()]
     assert labels == ["first_step (50%): near", "first_step: far off", "first_step: one"]
-    assert {to_hex(own).upper() for part in choices.collections for own in colours(part)} == {TAKEN}
+    assert {to_hex(colour).upper() for part in choices.collections for colour in colours(part)} == {TAKEN}
     assert choices.get_ylim() == (2.5, -0.5)
     assert [label.get_text() for label in held.get_yticklabels()] == ["holds: in some", "fails: in none"]
-    places = [np.asarray(own.get_offsets()).tolist() for own in held.collections]
-    assert places == [[[0, 0], [2, 0]], [[1, 0]], [], [[0, 1], [1, 1], [2, 1]]]
-    assert {to_hex(own).upper() for own in colours(held.collections[0])} == {WITHIN}
+    offsets = [np.asarray(marks.get_offsets()).tolist() for marks in held.collections]
+    assert offsets == [[[0, 0], [2, 0]], [[1, 0]], [], [[0, 1], [1, 1], [2, 1]]]
+    assert {to_hex(colour).upper() for colour in colours(held.collections[0])} == {WITHIN}
     edges: Any = held.collections[1].get_edgecolor()
-    assert {to_hex(own).upper() for own in edges} == {BEYOND}
+    assert {to_hex(colour).upper() for colour in edges} == {BEYOND}
     letters = {label.get_fontsize() for axes in (choices, held) for label in axes.get_yticklabels()}
     assert letters | {text.get_fontsize() for text in above.texts} == {7}
 
@@ -837,7 +841,7 @@ def test_a_figure_of_one_point_that_lists_no_claim_hides_their_panel() -> None:
     known = {"first_step": point("near", None, near=same, far_off=same)}
     space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
     axes = picture(space, numbers[numbers["row"] != "claim"]).axes
-    assert [own.get_visible() for own in axes] == [True, True, False]
+    assert [panel.get_visible() for panel in axes] == [True, True, False]
     assert axes[2].get_ylim() == (0.5, -0.5)
 
 
@@ -845,17 +849,17 @@ def test_readings_of_which_every_run_diverged_are_counted_and_drawn(
     picture_of: Callable[..., Picture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed(monkeypatch)
-    told = picture_of({(reading, column): 0.0 for reading in (OURS, CODES) for column in SETS})
-    assert told.sentences == [SHOWN, "2 readings."]
-    assert {*told.numbers["row"]}.isdisjoint({"share", "claim"})
-    lines = told.numbers[told.numbers["row"] == "distance"]
+    drawn = picture_of({(reading, column): 0.0 for reading in (OURS, CODES) for column in SETS})
+    assert drawn.sentences == [SHOWN, "2 readings."]
+    assert {*drawn.numbers["row"]}.isdisjoint({"share", "claim"})
+    lines = drawn.numbers[drawn.numbers["row"] == "distance"]
     assert lines[["near", "of"]].to_numpy().tolist() == [[0, 3], [0, 3]]
 
 
 def train(runs: Iterable[PlannedRun]) -> None:
     """Execute runs, each once, which make their own partitions."""
     once = {run.folder: run.order() for run in runs}.values()
-    items = [{key: own for key, own in order.items() if key != "partition"} for order in once]
+    items = [{key: value for key, value in order.items() if key != "partition"} for order in once]
     assert execute(items, Settings(), quiet=True) == 0
 
 
@@ -863,47 +867,47 @@ def test_claims_are_counted_by_the_readings_in_which_they_hold(tmp_path: Path) -
     (tmp_path / "fedomw").mkdir()
     for name in ("table2", "table2_released", "table3"):  # what is kept of these tables
         shutil.copy(HOME / f"reports/reference/fedomw/{name}.csv", tmp_path / "fedomw")
-    told = claims_by_reading(tmp_path)
-    assert {*told["paper"]} == {*papers()}
-    every = {claim.id for claim in ledger("fedomw")}
-    own = told[told["paper"] == "fedomw"].set_index("claim")
-    assert {*own.index} == every
-    assert [*own.loc["dl-opt-margins", ["readings", "share", "kind"]]] == [2, 1.0, "all"]
-    assert [*own.loc["dl-opt-significant", ["readings", "share", "kind"]]] == [2, 0.0, "none"]
-    assert [*own.loc["dl-opt-most-on-letter", ["readings", "share", "kind"]]] == [2, 0.5, "some"]
-    assert [*own.loc["fedomw-best", ["readings", "share", "kind"]]] == [1, 1.0, "holds"]
-    assert [*own.loc["fedomw-significant", ["readings", "share", "kind"]]] == [1, 0.0, "fails"]
-    kinds = {name: own.loc[name, "kind"] for name in ("non-is-the-baseline", "theorem2", "small-norm-wanted")}
+    frame = claims_by_reading(tmp_path)
+    assert {*frame["paper"]} == {*papers()}
+    ids = {claim.id for claim in ledger("fedomw")}
+    claims = frame[frame["paper"] == "fedomw"].set_index("claim")
+    assert {*claims.index} == ids
+    assert [*claims.loc["dl-opt-margins", ["readings", "share", "kind"]]] == [2, 1.0, "all"]
+    assert [*claims.loc["dl-opt-significant", ["readings", "share", "kind"]]] == [2, 0.0, "none"]
+    assert [*claims.loc["dl-opt-most-on-letter", ["readings", "share", "kind"]]] == [2, 0.5, "some"]
+    assert [*claims.loc["fedomw-best", ["readings", "share", "kind"]]] == [1, 1.0, "holds"]
+    assert [*claims.loc["fedomw-significant", ["readings", "share", "kind"]]] == [1, 0.0, "fails"]
+    kinds = {key: claims.loc[key, "kind"] for key in ("non-is-the-baseline", "theorem2", "small-norm-wanted")}
     assert kinds == {"non-is-the-baseline": "test", "theorem2": "waits", "small-norm-wanted": "untested"}
     # A report of combinations counts in place of the two named readings.
     lines = [{"row": "claim", "column": "dl-opt-margins", "mean": 0.25, "of": 16}]
     pd.DataFrame(lines).to_csv(tmp_path / "fedomw" / "table2_readings.csv", index=False)
-    own = claims_by_reading(tmp_path).set_index(["paper", "claim"])
-    assert [*own.loc[("fedomw", "dl-opt-margins"), ["readings", "share", "kind"]]] == [16, 0.25, "some"]
+    claims = claims_by_reading(tmp_path).set_index(["paper", "claim"])
+    assert [*claims.loc[("fedomw", "dl-opt-margins"), ["readings", "share", "kind"]]] == [16, 0.25, "some"]
 
 
 def test_shorter_runs_speak_where_those_at_the_papers_scale_say_nothing(tmp_path: Path) -> None:
     (shorter := tmp_path / "quick" / "fedomw").mkdir(parents=True)
     kept = pd.read_csv(HOME / "reports/reference/fedomw/table3.csv").assign(scale="quick")
     kept.to_csv(shorter / "table3.csv", index=False)
-    own = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
-    assert [*own.loc["fedomw-best", ["readings", "kind"]]] == [0, "holds so far"]
-    assert own.loc["fedomw-letter", "kind"] == "fails so far"
-    assert own.loc["dl-opt-margins", "kind"] == "waits"
+    claims = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
+    assert [*claims.loc["fedomw-best", ["readings", "kind"]]] == [0, "holds so far"]
+    assert claims.loc["fedomw-letter", "kind"] == "fails so far"
+    assert claims.loc["dl-opt-margins", "kind"] == "waits"
     proofs = pd.read_csv(HOME / "reports/reference/fedomw/theorem1.csv")  # claims that any scale decides
     proofs.assign(scale="quick").to_csv(shorter / "theorem1.csv", index=False)
-    own = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
-    assert [*own.loc["excess-risk-bound", ["readings", "kind"]]] == [0, "holds so far"]
-    (whole := tmp_path / "fedomw").mkdir()
-    kept[kept["row"] == "fedavg"].assign(scale="paper").to_csv(whole / "table3.csv", index=False)
-    own = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
-    assert own.loc["fedomw-best", "kind"] == "holds so far"
+    claims = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
+    assert [*claims.loc["excess-risk-bound", ["readings", "kind"]]] == [0, "holds so far"]
+    (full_scale := tmp_path / "fedomw").mkdir()
+    kept[kept["row"] == "fedavg"].assign(scale="paper").to_csv(full_scale / "table3.csv", index=False)
+    claims = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
+    assert claims.loc["fedomw-best", "kind"] == "holds so far"
     turned = kept.assign(scale="paper", mean=-kept["mean"], n=1)
-    turned.to_csv(whole / "table3.csv", index=False)  # begun at the papers' scale, and otherwise there
-    proofs.to_csv(whole / "theorem1.csv", index=False)
-    own = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
-    assert own.loc["fedomw-best", "kind"] == "fails so far"
-    assert [*own.loc["excess-risk-bound", ["readings", "kind"]]] == [1, "holds"], (
+    turned.to_csv(full_scale / "table3.csv", index=False)  # begun at the papers' scale, and otherwise there
+    proofs.to_csv(full_scale / "theorem1.csv", index=False)
+    claims = claims_by_reading(tmp_path).query("paper == 'fedomw'").set_index("claim")
+    assert claims.loc["fedomw-best", "kind"] == "fails so far"
+    assert [*claims.loc["excess-risk-bound", ["readings", "kind"]]] == [1, "holds"], (
         "shorter runs are no reading"
     )
 
@@ -914,8 +918,8 @@ def test_the_figure_of_claims_has_a_bar_a_paper_and_counts_every_claim() -> None
         ("fedomw", "b", 2, 1.0, "all"),
         ("radfed", "c", 0, np.nan, "waits"),
     ]
-    told = pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
-    axes = draw_claims(told).axes[0]
+    frame = pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
+    axes = draw_claims(frame).axes[0]
     bars = [cast(Rectangle, patch) for patch in axes.patches]
     drawn = {(patch.get_width(), patch.get_facecolor()) for patch in bars if patch.get_width()}
     assert drawn == {(2.0, to_rgba(KINDS["all"][1])), (1.0, to_rgba(KINDS["waits"][1]))}
@@ -941,23 +945,23 @@ def test_the_answer_in_words_says_what_the_verdicts_say() -> None:
     """Each line names claims of its own kind and counts them; no kind of a paper is passed over."""
     page = (HOME / "docs" / "fidelity.md").read_text(encoding="utf-8")
     answer = page.partition("## The answer")[2].partition("\n## ")[0]
-    told = claims_by_reading(HOME / "reports" / "reference")
+    frame = claims_by_reading(HOME / "reports" / "reference")
     kept = pd.read_csv(HOME / "reports" / "reference" / "claims_by_reading.csv")
-    pd.testing.assert_frame_equal(told, kept, check_dtype=False)
+    pd.testing.assert_frame_equal(frame, kept, check_dtype=False)
     names = {"McMahan et al. 2017": "mcmahan2017", "FedOMW and DL-opt": "fedomw"}
-    found = {}
+    counts = {}
     for part in re.split(r"^(?=\*\*)", answer, flags=re.MULTILINE)[1:]:
         title = part[2:].partition("**")[0]
         paper = names.get(title, title.lower())
-        own = told[told["paper"] == paper].set_index("claim")["kind"]
+        kinds = frame[frame["paper"] == paper].set_index("claim")["kind"]
         lines = re.findall(
             r"^- \*\*(.*?)\*\* \((\d+) claims?\): (.*?)(?=^- |\Z)", part, re.MULTILINE | re.DOTALL
         )
-        found[paper] = {ANSWERS[words]: int(count) for words, count, _ in lines}
+        counts[paper] = {ANSWERS[words]: int(count) for words, count, _ in lines}
         for words, _, text in lines:
             cited = re.findall(r"`([a-z0-9-]+)`", text)
-            assert {name: own[name] for name in cited} == dict.fromkeys(cited, ANSWERS[words]), title
-    assert found == {
-        paper: {kind: n for kind, n in own["kind"].value_counts().items() if kind != "test"}
-        for paper, own in told.groupby("paper")
+            assert {name: kinds[name] for name in cited} == dict.fromkeys(cited, ANSWERS[words]), title
+    assert counts == {
+        paper: {kind: n for kind, n in claims["kind"].value_counts().items() if kind != "test"}
+        for paper, claims in frame.groupby("paper")
     }

@@ -46,9 +46,9 @@ def keep(made: Catalogue, root: Path, *names: str) -> reference.Kept:
 
 def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> None:
     finish_cell(made, tmp_path, "fedomw", "dna")
-    found = keep(made, tmp_path)
+    sitting = keep(made, tmp_path)
     folder = tmp_path / "kept" / "fedomw"
-    assert [path.relative_to(folder).as_posix() for path in found.written] == [
+    assert [path.relative_to(folder).as_posix() for path in sitting.written] == [
         "table3_released.csv",
         "table3_released.md",
         "runs.parquet",
@@ -89,17 +89,17 @@ def test_histories_are_kept_digit_for_digit_whatever_the_order(made: Catalogue, 
     measured = [0.1 + 0.2, 1 / 3, 5e-324]
     finish(first, tmp_path, 0.8, mmd=measured, bytes_up=[0, 2**53, 7])
     finish(second, tmp_path, 0.7, bytes_up=[0, 1, 2])
-    found = [reference.history(run.folder, tmp_path / run.folder) for run in (first, second)]
-    one = kept_runs.add_histories(found, tmp_path / "one.parquet")
-    other = tmp_path / "other.parquet"
-    for history in (found[1], found[0].assign(mmd=0.0), found[0]):
-        kept_runs.add_histories([history], other)
-    assert one.read_bytes() == other.read_bytes()
-    kept = kept_runs.read_histories(one)
-    own = kept[kept["run"] == first.folder]
-    assert own["mmd"].tolist() == measured
-    assert own["bytes_up"].tolist() == [0, 2**53, 7]
-    assert own["round"].tolist() == [0, 1, 2]
+    histories = [reference.history(run.folder, tmp_path / run.folder) for run in (first, second)]
+    at_once = kept_runs.add_histories(histories, tmp_path / "one.parquet")
+    in_turn = tmp_path / "other.parquet"
+    for history in (histories[1], histories[0].assign(mmd=0.0), histories[0]):
+        kept_runs.add_histories([history], in_turn)
+    assert at_once.read_bytes() == in_turn.read_bytes()
+    kept = kept_runs.read_histories(at_once)
+    of_first = kept[kept["run"] == first.folder]
+    assert of_first["mmd"].tolist() == measured
+    assert of_first["bytes_up"].tolist() == [0, 2**53, 7]
+    assert of_first["round"].tolist() == [0, 1, 2]
     assert kept.loc[kept["run"] == second.folder, "mmd"].isna().all()
     assert len(kept) == 6
 
@@ -117,18 +117,18 @@ def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None
 
 
 def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: Path) -> None:
-    elsewhere, both = tmp_path / "elsewhere", tmp_path / "both"
+    elsewhere, complete = tmp_path / "elsewhere", tmp_path / "both"
     for row, place, seeds in (("fedomw", tmp_path, 3), ("fedavg", tmp_path, 2), ("fedavg", elsewhere, 3)):
         finish_cell(made, place, row, "dna", seeds=seeds)
     for run in made.cells(*NAME.split("/"))["fedavg", "dna"][:2]:
         shutil.rmtree(elsewhere / run.folder)
-    finish_cell(made, both, "fedomw", "dna")
-    finish_cell(made, both, "fedavg", "dna")
+    finish_cell(made, complete, "fedomw", "dna")
+    finish_cell(made, complete, "fedavg", "dna")
     keep(made, tmp_path)
     kept = tmp_path / "kept"
     reference.keep(made, [NAME], elsewhere, kept)
     assert len(kept_runs.read_runs(kept / "fedomw" / "runs.parquet")) == 6
-    at_once = reference.keep(made, [NAME], both, tmp_path / "at once")
+    at_once = reference.keep(made, [NAME], complete, tmp_path / "at once")
     reports = [path for path in at_once.written if path.stem == "table3_released"]
     assert {path.suffix for path in reports} == {".csv", ".md"}
     for path in reports:
@@ -137,13 +137,13 @@ def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: P
 
 def test_sittings_leave_no_trace_in_the_digits(tmp_path: Path) -> None:
     """Relative to FedAvg, FedProx's equal numbers are no change, whichever sitting either comes from."""
-    made = catalogue("radfed", "paper")
-    cells = made.cells("radfed", "table3")
+    radfed = catalogue("radfed", "paper")
+    cells = radfed.cells("radfed", "table3")
     for row, root in (("fedavg", tmp_path / "a"), ("fedprox", tmp_path / "b")):
         for place, run in enumerate(cells[row, "mnist_1"]):
             finish(run, root, 0.9 + 1 / (7 * (place + 100)))
     for name in ("a", "b", "a", "b"):
-        reference.keep(made, ["radfed/table3"], tmp_path / name, tmp_path / "kept")
+        reference.keep(radfed, ["radfed/table3"], tmp_path / name, tmp_path / "kept")
     table = pd.read_csv(tmp_path / "kept/radfed/table3.csv").set_index(["row", "column"])
     assert table.loc[("fedprox", "mnist_1"), "mean"] == 0
     assert table.loc[("fedprox", "avg"), "data_state"] == "synthetic"
@@ -169,8 +169,8 @@ def test_a_table_takes_kept_runs_that_it_shares_with_another(made: Catalogue, tm
     finish_cell(made, tmp_path / "a", "fedomw", "satimage")
     reference.keep(made, [NAME], tmp_path / "a", tmp_path / "kept")
     other = ["fedomw/table5_released", "fedomw/fig1_released"]
-    found = reference.keep(made, other, tmp_path / "b", tmp_path / "kept")
-    assert {*found.left} == {"fedomw/fig1_released"}
+    sitting = reference.keep(made, other, tmp_path / "b", tmp_path / "kept")
+    assert {*sitting.left} == {"fedomw/fig1_released"}
     first, second = (
         pd.read_csv(tmp_path / "kept/fedomw" / f"{name}_released.csv").query("n > 0")
         for name in ("table3", "table5")
@@ -195,14 +195,14 @@ def test_runs_that_are_kept_need_not_be_made_again(made: Catalogue, tmp_path: Pa
     finish_cell(made, tmp_path, "fedomw", "dna", seeds=2)
     everything = summaries(made, NAME, (), (), (), tmp_path / "kept")
     keep(made, tmp_path)
-    own = {f"{run.folder}/summary.json" for run in made.cells(*NAME.split("/"))["fedomw", "dna"][:2]}
-    assert {*everything} - {*summaries(made, NAME, (), (), (), tmp_path / "kept")} == own
+    finished = {f"{run.folder}/summary.json" for run in made.cells(*NAME.split("/"))["fedomw", "dna"][:2]}
+    assert {*everything} - {*summaries(made, NAME, (), (), (), tmp_path / "kept")} == finished
     assert len(everything) == 54
 
 
 def test_what_has_no_run_is_left_out_with_the_reason(made: Catalogue, tmp_path: Path) -> None:
-    found = keep(made, tmp_path, NAME, "fedomw/fig1")
-    assert found.left == dict.fromkeys((NAME, "fedomw/fig1"), "no run of it was made")
+    sitting = keep(made, tmp_path, NAME, "fedomw/fig1")
+    assert sitting.left == dict.fromkeys((NAME, "fedomw/fig1"), "no run of it was made")
     assert not (tmp_path / "kept").exists()
 
 
@@ -226,8 +226,8 @@ def test_curves_need_a_run_each_and_say_how_many_there_are(made: Catalogue, tmp_
     kept = pd.read_csv(tmp_path / "kept/fedomw/fig1.csv")
     assert kept[["n", "seeds"]].drop_duplicates().to_numpy().tolist() == [[1, 3]]
     assert ">test accuracy (%)</text>" in (tmp_path / "kept/fedomw/fig1.svg").read_text(encoding="utf-8")
-    said = (tmp_path / "kept/fedomw/fig1.caption.md").read_text(encoding="utf-8")
-    assert f"{len(cells)} of {3 * len(cells)} runs are made." in said
+    caption = (tmp_path / "kept/fedomw/fig1.caption.md").read_text(encoding="utf-8")
+    assert f"{len(cells)} of {3 * len(cells)} runs are made." in caption
 
 
 def test_a_figure_of_more_runs_is_kept(made: Catalogue, tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ def test_a_figure_of_more_runs_is_kept(made: Catalogue, tmp_path: Path) -> None:
             finish(run, tmp_path / "more", 0.8 + place / 100)
     reference.keep(made, ["fedomw/fig1"], tmp_path / "more", tmp_path / "kept")
     before = (tmp_path / "kept/fedomw/fig1.csv").read_text()
-    found = keep(made, tmp_path, "fedomw/fig1")
-    assert found.left == {"fedomw/fig1": "the figure that is kept is of more runs"}
+    sitting = keep(made, tmp_path, "fedomw/fig1")
+    assert sitting.left == {"fedomw/fig1": "the figure that is kept is of more runs"}
     assert (tmp_path / "kept/fedomw/fig1.csv").read_text() == before
 
 
@@ -265,15 +265,15 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
     finish_cell(made, tmp_path, "fedavg", "usps", seeds=2)
     keep(made, tmp_path)
     lines = scoreboard(tmp_path / "kept").to_dict("records")
-    line, own = (
+    released, paper = (
         next(line for line in lines if (line["paper"], line["reading"]) == ("fedomw", reading))
         for reading in ("released", "paper")
     )
-    assert (line["measured"], line["near"], line["columns"]) == (6, 5, 2)
-    assert (line["in_part"], line["near_in_part"]) == (1, 1)
-    assert (line["same_best"], line["same_order"]) == (1, 1)
-    assert line["mean_difference"] == pytest.approx((0.1 + 0.9 + 20) / 6)
-    assert own["measured"] == 0
+    assert (released["measured"], released["near"], released["columns"]) == (6, 5, 2)
+    assert (released["in_part"], released["near_in_part"]) == (1, 1)
+    assert (released["same_best"], released["same_order"]) == (1, 1)
+    assert released["mean_difference"] == pytest.approx((0.1 + 0.9 + 20) / 6)
+    assert paper["measured"] == 0
     page = inserted(
         "above\n<!-- x -->\nold\n<!-- end of x -->\nbelow\n", "x", markdown(scoreboard(tmp_path / "kept"))
     )
@@ -330,12 +330,12 @@ def test_the_picture_shows_the_reference_that_is_here() -> None:
 
 
 def test_runs_of_some_cells_are_listed() -> None:
-    found = catalogue_of(HOME / "params.yaml", "demo")
-    everything = summaries(found, "reports/fedomw/table3.csv", (), (), ())
-    assert len(everything) == len(found.needed("fedomw", "table3"))
-    some = summaries(found, "reports/fedomw/table3.csv", ["FedOMW"], ["dna", "letter"], [1])
+    demo = catalogue_of(HOME / "params.yaml", "demo")
+    everything = summaries(demo, "reports/fedomw/table3.csv", (), (), ())
+    assert len(everything) == len(demo.needed("fedomw", "table3"))
+    some = summaries(demo, "reports/fedomw/table3.csv", ["FedOMW"], ["dna", "letter"], [1])
     assert len(some) == 2
     assert {path.split("/")[-2] for path in some} == {"seed1"}
     assert set(some) < set(everything)
     with pytest.raises(SpecError, match="no run in the rows"):
-        summaries(found, "reports/fedomw/table3.csv", (), (), [99])
+        summaries(demo, "reports/fedomw/table3.csv", (), (), [99])

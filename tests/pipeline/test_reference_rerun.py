@@ -62,12 +62,12 @@ def kept() -> pd.DataFrame:
 def test_kept_runs_are_those_that_the_targets_ask_for(
     asked: Mapping[str, PlannedRun], kept: pd.DataFrame
 ) -> None:
-    known = counted(kept)
-    assert len(known) > 100
-    changed = sorted(set(known["run"]) - set(asked))
+    runs = counted(kept)
+    assert len(runs) > 100
+    changed = sorted(set(runs["run"]) - set(asked))
     assert not changed, "a key, a default or a value changed what these runs are"
-    specs = [sha256_text(canonical_json(asked[run].spec)) for run in known["run"]]
-    assert specs == known["spec_sha256"].tolist()
+    specs = [sha256_text(canonical_json(asked[run].spec)) for run in runs["run"]]
+    assert specs == runs["spec_sha256"].tolist()
 
 
 @pytest.mark.slow
@@ -75,9 +75,9 @@ def test_kept_runs_are_those_that_the_targets_ask_for(
 def test_kept_runs_come_out_again_byte_for_byte_on_their_kind_of_processor(
     asked: Mapping[str, PlannedRun], kept: pd.DataFrame, tmp_path: Path
 ) -> None:
-    known = counted(kept[(kept["device"] == "cpu") & (kept["seconds"] < LONGEST)])
-    alike = known[known["processor"] == processor()]
-    anywhere = cheapest(known, asked)
+    runs = counted(kept[(kept["device"] == "cpu") & (kept["seconds"] < LONGEST)])
+    alike = runs[runs["processor"] == processor()]
+    anywhere = cheapest(runs, asked)
     assert len(anywhere) == CHEAP
     for line in [*anywhere, *cheapest(alike, asked)]:
         outcome, _ = compare(rerun(asked[line["run"]], tmp_path), line)

@@ -226,10 +226,10 @@ def test_a_contributed_algorithm_is_hashed_with_what_it_imports(tmp_path: Path) 
     def digest(text: str) -> str:
         plugin.write_text(text)
         environment = os.environ | {"FEDCORE_PLUGINS": str(tmp_path)}
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
         )
-        return done.stdout
+        return process.stdout
 
     assert digest(source) == digest(f"# a comment\n{source}") != digest(f"{source}\nCHANGED = 1\n")
 

@@ -30,10 +30,10 @@ from pipeline.reports.tables import Table, tidy
 def test_bytes_of_delta_are_what_exceeds_the_models(
     tmp_path: Path, algorithm: str, models: int, vectors: int
 ) -> None:
-    made = catalogue("rfedavg")
-    table = made.target("rfedavg", "table3")
+    rfedavg = catalogue("rfedavg")
+    table = rfedavg.target("rfedavg", "table3")
     assert isinstance(table, Table)
-    runs = made.cells("rfedavg", "table3")[algorithm, "cross_silo-cnn"]
+    runs = rfedavg.cells("rfedavg", "table3")[algorithm, "cross_silo-cnn"]
     width = 8
     down = 4 * MODEL * models + 4 * CLIENTS * vectors * width
     for run in runs:
@@ -45,19 +45,19 @@ def test_bytes_of_delta_are_what_exceeds_the_models(
 
 
 def test_the_study_moves_one_parameter_at_a_time() -> None:
-    made = catalogue("rfedavg", "paper")
-    cells = made.cells("rfedavg", "fig9")
-    centre = made.cells("rfedavg", "table2")["rfedavg_plus", "cifar10-sim0"][0]
-    places: dict[str, Callable[[PlannedRun], float]] = {
+    rfedavg = catalogue("rfedavg", "paper")
+    cells = rfedavg.cells("rfedavg", "fig9")
+    centre = rfedavg.cells("rfedavg", "table2")["rfedavg_plus", "cifar10-sim0"][0]
+    parameters: dict[str, Callable[[PlannedRun], float]] = {
         "lambda_1e-07": lambda run: float(run.spec["algorithm"]["lambda"]),
         "clients_50": lambda run: float(run.spec["partition"]["clients"]),
         "steps_20": lambda run: float(run.spec["training"]["local_steps"]),
         "ratio_0.5": lambda run: float(run.spec["participation"]["fraction"]),
     }
-    for column, value in places.items():
+    for column, value in parameters.items():
         run = cells["rfedavg_plus", column][0]
         assert value(run) == float(column.split("_")[1])
-        assert [at for at in places if places[at](run) != places[at](centre)] == [column]
+        assert [at for at in parameters if parameters[at](run) != parameters[at](centre)] == [column]
     assert cells["rfedavg_plus", "lambda_1e-05"][0].folder == centre.folder
 
 
@@ -69,31 +69,31 @@ def test_the_study_moves_one_parameter_at_a_time() -> None:
     ],
 )
 def test_panels_stand_in_the_printed_order(targets: tuple[str, ...], printed: list[str]) -> None:
-    made = catalogue("rfedavg")
+    rfedavg = catalogue("rfedavg")
     for name in targets:
-        figure = made.target("rfedavg", name)
+        figure = rfedavg.target("rfedavg", name)
         assert isinstance(figure, Curves)
         assert [panel.key for panel in figure.panels] == [f"cross_{panel}" for panel in printed]
 
 
 def test_study_noise_and_mmd_are_means_over_seeds(tmp_path: Path) -> None:
-    made = catalogue("rfedavg")
+    rfedavg = catalogue("rfedavg")
     for target in ("fig9", "fig12"):
-        for run in made.needed("rfedavg", target):
+        for run in rfedavg.needed("rfedavg", target):
             finish(run, tmp_path, 0.5 + 0.2 * run.seed)
-    study = drawn(made, "rfedavg", "fig9", tmp_path)
+    study = drawn(rfedavg, "rfedavg", "fig9", tmp_path)
     assert study["mean"].tolist() == pytest.approx([60.0] * len(study))
     assert study["std"].tolist() == pytest.approx([200**0.5] * len(study))
-    noise = drawn(made, "rfedavg", "fig12", tmp_path)["mean"]
+    noise = drawn(rfedavg, "rfedavg", "fig12", tmp_path)["mean"]
     assert noise["rfedavg_plus_sigma5", "mnist"].tolist() == pytest.approx([10.0, 30.0, 60.0])
-    other = catalogue("fedavgr")
-    for run in other.needed("fedavgr", "fig_mmd"):
+    fedavgr = catalogue("fedavgr")
+    for run in fedavgr.needed("fedavgr", "fig_mmd"):
         finish(run, tmp_path, 0.5, mmd=[0.8 + 0.1 * run.seed, 0.4, 0.1])
         features = np.arange(24.0).reshape(2, 6, 2) ** 1.5
         arrays: dict[str, Any] = {"round": [0, 20], "client": [0, 0, 1, 1, 2, 2], "features": features}
         np.savez(tmp_path / run.folder / "mixture.npz", **arrays)
         seal(tmp_path / run.folder, run.spec)
-    mmd = drawn(other, "fedavgr", "fig_mmd", tmp_path)
+    mmd = drawn(fedavgr, "fedavgr", "fig_mmd", tmp_path)
     assert mmd.loc[("fedavgr", "0"), "mean"] == pytest.approx(0.85)
 
 
@@ -114,24 +114,24 @@ def test_features_lie_on_their_principal_axes_and_the_farthest_client_is_found()
 def test_the_worst_clients_are_the_lowest_tenth(tmp_path: Path) -> None:
     assert worst(pd.Series([0.5, 0.1, 0.9])).tolist() == [0.1]
     assert worst(pd.Series(np.arange(20.0))).tolist() == [0, 1]
-    made = catalogue("rfedavg")
-    for run in made.needed("rfedavg", "fig11"):
+    rfedavg = catalogue("rfedavg")
+    for run in rfedavg.needed("rfedavg", "fig11"):
         assert run.spec["evaluation"]["clients"] is True
         finish(run, tmp_path, 0.5)
-        each = pd.DataFrame({"client": range(CLIENTS), "test_accuracy": [0.2] + [0.7] * (CLIENTS - 1)})
-        each.to_csv(tmp_path / run.folder / "clients.csv", index=False)
+        scores = pd.DataFrame({"client": range(CLIENTS), "test_accuracy": [0.2] + [0.7] * (CLIENTS - 1)})
+        scores.to_csv(tmp_path / run.folder / "clients.csv", index=False)
         seal(tmp_path / run.folder, run.spec)
-    frame = drawn(made, "rfedavg", "fig11", tmp_path)
+    frame = drawn(rfedavg, "rfedavg", "fig11", tmp_path)
     assert frame.loc[("fedavg", "mnist-worst"), "mean"] == pytest.approx(20.0)
     assert frame.loc[("rfedavg_plus", "cifar10-mean"), "mean"] == pytest.approx(65.0)
 
 
 def test_rounds_to_an_accuracy_and_the_time_of_a_round(tmp_path: Path) -> None:
     """A run has 10% at first, then half its end; FedAvg's ends make the levels 44.3, 49.2 and 54.1%."""
-    made = catalogue("rfedavg")
+    rfedavg = catalogue("rfedavg")
     ends = {"fedavg": (0.5, 0.68), "rfedavg": (0.9, 1.0), "rfedavg_plus": (0.3, 0.3)}
     spent = {"fedavg": 1.0, "rfedavg": 4.0, "rfedavg_plus": 2.0}
-    for (row, column), runs in made.cells("rfedavg", "fig10").items():
+    for (row, column), runs in rfedavg.cells("rfedavg", "fig10").items():
         for run in runs:
             finish(run, tmp_path, ends.get(row, (0.6, 0.6))[run.seed])
             time = spent.get(row, 1.0) * (1.5 if row == "rfedavg_plus" and column == "mnist-sim0" else 1)
@@ -143,44 +143,44 @@ def test_rounds_to_an_accuracy_and_the_time_of_a_round(tmp_path: Path) -> None:
                 "threads": 1,
             }
             (tmp_path / run.folder / "timing.json").write_text(json.dumps(sealed(times)))
-    frame = drawn(made, "rfedavg", "fig10", tmp_path)
+    frame = drawn(rfedavg, "rfedavg", "fig10", tmp_path)
     assert frame.loc[("qfedavg", "rounds80-mnist"), "accuracy"] == pytest.approx(49.2)
-    found = frame[["mean", "n", "seeds"]]
-    assert one_line(found, "fedavg", "rounds70-mnist").tolist() == [2.0, 2, 2]
-    assert one_line(found, "fedavg", "rounds90-cifar10").tolist() == [2.0, 1, 2]
-    assert one_line(found, "rfedavg", "rounds70-mnist").tolist() == [1.0, 2, 2]
-    assert one_line(found, "rfedavg", "rounds80-mnist").tolist() == [1.5, 2, 2]
-    assert found.loc[("rfedavg_plus", "rounds70-mnist"), "n"] == 0
-    assert isnan(found["mean"]["rfedavg_plus", "rounds70-mnist"])
-    assert found.loc[("rfedavg", "seconds-cifar10-sim10"), "mean"] == 4.0
-    assert found.loc[("rfedavg_plus", "time_over_rfedavg"), "mean"] == pytest.approx((0.75 + 0.5) / 2)
-    assert found.loc[("rfedavg_plus", "time_over_rfedavg-sim10"), "mean"] == pytest.approx(0.5)
+    numbers = frame[["mean", "n", "seeds"]]
+    assert one_line(numbers, "fedavg", "rounds70-mnist").tolist() == [2.0, 2, 2]
+    assert one_line(numbers, "fedavg", "rounds90-cifar10").tolist() == [2.0, 1, 2]
+    assert one_line(numbers, "rfedavg", "rounds70-mnist").tolist() == [1.0, 2, 2]
+    assert one_line(numbers, "rfedavg", "rounds80-mnist").tolist() == [1.5, 2, 2]
+    assert numbers.loc[("rfedavg_plus", "rounds70-mnist"), "n"] == 0
+    assert isnan(numbers["mean"]["rfedavg_plus", "rounds70-mnist"])
+    assert numbers.loc[("rfedavg", "seconds-cifar10-sim10"), "mean"] == 4.0
+    assert numbers.loc[("rfedavg_plus", "time_over_rfedavg"), "mean"] == pytest.approx((0.75 + 0.5) / 2)
+    assert numbers.loc[("rfedavg_plus", "time_over_rfedavg-sim10"), "mean"] == pytest.approx(0.5)
 
 
 def test_a_round_that_was_not_timed_has_no_number(tmp_path: Path) -> None:
-    made = catalogue("rfedavg")
-    for run in made.needed("rfedavg", "fig10"):
+    rfedavg = catalogue("rfedavg")
+    for run in rfedavg.needed("rfedavg", "fig10"):
         finish(run, tmp_path, 0.5)
-    frame = drawn(made, "rfedavg", "fig10", tmp_path)
+    frame = drawn(rfedavg, "rfedavg", "fig10", tmp_path)
     timed = frame[[column.startswith(("seconds", "time")) for _, column in frame.index]]
     assert set(timed["n"]) == {0}
     assert set(frame.loc[("fedavg", "rounds90-mnist"), ["mean", "n"]]) == {2.0}
 
 
 def test_there_is_nothing_to_reach_where_fedavg_never_improves(tmp_path: Path) -> None:
-    made = catalogue("rfedavg")
-    for run in made.needed("rfedavg", "fig10"):
+    rfedavg = catalogue("rfedavg")
+    for run in rfedavg.needed("rfedavg", "fig10"):
         finish(run, tmp_path, 0.05)
-    frame = drawn(made, "rfedavg", "fig10", tmp_path)
+    frame = drawn(rfedavg, "rfedavg", "fig10", tmp_path)
     rounds = frame[[column.startswith("rounds") for _, column in frame.index]]
     assert rounds[["accuracy", "mean"]].isna().all(axis=None)
     assert set(rounds["n"]) == {0}
 
 
 def test_the_efficiency_figure_makes_no_runs_of_its_own() -> None:
-    made = catalogue("rfedavg", "paper")
-    of_table = {run.folder for run in made.needed("rfedavg", "table2")}
-    assert {run.folder for run in made.needed("rfedavg", "fig10")} < of_table
+    rfedavg = catalogue("rfedavg", "paper")
+    of_table = {run.folder for run in rfedavg.needed("rfedavg", "table2")}
+    assert {run.folder for run in rfedavg.needed("rfedavg", "fig10")} < of_table
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_ablations_keep_one_regulariser(row: str, kept: list[str]) -> None:
 
 def test_tables_have_the_published_cells() -> None:
     for paper, targets in {"rfedavg": ["table3"], "fedavgr": ["table2", "table3"]}.items():
-        made, printed = catalogue(paper, "paper"), pd.read_csv(published(paper))
+        planned, printed = catalogue(paper, "paper"), pd.read_csv(published(paper))
         for target in targets:
-            own = printed[printed["target"] == target]
-            assert set(made.cells(paper, target)) == set(zip(own["row"], own["column"], strict=True))
+            lines = printed[printed["target"] == target]
+            assert set(planned.cells(paper, target)) == set(zip(lines["row"], lines["column"], strict=True))

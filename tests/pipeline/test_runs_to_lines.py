@@ -68,9 +68,9 @@ def write(
     """Write a finished run and its partition; no accuracy is a run that diverged."""
     folder = root / made.folder
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"data_note": note, "data_state": state, "spec_sha256": sha256_text(canonical_json(made.spec))}
+    facts = {"data_note": note, "data_state": state, "spec_sha256": sha256_text(canonical_json(made.spec))}
     final = None if accuracy is None else {"test_accuracy": accuracy, "test_loss": 2.0}
-    (folder / "summary.json").write_text(json.dumps({**told, "final": final}))
+    (folder / "summary.json").write_text(json.dumps({**facts, "final": final}))
     (folder / "history.csv").write_text("round,test_accuracy\n0,0.5\n")
     seal(folder, made.spec)
     cut = root / made.partition
@@ -96,8 +96,8 @@ def lines(
 
 def test_a_line_has_the_mean_the_spread_and_the_verdict_of_its_runs(tmp_path: Path) -> None:
     runs = [run("a", seed) for seed in range(4)]
-    for made, accuracy in zip(runs, (0.9, 0.91, None), strict=False):
-        write(tmp_path, made, accuracy)
+    for planned, accuracy in zip(runs, (0.9, 0.91, None), strict=False):
+        write(tmp_path, planned, accuracy)
     line = lines(tmp_path, {("a", "x"): runs})["a", "x"]
     assert line["mean"] == pytest.approx(90.5)
     assert line["std"] == pytest.approx(0.5**0.5)
@@ -113,9 +113,9 @@ def test_a_line_has_the_mean_the_spread_and_the_verdict_of_its_runs(tmp_path: Pa
 
 
 def test_a_number_far_from_the_published_one_differs_and_one_run_has_no_spread(tmp_path: Path) -> None:
-    made = run("b", 0)
-    write(tmp_path, made, 0.8101)
-    line = lines(tmp_path, {("b", "x"): [made], ("c", "y"): [run("c", 0)]})
+    planned = run("b", 0)
+    write(tmp_path, planned, 0.8101)
+    line = lines(tmp_path, {("b", "x"): [planned], ("c", "y"): [run("c", 0)]})
     assert line["b", "x"]["verdict"] == "differs"
     assert math.isnan(line["b", "x"]["std"])
     empty = line["c", "y"]
@@ -130,49 +130,49 @@ def test_a_number_far_from_the_published_one_differs_and_one_run_has_no_spread(t
 
 
 def test_a_table_may_stand_beside_another_and_take_another_number(tmp_path: Path) -> None:
-    made = run("z", 0)
-    write(tmp_path, made, 0.8)
+    planned = run("z", 0)
+    write(tmp_path, planned, 0.8)
     beside = replace(
         TABLE,
         measure=lambda facts, column: 3.0 * (facts.final or {})["test_loss"],
         beside="table2",
         beside_cell=lambda row, _: ("a", "x"),
     )
-    line = lines(tmp_path, {("z", "y"): [made]}, beside, "table9")["z", "y"]
+    line = lines(tmp_path, {("z", "y"): [planned]}, beside, "table9")["z", "y"]
     assert (line["mean"], line["published_mean"], line["published_unit"]) == (6.0, 7, "bytes")
     assert line["target"] == "table9"
-    own = replace(TABLE, measure=lambda facts, column: facts.run.seed + (0.5 if column == "y" else 0.0))
-    assert lines(tmp_path, {("z", "y"): [made]}, own)["z", "y"]["mean"] == 0.5
-    parts = replace(own, needs="partitions")
-    assert lines(tmp_path, {("z", "y"): [made, run("z", 1)]}, parts)["z", "y"]["n"] == 1
+    by_seed = replace(TABLE, measure=lambda facts, column: facts.run.seed + (0.5 if column == "y" else 0.0))
+    assert lines(tmp_path, {("z", "y"): [planned]}, by_seed)["z", "y"]["mean"] == 0.5
+    parts = replace(by_seed, needs="partitions")
+    assert lines(tmp_path, {("z", "y"): [planned, run("z", 1)]}, parts)["z", "y"]["n"] == 1
     relative = replace(TABLE, relative=lambda frame: frame.assign(mean=-1.0))
-    assert lines(tmp_path, {("z", "y"): [made]}, relative)["z", "y"]["mean"] == -1
+    assert lines(tmp_path, {("z", "y"): [planned]}, relative)["z", "y"]["mean"] == -1
 
 
 def test_runs_of_one_fold_and_seed_are_told_apart_and_tested_in_pairs(tmp_path: Path) -> None:
     cells: dict[tuple[str, str], Sequence[PlannedRun]] = {}
     for row, accuracies in (("a", (0.90, 0.92, 0.94, 0.93, 0.95)), ("b", (0.89, 0.90, 0.95, 0.91, 0.9))):
         cells[row, "x"] = [run(row, seed, twin=seed) for seed in range(5)]
-        for made, accuracy in zip(cells[row, "x"], accuracies, strict=True):
-            write(tmp_path, made, accuracy)
-    found = lines(tmp_path, cells)
-    assert math.isnan(found["a", "x"]["p_best"])
-    assert 0 < found["b", "x"]["p_best"] < 1
+        for planned, accuracy in zip(cells[row, "x"], accuracies, strict=True):
+            write(tmp_path, planned, accuracy)
+    measured = lines(tmp_path, cells)
+    assert math.isnan(measured["a", "x"]["p_best"])
+    assert 0 < measured["b", "x"]["p_best"] < 1
     twins = [
         run("a", 0),
         replace(run("a", 0), method="a-11111111"),
         replace(run("a", 0, fold="p-1"), method="a-22222222"),
     ]
-    for made, accuracy in zip(twins, (0.1, 0.2, 0.3), strict=True):
-        write(tmp_path, made, accuracy)
+    for planned, accuracy in zip(twins, (0.1, 0.2, 0.3), strict=True):
+        write(tmp_path, planned, accuracy)
     line = lines(tmp_path, {("a", "x"): twins})["a", "x"]
     assert line["values"] == "p-0/seed0=10 p-0/seed0#1=20 p-1/seed0=30"
 
 
 def test_states_and_notes_of_data_are_told_once(tmp_path: Path) -> None:
     runs = [run("a", seed) for seed in range(3)]
-    for made, state, note in zip(runs, ("full", "subset", "full"), ("one", "two", "one"), strict=True):
-        write(tmp_path, made, 0.9, state, note)
+    for planned, state, note in zip(runs, ("full", "subset", "full"), ("one", "two", "one"), strict=True):
+        write(tmp_path, planned, 0.9, state, note)
     line = lines(tmp_path, {("a", "x"): runs})["a", "x"]
     assert (line["data_state"], line["data"]) == ("full subset", "one two")
     assert RunFacts(runs[1], tmp_path).notes == ("subset", "two")
@@ -219,51 +219,51 @@ def test_runs_of_two_kinds_are_not_put_side_by_side() -> None:
 
 
 def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
-    done, lost, absent = run("a", 0), run("a", 1), run("a", 2)
-    folder = write(tmp_path, done, 0.9)
+    ended, lost, absent = run("a", 0), run("a", 1), run("a", 2)
+    folder = write(tmp_path, ended, 0.9)
     write(tmp_path, lost, None)
-    assert [results.made(one, tmp_path) for one in (done, lost, absent)] == [True, True, False]
+    assert [results.made(planned, tmp_path) for planned in (ended, lost, absent)] == [True, True, False]
     beside = run("b", 0)
     assert results.made(beside, tmp_path, partition=True), "another run has made its partition"
     assert not results.made(beside, tmp_path)
     assert not results.made(absent, tmp_path, partition=True)
-    assert [RunFacts(one, tmp_path).diverged for one in (done, lost, absent)] == [False, True, False]
-    assert RunFacts(done, tmp_path).final == {"test_accuracy": 0.9, "test_loss": 2.0}
+    assert [RunFacts(planned, tmp_path).diverged for planned in (ended, lost, absent)] == [False, True, False]
+    assert RunFacts(ended, tmp_path).final == {"test_accuracy": 0.9, "test_loss": 2.0}
     assert RunFacts(lost, tmp_path).final is None
     assert RunFacts(absent, tmp_path).final is None
-    statistics = RunFacts(done, tmp_path).statistics
+    statistics = RunFacts(ended, tmp_path).statistics
     assert statistics is not None
     assert statistics["c_score"] == 1.5
     assert RunFacts(absent, tmp_path).statistics is None
-    assert RunFacts(done, tmp_path).history["test_accuracy"].tolist() == [0.5]
-    assert RunFacts(done, tmp_path).table("history.csv")["round"].tolist() == [0]
+    assert RunFacts(ended, tmp_path).history["test_accuracy"].tolist() == [0.5]
+    assert RunFacts(ended, tmp_path).table("history.csv")["round"].tolist() == [0]
     assert RunFacts(lost, tmp_path).arrays("path.npz") is None
-    for name, one in (("path.npz", done), ("history.csv", absent)):
+    for name, planned in (("path.npz", ended), ("history.csv", absent)):
         with pytest.raises(DataError, match=f"{name}: missing, but a report needs it"):
-            RunFacts(one, tmp_path).arrays(name)
+            RunFacts(planned, tmp_path).arrays(name)
     with pytest.raises(DataError, match=r"history\.csv: missing, but a report needs it"):
         RunFacts(absent, tmp_path).series("round")
     write_json(folder / "timing.json", sealed({"seconds": 3}))
-    assert (RunFacts(done, tmp_path).timing or {})["seconds"] == 3
+    assert (RunFacts(ended, tmp_path).timing or {})["seconds"] == 3
     assert RunFacts(absent, tmp_path).timing is None
-    cells = {("a", "x"): [done, lost, absent], ("b", "x"): [done]}
-    assert results.lost(cells, lambda one: one.seed == 1) == {("a", "x"): (1, 3)}
-    assert results.pair_key(done) == "p-0/seed0"
+    cells = {("a", "x"): [ended, lost, absent], ("b", "x"): [ended]}
+    assert results.lost(cells, lambda planned: planned.seed == 1) == {("a", "x"): (1, 3)}
+    assert results.pair_key(ended) == "p-0/seed0"
 
 
 def test_series_and_arrays_are_those_that_the_run_kept(tmp_path: Path) -> None:
-    made = run("a", 0)
-    folder = write(tmp_path, made, 0.9)
+    planned = run("a", 0)
+    folder = write(tmp_path, planned, 0.9)
     (folder / "history.csv").write_text("round,test_accuracy\n0,0.5\n4,0.75\n")
     np.savez(folder / "path.npz", round=np.array([1, 2]), model=np.ones((2, 3)))
     np.savez(folder / "code.npz", model=np.array([print], dtype=object))
-    seal(folder, made.spec)
-    facts = RunFacts(made, tmp_path)
+    seal(folder, planned.spec)
+    facts = RunFacts(planned, tmp_path)
     assert facts.series("test_accuracy").to_dict() == {0: 0.5, 4: 0.75}
     with pytest.raises(DataError) as refused:
         facts.series("auc")
     assert str(refused.value) == f"{folder}/history.csv: no column 'auc'; there are round, test_accuracy"
-    assert {name: own.tolist() for name, own in (facts.arrays("path.npz") or {}).items()} == {
+    assert {name: array.tolist() for name, array in (facts.arrays("path.npz") or {}).items()} == {
         "round": [1, 2],
         "model": [[1.0] * 3] * 2,
     }
@@ -272,20 +272,20 @@ def test_series_and_arrays_are_those_that_the_run_kept(tmp_path: Path) -> None:
 
 
 def test_what_is_known_of_a_run_comes_from_the_plan_and_its_files(tmp_path: Path) -> None:
-    made = run("a", 3)
-    planned = {"seed": 3, "code": made.code, "partition": made.partition, "spec": digest(made.spec)}
-    assert results.facts(made, tmp_path) == planned | {"status": "not run yet"}
-    folder = write(tmp_path, made, 0.9, note="")
-    found = {"final": {"test_accuracy": 0.9, "test_loss": 2.0}, "data_state": "full"}
+    planned = run("a", 3)
+    plan = {"seed": 3, "code": planned.code, "partition": planned.partition, "spec": digest(planned.spec)}
+    assert results.facts(planned, tmp_path) == plan | {"status": "not run yet"}
+    folder = write(tmp_path, planned, 0.9, note="")
+    measured = {"final": {"test_accuracy": 0.9, "test_loss": 2.0}, "data_state": "full"}
     (folder / "timing.json").unlink()
-    assert results.facts(made, tmp_path) == planned | found, "an empty note is not told"
+    assert results.facts(planned, tmp_path) == plan | measured, "an empty note is not told"
     (folder / "timing.json").write_text(json.dumps({"seconds": 1.5, "device": None, "commit": "c", "own": 1}))
-    assert results.facts(made, tmp_path) == planned | found | {"seconds": 1.5, "commit": "c"}
+    assert results.facts(planned, tmp_path) == plan | measured | {"seconds": 1.5, "commit": "c"}
     (folder / "timing.json").write_text("{")
     with pytest.raises(
         DataError, match=r"timing\.json: not valid JSON .*; delete the folder and build it again"
     ):
-        results.facts(made, tmp_path)
+        results.facts(planned, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -311,8 +311,8 @@ def test_cells_of_an_earlier_table_are_read_as_they_are_written(tmp_path: Path) 
     path = tmp_path / "table.csv"
     assert results.earlier_cells(path) == {}
     path.write_text("row,column,specs,values,mean\n1,02,s,NA,0.5\nnull,x,,p=1,\n")
-    found = results.earlier_cells(path)
-    assert {cell: (line["specs"], line["values"]) for cell, line in found.items()} == {
+    earlier = results.earlier_cells(path)
+    assert {cell: (line["specs"], line["values"]) for cell, line in earlier.items()} == {
         ("1", "02"): ("s", "NA"),
         ("null", "x"): ("", "p=1"),
     }
@@ -327,8 +327,8 @@ def test_cells_of_an_earlier_table_are_read_as_they_are_written(tmp_path: Path) 
 def test_numbers_of_two_sittings_are_joined_by_their_pairs() -> None:
     pairs = ["p/2", "p/1", "p/0"]
     before, now = {"p/0": 1.0, "p/1": 2.0}, {"p/1": 3.0, "p/2": 4.0}
-    found = results.together(before, now, pairs)
-    assert [*found.items()] == [("p/2", 4.0), ("p/1", 3.0), ("p/0", 1.0)], "in the runs' order"
+    joined = results.together(before, now, pairs)
+    assert [*joined.items()] == [("p/2", 4.0), ("p/1", 3.0), ("p/0", 1.0)], "in the runs' order"
     twice = {"p/0#0": 1.0, "p/0#1": 2.0}
     assert results.together(twice, {"p/0": 5.0}, pairs) == twice, "the longer sitting"
     assert results.together({"p/0": 5.0}, twice, pairs) == twice
@@ -341,23 +341,23 @@ def test_failed_runs_are_counted_by_what_they_failed_of(
 ) -> None:
     runs = [run("a", seed) for seed in range(5)]
     write(tmp_path, runs[0], 0.9)
-    said = ["failed", "out of memory", "failed", "", "failed"]
-    ended = {tmp_path / made.folder: what for made, what in zip(runs, said, strict=True)}
+    causes = ["failed", "out of memory", "failed", "", "failed"]
+    ended = {tmp_path / planned.folder: what for planned, what in zip(runs, causes, strict=True)}
     monkeypatch.setattr(results, "cause", ended.__getitem__)
-    facts = [RunFacts(made, tmp_path) for made in runs]
+    facts = [RunFacts(planned, tmp_path) for planned in runs]
     assert results.causes(facts) == "1 out of memory; 2 failed", "the first one has a result"
     assert results.causes(facts[:1]) == ""
     assert results.each_once({("a", "x"): facts[:2], ("b", "x"): facts[1:3]}) == facts[:3]
 
 
 def test_a_run_without_a_history_is_no_report(tmp_path: Path) -> None:
-    made = run("a", 0)
-    folder = write(tmp_path, made, 0.9)
+    planned = run("a", 0)
+    folder = write(tmp_path, planned, 0.9)
     (folder / "history.csv").unlink()
     (folder / "provenance.json").unlink()
-    seal(folder, made.spec)
+    seal(folder, planned.spec)
     with pytest.raises(DataError, match=r"history\.csv: missing"):
-        RunFacts(made, tmp_path).series("round")
+        RunFacts(planned, tmp_path).series("round")
 
 
 def test_the_caption_tells_commit_newest_run_and_arithmetic(
@@ -366,16 +366,16 @@ def test_the_caption_tells_commit_newest_run_and_arithmetic(
     monkeypatch.setattr(captions, "commit", lambda: "abc1234567")
     plain = [run("a", 0), run("a", 1)]
     reduced = [run("b", 0, precision="bf16"), run("b", 1, evaluation={"precision": "bf16"})]
-    for made, day in zip([*plain, *reduced], ("2024-03-01", "2024-01-09", "2023-05-05"), strict=False):
-        folder = write(tmp_path, made, 0.9)
+    for planned, day in zip([*plain, *reduced], ("2024-03-01", "2024-01-09", "2023-05-05"), strict=False):
+        folder = write(tmp_path, planned, 0.9)
         write_json(folder / "timing.json", sealed({"finished": f"{day}T10:00:00"}))
     cells = read({("a", "x"): plain, ("b", "x"): reduced}, tmp_path)
     plain_facts, reduced_facts = cells.values()
     assert captions.origin_of(plain_facts) == "Commit abc1234567, newest run 2024-03-01."
-    said = captions.origin_of(reduced_facts)
-    assert said.startswith("Forward and backward passes in bfloat16. Commit abc1234567, newest run ")
-    said = captions.origin_of([*plain_facts, *reduced_facts])
-    assert said.startswith("Forward and backward passes of some runs in bfloat16. Commit")
+    origin = captions.origin_of(reduced_facts)
+    assert origin.startswith("Forward and backward passes in bfloat16. Commit abc1234567, newest run ")
+    origin = captions.origin_of([*plain_facts, *reduced_facts])
+    assert origin.startswith("Forward and backward passes of some runs in bfloat16. Commit")
     assert captions.origin_of([]) == "Commit abc1234567."
     monkeypatch.setattr(captions, "commit", lambda: "")
     assert captions.origin_of(plain_facts) == "Newest run 2024-03-01."
@@ -384,8 +384,8 @@ def test_the_caption_tells_commit_newest_run_and_arithmetic(
 
 def test_many_changed_results_are_named_up_to_five(tmp_path: Path) -> None:
     runs = [run("a", seed) for seed in range(7)]
-    for made in runs:
-        (write(tmp_path, made, 0.9) / "history.csv").unlink()
+    for planned in runs:
+        (write(tmp_path, planned, 0.9) / "history.csv").unlink()
     with pytest.raises(DataError) as refused:
         results.refuse_changed(runs, tmp_path)
     assert str(refused.value).count("history.csv is missing") == 5
@@ -414,17 +414,17 @@ def agreement_frame() -> pd.DataFrame:
 
 def test_a_tables_agreement_worked_out_by_hand() -> None:
     """Near: a (.5 off), c (1 off) of three in x, a (2 off, two deviations) of two in y: 3 of 5."""
-    found = summary(agreement_frame()).set_index("target")
-    assert list(found.columns) == [
+    frame = summary(agreement_frame()).set_index("target")
+    assert list(frame.columns) == [
         *("paper", "variant", "cells", "compared", "within_margin", "within_interval", "tau"),
     ]
-    assert found.loc["t", "cells"] == 6
-    assert found.loc["t", "compared"] == 5
-    assert found.loc["t", "within_margin"] == pytest.approx(3 / 5)
-    assert found.loc["t", "within_interval"] == pytest.approx(2 / 4)
-    assert found.loc["t", "tau"] == pytest.approx((1 - 1) / 2)
-    assert one_line(found, "u")[["cells", "compared", "within_margin", "within_interval"]].tolist() == [1] * 4
-    assert math.isnan(found["tau"]["u"])
+    assert frame.loc["t", "cells"] == 6
+    assert frame.loc["t", "compared"] == 5
+    assert frame.loc["t", "within_margin"] == pytest.approx(3 / 5)
+    assert frame.loc["t", "within_interval"] == pytest.approx(2 / 4)
+    assert frame.loc["t", "tau"] == pytest.approx((1 - 1) / 2)
+    assert one_line(frame, "u")[["cells", "compared", "within_margin", "within_interval"]].tolist() == [1] * 4
+    assert math.isnan(frame["tau"]["u"])
     assert summary(agreement_frame(), 0.2).set_index("target").loc["t", "within_interval"] == 0
 
 
@@ -435,14 +435,14 @@ def test_answers_stand_at_their_cells_own_index() -> None:
 
 
 def test_orders_are_told_for_each_column_apart() -> None:
-    found = ordering(agreement_frame())
-    assert found[["target", "column", "methods"]].to_numpy().tolist() == [
+    orders = ordering(agreement_frame())
+    assert orders[["target", "column", "methods"]].to_numpy().tolist() == [
         ["t", "x", 3],
         ["t", "y", 2],
         ["u", "x", 1],
     ]
-    assert found["tau"].tolist()[:2] == [1.0, -1.0]
-    assert math.isnan(found["tau"].iloc[2])
+    assert orders["tau"].tolist()[:2] == [1.0, -1.0]
+    assert math.isnan(orders["tau"].iloc[2])
 
 
 def test_intervals_are_of_the_confidence_asked_for_and_need_five_runs() -> None:

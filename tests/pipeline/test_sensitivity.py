@@ -51,22 +51,22 @@ def planned() -> Plan:
 
 def lines(plan: Plan, score: Score, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
     """Return runs that reach their score in the last of ten rounds, a point a round."""
-    known = []
+    records = []
     for method, place, seed in product(METHODS, plan.places, plan.params.seeds):
         last, cost = score(method, plan.dataset(place)), (costs or {}).get(method, 1.0)
         curve = pd.Series(last - 10 + np.arange(11.0))
         line = (method, place, plan.dataset(place), seed, late_mean(curve, 0.2), curve, cost, cost)
-        known.append(line)
+        records.append(line)
     columns = ["method", "workload", "dataset", "seed", "score", "curve", "traffic", "work"]
-    return pd.DataFrame(known, columns=columns)
+    return pd.DataFrame(records, columns=columns)
 
 
 def said(report: str, score: Score, costs: Mapping[str, float] | None = None) -> tuple[Said, pd.DataFrame]:
     plan = planned()
     target = sensitivity(plan, {})[report]
     assert isinstance(target, Board)
-    found = target.say(plan, lines(plan, score, costs))
-    return found, found.frame.set_index(["row", "column"])
+    answer = target.say(plan, lines(plan, score, costs))
+    return answer, answer.frame.set_index(["row", "column"])
 
 
 def of_sets(method: str, dataset: str) -> float:
@@ -85,8 +85,8 @@ def test_a_late_mean_may_end_early() -> None:
 
 
 def test_one_data_set_may_carry_a_method() -> None:
-    found, frame = said("sensitivity", of_sets)
-    rows = {label: [cell.mean for cell in cells] for label, cells in found.rows}
+    answer, frame = said("sensitivity", of_sets)
+    rows = {label: [cell.mean for cell in cells] for label, cells in answer.rows}
     assert rows["as on the board"] == ["1.00", "FedProx; FedAdam; ProxAdam; FedAvg", "–"]
     assert frame.loc[("as on the board", "fedprox"), "mean"] == pytest.approx(3.0)
     without = rows["without mnist"]
@@ -110,14 +110,14 @@ def test_what_costs_more_stops_earlier() -> None:
 def test_main_effects_and_interaction_are_those_that_were_planted() -> None:
     """Adam +2, proximal +1, both together .5 more; each side on average over the other."""
     planted = {"fedavg": 0.0, "fedadam": 2.0, "fedprox": 1.0, "prox_adam": 3.5}
-    found, frame = said("factorial", lambda method, dataset: 70 + planted[method])
+    answer, frame = said("factorial", lambda method, dataset: 70 + planted[method])
     assert frame["mean"].to_dict() == {
         ("plain, tuned", "adam"): pytest.approx(2.25),
         ("prox, tuned", "mean"): pytest.approx(1.25),
         ("prox, tuned", "adam"): pytest.approx(0.5),
     }
     assert (frame["n"] == 3).all()
-    rows = {label: [cell.mean for cell in cells] for label, cells in found.rows}
+    rows = {label: [cell.mean for cell in cells] for label, cells in answer.rows}
     assert rows["plain, tuned"] == ["–", "+2.25 (+2.25 to +2.25)"]
 
 
@@ -138,9 +138,9 @@ def test_the_board_says_whether_tuning_limits_it(
     pd.DataFrame(trials, columns=columns).to_csv(folder / "trials.csv", index=False)
     target = sensitivity(plan, {})["sensitivity"]
     assert isinstance(target, Board)
-    found = target.say(plan, lines(plan, of_sets))
-    assert f"The board is {word} by tuning: against 2 of 4 trials, all gain " in found.note
-    assert "2 of 4 trials" in {label for label, _ in found.rows}
+    answer = target.say(plan, lines(plan, of_sets))
+    assert f"The board is {word} by tuning: against 2 of 4 trials, all gain " in answer.note
+    assert "2 of 4 trials" in {label for label, _ in answer.rows}
     crossed = sensitivity(plan, {})["factorial"]
     assert isinstance(crossed, Board)
     frame = crossed.say(plan, lines(plan, of_sets)).frame.set_index(["row", "column"])

@@ -35,7 +35,7 @@ WORSE = [80.0, 81.5, 81.5, 83.0, 81.0]
 
 def samples(**rows: list[float]) -> dict[str, dict[str, float]]:
     return {
-        row: {f"mnist-0/seed{seed}": value for seed, value in enumerate(own)} for row, own in rows.items()
+        row: {f"mnist-0/seed{seed}": value for seed, value in enumerate(runs)} for row, runs in rows.items()
     }
 
 
@@ -45,12 +45,12 @@ def grid_of(rows: Mapping[str, Mapping[str, float]], test: Test = "t", seeds: in
         {
             "row": row,
             "column": "all",
-            "mean": sum(own.values()) / len(own) if own else float("nan"),
-            "std": 1.0 if len(own) > 1 else float("nan"),
-            "n": len(own),
-            "values": significance.written(own),
+            "mean": sum(scores.values()) / len(scores) if scores else float("nan"),
+            "std": 1.0 if len(scores) > 1 else float("nan"),
+            "n": len(scores),
+            "values": significance.written(scores),
         }
-        for row, own in rows.items()
+        for row, scores in rows.items()
     ]
     nan = float("nan")
     frame = pd.DataFrame(lines).assign(
@@ -90,12 +90,12 @@ def test_what_is_not_significantly_worse_is_underlined_and_nothing_else() -> Non
 
 
 def test_p_values_are_those_of_the_paired_test_times_holms_factor() -> None:
-    found = compare(samples(a=BEST, b=CLOSE, c=WORSE), "largest", "t")
-    assert found.best == "a"
-    assert found.p["b"] == pytest.approx(stats.ttest_rel(CLOSE, BEST).pvalue)
-    assert found.p["c"] == pytest.approx(2 * stats.ttest_rel(WORSE, BEST).pvalue)
-    assert dict(found.pairs) == {"b": 5, "c": 5}
-    assert found.why == ""
+    comparison = compare(samples(a=BEST, b=CLOSE, c=WORSE), "largest", "t")
+    assert comparison.best == "a"
+    assert comparison.p["b"] == pytest.approx(stats.ttest_rel(CLOSE, BEST).pvalue)
+    assert comparison.p["c"] == pytest.approx(2 * stats.ttest_rel(WORSE, BEST).pvalue)
+    assert dict(comparison.pairs) == {"b": 5, "c": 5}
+    assert comparison.why == ""
 
 
 def test_the_smallest_mean_can_be_the_best() -> None:
@@ -120,10 +120,10 @@ def test_holms_correction_lies_between_none_and_bonferronis(p: dict[str, float])
 
 @given(st.lists(st.tuples(*[st.floats(0, 100, width=16)] * 2), min_size=5, max_size=8))
 def test_order_of_rows_and_runs_does_not_count(pairs: list[tuple[float, float]]) -> None:
-    first, second = (list(own) for own in zip(*pairs, strict=True))
-    found = compare(samples(a=first, b=second), "largest", "t")
+    first, second = (list(values) for values in zip(*pairs, strict=True))
+    comparison = compare(samples(a=first, b=second), "largest", "t")
     turned = compare(samples(b=second[::-1], a=first[::-1]), "largest", "t")
-    assert sorted(found.p.values()) == pytest.approx(sorted(turned.p.values()))
+    assert sorted(comparison.p.values()) == pytest.approx(sorted(turned.p.values()))
 
 
 def test_one_seed_is_not_tested_and_the_caption_says_so() -> None:
@@ -149,15 +149,15 @@ def test_fewer_than_five_pairs_are_not_tested_and_the_caption_says_so(pairs: int
 def test_runs_of_other_partitions_are_no_pairs() -> None:
     rows = samples(a=BEST, b=CLOSE)
     rows["b"] = {pair.replace("mnist", "usps"): value for pair, value in rows["b"].items()}
-    found = compare(rows, "largest", "t")
-    assert (dict(found.p), found.why) == ({}, significance.FEW)
+    comparison = compare(rows, "largest", "t")
+    assert (dict(comparison.p), comparison.why) == ({}, significance.FEW)
 
 
 def test_equal_methods_are_both_bold_without_a_test() -> None:
     grid = grid_of(samples(fedavg=BEST, fedprox=BEST, scaffold=WORSE))
     assert marked(grid) == {"FedAvg": "bold", "FedProx": "bold", "SCAFFOLD": ""}
-    found = compare(samples(fedavg=BEST, fedprox=BEST), "largest", "t")
-    assert found == Comparison("fedavg", untested={"fedprox": significance.LEVEL}, why=significance.LEVEL)
+    tie = compare(samples(fedavg=BEST, fedprox=BEST), "largest", "t")
+    assert tie == Comparison("fedavg", untested={"fedprox": significance.LEVEL}, why=significance.LEVEL)
     assert "1 cell whose differences from the best are the same in all runs" in grid.caption.text
 
 
@@ -178,10 +178,10 @@ def test_the_signed_rank_test_runs_only_where_it_could_find_something() -> None:
 @pytest.mark.parametrize("test", ["t", "wilcoxon"])
 def test_a_caption_never_names_a_method_without_runs(test: Test) -> None:
     grid = grid_of({**samples(fedprox=BEST, feddane=CLOSE), "fedavg": {}, "scaffold": {}}, test)
-    said = grid.caption.text
-    assert not [name for name in ("FedAvg", "SCAFFOLD") if name in said]
-    assert said.startswith("Table I, in part (%)")
-    assert "Folds are by client." in said
+    caption = grid.caption.text
+    assert not [name for name in ("FedAvg", "SCAFFOLD") if name in caption]
+    assert caption.startswith("Table I, in part (%)")
+    assert "Folds are by client." in caption
     assert "Accuracy of FedAvg and others" in grid_of(samples(fedavg=BEST, fedprox=CLOSE)).caption.text
 
 
@@ -191,9 +191,9 @@ def test_labels_inside_longer_labels_are_not_taken_for_them() -> None:
 
 
 def test_no_test_asked_for_is_not_excused() -> None:
-    said = grid_of(samples(fedavg=BEST, fedprox=CLOSE), "none").caption.text
-    assert "Bold: largest mean of the column." in said
-    assert "significan" not in said
+    caption = grid_of(samples(fedavg=BEST, fedprox=CLOSE), "none").caption.text
+    assert "Bold: largest mean of the column." in caption
+    assert "significan" not in caption
 
 
 def test_the_caption_names_commit_and_newest_run() -> None:
@@ -201,8 +201,8 @@ def test_the_caption_names_commit_and_newest_run() -> None:
 
 
 def test_written_numbers_are_read_again() -> None:
-    own = {"mnist-a=1/seed0": 0.125, "mnist-a=1/seed0#1": 99.5}
-    assert significance.parsed(significance.written(own)) == own
+    numbers = {"mnist-a=1/seed0": 0.125, "mnist-a=1/seed0#1": 99.5}
+    assert significance.parsed(significance.written(numbers)) == numbers
     assert significance.parsed(float("nan")) == {}
 
 
@@ -224,17 +224,17 @@ def test_only_complete_cells_compete_by_the_columns_own_rules() -> None:
                 "column": column,
                 "n": n,
                 "seeds": seeds,
-                "values": significance.written(samples(r=own)["r"]),
+                "values": significance.written(samples(r=scores)["r"]),
             }
-            for row, column, n, seeds, own in lines
+            for row, column, n, seeds, scores in lines
         ]
     )
-    asked = (Column("x", "X"), Column("y", "Y", best="smallest"), Column("z", "Z", test="none"))
-    found = significance.columns(frame, TABLE.best, TABLE.test, asked)
-    assert {key: own.best for key, own in found.items()} == {"x": "a", "y": "b", "z": "a"}
-    assert set(found["x"].p) == {"b"}
-    assert (dict(found["z"].p), found["z"].why) == ({}, significance.UNASKED)
-    p = significance.with_p(frame, found)["p_best"]
+    columns = (Column("x", "X"), Column("y", "Y", best="smallest"), Column("z", "Z", test="none"))
+    comparisons = significance.columns(frame, TABLE.best, TABLE.test, columns)
+    assert {key: comparison.best for key, comparison in comparisons.items()} == {"x": "a", "y": "b", "z": "a"}
+    assert set(comparisons["x"].p) == {"b"}
+    assert (dict(comparisons["z"].p), comparisons["z"].why) == ({}, significance.UNASKED)
+    p = significance.with_p(frame, comparisons)["p_best"]
     assert p.notna().tolist() == [False, True, False, False, True, False, False, False]
     assert p[1] == pytest.approx(stats.ttest_rel(WORSE, BEST).pvalue)
     assert significance.with_p(frame, {})["p_best"].isna().all()
@@ -251,8 +251,8 @@ def test_nothing_is_compared_where_nothing_is_best() -> None:
 def test_differences_are_those_of_shared_pairs_only() -> None:
     """Pairs 1 to 5 are shared; without rounding their differences would not be level."""
     best = {f"p{k}": 0.1 * k + 0.5 for k in range(6)}
-    found = compare({"a": best, "b": {f"p{k}": 0.1 * k + 0.2 for k in range(1, 7)}}, "largest", "t")
-    assert (found.best, dict(found.untested)) == ("a", {"b": significance.LEVEL})
+    comparison = compare({"a": best, "b": {f"p{k}": 0.1 * k + 0.2 for k in range(1, 7)}}, "largest", "t")
+    assert (comparison.best, dict(comparison.untested)) == ("a", {"b": significance.LEVEL})
     five = compare(samples(a=BEST, b=[*WORSE, 200.0]), "smallest", "t")
     assert dict(five.pairs) == {"b": 5}
     assert five.p["b"] == pytest.approx(stats.ttest_rel(WORSE, BEST).pvalue)
@@ -265,8 +265,8 @@ def test_no_corrected_p_value_is_above_one() -> None:
 
 
 def test_each_method_that_is_not_tested_has_its_own_reason() -> None:
-    found = compare(samples(a=BEST, b=CLOSE, c=[value - 1 for value in BEST]), "largest", "wilcoxon")
-    assert dict(found.untested) == {
+    comparison = compare(samples(a=BEST, b=CLOSE, c=[value - 1 for value in BEST]), "largest", "wilcoxon")
+    assert dict(comparison.untested) == {
         "b": "5 pairs of runs, too few to reach p < 0.05",
         "c": significance.LEVEL,
     }
@@ -277,7 +277,7 @@ def test_the_signed_rank_test_counts_pairs_that_differ_and_methods() -> None:
     lags = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     six = {"a": [90.0] * 6, "b": [90.0 - lag for lag in lags], "c": [80.0 - lag for lag in lags]}
     assert compare(samples(**six), "largest", "wilcoxon").why.startswith("6 pairs of runs, too few")
-    seven = {row: [*own, 90.0 - 7 * (row != "a")] for row, own in six.items()}
+    seven = {row: [*scores, 90.0 - 7 * (row != "a")] for row, scores in six.items()}
     assert set(compare(samples(**seven), "largest", "wilcoxon").p) == {"b", "c"}
     tied = compare(samples(a=[90.0] * 6, b=[90.0, *(90.0 - lag for lag in lags[1:])]), "largest", "wilcoxon")
     assert tied.why == "6 pairs of runs, too few to reach p < 0.05"
@@ -303,9 +303,9 @@ def test_equal_differences_are_equivalent_where_they_are_smaller_than_the_margin
 
 
 def test_equivalence_needs_five_pairs_and_is_corrected() -> None:
-    found = significance.equivalent(samples(base=BEST, close=CLOSE, worse=WORSE, few=BEST[:4]), "base", 3.0)
-    assert set(found) == {"close", "worse"}
+    tested = significance.equivalent(samples(base=BEST, close=CLOSE, worse=WORSE, few=BEST[:4]), "base", 3.0)
+    assert set(tested) == {"close", "worse"}
     alone = significance.equivalent(samples(base=BEST, close=CLOSE), "base", 3.0)["close"]
-    assert found["close"][0] == alone[0]
-    assert found["close"][1] == pytest.approx(2 * alone[1])
-    assert found["worse"][1] > 0.99
+    assert tested["close"][0] == alone[0]
+    assert tested["close"][1] == pytest.approx(2 * alone[1])
+    assert tested["worse"][1] > 0.99

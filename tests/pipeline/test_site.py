@@ -145,22 +145,22 @@ def test_a_table_of_other_parameters_is_outdated(made: Path) -> None:
 
 
 def test_every_link_leads_somewhere_and_none_leaves_the_site(site: Path) -> None:
-    found = {path: Links(path) for path in site.rglob("*.html") if "files" not in path.parts}
-    assert {path.relative_to(site).as_posix() for path in found} == {
+    links_of = {path: Links(path) for path in site.rglob("*.html") if "files" not in path.parts}
+    assert {path.relative_to(site).as_posix() for path in links_of} == {
         *("index.html", "404.html", f"papers/{PAPER}.html", "own/index.html", f"own/{PAPER}.html"),
         *("results/board.html", "results/run.html", "results/runs.html"),
     }
-    for path, links in found.items():
+    for path, links in links_of.items():
         for target in links.targets:
             address, _, place = target.partition("#")
             if path.name == "404.html" or address.startswith("data:"):
                 continue
             assert not re.match(r"\w+:|//", address), f"{path}: {target}"
-            there = (path.parent / address).resolve() if address else path
-            assert there.is_file(), f"{path}: {target}"
-            assert there.is_relative_to(site)
+            linked = (path.parent / address).resolve() if address else path
+            assert linked.is_file(), f"{path}: {target}"
+            assert linked.is_relative_to(site)
             if place and "=" not in place:
-                assert place in found[there].ids, f"{path}: {target}"
+                assert place in links_of[linked].ids, f"{path}: {target}"
 
 
 def test_what_was_built_at_a_reduced_scale_has_its_own_place_which_says_so(site: Path) -> None:
@@ -213,8 +213,8 @@ def test_the_old_site_comes_back_if_the_new_one_can_not_take_its_place(
             raise PermissionError("made to fail")
         rename(source, target)
 
-    def empty(told: Any) -> None:
-        Path(told.site_dir).mkdir()
+    def empty(config: Any) -> None:
+        Path(config.site_dir).mkdir()
 
     monkeypatch.setattr(building, "mkdocs_build", SimpleNamespace(build=empty))
     monkeypatch.setattr(os, "rename", refuses_the_new_one)
@@ -229,7 +229,7 @@ def test_a_damaged_run_is_shown_as_such(tmp_path: Path) -> None:
     (tmp_path / run.folder / "summary.json").write_text('{"status": "comp')
     found = survey(CONFIG, tmp_path)
     assert str(found.evidence[run.folder].facts["status"]).startswith("damaged: ")
-    assert not any(one.finished for one in found.evidence.values())
+    assert not any(evidence.finished for evidence in found.evidence.values())
 
 
 @pytest.mark.parametrize(
@@ -247,31 +247,31 @@ def test_a_damaged_run_is_shown_as_such(tmp_path: Path) -> None:
     ],
 )
 def test_near_and_far(mean: float, published: float, std: float, unit: str, level: int) -> None:
-    found = distance({"mean": mean, "published_mean": published, "published_std": std}, unit)
-    assert found is not None
-    assert found.level == level
+    apart = distance({"mean": mean, "published_mean": published, "published_std": std}, unit)
+    assert apart is not None
+    assert apart.level == level
     assert distance({"mean": mean, "published_mean": NAN, "published_std": std}, unit) is None
 
 
 def handed(site: Path, name: str) -> dict[str, Any]:
     """Return what a page's script is handed."""
     text = (site / "data" / f"{name}.js").read_text()
-    found: dict[str, Any] = json.loads(text.partition(" = ")[2].rstrip(";\n"))
+    data: dict[str, Any] = json.loads(text.partition(" = ")[2].rstrip(";\n"))
     assert text.startswith(f'(window.SITE ??= {{}})["{name}"] = ')
-    return found
+    return data
 
 
 def test_a_cell_leads_to_its_runs(site: Path) -> None:
     data = handed(site, f"own/{PAPER}")
     cells = build_catalogue(CONFIG).cells(PAPER, "table3")
-    for told, ((row, column), runs) in zip(data["cells"]["table3"], cells.items(), strict=True):
-        behind = [data["runs"][place] for place in told["runs"]]
-        assert [one["spec"] for one in behind] == [sha256_text(canonical_json(r.spec))[:12] for r in runs]
-        assert [one["seed"] for one in behind] == [run.seed for run in runs]
-        assert {(one["data"], one["partition"], one["commit"]) for one in behind} == {
+    for cell, ((row, column), runs) in zip(data["cells"]["table3"], cells.items(), strict=True):
+        behind = [data["runs"][place] for place in cell["runs"]]
+        assert [run["spec"] for run in behind] == [sha256_text(canonical_json(r.spec))[:12] for r in runs]
+        assert [run["seed"] for run in behind] == [run.seed for run in runs]
+        assert {(run["data"], run["partition"], run["commit"]) for run in behind} == {
             ("d" * 12, "b" * 12, "abc")
         }
-        assert f"--row {row} --column {column}" in told["command"]
+        assert f"--row {row} --column {column}" in cell["command"]
 
 
 def test_long_histories_are_thinned_to_their_ends(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_kept_results_come_before_those_that_were_built_here(kept: Path) -> None
     states = [(shown.name, shown.state, shown.scale) for shown in (*found.reference, *found.own.values())]
     assert {("table3", "kept", "paper"), ("table3", "made", "demo"), ("table4", "kept", "paper")} <= {*states}
     assert ("table4", "missing", "demo") not in states
-    assert not any(one.kept and one.finished for one in found.evidence.values())
+    assert not any(evidence.kept and evidence.finished for evidence in found.evidence.values())
     text = (kept / f"papers/{PAPER}.html").read_text()
     built = re.findall(r'class="own">([^<]*)<', text[text.index('id="table3"') : text.index('id="table4"')])
     frame = found.own[PAPER, "table3"].frame
@@ -328,13 +328,13 @@ def test_results_at_the_paper_s_scale_stand_beside_the_kept_ones(tmp_path: Path)
     shutil.copytree(HOME / REFERENCE / PAPER, tmp_path / REFERENCE / PAPER)
     shutil.copytree(HOME / REFERENCE / PAPER, tmp_path / "reports" / PAPER)
     found = survey({**CONFIG, "scale": "paper"}, tmp_path)
-    shown = [(one.folder, one.begun) for one in (*found.reference, *found.targets) if one.name == "table3"]
-    assert shown == [(f"files/kept/{PAPER}", False), (f"files/own/{PAPER}", True)]
+    rows = [(item.folder, item.begun) for item in (*found.reference, *found.targets) if item.name == "table3"]
+    assert rows == [(f"files/kept/{PAPER}", False), (f"files/own/{PAPER}", True)]
 
 
 def test_a_kept_cell_names_its_runs(kept: Path) -> None:
     data = handed(kept, f"papers/{PAPER}")
-    cell = next(one for one in data["cells"]["table3_released"] if one["title"] == "FedOMW, usps")
+    cell = next(cell for cell in data["cells"]["table3_released"] if cell["title"] == "FedOMW, usps")
     runs = [data["runs"][place] for place in cell["runs"]]
     assert [run["seed"] for run in runs] == [0, 1, 2]
     known = pd.read_parquet(HOME / REFERENCE / PAPER / RUNS).set_index("spec_sha256")
@@ -346,10 +346,10 @@ def test_a_kept_cell_names_its_runs(kept: Path) -> None:
 
 def test_a_figure_has_the_caption_that_it_was_drawn_with(kept: Path) -> None:
     text = (kept / f"papers/{PAPER}.html").read_text()
-    own = text[text.index('id="theorem1"') : text.index('id="theorem2"')]
+    section = text[text.index('id="theorem1"') : text.index('id="theorem2"')]
     for paragraph in (HOME / REFERENCE / PAPER / "theorem1.caption.md").read_text().split("\n\n"):
-        assert str(escape(paragraph.replace("\\", "").strip())) in own
-    assert "theorem1.caption.md" in own
+        assert str(escape(paragraph.replace("\\", "").strip())) in section
+    assert "theorem1.caption.md" in section
     mine = (kept / f"own/{PAPER}.html").read_text()
     assert '<p class="said"> Test accuracy of federated learning on satimage.</p>' not in mine
     assert '<p class="said">Test accuracy of federated learning on satimage.</p>' in mine
@@ -358,9 +358,9 @@ def test_a_figure_has_the_caption_that_it_was_drawn_with(kept: Path) -> None:
 
 def test_many_claims_do_not_fill_the_page(kept: Path) -> None:
     text = (kept / f"papers/{PAPER}.html").read_text()
-    own = text[text.index('id="table3"') : text.index('id="table4"')]
-    assert own.partition("<summary>3 more claims</summary>")[0].count('class="badge') == 1 + 3
-    assert own.count('class="badge') == 1 + len(
+    section = text[text.index('id="table3"') : text.index('id="table4"')]
+    assert section.partition("<summary>3 more claims</summary>")[0].count('class="badge') == 1 + 3
+    assert section.count('class="badge') == 1 + len(
         [claim for claim in ledger(PAPER) if claim.target == "table3"]
     )
 
@@ -407,9 +407,9 @@ def opened(browser: Browser, path: Path, width: int = 1280, place: str = "") -> 
     page = context.new_page()
     complaints: list[str] = []
 
-    def listen(said: ConsoleMessage) -> None:
-        if said.type in {"error", "warning"}:
-            complaints.append(said.text)
+    def listen(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            complaints.append(message.text)
 
     page.on("console", listen)
     page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -436,9 +436,9 @@ def test_pages_are_sound_readable_and_fit_a_phone(browser: Browser, kept: Path, 
         page.wait_for_timeout(300)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.evaluate("document.querySelectorAll('article details').forEach(one => { one.open = true; })")
-        found = axe.run(page, options=rules).response["violations"]
-        told = [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
-        assert told == [], scheme
+        violations = axe.run(page, options=rules).response["violations"]
+        failures = [f"{rule['id']}: {node['html'][:200]}" for rule in violations for node in rule["nodes"]]
+        assert failures == [], scheme
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.wait_for_function(
         "[...document.querySelectorAll('.chart')].every(one => one.querySelector('.main-svg'))"
@@ -489,7 +489,7 @@ def test_a_printed_page_is_whole(browser: Browser, kept: Path, name: str, tmp_pa
     page.evaluate("document.body.setAttribute('data-md-color-scheme', 'slate')")
     page.emulate_media(media="print")
     for gone in (".md-header", ".md-tabs", ".md-sidebar", ".md-footer", ".filters", ".contents"):
-        assert not any(one.is_visible() for one in page.locator(gone).all()), gone
+        assert not any(element.is_visible() for element in page.locator(gone).all()), gone
     folded = page.locator("article details :is(td, p:not(.downloads))")
     assert folded.evaluate_all("all => all.filter(e => !e.checkVisibility()).map(e => e.textContent)") == []
     wide = "[...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
@@ -571,7 +571,7 @@ def test_kept_histories_are_drawn_beside_those_of_the_column_s_other_methods(
 ) -> None:
     histories = read(HOME / REFERENCE / PAPER / HISTORIES)
     data = handed(kept, f"papers/{PAPER}")
-    known = {one["curves"] for one in data["runs"]} - {None}
+    known = {run["curves"] for run in data["runs"]} - {None}
     assert known == {dotted(run) for run in histories["run"]}
     target, at = next(
         (target, at)
@@ -591,8 +591,8 @@ def test_kept_histories_are_drawn_beside_those_of_the_column_s_other_methods(
     page.wait_for_selector("dialog .main-svg")
     traces = dialog.locator(".chart").evaluate("e => e.data.map(t => [t.name, Math.max(...t.y)])")
     assert sorted(name for name, _ in traces) == sorted(expected)
-    whole = histories["test_accuracy"].max()
-    assert all(1 < most <= 100 * whole + 1e-2 for _, most in traces), "in per cent"
+    best = histories["test_accuracy"].max()
+    assert all(1 < most <= 100 * best + 1e-2 for _, most in traces), "in per cent"
     assert complaints == []
     page.context.close()
 

@@ -32,10 +32,10 @@ ASSETS = HOME / "pipeline" / "site" / "assets"
 def changed(**algorithms: Any) -> dict[str, Any]:
     """Return the parameters with some methods more (options) or less (None)."""
     config = copy.deepcopy(CONFIG)
-    own = config["papers"]["rfedavg"]["algorithms"]
-    own |= {name: options for name, options in algorithms.items() if options is not None}
+    methods = config["papers"]["rfedavg"]["algorithms"]
+    methods |= {name: options for name, options in algorithms.items() if options is not None}
     for name in (name for name, options in algorithms.items() if options is None):
-        del own[name]
+        del methods[name]
     return config
 
 
@@ -52,17 +52,17 @@ def test_the_site_shows_rows_that_nobody_asks_for_any_more(
     then: dict[str, Any], now: dict[str, Any], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = build_catalogue(changed(**then))
+    catalogue = build_catalogue(changed(**then))
     for target in ("table1", "fig2"):
-        for run in made.needed("rfedavg", target):
+        for run in catalogue.needed("rfedavg", target):
             finish(run, tmp_path, 0.5)
     folder = Path("reports/rfedavg")
     for target in ("table1", "fig2"):
-        made.sources("rfedavg", target).build(made.target("rfedavg", target).paths(folder, target))
+        catalogue.sources("rfedavg", target).build(catalogue.target("rfedavg", target).paths(folder, target))
     build(changed(**now))
     page = (tmp_path / "reports/site/own/rfedavg.html").read_text()
-    said = f"Not asked for by params.yaml or a plug-in any more: {named}. From which runs"
-    assert page.count(said) == 2
+    notice = f"Not asked for by params.yaml or a plug-in any more: {named}. From which runs"
+    assert page.count(notice) == 2
     assert f'<th scope="row">{named}</th>' in page
 
 
@@ -115,14 +115,14 @@ def test_a_summary_of_wrong_types_is_shown_as_damaged(final: object, tmp_path: P
     path = tmp_path / run.folder / "summary.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"final": final}))
     build(CONFIG, tmp_path)
-    told = (tmp_path / "reports/site/data/own/rfedavg.js").read_text()
-    assert f"damaged: {path}: final: expected numbers by name, or null" in told
+    script = (tmp_path / "reports/site/data/own/rfedavg.js").read_text()
+    assert f"damaged: {path}: final: expected numbers by name, or null" in script
     assert not (tmp_path / "reports/site/data/runs").exists()
 
 
 def test_numbers_of_a_run_have_units() -> None:
-    told = dict(flat({"bytes_down": 266_139_200, "final": {"test_accuracy": 0.103, "test_loss": 2.5}}))
-    assert told == {"bytes down": "266.1 MB", "final test accuracy": "10.30 %", "final test loss": "2.5"}
+    facts = dict(flat({"bytes_down": 266_139_200, "final": {"test_accuracy": 0.103, "test_loss": 2.5}}))
+    assert facts == {"bytes down": "266.1 MB", "final test accuracy": "10.30 %", "final test loss": "2.5"}
 
 
 def test_scores_of_a_run_are_drawn_in_per_cent(tmp_path: Path) -> None:

@@ -63,15 +63,15 @@ def asked(catalogue: Catalogue, *keys: str) -> dict[tuple[str, str], Any]:
 def test_what_repeats_a_paper_s_setting_has_the_same_runs() -> None:
     config = parameters()
     paper = build_catalogue({**config, "scale": "paper"})
-    own = {key: config["papers"]["rfedavg"][key] for key in ("regimes", "algorithms")}
+    shared = {key: config["papers"]["rfedavg"][key] for key in ("regimes", "algorithms")}
     mnist = copy.deepcopy(config["papers"]["rfedavg"]["datasets"]["mnist"])
-    own["regimes"] = {"cross_silo": own["regimes"]["cross_silo"]}
-    own["algorithms"] = {name: own["algorithms"][name] for name in ("fedavg", "fedprox", "rfedavg")}
-    for options in own["algorithms"].values():
+    shared["regimes"] = {"cross_silo": shared["regimes"]["cross_silo"]}
+    shared["algorithms"] = {name: shared["algorithms"][name] for name in ("fedavg", "fedprox", "rfedavg")}
+    for options in shared["algorithms"].values():
         options["per"] = {}
     mnist["splits"] = {"any": {**mnist["splits"]["sim0"], "similarity": 1.0}}
     study = {
-        **own,
+        **shared,
         "title": "Table I again",
         "seeds": [0, 1, 2],
         "datasets": {"mnist": mnist},
@@ -79,7 +79,7 @@ def test_what_repeats_a_paper_s_setting_has_the_same_runs() -> None:
         "grid": {"partition.similarity": [0.0, 0.1]},
     }
     again = build_catalogue({**config, "studies": {FILE: study}})
-    for row in own["algorithms"]:
+    for row in shared["algorithms"]:
         for column, known in (("any-similarity_0.0", "sim0"), ("any-similarity_0.1", "sim10")):
             mine = again.cells("own", "table")[row, f"mnist-{column}"]
             theirs = paper.cells("rfedavg", "table1")[row, f"mnist-{known}"]
@@ -153,27 +153,27 @@ def test_keys_of_methods_give_rows(
 
 
 def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several() -> None:
-    found = made(
+    catalogue = made(
         {
             "regimes": {"device": {"clients": 8, "training": {"rounds": 1, "batch_size": 5, "lr": 0.1}}},
             "grid": {"partition.similarity": [0.0, 0.5], "participation.fraction": [0.5]},
             "variants": {"wide": {"model.hidden": [16, 8]}, "flat": {"model.name": "linear"}},
         }
     )
-    columns = {column for _, column in found.cells("own", "table")}
+    columns = {column for _, column in catalogue.cells("own", "table")}
     assert columns == {
         f"{regime}-mnist-sim-similarity_{share}-fraction_0.5-{model}"
         for regime in ("silo", "device")
         for share in ("0.0", "0.5")
         for model in ("wide", "flat")
     }
-    runs = found.cells("own", "table")["fedavg", "device-mnist-sim-similarity_0.5-fraction_0.5-flat"]
+    runs = catalogue.cells("own", "table")["fedavg", "device-mnist-sim-similarity_0.5-fraction_0.5-flat"]
     assert {run.setting for run in runs} == {"device-mnist-sim"}
     spec = runs[0].spec
     assert spec["model"]["name"] == "linear"
     assert (spec["partition"]["similarity"], spec["partition"]["clients"]) == (0.5, 8)
     assert spec["participation"]["fraction"] == 0.5
-    wide = found.cells("own", "table")["fedavg", "device-mnist-sim-similarity_0.5-fraction_0.5-wide"]
+    wide = catalogue.cells("own", "table")["fedavg", "device-mnist-sim-similarity_0.5-fraction_0.5-wide"]
     assert wide[0].spec["model"]["hidden"] == [16, 8]
     assert wide[0].partition == runs[0].partition
 
@@ -236,16 +236,16 @@ def test_studies_are_read_from_their_folder_and_from_files_elsewhere(tmp_path: P
     (tmp_path / "two.yaml").write_text(yaml.safe_dump(dict(STUDY)))
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(parameters()))
     assert list(catalogue_of(tmp_path / "params.yaml").papers) == ["rfedavg", "one"]
-    both = catalogue_of(tmp_path / "params.yaml", studies=[tmp_path / "two.yaml"])
-    assert list(both.papers) == ["rfedavg", "one", "two"]
-    assert path_of(both, str(tmp_path / "two.yaml")) == path_of(both, "two") == "reports/two"
-    assert path_of(both, "studies/one") == path_of(both, "studies/one.yaml") == "reports/one"
-    assert path_of(both, "one/cost.tex") == "reports/one/cost.tex"
+    catalogue = catalogue_of(tmp_path / "params.yaml", studies=[tmp_path / "two.yaml"])
+    assert list(catalogue.papers) == ["rfedavg", "one", "two"]
+    assert path_of(catalogue, str(tmp_path / "two.yaml")) == path_of(catalogue, "two") == "reports/two"
+    assert path_of(catalogue, "studies/one") == path_of(catalogue, "studies/one.yaml") == "reports/one"
+    assert path_of(catalogue, "one/cost.tex") == "reports/one/cost.tex"
     once = with_studies({"studies": str(tmp_path / "studies" / "one.yaml")}, tmp_path)["studies"]
     assert len(once) == 1
     assert with_studies({"studies": once}, tmp_path)["studies"] == once
-    assert not any("/one/" in path for path in ReportFiles(both).numbers())
-    assert "reports/one/table.csv" in ReportFiles(both).all()
+    assert not any("/one/" in path for path in ReportFiles(catalogue).numbers())
+    assert "reports/one/table.csv" in ReportFiles(catalogue).all()
 
 
 @pytest.mark.parametrize(
@@ -294,16 +294,16 @@ def test_the_cost_counts_rounds_and_bytes_until_fedavg_s_last_accuracy_at_the_sa
 ) -> None:
     catalogue = made()
     pretend(catalogue, tmp_path)
-    found = costs(catalogue, tmp_path)
+    lines = costs(catalogue, tmp_path)
     rounds, traffic = "rounds-mnist-sim", "traffic-mnist-sim"
-    assert [found["fedavg", rounds][key] for key in ("mean", "n", "level")] == [2, 2, 0.7]
-    assert found["fedavg", traffic]["mean"] == 3 + 1 + 5 + 1
+    assert [lines["fedavg", rounds][key] for key in ("mean", "n", "level")] == [2, 2, 0.7]
+    assert lines["fedavg", traffic]["mean"] == 3 + 1 + 5 + 1
     # FedProx never has the .8 of seed 0; it has the .6 of seed 1 in round 1, after 3 + 1 MB.
-    once = found["fedprox-mu_0.01", rounds]
+    once = lines["fedprox-mu_0.01", rounds]
     assert [once[key] for key in ("mean", "n", "seeds", "diverged")] == [1, 1, 2, 0]
     assert once["failed"] == "1 not reached"
-    assert found["fedprox-mu_0.01", traffic]["mean"] == 4
-    assert [found["fedprox-mu_0.1", rounds][key] for key in ("n", "diverged")] == [0, 2]
+    assert lines["fedprox-mu_0.01", traffic]["mean"] == 4
+    assert [lines["fedprox-mu_0.1", rounds][key] for key in ("n", "diverged")] == [0, 2]
     page = (tmp_path / "cost.md").read_text()
     assert "To be reached: mnist sim 70.00%." in page
     assert "not reached in 2 cells" in page
@@ -312,8 +312,8 @@ def test_the_cost_counts_rounds_and_bytes_until_fedavg_s_last_accuracy_at_the_sa
 def test_a_target_that_no_run_reaches_says_so(tmp_path: Path) -> None:
     catalogue = made({"report": {"target": 0.75}})
     pretend(catalogue, tmp_path)
-    found = {row: line["n"] for (row, _), line in costs(catalogue, tmp_path).items()}
-    assert found == {"fedavg": 1, "fedprox-mu_0.01": 0, "fedprox-mu_0.1": 0}
+    counts = {row: line["n"] for (row, _), line in costs(catalogue, tmp_path).items()}
+    assert counts == {"fedavg": 1, "fedprox-mu_0.01": 0, "fedprox-mu_0.1": 0}
     lines = [line for line in (tmp_path / "cost.md").read_text().splitlines() if "mu = 0.01" in line]
     assert lines == ["| FedProx, mu = 0.01 | not reached | not reached |"]
 
@@ -334,14 +334,14 @@ def test_runs_of_an_earlier_sitting_that_missed_the_target_are_not_called_diverg
 
 def test_settings_of_one_data_set_count_as_no_data_sets_of_a_test() -> None:
     scores = pd.DataFrame({f"d{k}": [3.0, 2.0, 1.0 + (k == 0) * 1.5] for k in range(5)}, index=list("abc"))
-    own = {str(name): str(name) for name in scores}
-    tested = ranking(scores, dataset=own)
+    datasets = {str(name): str(name) for name in scores}
+    tested = ranking(scores, dataset=datasets)
     # q(.05; 3, inf) = 3.3145 (studentised range): CD = 3.3145 / sqrt(2) sqrt(3 * 4 / (6 * 5)).
     assert tested.difference == pytest.approx(3.3145 / 2**0.5 * (12 / 30) ** 0.5, abs=1e-4)
     assert tested.means.to_dict() == {"a": 1.0, "b": 2.2, "c": 2.8}
-    few = ranking(scores, dataset={**own, "d4": "d3"})
+    few = ranking(scores, dataset={**datasets, "d4": "d3"})
     assert few.why == "4 data sets with all runs of all methods, fewer than five"
-    more = ranking(scores.assign(e=scores["d4"]), dataset={**own, "e": "d4"})
+    more = ranking(scores.assign(e=scores["d4"]), dataset={**datasets, "e": "d4"})
     assert more.why == DEPENDENT
 
 
@@ -358,19 +358,19 @@ def test_dvc_has_a_stage_for_each_study(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = Project.copy(tmp_path_factory.mktemp("project"))
-    (made.folder / "studies").mkdir()
-    (made.folder / FILE).write_text(yaml.safe_dump(dict(STUDY)))
-    made.make("reports/own")
-    return made
+    copied = Project.copy(tmp_path_factory.mktemp("project"))
+    (copied.folder / "studies").mkdir()
+    (copied.folder / FILE).write_text(yaml.safe_dump(dict(STUDY)))
+    copied.make("reports/own")
+    return copied
 
 
 def test_a_study_is_built_by_its_name_from_its_runs_alone(project: Project) -> None:
     runs = project.executed()
     assert len(runs) == 3 * 2
     assert all(run.startswith("results/own/study/silo-mnist-sim/") for run in runs)
-    made = {path.name for path in (project.folder / "reports" / "own").iterdir()}
-    assert {"table.tex", "curves.svg", "ranks.png", "cost.html", "partitions.pdf", "metrics.json"} <= made
+    names = {path.name for path in (project.folder / "reports" / "own").iterdir()}
+    assert {"table.tex", "curves.svg", "ranks.png", "cost.html", "partitions.pdf", "metrics.json"} <= names
     page = (project.folder / "reports" / "own" / "table.md").read_text()
     assert page.startswith("Does FedProx help? Test accuracy (%), after the last round.")
     assert "Table of studies/own.yaml." in page
@@ -410,8 +410,8 @@ def test_a_value_that_is_added_trains_its_runs_alone_and_a_file_elsewhere_builds
 
 def test_the_example_of_a_parameter_study_is_planned_for_a_cluster(project: Project) -> None:
     example = str(HOME / "examples" / "slurm_study.yaml")
-    told = ("--profile", "profiles/slurm", "--config", f"studies={example}")
-    jobs = project.jobs("reports/slurm_study", *told)
+    options = ("--profile", "profiles/slurm", "--config", f"studies={example}")
+    jobs = project.jobs("reports/slurm_study", *options)
     assert {name: jobs[name] for name in ("train_study", "partition", "table")} == {
         "train_study": 4 * 3 * 3,
         "partition": 3,
@@ -441,7 +441,7 @@ def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch
         run.spec["partition"]["alpha"] for run in runs if run.spec["partition"]["name"] == "dirichlet"
     }
     assert alpha == 0.1
-    for arguments, said in (
+    for arguments, message in (
         (("first", "mnist", "fedavg", "iid"), "studies/first.yaml: is there already"),
         (("other", "mnst", "fedavg", "iid"), "--data: no data named 'mnst' (did you mean 'mnist'?)"),
         (
@@ -458,23 +458,23 @@ def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch
     ):
         with pytest.raises(SpecError) as error:
             new_study(*arguments, 5, 10, 20, "demo")
-        assert str(error.value).startswith(said), str(error.value)
+        assert str(error.value).startswith(message), str(error.value)
     assert [path.name for path in Path("studies").iterdir()] == ["first.yaml"]
 
 
 def test_the_example_has_three_methods_and_five_seeds() -> None:
-    found = catalogue_of(HOME / "params.yaml")
-    params = found.params.papers["label_skew"]
+    catalogue = catalogue_of(HOME / "params.yaml")
+    params = catalogue.params.papers["label_skew"]
     assert len(params.seeds) == 5
     assert {*params.algorithms} == {"fedavg", "fedprox", "scaffold"} <= {*plugins("algorithm")}
 
 
 @pytest.mark.slow
 def test_a_new_study_trains_and_reports_for_real(tmp_path: Path) -> None:
-    made = Project.copy(tmp_path)
-    shutil.rmtree(made.folder / "bin")
-    os.symlink(HOME / "data", made.folder / "data")
-    told = (
+    copied = Project.copy(tmp_path)
+    shutil.rmtree(copied.folder / "bin")
+    os.symlink(HOME / "data", copied.folder / "data")
+    options = (
         "--data",
         "usps",
         "--edition",
@@ -486,17 +486,17 @@ def test_a_new_study_trains_and_reports_for_real(tmp_path: Path) -> None:
         "--rounds",
         "3",
     )
-    made.run("fedcore", "study", "new", "tiny", *told)
-    text = made.run("fedcore", "build", "tiny", "--cores", "2")
-    assert "reports/tiny/table.csv" in text
-    means = json.loads((made.folder / "reports" / "tiny" / "metrics.json").read_text())["table"]
-    assert all(30 < own["usps-dirichlet_0_1"] < 100 for own in means.values())
+    copied.run("fedcore", "study", "new", "tiny", *options)
+    output = copied.run("fedcore", "build", "tiny", "--cores", "2")
+    assert "reports/tiny/table.csv" in output
+    means = json.loads((copied.folder / "reports" / "tiny" / "metrics.json").read_text())["table"]
+    assert all(30 < row["usps-dirichlet_0_1"] < 100 for row in means.values())
     assert len(means) == 2
-    cost = pd.read_csv(made.folder / "reports" / "tiny" / "cost.csv")
+    cost = pd.read_csv(copied.folder / "reports" / "tiny" / "cost.csv")
     assert (cost[cost["row"] == "fedavg"]["n"] == 2).all()
-    holds = pd.read_csv(made.folder / "reports" / "tiny" / "partitions.csv")
+    holds = pd.read_csv(copied.folder / "reports" / "tiny" / "partitions.csv")
     assert holds["client"].nunique() == 10
-    assert "Data: usps: " in (made.folder / "reports" / "tiny" / "table.md").read_text()
+    assert "Data: usps: " in (copied.folder / "reports" / "tiny" / "table.md").read_text()
 
 
 def test_a_diverged_run_counts_as_the_untrained_model_where_that_is_asked(tmp_path: Path) -> None:
@@ -518,7 +518,7 @@ def test_a_diverged_run_counts_as_the_untrained_model_where_that_is_asked(tmp_pa
 def test_a_margin_names_the_methods_that_are_surely_no_further_from_fedavg(tmp_path: Path) -> None:
     """At mu .01 the seeds differ by .1 and .2 points: t = 15.65 at the margin, twice 9.6e-6 after Holm."""
     scores = {"fedavg": [80.0, 80.0], "fedprox-mu_0.01": [80.1, 80.2], "fedprox-mu_0.1": [80.2, 80.6]}
-    for margin, said in ((0.5, "FedProx, mu = 0.01 on mnist sim (+0.15, p = 1.9e-05)"), (0.05, "none")):
+    for margin, named in ((0.5, "FedProx, mu = 0.01 on mnist sim (+0.15, p = 1.9e-05)"), (0.05, "none")):
         catalogue = made({"seeds": [0, 1, 2, 3, 4, 5], "report": {"margin": margin}})
         root = tmp_path / f"{margin}"
         for (row, _), runs in catalogue.cells("own", "table").items():
@@ -528,7 +528,7 @@ def test_a_margin_names_the_methods_that_are_surely_no_further_from_fedavg(tmp_p
         catalogue.sources("own", "table", root).build(outputs)
         assert (
             f"Less than {margin} points from FedAvg (two one-sided paired t-tests, p below 0.05 after Holm's "
-            f"correction over the methods of a column): {said}."
+            f"correction over the methods of a column): {named}."
         ) in outputs["md"].read_text()
 
 

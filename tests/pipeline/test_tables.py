@@ -75,9 +75,9 @@ def table_of(
     cells = {}
     for (row, column), values in accuracies.items():
         runs = [run(row, column, seed, scale) for seed in SEEDS[: len(values)]]
-        for made, value in zip(runs, values, strict=True):
+        for planned, value in zip(runs, values, strict=True):
             if value != "missing":
-                write(root, made, value if isinstance(value, float) else None)
+                write(root, planned, value if isinstance(value, float) else None)
         cells[row, column] = runs
     (root / "published.csv").write_text(
         "target,row,column,mean,std\ntable1,fedavg,easy,99.28,0.01\ntable1,fedavg,hard,97.07,\n"
@@ -169,10 +169,10 @@ def test_incomplete_cells_say_so(tmp_path: Path) -> None:
     assert cells["mine_&_only", 0].mean == "–"
     assert "† fewer runs than asked for." in grid.caption.text
     assert cells["rFedAvg+", 1].mark == "‡"
-    said = (
+    sentence = (
         "‡ Without diverged runs: FedProx, MNIST Sim 0% (1 of 3 runs); rFedAvg+, MNIST Sim 0% (3 of 3 runs)."
     )
-    assert said in grid.caption.text
+    assert sentence in grid.caption.text
 
 
 def test_marks_that_are_not_used_are_not_explained(tmp_path: Path) -> None:
@@ -241,19 +241,19 @@ def test_a_table_never_mixes(tmp_path: Path, what: str, change: dict[str, str]) 
 
 
 def test_a_summary_of_another_specification_is_refused(tmp_path: Path) -> None:
-    made = run("fedavg", "easy", 0)
-    write(tmp_path, made, 0.5)
-    other = replace(made, spec={**made.spec, "lr": 1.0})
+    planned = run("fedavg", "easy", 0)
+    write(tmp_path, planned, 0.5)
+    other = replace(planned, spec={**planned.spec, "lr": 1.0})
     with pytest.raises(DataError, match=r"summary\.json: made by another specification"):
         tidy("toy", "table1", TABLE, read({("fedavg", "easy"): [other]}, tmp_path), published("rfedavg"))
 
 
 def test_a_damaged_summary_is_one_line(tmp_path: Path) -> None:
-    made = run("fedavg", "easy", 0)
-    write(tmp_path, made, 0.5)
-    (tmp_path / made.folder / "summary.json").write_text("{")
+    planned = run("fedavg", "easy", 0)
+    write(tmp_path, planned, 0.5)
+    (tmp_path / planned.folder / "summary.json").write_text("{")
     with pytest.raises(DataError, match=r"seed0: summary\.json is changed .*; delete the folder and build"):
-        tidy("toy", "table1", TABLE, read({("fedavg", "easy"): [made]}, tmp_path), published("rfedavg"))
+        tidy("toy", "table1", TABLE, read({("fedavg", "easy"): [planned]}, tmp_path), published("rfedavg"))
 
 
 def test_tex_is_made_harmless() -> None:
@@ -280,16 +280,16 @@ def test_a_wide_table_is_not_cut(tmp_path: Path) -> None:
     source = tmp_path / "wide.tex"
     source.write_text(render.standalone(wide))
     assert source.read_text().count("RADFed") > 1, "it has several blocks"
-    done = subprocess.run(
+    process = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", source.name],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "Overfull" not in done.stdout
-    assert ".pfb>" in done.stdout
-    assert not re.search(r"\.\d*pk>", done.stdout), "fonts that can't be scaled"
+    assert "Overfull" not in process.stdout
+    assert ".pfb>" in process.stdout
+    assert not re.search(r"\.\d*pk>", process.stdout), "fonts that can't be scaled"
 
 
 def test_without_a_tex_the_error_says_what_to_install(
@@ -303,11 +303,11 @@ def test_without_a_tex_the_error_says_what_to_install(
 @pytest.mark.parametrize("target", ["table1", "table2"])
 def test_published_numbers_are_complete(target: str) -> None:
     frame = pd.read_csv(published("rfedavg"))
-    own = frame[frame["target"] == target]
-    assert len(own) == 6 * 8
-    assert not own.duplicated(["row", "column"]).any()
-    assert own["mean"].between(0, 100).all()
-    assert (own["std"] > 0).all()
+    lines = frame[frame["target"] == target]
+    assert len(lines) == 6 * 8
+    assert not lines.duplicated(["row", "column"]).any()
+    assert lines["mean"].between(0, 100).all()
+    assert (lines["std"] > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -61,15 +61,15 @@ def test_a_step_of_all_clients_descends_the_objective(algorithm: str, tmp_path: 
     """With all rows in a batch the first step's mean feature has no variance and its deltas are of w_0."""
     run = changed(declared(algorithm)[0], rounds=1, local_steps=1, batch_size=100, lr=0.1)
     train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu"))
-    found = path_of(RunFacts(run, tmp_path))
-    assert found is not None
-    first, second = found[1]
-    own, eq3 = objectives(run).values()
-    np.testing.assert_allclose(second, first - 0.1 * own.gradient(first), atol=1e-12)
+    path = path_of(RunFacts(run, tmp_path))
+    assert path is not None
+    first, second = path[1]
+    objective, eq3 = objectives(run).values()
+    np.testing.assert_allclose(second, first - 0.1 * objective.gradient(first), atol=1e-12)
     if algorithm == "fedavg":
-        np.testing.assert_array_equal(own.quadratic, eq3.quadratic)
+        np.testing.assert_array_equal(objective.quadratic, eq3.quadratic)
     else:
-        assert np.abs(own.gradient(first) - eq3.gradient(first)).max() > 1e-3
+        assert np.abs(objective.gradient(first) - eq3.gradient(first)).max() > 1e-3
 
 
 def test_the_variance_of_a_batchs_mean_feature_is_that_over_all_batches() -> None:
@@ -81,8 +81,8 @@ def test_the_variance_of_a_batchs_mean_feature_is_that_over_all_batches() -> Non
         for x, _ in clients_of(run)
         for batch in combinations(range(len(x)), 2)
     ]
-    whole = changed(run, batch_size=len(clients_of(run)[0][0]))
-    noise = objectives(run)["own"].quadratic - objectives(whole)["own"].quadratic
+    full_batch = changed(run, batch_size=len(clients_of(run)[0][0]))
+    noise = objectives(run)["own"].quadratic - objectives(full_batch)["own"].quadratic
     assert np.sum((w @ noise) * w) == pytest.approx(0.1 * np.mean(apart))
 
 
@@ -93,9 +93,9 @@ def test_errors_end_at_the_loss_above_the_least_one(tmp_path: Path) -> None:
     results = [train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu")) for run in runs]
     measured = of_method("fedavg", read({("fedavg", "convex"): runs}, tmp_path)["fedavg", "convex"])
     assert measured
-    found, sizes, _ = measured
-    every = pd.DataFrame(found)
-    errors = every[(every["row"] == "error, own objective") & every["round"].notna()]
+    lines, sizes, _ = measured
+    frame = pd.DataFrame(lines)
+    errors = frame[(frame["row"] == "error, own objective") & frame["round"].notna()]
     time = time_of(runs[0], np.array([10, 20, 30, 40]))
     assert errors["round"].tolist() == time.tolist()
     assert errors["left"].is_monotonic_decreasing

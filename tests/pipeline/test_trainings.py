@@ -42,12 +42,12 @@ def test_clients_train_equally_often_under_all_methods(scale: str, editions: boo
     for column in SETTINGS:
         specs = {row: [run.spec for run in runs] for (row, key), runs in cells.items() if key == column}
         assert len(specs) == 9
-        rounds = {row: {spec["training"]["rounds"] for spec in own} for row, own in specs.items()}
+        rounds = {row: {spec["training"]["rounds"] for spec in of_row} for row, of_row in specs.items()}
         trainings = {
-            row: {spec["training"]["rounds"] * worth(spec) * cohort_size(spec) for spec in own}
-            for row, own in specs.items()
+            row: {spec["training"]["rounds"] * worth(spec) * cohort_size(spec) for spec in of_row}
+            for row, of_row in specs.items()
         }
-        (cohort,) = {cohort_size(spec) for own in specs.values() for spec in own}
+        (cohort,) = {cohort_size(spec) for of_row in specs.values() for spec in of_row}
         print(f"{scale} {column}: cohort {cohort}, {trainings['fedavg']} trainings, rounds {rounds}")
         assert len(set.union(*trainings.values())) == 1, trainings
         assert rounds["fedasync"] == {cohort * number for number in rounds["fedavg"]}
@@ -77,26 +77,26 @@ def test_a_round_trains_as_many_clients_as_its_schedule_says(spec: Values, name:
 )
 def test_the_cohort_is_the_one_that_a_run_has(scale: str, column: str) -> None:
     run = catalogue(scale).cells("radfed", "table3")["fedasync", column][0]
-    made, _, _ = runner.prepare(parse(dict(run.spec)), runner.Settings())
-    assert cohort_size(run.spec) == select.cohort_size(made)
+    prepared, _, _ = runner.prepare(parse(dict(run.spec)), runner.Settings())
+    assert cohort_size(run.spec) == select.cohort_size(prepared)
 
 
 def test_a_number_of_clients_that_only_the_files_tell_is_asked_for() -> None:
     params = parameters("radfed")
     params["papers"]["radfed"]["datasets"]["eicu"]["data"]["min_admissions"] = 50
-    made = build_catalogue(params | {"scale": "paper", "primary_paper": "radfed"})
+    paper = build_catalogue(params | {"scale": "paper", "primary_paper": "radfed"})
     message = r"^data: only the files tell how many clients 'eicu' names$"
     with pytest.raises(SpecError, match=message):
-        made.cells("radfed", "table3")
+        paper.cells("radfed", "table3")
 
 
 def test_rounds_that_are_no_whole_number_are_refused() -> None:
-    made = changed(radfed={"per": {"eicu": {"redistributions": 7}}})
+    paper = changed(radfed={"per": {"eicu": {"redistributions": 7}}})
     message = (
         r"training\.rounds: got 2400 synchronous rounds, expected a multiple of 7, which one round of 'rad"
     )
     with pytest.raises(SpecError, match=message):
-        made.cells("radfed", "table3")
+        paper.cells("radfed", "table3")
 
 
 @pytest.mark.parametrize("scale", ["demo", "quick", "paper"])
@@ -104,23 +104,23 @@ def test_rounds_that_are_no_whole_number_are_refused() -> None:
 def test_a_variant_takes_the_values_of_the_methods_that_it_joins(scale: str, variant: str) -> None:
     cells = catalogue(scale, editions=True).cells("radfed", "table3")
     for column in SETTINGS:
-        own, delay, joined = (
+        options, delay, joined = (
             cells[row, column][0].spec["algorithm"] for row in (variant, "radfed", JOINED[variant])
         )
-        assert own["redistributions"] == delay["redistributions"]
-        shared = {*own} & {*joined} - {"name"}
+        assert options["redistributions"] == delay["redistributions"]
+        shared = {*options} & {*joined} - {"name"}
         assert shared
-        assert {key: own[key] for key in shared} == {key: joined[key] for key in shared}
+        assert {key: options[key] for key in shared} == {key: joined[key] for key in shared}
 
 
 def test_a_value_that_is_chosen_for_one_data_set_reaches_the_variant_there_alone() -> None:
     before, after = changed(), changed(fedprox={"per": {"mnist_1": {"mu": 0.5}, "eicu": {"mu": 0.25}}})
     for column in SETTINGS:
-        old, new = (one.cells("radfed", "table3")["radfed_p", column][0].spec for one in (before, after))
+        old, new = (paper.cells("radfed", "table3")["radfed_p", column][0].spec for paper in (before, after))
         expected = {"mnist_1": 0.5, "eicu": 0.25}.get(column, old["algorithm"]["mu"])
         assert new == {**old, "algorithm": {**old["algorithm"], "mu": expected}}
-    own = changed(fedprox={"mu": 0.5}, radfed_p={"mu": 0.125})
-    assert own.cells("radfed", "table3")["radfed_p", "eicu"][0].spec["algorithm"]["mu"] == 0.125
+    overridden = changed(fedprox={"mu": 0.5}, radfed_p={"mu": 0.125})
+    assert overridden.cells("radfed", "table3")["radfed_p", "eicu"][0].spec["algorithm"]["mu"] == 0.125
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,13 @@ def made(text: str) -> Catalogue:
     ],
 )
 def test_a_grid_has_even_points(trials: int | None, values: Tried, expected: list[Any]) -> None:
-    assert [own["a.x"] for own in candidates(TuneParams(trials=trials), values)] == expected
+    assert [candidate["a.x"] for candidate in candidates(TuneParams(trials=trials), values)] == expected
 
 
 def test_the_budget_of_a_grid_is_shared_by_its_axes() -> None:
-    found = candidates(TuneParams(trials=11), {"a.mu": (1, 2), "a.lr": RATES, "a.q": RATES})
-    assert len(found) == 2 * 2 * 2, "two points of each range: three would make eighteen"
-    assert {own["a.lr"] for own in found} == {0.001, 1.0}
+    grid = candidates(TuneParams(trials=11), {"a.mu": (1, 2), "a.lr": RATES, "a.q": RATES})
+    assert len(grid) == 2 * 2 * 2, "two points of each range: three would make eighteen"
+    assert {candidate["a.lr"] for candidate in grid} == {0.001, 1.0}
 
 
 @pytest.mark.parametrize(("trials", "points"), [(8, 8), (26, 8), (64, 64), (124, 64), (125, 125)])
@@ -71,16 +71,16 @@ def test_a_grid_has_as_many_points_of_each_range_as_the_budget_allows(trials: in
 
 
 def test_values_of_a_range_have_four_digits() -> None:
-    found = candidates(TuneParams(trials=4), {"a.x": Range(low=1, high=2)})
-    assert [own["a.x"] for own in found] == [1.0, 1.333, 1.667, 2.0]
+    grid = candidates(TuneParams(trials=4), {"a.x": Range(low=1, high=2)})
+    assert [candidate["a.x"] for candidate in grid] == [1.0, 1.333, 1.667, 2.0]
 
 
 def test_methods_with_as_many_keys_share_the_draw_and_lists_are_drawn_evenly() -> None:
     for how in ("random", "quasirandom"):
         tune = TuneParams.model_validate({"how": how, "trials": 90})
-        one, other = (candidates(tune, {key: ("x", "y", "z")}) for key in ("a.lr", "b.mu"))
-        assert [own["a.lr"] for own in one] == [own["b.mu"] for own in other]
-        counts = [[own["a.lr"] for own in one].count(value) for value in "xyz"]
+        first, second = (candidates(tune, {key: ("x", "y", "z")}) for key in ("a.lr", "b.mu"))
+        assert [candidate["a.lr"] for candidate in first] == [candidate["b.mu"] for candidate in second]
+        counts = [[candidate["a.lr"] for candidate in first].count(value) for value in "xyz"]
         assert all(15 <= count <= 45 for count in counts), "30 each, within three deviations and more"
 
 
@@ -88,7 +88,7 @@ def test_candidates_are_the_points_of_numpy_and_scipy_at_seed_0() -> None:
     points = np.random.default_rng(0).random((3, 2))
     tune = TuneParams(how="random", trials=3)
     line = Range(low=0, high=1)
-    assert [[*own.values()] for own in candidates(tune, {"a.x": line, "a.y": line})] == [
+    assert [[*candidate.values()] for candidate in candidates(tune, {"a.x": line, "a.y": line})] == [
         [float(f"{share:.4g}") for share in point] for point in points
     ]
     (drawn,) = candidates(TuneParams(how="quasirandom", trials=1), {"a.x": line})
@@ -108,8 +108,8 @@ def test_clients_or_rows_are_held_out() -> None:
     params = made(STUDY).params.papers["own"]
     for share, change in ((0.3, ("partition.validation", 0.3)), ("clients", ("partition.fold.index", 0))):
         tune = params.tune.model_copy(update={"held_out": share})
-        told = held_out(params.model_copy(update={"tune": tune}))
-        assert told == (change, ("evaluation.validation", True))
+        changes = held_out(params.model_copy(update={"tune": tune}))
+        assert changes == (change, ("evaluation.validation", True))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_a_candidate_is_scored_by_the_metric_on_rows_held_out(
     final: dict[str, float] | None, score: float | None
 ) -> None:
     facts = cast(RunFacts, SimpleNamespace(final=final))
-    assert on_held_out(lambda own: "f1")(facts, "any") == score
-    assert on_held_out(lambda own: "f1", 1.0)(facts, "any") == (score and score / 100)
+    assert on_held_out(lambda facts: "f1")(facts, "any") == score
+    assert on_held_out(lambda facts: "f1", 1.0)(facts, "any") == (score and score / 100)
 
 
 def test_rows_of_a_search_are_named_by_their_values() -> None:
@@ -138,22 +138,22 @@ def test_choices_for_one_method_and_for_all_stand_side_by_side() -> None:
     entries = [{"at": "mnist", "values": {"training.lr": 0.3}, "source": "x"}]
     entries.append({"of": "fedprox", "at": "mnist", "values": {"algorithm.mu": 0.3}, "source": "y"})
     text = with_chosen(with_chosen(STUDY, entries), [entries[1] | {"source": "z"}])
-    assert [own["source"] for own in core_yaml.parsed(text, "")["chosen"]] == ["x", "z"]
+    assert [entry["source"] for entry in core_yaml.parsed(text, "")["chosen"]] == ["x", "z"]
 
 
 @pytest.mark.parametrize("how", ["random", "quasirandom"])
 def test_draws_fill_the_budget_within_the_range_and_are_the_same_again(how: Any) -> None:
     tune = TuneParams(how=how, trials=8)
-    found = candidates(tune, {"a.lr": RATES, "a.mu": (1, 2)})
-    assert found == candidates(tune, {"a.lr": RATES, "a.mu": (1, 2)})
-    assert len(found) == 8
-    assert all(0.001 <= own["a.lr"] <= 1 and own["a.mu"] in (1, 2) for own in found)  # type: ignore[operator]
+    draws = candidates(tune, {"a.lr": RATES, "a.mu": (1, 2)})
+    assert draws == candidates(tune, {"a.lr": RATES, "a.mu": (1, 2)})
+    assert len(draws) == 8
+    assert all(0.001 <= candidate["a.lr"] <= 1 and candidate["a.mu"] in (1, 2) for candidate in draws)  # type: ignore[operator]
 
 
 def test_quasirandom_values_lie_one_in_each_part_of_the_range() -> None:
     """Halton's first coordinate is van der Corput's in base 2: 2^m points fill 2^m equal parts."""
-    found = candidates(TuneParams(how="quasirandom", trials=8), {"a.lr": RATES})
-    shares = [(3 + log10(float(own["a.lr"]))) / 3 for own in found]
+    draws = candidates(TuneParams(how="quasirandom", trials=8), {"a.lr": RATES})
+    shares = [(3 + log10(float(candidate["a.lr"]))) / 3 for candidate in draws]
     assert sorted(floor(8 * share) for share in shares) == [*range(8)]
 
 
@@ -174,17 +174,17 @@ def test_a_budget_that_is_missing_or_too_small_is_refused(
 
 
 def test_a_range_without_a_width_or_a_logarithm_is_refused() -> None:
-    for own in ({"low": 1, "high": 1}, {"low": 0, "high": 1, "log": True}):
+    for options in ({"low": 1, "high": 1}, {"low": 0, "high": 1, "log": True}):
         with pytest.raises(SpecError, match=r"low: got .*, expected less than high"):
-            validate(Range, own, "tune.over")
+            validate(Range, options, "tune.over")
 
 
 def test_candidates_of_a_study_are_scored_on_rows_held_out_at_one_seed() -> None:
     catalogue = made(STUDY)
     cells = {name: catalogue.cells("own", f"tune_{name}") for name in ("fedavg", "fedprox")}
-    assert {name: len(own) for name, own in cells.items()} == {"fedavg": 6 * 2, "fedprox": 2 * 3 * 2}
-    for name, own in cells.items():
-        for (row, column), runs in own.items():
+    assert {name: len(grid) for name, grid in cells.items()} == {"fedavg": 6 * 2, "fedprox": 2 * 3 * 2}
+    for name, grid in cells.items():
+        for (row, column), runs in grid.items():
             (run,) = runs
             spec = run.spec
             assert (spec["partition"]["validation"], spec["evaluation"]["validation"]) == (0.2, True)
@@ -195,14 +195,14 @@ def test_candidates_of_a_study_are_scored_on_rows_held_out_at_one_seed() -> None
 
 def test_a_study_s_file_keeps_what_was_chosen_and_its_runs_have_it(tmp_path: Path) -> None:
     before = made(STUDY)
-    asked = before.cells("own", "tune_fedprox")
+    searched = before.cells("own", "tune_fedprox")
     table = before.target("own", "tune_fedprox")
     assert isinstance(table, Table)
     best = {"mnist-iid-clients_5": "lr_0.1-mu_1", "mnist-iid-clients_10": "lr_1-mu_0.1"}
     lines = [
         {"paper": "own", "target": "tune_fedprox", "scale": "study", "row": row, "column": column}
         | {"mean": 90.0 if best[column] == row else 50.0, "n": 1, "seeds": 1, "diverged": 0}
-        for row, column in asked
+        for row, column in searched
     ]
     path = tmp_path / "tune_fedprox.csv"
     pd.DataFrame(lines).to_csv(path, index=False)
@@ -212,10 +212,10 @@ def test_a_study_s_file_keeps_what_was_chosen_and_its_runs_have_it(tmp_path: Pat
     assert text.startswith(STUDY), "comments and all else stay"
     assert len(core_yaml.parsed(text, "")["chosen"]) == 3
     after = made(text)
-    assert after.cells("own", "tune_fedprox") == asked, "candidates stay what they were"
+    assert after.cells("own", "tune_fedprox") == searched, "candidates stay what they were"
     specs = {cell: runs[0].spec for cell, runs in after.cells("own", "table").items()}
-    found = {cell: (own["training"]["lr"], own["algorithm"].get("mu")) for cell, own in specs.items()}
-    assert found == {
+    taken = {cell: (spec["training"]["lr"], spec["algorithm"].get("mu")) for cell, spec in specs.items()}
+    assert taken == {
         ("fedavg", "mnist-iid-clients_5"): (0.3, None),
         ("fedavg", "mnist-iid-clients_10"): (0.3, None),
         ("fedprox", "mnist-iid-clients_5"): (0.1, 1.0),

@@ -19,8 +19,8 @@ from pipeline.reports.tables import Table
 HOME = Path(__file__).parents[2]
 VARIED = [
     (paper, name)
-    for paper, own in papers().items()
-    for name, target in own.targets.items()
+    for paper, about in papers().items()
+    for name, target in about.targets.items()
     if isinstance(target, Table) and name == "variations"
 ]
 
@@ -32,14 +32,14 @@ def made(request: pytest.FixtureRequest) -> Catalogue:
 
 def changed(one: Mapping[str, Any], other: Mapping[str, Any], place: str = "") -> set[str]:
     keys = {*one, *other}
-    found = set()
+    changes = set()
     for key in keys:
         left, right = one.get(key), other.get(key)
         if isinstance(left, dict) and isinstance(right, dict):
-            found |= changed(left, right, f"{place}{key}.")
+            changes |= changed(left, right, f"{place}{key}.")
         elif left != right:
-            found.add(f"{place}{key}")
-    return found
+            changes.add(f"{place}{key}")
+    return changes
 
 
 @pytest.mark.parametrize(("paper", "name"), VARIED)
@@ -52,9 +52,9 @@ def test_each_variation_differs_from_its_method_in_the_value_that_it_names(
         plain = cells.get((method, column))
         if plain is None or method == row:
             continue
-        for run, own in zip(runs, plain, strict=True):
-            assert run.seed == own.seed
-            assert len(changed(run.spec, own.spec)) <= 1, (row, column)
+        for run, base in zip(runs, plain, strict=True):
+            assert run.seed == base.seed
+            assert len(changed(run.spec, base.spec)) <= 1, (row, column)
             assert row.startswith(method)
 
 
@@ -69,15 +69,15 @@ def test_iid_clients_have_nearly_the_same_labels(paper: str) -> None:
 
 
 def _c_score(spec: Mapping[str, Any]) -> float:
-    own = parse(spec).partition
+    partition = parse(spec).partition
     dataset, _ = load_data(json.dumps(spec["data"]), Source(HOME / "data"))
-    drawn = make(own.plugin, own.options, dataset, 0)
+    drawn = make(partition.plugin, partition.options, dataset, 0)
     return float(statistics(drawn, dataset.train.y, dataset.classes)["c_score"])
 
 
 def test_columns_of_data_sets_that_the_parameters_lack_are_left_out() -> None:
-    own = catalogue_of(HOME / "params.yaml", "demo").params.papers["fedomw"]
-    fewer = own.model_copy(update={"datasets": {"satimage": own.datasets["satimage"]}})
+    params = catalogue_of(HOME / "params.yaml", "demo").params.papers["fedomw"]
+    fewer = params.model_copy(update={"datasets": {"satimage": params.datasets["satimage"]}})
     target = papers()["fedomw"].targets["variations"]
     assert [column.key for column in target.columns(fewer)] == ["satimage"]
     assert {column for _, column in target.cells(fewer)} == {"satimage"}

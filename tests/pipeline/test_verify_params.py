@@ -40,8 +40,8 @@ def runs() -> list[PlannedRun]:
 
 def problems(home: Path) -> dict[str, str]:
     """Return how the runs of a folder differ from what params.yaml describes, by their place."""
-    found = integrity(home / "results")
-    wrong = check(found, home / "params.yaml")
+    report = integrity(home / "results")
+    wrong = check(report, home / "params.yaml")
     return {problem.folder.relative_to(home).as_posix(): problem.what for problem in wrong}
 
 
@@ -54,13 +54,13 @@ def test_a_run_of_other_parameters_is_named(home: Path, record_property: Record)
     config = yaml.safe_load((home / "params.yaml").read_text())
     config["papers"][PAPER]["datasets"]["convex"]["training"]["lr"] = 0.5
     (home / "params.yaml").write_text(yaml.safe_dump(config))
-    found = problems(home)
-    record_property("trials", len(found))
-    assert set(found) == {run.folder for run in runs()}
-    assert all("describes no such run at demo scale" in what for what in found.values())
-    done = CliRunner().invoke(app, ["verify", "results"])
-    assert done.exit_code == 1
-    assert done.stdout.count("describes no such run") == len(found)
+    wrong = problems(home)
+    record_property("trials", len(wrong))
+    assert set(wrong) == {run.folder for run in runs()}
+    assert all("describes no such run at demo scale" in what for what in wrong.values())
+    result = CliRunner().invoke(app, ["verify", "results"])
+    assert result.exit_code == 1
+    assert result.stdout.count("describes no such run") == len(wrong)
 
 
 def test_a_specification_that_is_not_the_described_one_is_named(home: Path) -> None:
@@ -75,10 +75,10 @@ def test_a_specification_that_is_not_the_described_one_is_named(home: Path) -> N
 
 
 def test_a_run_of_other_code_is_named(home: Path) -> None:
-    for run in (one for one in runs() if one.group == runs()[0].group):
+    for run in (run for run in runs() if run.group == runs()[0].group):
         seal(home / run.folder, run.spec, code="0123456789abcdef")
-        said = problems(home)[run.folder]
-        assert said == f"made by other code (0123456789ab, now {run.code[:12]})"
+        problem = problems(home)[run.folder]
+        assert problem == f"made by other code (0123456789ab, now {run.code[:12]})"
 
 
 def test_a_run_of_another_partition_is_named(home: Path) -> None:
@@ -86,8 +86,8 @@ def test_a_run_of_another_partition_is_named(home: Path) -> None:
     division = catalogue(PAPER).divisions[first.partition]
     (home / "spec.json").write_text(json.dumps(dict(division.spec)))
     arguments = ["partition", "spec.json", "--out", first.partition, "--no-figure", "--code", division.code]
-    made = CliRunner().invoke(app, arguments)
-    assert made.exit_code == 0, made.output
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
     summary = home / first.folder / "summary.json"
     stated = json.loads(summary.read_text())
     summary.write_text(json.dumps(stated | {"partition_sha256": "0" * 64}))

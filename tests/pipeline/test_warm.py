@@ -47,11 +47,11 @@ def test_a_warm_process_gives_the_bytes_and_exit_codes_of_a_cold_one(
         order.write_text(
             json.dumps([*items, {"spec": {**spec, "model": {"name": "no"}}, "out": f"{name}/bad"}])
         )
-        done = call(tmp_path, "run-batch", order.name, "--quiet", shared=name == "warm")
-        assert done.returncode == 2, done.stderr
-        assert "no model named 'no'" in done.stderr
+        result = call(tmp_path, "run-batch", order.name, "--quiet", shared=name == "warm")
+        assert result.returncode == 2, result.stderr
+        assert "no model named 'no'" in result.stderr
         program = "fedcore" if name == "warm" else "-c"  # what a process of its own was started by here
-        assert f"to repeat them alone: {program} run-batch {name}.json" in done.stderr
+        assert f"to repeat them alone: {program} run-batch {name}.json" in result.stderr
         files = [tmp_path / name / str(seed) / file for seed in (1, 2) for file in FILES]
         results[name] = [path.read_bytes() for path in files]
     assert results["warm"] == results["cold"]
@@ -74,14 +74,14 @@ def test_each_run_measures_itself_in_a_warm_process_too(spec: dict[str, Any], tm
     order = tmp_path / "order.json"
     order.write_text(json.dumps([{"spec": {**spec, "seed": seed}, "out": f"out/{seed}"} for seed in (1, 2)]))
     for expected in (["out/1", "out/2"], []):
-        done = call(tmp_path, "run-batch", "order.json", "--quiet", "--benchmark", "times.tsv", shared=True)
-        assert done.returncode == 0, done.stderr
+        result = call(tmp_path, "run-batch", "order.json", "--quiet", "--benchmark", "times.tsv", shared=True)
+        assert result.returncode == 0, result.stderr
         if expected:
             head, *lines = [line.split("\t") for line in (tmp_path / "times.tsv").read_text().splitlines()]
             assert head == ["run", "s", "cpu_s", "max_rss_mb"]
             assert [line[0] for line in lines] == expected
-            own = [json.loads((tmp_path / out / "timing.json").read_text())["seconds"] for out in expected]
-            assert all(float(line[1]) >= seconds for line, seconds in zip(lines, own, strict=True))
+            timed = [json.loads((tmp_path / out / "timing.json").read_text())["seconds"] for out in expected]
+            assert all(float(line[1]) >= seconds for line, seconds in zip(lines, timed, strict=True))
             assert all(float(line[3]) > 50 for line in lines)
             (tmp_path / "times.tsv").unlink()
         else:
@@ -97,7 +97,7 @@ def test_in_a_cluster_s_job_the_warm_process_takes_what_snakemake_starts_with_on
     threads = dict.fromkeys(THREADS, "1")
     tell = f"import os, sys; os.environ |= {threads}; sys.argv[0] = 'fedcore'; "
     tell += "from fedcore.execution.forkserver import delegate; sys.exit(delegate(sys.argv[1:]) is None)"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", START, sys.executable, "-c", tell, "run-batch", "order.json", "--quiet"],
         cwd=tmp_path,
         env=kept | {"TMPDIR": str(tmp_path), "SLURM_JOB_ID": "7"},
@@ -106,5 +106,5 @@ def test_in_a_cluster_s_job_the_warm_process_takes_what_snakemake_starts_with_on
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, "declined" + done.stderr
+    assert result.returncode == 0, "declined" + result.stderr
     assert (tmp_path / "out" / "summary.json").exists()

@@ -34,19 +34,19 @@ def copied(folder: Path) -> Path:
 def built(folder: Path, cores: int) -> dict[str, bytes]:
     """Build every report; return what must be the same wherever that is done."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    own = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
-    with (folder / "said.txt").open("w") as said:
-        done = subprocess.run(
+    environment = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
+    with (folder / "said.txt").open("w") as log:
+        process = subprocess.run(
             ["snakemake", "--cores", str(cores), "reports/all"],
             cwd=folder,
-            env=own | {"PATH": path, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
-            stdout=said,
-            stderr=said,
+            env=environment | {"PATH": path, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+            stdout=log,
+            stderr=log,
             check=False,
         )
-    assert done.returncode == 0, (folder / "said.txt").read_text()[-4000:]
-    made = {part: contents(folder / part) for part in ("results", "reports")}
-    return {f"{part}/{name}": content for part, own in made.items() for name, content in own.items()}
+    assert process.returncode == 0, (folder / "said.txt").read_text()[-4000:]
+    parts = {part: contents(folder / part) for part in ("results", "reports")}
+    return {f"{part}/{name}": content for part, files in parts.items() for name, content in files.items()}
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +61,9 @@ def differing(whole: tuple[Path, dict[str, bytes], date], other: dict[str, bytes
     _, first, began = whole
     assert first.keys() == other.keys()
     drawn = () if date.today() == began else DRAWN
-    found = [name for name in sorted(first) if first[name] != other[name]]
-    assert [name for name in found if not name.startswith(TIMED) and not name.endswith(drawn)] == []
-    return found
+    names = [name for name in sorted(first) if first[name] != other[name]]
+    assert [name for name in names if not name.startswith(TIMED) and not name.endswith(drawn)] == []
+    return names
 
 
 @pytest.mark.slow

@@ -23,11 +23,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def complaint(project: Project, *arguments: str) -> list[str]:
     """Return what a failing call says on standard error, without Snakemake's own announcements."""
-    done = project.snakemake("--quiet", "all", "--", *arguments)
-    assert done.returncode != 0
-    assert "Traceback" not in done.stdout + done.stderr
+    process = project.snakemake("--quiet", "all", "--", *arguments)
+    assert process.returncode != 0
+    assert "Traceback" not in process.stdout + process.stderr
     announced = ("Using workflow specific profile", "Assuming unrestricted")
-    return [line for line in done.stderr.splitlines() if line and not line.startswith(announced)]
+    return [line for line in process.stderr.splitlines() if line and not line.startswith(announced)]
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,15 @@ def test_an_unknown_key_is_one_line(project: Project) -> None:
 
 
 def test_an_unknown_scale_on_the_command_line_is_one_line(project: Project) -> None:
-    done = project.snakemake("reports/table1.tex", "--config", "scale=qiuck")
-    assert done.returncode != 0
-    assert "params.yaml: scale: got 'qiuck', which is not defined (did you mean 'quick'?)" in done.stderr
+    process = project.snakemake("reports/table1.tex", "--config", "scale=qiuck")
+    assert process.returncode != 0
+    assert "params.yaml: scale: got 'qiuck', which is not defined (did you mean 'quick'?)" in process.stderr
 
 
 def test_without_network_and_mirror_the_data_rule_says_so(project: Project) -> None:
-    done = project.snakemake("data", "--config", "scale=quick")
-    assert done.returncode != 0
-    assert "error: mnist: no mirror, and upstream can't be reached" in done.stderr
+    process = project.snakemake("data", "--config", "scale=quick")
+    assert process.returncode != 0
+    assert "error: mnist: no mirror, and upstream can't be reached" in process.stderr
 
 
 @pytest.mark.slow
@@ -142,24 +142,24 @@ def test_a_run_a_job_at_full_scale(project: Project) -> None:
 def test_a_figure_comes_with_its_numbers_and_is_the_same_bytes_again(project: Project) -> None:
     project.make("reports/rfedavg/fig2.svg")
     folder = project.folder / "reports" / "rfedavg"
-    made = {ending: (folder / f"fig2.{ending}").read_bytes() for ending in ("csv", "svg", "pdf", "png")}
-    lines = list(csv.DictReader(made["csv"].decode().splitlines()))
+    files = {ending: (folder / f"fig2.{ending}").read_bytes() for ending in ("csv", "svg", "pdf", "png")}
+    lines = list(csv.DictReader(files["csv"].decode().splitlines()))
     rounds = parameters()["scales"]["demo"]["papers"]["rfedavg"]["datasets"]["mnist"]["training"]["rounds"]
     assert len(lines) == 4 * 6 * (rounds + 1)
     assert {line["n"] for line in lines} == {"2"}
     project.make("reports/rfedavg/fig2.svg", "--forcerun", "figure")
-    assert {ending: (folder / f"fig2.{ending}").read_bytes() for ending in made} == made
+    assert {ending: (folder / f"fig2.{ending}").read_bytes() for ending in files} == files
 
 
 def test_a_diverged_run_is_shown_and_a_failed_one_stops_its_table_only(project: Project) -> None:
-    done = project.snakemake(
+    process = project.snakemake(
         "--keep-going",
         "reports/table2.md",
         FAKE_FAILS="cross_device-sent140-iid/scaffold",
         FAKE_DIVERGES="cross_device-cifar10-sim0/qfedavg",
     )
-    assert done.returncode != 0
-    assert "made to fail" in done.stderr, "the log of a failed job is printed"
+    assert process.returncode != 0
+    assert "made to fail" in process.stderr, "the log of a failed job is printed"
     project.executed()
     text = project.make("reports/table2.md") and (project.folder / "reports/table2.md").read_text()
     assert "diverged" in text
@@ -189,9 +189,9 @@ def test_no_rule_writes_outside_its_folders(project: Project) -> None:
         "snakemake_logger_plugin_fedrepro",
     }
     project.make("reports/rfedavg/fig2.svg")
-    found = {path.name for path in Path(project.folder).iterdir() if not path.name.startswith(".")}
-    assert {"results", "reports", "logs"} <= found
-    assert found <= known | {"executed.txt"}
+    names = {path.name for path in Path(project.folder).iterdir() if not path.name.startswith(".")}
+    assert {"results", "reports", "logs"} <= names
+    assert names <= known | {"executed.txt"}
 
 
 COUNTED = """
@@ -216,8 +216,8 @@ def test_snakemake_starts_no_timers_that_start_timers(project: Project) -> None:
     project.edit("Snakefile", "    flow.show_reports()", '    print("timers", len(timers))')
     try:
         runs = list(build_catalogue(parameters()).index)[:8]
-        said = project.make("-p", *(f"{run}/summary.json" for run in runs))
+        output = project.make("-p", *(f"{run}/summary.json" for run in runs))
     finally:
         (project.folder / "Snakefile").write_text(snakefile)
-    assert "(100%) done" in said
-    assert re.findall(r"^timers (\d+)$", said, re.MULTILINE) == ["0"]
+    assert "(100%) done" in output
+    assert re.findall(r"^timers (\d+)$", output, re.MULTILINE) == ["0"]

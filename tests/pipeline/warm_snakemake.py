@@ -25,8 +25,8 @@ def snakemake(
     """Run ``snakemake`` in a folder, whose modules come first, and return what it printed."""
     with tempfile.TemporaryDirectory() as place:
         out, error = Path(place, "out"), Path(place, "error")
-        told = (str(folder), arguments, dict(environment), str(out), str(error))
-        process = SERVER.Process(target=_snakemake, args=told)
+        values = (str(folder), arguments, dict(environment), str(out), str(error))
+        process = SERVER.Process(target=_snakemake, args=values)
         process.start()
         process.join(timeout)
         if process.is_alive():

@@ -61,7 +61,7 @@ def copy(folder: Path) -> Path:
 def forget_others(paper: dict[str, Any]) -> None:
     """Take the data sets that are left out from a paper's parameters."""
     for name in set(paper["datasets"]) - set(DATASETS):
-        for part in (paper["datasets"], *(own.get("per", {}) for own in paper["algorithms"].values())):
+        for part in (paper["datasets"], *(entry.get("per", {}) for entry in paper["algorithms"].values())):
             part.pop(name, None)
 
 
@@ -69,13 +69,13 @@ def call(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Start Snakemake in a folder; what it says goes to a file there."""
     kept = {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    with (folder / "said.txt").open("ab") as said:
+    with (folder / "said.txt").open("ab") as log:
         return subprocess.Popen(
             ["snakemake", "--cores", "1", *arguments, "--", TABLE],
             cwd=folder,
             env=kept | {"PATH": path, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
-            stdout=said,
-            stderr=said,
+            stdout=log,
+            stderr=log,
         )
 
 
@@ -108,42 +108,42 @@ def wait_for_runs(folder: Path, number: int, process: subprocess.Popen[bytes] | 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster(tmp_path_factory.mktemp("slurm")) as made:
-        yield made
+    with cluster(tmp_path_factory.mktemp("slurm")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def of_one_machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Return the results and reports of a call without a cluster."""
-    here = copy(tmp_path_factory.mktemp("local") / "here")
-    local = call(here)
-    assert local.wait(PATIENCE) == 0, said(here)[-4000:]
-    found = contents(here)
-    assert len([path for path in found if path.endswith("summary.json")]) == RUNS
-    return found
+    folder = copy(tmp_path_factory.mktemp("local") / "here")
+    local = call(folder)
+    assert local.wait(PATIENCE) == 0, said(folder)[-4000:]
+    files = contents(folder)
+    assert len([path for path in files if path.endswith("summary.json")]) == RUNS
+    return files
 
 
 @pytest.mark.timeout(2000)
 def test_a_table_survives_the_death_of_its_node(
     toy: Cluster, of_one_machine: dict[str, bytes], tmp_path: Path
 ) -> None:
-    there = copy(tmp_path / "there")
+    folder = copy(tmp_path / "there")
     options = ["--profile", "profiles/slurm", "--slurm-status-command", "squeue", "--latency-wait", "5"]
-    remote = call(there, *options, "--slurm-init-seconds-before-status-checks", "3")
+    remote = call(folder, *options, "--slurm-init-seconds-before-status-checks", "3")
     try:
-        wait_for_runs(there, 3, remote)
+        wait_for_runs(folder, 3, remote)
         toy.fail_node()
-        done = finished(there)
-        times = {path: path.with_name("timing.json").read_bytes() for path in done}
+        paths = finished(folder)
+        times = {path: path.with_name("timing.json").read_bytes() for path in paths}
         toy.wait_for_node("down")
         toy.start_node()
-        assert remote.wait(PATIENCE) == 0, said(there)[-4000:]
+        assert remote.wait(PATIENCE) == 0, said(folder)[-4000:]
     finally:
         remote.kill()
-    assert len(done) < RUNS, "the node died after everything was done"
-    assert "Trying to restart job" in said(there)
-    assert {path: path.with_name("timing.json").read_bytes() for path in done} == times, "done once"
-    assert contents(there) == of_one_machine
+    assert len(paths) < RUNS, "the node died after everything was done"
+    assert "Trying to restart job" in said(folder)
+    assert {path: path.with_name("timing.json").read_bytes() for path in paths} == times, "done once"
+    assert contents(folder) == of_one_machine
 
 
 @pytest.mark.timeout(2000)
@@ -151,23 +151,23 @@ def test_a_pilot_uses_its_allocation_and_goes_on_in_the_next(
     toy: Cluster, of_one_machine: dict[str, bytes], tmp_path: Path
 ) -> None:
     """Runs of a whole GPU each use all four, and no GPU serves two at once; the first time ends early."""
-    there = copy(tmp_path / "there")
-    (there / "watch").mkdir()
-    (there / "watch" / "sitecustomize.py").write_text(WATCH)
+    folder = copy(tmp_path / "there")
+    (folder / "watch").mkdir()
+    (folder / "watch" / "sitecustomize.py").write_text(WATCH)
 
-    first = submit_pilot(there)
-    wait_for_runs(there, 3)
+    first = submit_pilot(folder)
+    wait_for_runs(folder, 3)
     toy.ask("scancel", "--signal=INT", "--batch", first)
-    wait_for_job(toy, first, there)
-    seen = gpus_used(there / "watch" / "seen")
-    done = finished(there)
-    assert 3 <= len(done) < RUNS
-    times = {path: path.with_name("timing.json").read_bytes() for path in done}
-    wait_for_job(toy, submit_pilot(there), there)
-    assert len(finished(there)) == RUNS, said(there)[-4000:]
-    assert {path: path.with_name("timing.json").read_bytes() for path in done} == times, "done once"
-    assert seen | gpus_used(there / "watch" / "seen") == {"0", "1", "2", "3"}
-    assert contents(there) == of_one_machine
+    wait_for_job(toy, first, folder)
+    seen = gpus_used(folder / "watch" / "seen")
+    paths = finished(folder)
+    assert 3 <= len(paths) < RUNS
+    times = {path: path.with_name("timing.json").read_bytes() for path in paths}
+    wait_for_job(toy, submit_pilot(folder), folder)
+    assert len(finished(folder)) == RUNS, said(folder)[-4000:]
+    assert {path: path.with_name("timing.json").read_bytes() for path in paths} == times, "done once"
+    assert seen | gpus_used(folder / "watch" / "seen") == {"0", "1", "2", "3"}
+    assert contents(folder) == of_one_machine
 
 
 def submit_pilot(folder: Path) -> str:
@@ -182,9 +182,9 @@ def submit_pilot(folder: Path) -> str:
         f"--output={folder}/said.txt",
         "--open-mode=append",
     ]
-    asked = ["profiles/slurm/pilot.sh", "--set-resources", "train:gpu_percent=100", "--", TABLE]
+    arguments = ["profiles/slurm/pilot.sh", "--set-resources", "train:gpu_percent=100", "--", TABLE]
     sent = subprocess.run(
-        ["sbatch", "--parsable", *size, *asked],
+        ["sbatch", "--parsable", *size, *arguments],
         cwd=folder,
         env=kept | {"PATH": path, "PYTHONPATH": modules},
         capture_output=True,

@@ -134,13 +134,13 @@ def end_with_parent() -> None:
 
 def steps() -> list[int]:
     """Return the processes of all jobs on this machine, which outlive the node's daemon."""
-    found = []
+    processes = []
     for name in Path("/proc").glob("[0-9]*/comm"):
         with suppress(OSError):
             if name.read_text().startswith("slurmstepd"):
                 watcher = int(name.parent.name)
-                found += [watcher, *below(watcher)]
-    return found
+                processes += [watcher, *below(watcher)]
+    return processes
 
 
 def below(process: int) -> list[int]:
@@ -149,7 +149,7 @@ def below(process: int) -> list[int]:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except OSError:
         return []
-    return [found for child in map(int, children) for found in (child, *below(child))]
+    return [descendant for child in map(int, children) for descendant in (child, *below(child))]
 
 
 def kill(process: int) -> None:
@@ -186,30 +186,30 @@ def cluster(folder: Path, cores: int = 8) -> Iterator[Cluster]:
     for link in LINKS:
         link.unlink(missing_ok=True)
         link.symlink_to(folder / link.name)
-    made = Cluster(folder)
+    running = Cluster(folder)
     try:
         files = {"socket": "socket", "pid-file": "pid", "seed-file": "seed", "log-file": "munge.log"}
-        own = [f"--{option}={folder}/munge.{name}" for option, name in files.items()]
-        made.start("munged", "--foreground", "--force", f"--key-file={key}", *own)
-        made.start("slurmctld", "-D")
-        made.start_node()
-        made.wait_for_node("idle")
-        yield made
+        options = [f"--{option}={folder}/munge.{name}" for option, name in files.items()]
+        running.start("munged", "--foreground", "--force", f"--key-file={key}", *options)
+        running.start("slurmctld", "-D")
+        running.start_node()
+        running.wait_for_node("idle")
+        yield running
     finally:
         for link in LINKS:
             link.unlink()
-        for process in [*steps(), *(d.pid for d in made.daemons.values())]:
+        for process in [*steps(), *(d.pid for d in running.daemons.values())]:
             kill(process)
-        for daemon in made.daemons.values():
+        for daemon in running.daemons.values():
             daemon.wait()
 
 
 def free_ports(count: int) -> list[int]:
     """Return ports that nobody listens on."""
     sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    for endpoint in sockets:
+        endpoint.bind(("", 0))
+    ports = [endpoint.getsockname()[1] for endpoint in sockets]
+    for endpoint in sockets:
+        endpoint.close()
     return ports
