@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
 from math import exp, log, prod
@@ -233,8 +233,20 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
             for_algorithm = query.place or any(key.startswith(OWN) for key in values)
             place = query.place or (query.split if len(splits) > 1 else query.dataset)
             of = {"of": query.algorithm} if for_algorithm else {}
-            entries += [{**of, "at": place, "values": values, "source": source}] if values else []
+            origin = ", ".join([source, *_at_ends(queries, values)])
+            entries += [{**of, "at": place, "values": values, "source": origin}] if values else []
     return paper, entries
+
+
+def _at_ends(queries: Mapping[str, Iterable[Query]], values: Mapping[str, Any]) -> Iterator[str]:
+    """Say which values are the smallest or the largest of three or more tried: others may be better still."""
+    candidates = [dict(query.changes) for tried in queries.values() for query in tried]
+    for key, value in values.items():
+        numbers = sorted(
+            {changes[key] for changes in candidates if isinstance(changes.get(key), int | float)}
+        )
+        if len(numbers) > 2 and value in (numbers[0], numbers[-1]):
+            yield f"{key} the {'largest' if value == numbers[-1] else 'smallest'} tried"
 
 
 def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 from pretended import catalogue
-from project import parameters
+from project import HOME, parameters
 from typer.testing import CliRunner
 
 from fedcore.base.errors import DataError, SpecError
@@ -21,14 +21,14 @@ from pipeline.reports.tables import Table
 
 
 def report(
-    made: Catalogue, paper: str, target: str, scores: dict[tuple[str, str], float], path: Path
+    planned: Catalogue, paper: str, target: str, scores: dict[tuple[str, str], float], path: Path
 ) -> Path:
     """Write a search's csv; candidates without a score reach 50, and one that is negative did not run."""
-    table = made.target(paper, target)
+    table = planned.target(paper, target)
     assert isinstance(table, Table)
-    about = {"paper": paper, "target": target, "scale": made.params.scale}
+    about = {"paper": paper, "target": target, "scale": planned.params.scale_of(paper)}
     lines = []
-    for row, column in table.cells(made.params.papers[paper]):
+    for row, column in table.cells(planned.params.papers[paper]):
         score = scores.get((row, column), 50.0)
         measured = score >= 0
         values = {"mean": score if measured else None, "n": int(measured), "seeds": 1, "diverged": 0}
@@ -51,6 +51,18 @@ def test_what_concerns_all_algorithms_goes_to_the_data_set(tmp_path: Path) -> No
     assert set(sets) == set(planned.params.papers["fedavgr"].datasets) - {"mnist"}, (
         "a candidate of mnist was not measured"
     )
+
+
+def test_a_value_at_an_end_of_what_was_tried_is_named(tmp_path: Path) -> None:
+    study = yaml.safe_load((HOME / "studies" / "label_skew.yaml").read_text()) | {"grid": {}}
+    study["tune"] = {"over": {"training.lr": [0.1, 0.01, 0.3], "training.weight_decay": [0.0, 0.1]}}
+    planned = build_catalogue({**parameters(), "studies": {"studies/own.yaml": study}})
+    largest, smallest = (f", training.lr the {end} tried" for end in ("largest", "smallest"))
+    for rate, end in ((0.3, largest), (0.1, ""), (0.01, smallest)):
+        best = {(f"lr_{rate}-weight_decay_0", "mnist-dirichlet"): 60.0}
+        choices = chosen(planned, report(planned, "own", "tune_fedavg", best, tmp_path / "s.csv"))
+        (entry,) = choices["papers"]["own"]["chosen"]
+        assert entry["source"] == f"own/tune_fedavg: 60, the best of 6 candidates{end}"
 
 
 def test_values_are_printed_by_the_names_that_the_paper_gives_them() -> None:
