@@ -207,8 +207,9 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
     except (OSError, ValueError, SpecError):
         kind = "that can't be read"
     else:
-        first, *more = differences(finished, spec.resolved()) or [("seal", sealed, spec.sha256())]
-        kind = f"of another specification: {first[0]} is {shown(first[1])} there, {shown(first[2])} here"
+        seals = ("seal", sealed, spec.sha256())
+        (key, there, here), *more = differences(finished, spec.resolved()) or [seals]
+        kind = f"of another specification: {key} is {shown(there)} there, {shown(here)} here"
         kind += f" (and {len(more)} more)" if more else ""
     raise SpecError(f"{folder}: holds a result {kind}; take another folder, or --force to replace it")
 

@@ -68,12 +68,14 @@ class Space:
 
     def readings(self) -> dict[str, dict[str, str]]:
         """Return by name the alternative that a reading takes of each point; this project's is the first."""
-        tried = [point.tried for point in self.points.values()]
-        code = (point.tried.index(point.code) for point in self.points.values())
-        rows = design(tuple(map(len, tried)), self.section.most, ((0,) * len(tried), tuple(code)))
-        choices = ([names[level] for names, level in zip(tried, row, strict=True)] for row in rows)
-        readings = (dict(zip(self.points, names, strict=True)) for names in choices)
-        return {"-".join(map("_".join, taken.items())): taken for taken in readings}
+        tried = {key: point.tried for key, point in self.points.items()}
+        code = tuple(tried[key].index(point.code) for key, point in self.points.items())
+        first, counts = ((0,) * len(tried), code), tuple(map(len, tried.values()))
+        readings = {}
+        for levels in design(counts, self.section.most, first):
+            taken = {key: tried[key][level] for key, level in zip(tried, levels, strict=True)}
+            readings["-".join(map("_".join, taken.items()))] = taken
+        return readings
 
     def asked_of(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
         """Return the runs of each cell of the table that readings are asked for.
