@@ -14,6 +14,8 @@ from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
 from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, draw, layers
 
+GATES = 500  # multiplications that take as long as the gates of a unit do
+
 
 class LstmOptions(ModelOptions):
     """Keys of the LSTM: width of its state, number of layers, width of a trained embedding.
@@ -94,12 +96,12 @@ class Lstm(Classifier):
 
 
 def multiplications(model: Lstm, inputs: tuple[int, ...]) -> tuple[float, float]:
-    """Return those of the layers after the last token, and of the cells at each token."""
+    """Return those of the layers after the last token, and of the cells at each token with their gates."""
     cells, dense = (
         sum(prod(shape) for shape in shapes.values() if len(shape) > 1)
         for shapes in (model._cells(), model._dense())
     )
-    return dense, cells * inputs[0]
+    return dense, (cells + GATES * model.layers * model.hidden) * inputs[0]
 
 
 def build(options: LstmOptions, shape: Shape) -> Lstm:

@@ -48,6 +48,17 @@ def groups(rows: Rows) -> NDArray[np.int64]:
     return rows.groups
 
 
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, {}) for name in WITH_DEMO), ("shakespeare", {"roles": 6, "stride": 4})]
+)
+def test_a_set_is_about_as_large_as_it_says(name: str, options: dict[str, Any]) -> None:
+    plugin = find("data", name)
+    data, size = load(name, **options), plugin.size
+    assert size is not None
+    declared = size(validate(plugin.options, {"edition": "demo", **options}, "data"))
+    assert 0.5 < declared.rows / (len(data.train) + len(data.test)) < 2
+
+
 @pytest.mark.parametrize("name", [*WITH_DEMO, *GENERATED])
 def test_every_set_loads_offline_as_the_contract_says(name: str) -> None:
     data = load(name)

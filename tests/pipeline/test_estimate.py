@@ -19,6 +19,7 @@ from project import HOME
 
 from fedcore.base.files import canonical_json
 from fedcore.base.registry import plugins
+from fedcore.models.lstm import GATES
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.papers import build_catalogue, catalogue_of
@@ -327,8 +328,8 @@ def test_parameters_are_those_of_the_models(data: str, model: dict[str, Any], pa
             {"name": "mobilenetv2_head", "weights": "full", "resize": 0},
             Network(898_890, 12_800, 879_040, 3072),
         ),
-        ("shakespeare", {"name": "lstm"}, Network(822_570, 256 * 90, 80 * 1024 * (264 + 512), 80)),
-        ("sent140", {"name": "lstm"}, Network(842_242, 256 * 2, 25 * 1024 * (306 + 512), 25)),
+        ("shakespeare", {"name": "lstm"}, Network(822_570, 256 * 90, 80 * (1024 * 776 + GATES * 512), 80)),
+        ("sent140", {"name": "lstm"}, Network(842_242, 256 * 2, 25 * (1024 * 818 + GATES * 512), 25)),
         ("shakespeare", {"name": "cnn"}, Network(10**6, 1e6, 0.0, 80)),
     ],
 )  # fmt: skip

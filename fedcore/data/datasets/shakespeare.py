@@ -16,6 +16,7 @@ from fedcore.data.readers import read_leaf, read_moby, read_npz, read_role_files
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 LAST = len(ALPHABET) - 1
 LENGTH = 80
+ROLE_SAYS = 4_200  # characters, on average
 Samples = tuple[NDArray[Any], NDArray[Any]]
 DECLARATION = declared(__file__)["shakespeare"]
 
@@ -154,7 +155,7 @@ PLUGIN = Plugin(
     "Caldas et al. 2018 (LEAF); RADFed, section IV-B",
     clients=clients,
     size=lambda options: Size(
-        (20_000 if options.edition == "demo" else 600_000) // options.stride,
+        ROLE_SAYS * (clients(options) or 143) // options.stride,
         (options.length,),
         90,
         clients(options) or 100,
