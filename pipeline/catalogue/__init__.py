@@ -104,7 +104,7 @@ class Catalogue:
             except SpecError as error:
                 raise self.params.refusal(paper, error) from None
             self._cells[paper, target] = {
-                cell: tuple(run for query in queries for run in self.runs(paper, query))
+                cell: tuple({run.folder: run for q in queries for run in self.runs(paper, q)}.values())
                 for cell, queries in queries_by_cell.items()
             }
         return self._cells[paper, target]

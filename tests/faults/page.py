@@ -54,8 +54,8 @@ NOT_TRIED = """## Not tried
   that gives the same kind of answers.
 - File systems that cannot lock, as on some clusters, are not tried. There, two processes may do one run
   at the same time. Each file is still complete.
-- None of these tests runs on another machine. Equal bytes are promised on one machine with one set of packages
-  (docs/determinism.md says what some kept runs gave on another).
+- None of these tests runs on another machine. Equal bytes are promised on one machine with one set of
+  packages (docs/determinism.md says what some kept runs gave on another).
 """
 
 FOUND_HEAD = """## Faults of version 0.1.0

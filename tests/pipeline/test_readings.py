@@ -393,6 +393,18 @@ def test_a_table_may_have_readings_of_its_parts_under_other_names() -> None:
         assert all(runs == of_table[cell] for cell, runs in cells.items())
 
 
+def test_a_run_that_a_change_makes_of_several_counts_once() -> None:
+    config = without_readings()
+    part = {"points": ["merging"], "columns": ["eicu"], "changes": {"partition.fold.index": 0}}
+    config["papers"]["radfed"]["readings"], config["scale"] = {"table3": part}, "paper"
+    config["scales"]["paper"]["papers"].pop("radfed")
+    catalogue = build_catalogue(config)
+    folds = catalogue.cells("radfed", "table3")["fedavg", "eicu"]
+    assert len(folds) == 5 * 3
+    for runs in catalogue.cells("radfed", "table3_readings").values():
+        assert [run.seed for run in runs] == [0]
+
+
 def test_readings_may_all_run_with_the_same_changes() -> None:
     config, changes = without_readings(), {"training.local_epochs": 3, "algorithm.lr_p": 0.5}
     part = {"points": ["labels", "start"], "columns": ["dna"], "changes": changes}
