@@ -48,6 +48,10 @@ class Readings(Drawing):
     """The figure of a table's readings."""
 
 
+class UnknownChange(SpecError):
+    """No run of a table has a key that all its readings are to change."""
+
+
 @dataclass(frozen=True)
 class Space:
     """The readings of a table: combinations of the alternatives of open points.
@@ -81,7 +85,7 @@ class Space:
         """Return the runs of each cell of the table that readings are asked for.
 
         Raises:
-            SpecError: none of these runs has a key of ``changes``.
+            UnknownChange: none of these runs has a key of ``changes``.
         """
         cells = dict(self.table.cells(params))
         for axis, names in enumerate((self.section.rows, self.section.columns)):
@@ -89,7 +93,7 @@ class Space:
         queries = list(chain.from_iterable(cells.values()))
         for key, value in self.section.changes.items():
             if not any(applied(params, query, {key: value}) for query in queries):
-                raise SpecError(f"changes: no run has a key '{key}'")
+                raise UnknownChange(f"no run has a key '{key}'")
         return cells
 
     def cells(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
@@ -144,9 +148,12 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
         _refuse_unknown(name, options, table, known, params)
         space = Space(paper, of, table, about, {key: known[key] for key in options.points}, options)
         try:
-            space.asked_of(params)
-        except SpecError as error:
-            raise SpecError(f"readings.{name}.{error}") from None
+            if options.changes:
+                space.asked_of(params)
+        except UnknownChange as error:
+            raise SpecError(f"readings.{name}.changes: {error}") from None
+        except SpecError:
+            pass  # the report of the table itself says what is wrong with it
         if others := {*options.again}.difference(space.readings()):
             raise SpecError(f"readings.{name}.again: no reading '{min(others)}'; the report lists them")
         targets[name + ENDING] = Readings(

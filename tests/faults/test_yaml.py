@@ -237,7 +237,7 @@ def test_a_boolean_is_no_number_in_parameters_as_snakemake_reads_them(path: str,
 
 def test_a_schedule_of_the_learning_rate_says_which() -> None:
     for given_ in ({"milestones": {3: 0.1}}, {}):
-        with pytest.raises(SpecError, match=r"^training\.lr_schedule\.name: missing, but required$"):
+        with pytest.raises(SpecError, match=r"^training\.lr_schedule\.name: missing, expected one of 'const"):
             parse(put(core_yaml.parsed(SPEC, ""), "training.lr_schedule", given_))
 
 

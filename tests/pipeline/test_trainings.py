@@ -85,7 +85,7 @@ def test_a_number_of_clients_that_only_the_files_tell_is_asked_for() -> None:
     params = parameters("radfed")
     params["papers"]["radfed"]["datasets"]["eicu"]["data"]["min_admissions"] = 50
     paper = build_catalogue(params | {"scale": "paper", "primary_paper": "radfed"})
-    message = r"^data: only the files tell how many clients 'eicu' names$"
+    message = r"^papers\.radfed\.data: only the files tell how many clients 'eicu' names$"
     with pytest.raises(SpecError, match=message):
         paper.cells("radfed", "table3")
 
