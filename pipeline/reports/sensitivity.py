@@ -22,7 +22,7 @@ Orders = dict[str, tuple["pd.Series[float]", "pd.Series[float]"]]
 
 
 def sensitivity(plan: Plan, cells: Asked) -> dict[str, Target]:
-    """Return the reports of final runs, whose cells are ``cells``."""
+    """Return the reports of final runs, with the queries of their ``cells``."""
     shared: dict[str, Any] = {
         "queries": lambda params: {cell: q for cell, q in cells.items() if cell[0] not in plan.controls},
         "plan": plan,

@@ -46,7 +46,7 @@ SCORES = ("method", "workload", "dataset", "seed", "score", "curve", *COSTLY, "d
 
 
 def standings(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str, Target]:
-    """Return the reports of final runs, whose cells are ``cells``."""
+    """Return the reports of final runs, with the queries of their ``cells``."""
     compared = {
         "effects": ("Effects", "Effects over data sets", {"": (*plan.params.datasets,)}),
         "kinds": ("Kinds of skew", "Effects by skew", plan.about.kinds),
