@@ -24,7 +24,7 @@ Line = dict[str, Any]
 
 
 def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
-    """Return the reports in words of final runs, with the queries of their ``cells``; they are there before any run."""
+    """Return the reports in words of final runs, with queries by cell; they are there before any run."""
     title, headlines = plan.params.title.rstrip("?."), plan.params.report.headlines
     named = {plan.about.base, *_ranked(plan)}
     named |= {name for head in headlines.values() for name in (head.method, *head.above)}
