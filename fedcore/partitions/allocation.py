@@ -3,10 +3,11 @@
 An allocation is a matrix [clients, configurations] of row counts. A configuration is a class (eq. 1) or an
 observed combination of a class and categorical features (eq. 2). ``categories`` [configurations,
 dimensions] numbers each configuration's class and features; eq. (1) is the case of one dimension in which
-configuration k is class k. ``targets`` holds one matrix [clients, categories] a dimension.
+configuration k is class k.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,9 +79,7 @@ def allocate(problem: QP, search: Search, rng: np.random.Generator) -> Counts:
 
     Source: RADFed, eq. (1), (2) and Algorithm 3.
     """
-    allocation = solve(problem)
-    if search.burn_in or search.steps:
-        allocation = randomise(problem, allocation, search, rng)
+    allocation = randomise(problem, solve(problem), search, rng)
     return round_exactly(allocation, problem.sizes, problem.counts)
 
 
@@ -124,75 +123,59 @@ def balance(allocation: Matrix, sizes: Counts, counts: Counts) -> Matrix:
 def randomise(problem: QP, allocation: Matrix, search: Search, rng: np.random.Generator) -> Matrix:
     """Return a random near-optimal allocation with the row and column sums of one to start from, the optimum.
 
+    Residuals and loss are kept up to date move by move.
+
     Source: RADFed, Algorithm 3.
     """
-    walk = _Walk(problem, allocation, search)
-    window = NEVER if search.stop is None else tuple(bound * bound * walk.loss for bound in search.stop)
-    walk.run(search.burn_in, rng, window)
-    return walk.run(search.steps, rng, NEVER, keep_best=True)
+    marginals, loss = problem.marginals(allocation), problem.loss(allocation)
+    offsets = np.cumsum([0, *(target.shape[1] for target in problem.targets[:-1])])
+    entries: list[list[float]] = allocation.tolist()
+    residuals: list[list[float]] = (np.hstack(marginals) - np.hstack(problem.targets)).tolist()
+    columns: list[list[int]] = (problem.categories + offsets).tolist()
+    limits = {"relative": math.inf, "samples": search.xi, "fraction": search.xi * float(problem.sizes.sum())}
+    limit = limits[search.reading]
+    factor = search.xi if search.reading == "relative" else 1.0
+    window = NEVER if search.stop is None else tuple(bound * bound * loss for bound in search.stop)
+    best = entries
+    for steps, (low, high), least in ((search.burn_in, window, -math.inf), (search.steps, NEVER, math.inf)):
+        for i, k, j, m, share in _moves(steps, len(entries), len(columns), rng):
+            first, second = entries[i], entries[k]
+            bound = first[j]
+            if second[m] < bound:
+                bound = second[m]
+            if bound > limit:
+                bound = limit
+            if bound > 0.0 and i != k and j != m:
+                size = share * factor * bound
+                first[j] -= size
+                second[m] -= size
+                first[m] += size
+                second[j] += size
+                gap_i, gap_k = residuals[i], residuals[k]
+                for a, b in zip(columns[j], columns[m], strict=True):
+                    if a != b:
+                        loss += 2.0 * size * (2.0 * size - gap_i[a] + gap_i[b] + gap_k[a] - gap_k[b])
+                        gap_i[a] -= size
+                        gap_i[b] += size
+                        gap_k[a] += size
+                        gap_k[b] -= size
+            if loss < least:
+                least = loss
+                best = [row[:] for row in entries]
+            if low < loss < high:
+                break
+    return np.array(best)
 
 
-class _Walk:
-    """A random walk over allocations, with residuals and loss kept up to date move by move."""
-
-    def __init__(self, problem: QP, allocation: Matrix, search: Search) -> None:
-        marginals = problem.marginals(allocation)
-        offsets = np.cumsum([0, *(target.shape[1] for target in problem.targets[:-1])])
-        self.allocation: list[list[float]] = allocation.tolist()
-        self.residuals: list[list[float]] = (np.hstack(marginals) - np.hstack(problem.targets)).tolist()
-        self.columns: list[list[int]] = (problem.categories + offsets).tolist()
-        self.loss = problem.loss(allocation)
-        self.limit = {
-            "relative": math.inf,
-            "samples": search.xi,
-            "fraction": search.xi * float(problem.sizes.sum()),
-        }[search.reading]
-        self.factor = search.xi if search.reading == "relative" else 1.0
-
-    def run(
-        self, steps: int, rng: np.random.Generator, window: tuple[float, ...], keep_best: bool = False
-    ) -> Matrix:
-        """Make ``steps`` moves, fewer if the loss enters ``window``; return the best or last allocation."""
-        allocation, residuals, columns = self.allocation, self.residuals, self.columns
-        limit, factor, loss = self.limit, self.factor, self.loss
-        low, high = window
-        least = math.inf if keep_best else -math.inf
-        best = allocation
-        step = 0
-        while step < steps:
-            block = min(BLOCK, steps - step)
-            step += block
-            rows = rng.integers(len(allocation), size=(2, block)).tolist()
-            picks = rng.integers(len(columns), size=(2, block)).tolist()
-            for i, k, j, m, share in zip(*rows, *picks, rng.random(block).tolist(), strict=True):
-                first, second = allocation[i], allocation[k]
-                bound = first[j]
-                if second[m] < bound:
-                    bound = second[m]
-                if bound > limit:
-                    bound = limit
-                if bound > 0.0 and i != k and j != m:
-                    size = share * factor * bound
-                    first[j] -= size
-                    second[m] -= size
-                    first[m] += size
-                    second[j] += size
-                    gap_i, gap_k = residuals[i], residuals[k]
-                    for a, b in zip(columns[j], columns[m], strict=True):
-                        if a != b:
-                            loss += 2.0 * size * (2.0 * size - gap_i[a] + gap_i[b] + gap_k[a] - gap_k[b])
-                            gap_i[a] -= size
-                            gap_i[b] += size
-                            gap_k[a] += size
-                            gap_k[b] -= size
-                if loss < least:
-                    least = loss
-                    best = [row[:] for row in allocation]
-                if low < loss < high:
-                    step = steps
-                    break
-        self.loss = loss
-        return np.array(best)
+def _moves(
+    steps: int, clients: int, configurations: int, rng: np.random.Generator
+) -> Iterator[tuple[int, int, int, int, float]]:
+    """Yield random moves, drawn in blocks: two clients, two configurations, and a share of the largest."""
+    for start in range(0, steps, BLOCK):
+        block = min(BLOCK, steps - start)
+        rows = rng.integers(clients, size=(2, block)).tolist()
+        picks = rng.integers(configurations, size=(2, block)).tolist()
+        yield from zip(*rows, *picks, rng.random(block).tolist(), strict=True)
 
 
 def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
