@@ -155,3 +155,8 @@ class Partition:
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     note: str = ""
     held_out: tuple[NDArray[np.int64], ...] = ()
+
+    def sets(self) -> dict[str, NDArray[np.int64]]:
+        """Return the rows that no training client holds, by name; ``test`` unless it is None."""
+        sets = {"validation": self.validation, "selection": self.selection, "dropped": self.dropped}
+        return sets if self.test is None else {**sets, "test": self.test}

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
 from fedcore.base.options import Options, omit_default
 
@@ -25,7 +25,7 @@ class Fold(Options):
     """
 
     of: Annotated[int, Field(ge=3)] = 5
-    index: Annotated[int, Field(ge=0)]
+    index: NonNegativeInt
     rotation: PositiveInt = 1
 
     @model_validator(mode="after")
@@ -56,12 +56,12 @@ class PartitionOptions(Options):
         fold: split by client, see ``Fold``; excludes ``validation``, ``selection`` and ``test``.
     """
 
-    seed: Annotated[int, Field(ge=0)] | None = None
+    seed: NonNegativeInt | None = None
     validation: Share = 0.0
     validation_from: Literal["clients", "pool"] = "clients"
     selection: Share = omit_default(0.0)
     test: Share = omit_default(0.0)
-    noise: Annotated[float, Field(ge=0)] = omit_default(0.0)
+    noise: NonNegativeFloat = omit_default(0.0)
     fold: Fold | None = None
 
     @model_validator(mode="after")
@@ -94,7 +94,12 @@ def by_label(labels: Labels, rng: np.random.Generator) -> Rows:
 def deal_classes(classes: Sequence[Rows], counts: Iterable[NDArray[np.integer]], clients: int) -> list[Rows]:
     """Deal each class's rows out in order, ``counts[c][k]`` of class c to client k, and join by client."""
     pieces = [cut(rows, count) for rows, count in zip(classes, counts, strict=True)]
-    return [np.concatenate([np.empty(0, np.int64), *(piece[k] for piece in pieces)]) for k in range(clients)]
+    return [joined(piece[k] for piece in pieces) for k in range(clients)]
+
+
+def joined(parts: Iterable[Rows]) -> Rows:
+    """Return the rows of all parts in one array; of no part, an empty one."""
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def cut(rows: Rows, counts: NDArray[np.integer]) -> list[Rows]:

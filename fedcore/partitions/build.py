@@ -1,7 +1,7 @@
 """From a partition's options to the checked partition: built, held out, split by client."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Fold, PartitionOptions, Rows, cut, even, floor_share
+from fedcore.partitions import Fold, PartitionOptions, Rows, cut, even, floor_share, joined
 
 Inputs = NDArray[Any]
 
@@ -62,12 +62,13 @@ def check(partition: Partition, rows: int, where: str) -> None:
             the file or the plug-in that the partition comes from.
     """
     clients = [(f"client {client}", held) for client, held in enumerate(partition.clients)]
-    times = _times([*clients, *_others(partition)], rows, where)
+    sets = partition.sets()
+    times = _times([*clients, *sets.items()], rows, where)
     if (times == 0).any():
         row = int(np.argmin(times))
         raise SpecError(f"{where}: row {row} is neither held nor dropped, expected each of {rows} rows once")
     held_out = [(f"held-out client {client}", held) for client, held in enumerate(partition.held_out)]
-    served = np.isin(np.arange(rows), _joined(held for name, held in _others(partition) if name != "dropped"))
+    served = np.isin(np.arange(rows), joined(held for name, held in sets.items() if name != "dropped"))
     if (lost := (_times(held_out, rows, where) > 0) & ~served).any():
         row = int(np.argmax(lost))
         who = next(name for name, held in held_out if row in held)
@@ -76,7 +77,7 @@ def check(partition: Partition, rows: int, where: str) -> None:
 
 def _times(parts: list[tuple[str, Rows]], rows: int, where: str) -> NDArray[np.int64]:
     """Return how often each of ``rows`` rows is held, [rows], 0 or 1; refuse any other."""
-    held = _joined(part for _, part in parts)
+    held = joined(part for _, part in parts)
     owner = np.repeat(np.arange(len(parts)), np.array([len(part) for _, part in parts], np.int64))
     outside = (held < 0) | (held >= rows)
     if outside.any():
@@ -174,8 +175,8 @@ def _by_client(partition: Partition, fold: Fold, streams: Streams) -> Partition:
     return replace(
         partition,
         clients=tuple(clients[i] for i in train),
-        validation=_joined([partition.validation, *(clients[i] for i in validation)]),
-        test=_joined([*test_rows, *(clients[i] for i in test)]),
+        validation=joined([partition.validation, *(clients[i] for i in validation)]),
+        test=joined([*test_rows, *(clients[i] for i in test)]),
         note=note,
         held_out=tuple(clients[i] for i in np.sort([*validation, *test])),
     )
@@ -192,22 +193,6 @@ def _tidy(partition: Partition) -> Partition:
 
 def _each(partition: Partition, change: Callable[[Rows], Rows]) -> Partition:
     """Return a partition all of whose lists of rows are changed in one way."""
-    return replace(
-        partition,
-        clients=tuple(map(change, partition.clients)),
-        validation=change(partition.validation),
-        selection=change(partition.selection),
-        test=None if partition.test is None else change(partition.test),
-        dropped=change(partition.dropped),
-        held_out=tuple(map(change, partition.held_out)),
-    )
-
-
-def _others(partition: Partition) -> list[tuple[str, Rows]]:
-    test = [] if partition.test is None else [("test", partition.test)]
-    kinds = ("validation", "selection", "dropped")
-    return [*((kind, getattr(partition, kind)) for kind in kinds), *test]
-
-
-def _joined(arrays: Iterable[Rows]) -> Rows:
-    return np.concatenate([np.empty(0, np.int64), *arrays])
+    sets: dict[str, Any] = {name: change(rows) for name, rows in partition.sets().items()}
+    clients, held_out = (tuple(map(change, parts)) for parts in (partition.clients, partition.held_out))
+    return replace(partition, clients=clients, held_out=held_out, **sets)

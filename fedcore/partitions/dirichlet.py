@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients
@@ -217,7 +217,7 @@ class Options(PartitionOptions):
     alpha: Concentration
     convention: Convention
     size_alpha: Concentration | None = None
-    min_rows: Annotated[int, Field(ge=0)] | None = None
+    min_rows: NonNegativeInt | None = None
     capped: bool = False
     shuffled: bool = False
     legacy_seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
@@ -238,14 +238,13 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     """Split the training rows by the convention asked for."""
     least = 10 if options.min_rows is None else options.min_rows
     repeated: dict[str, Any] = {"min_rows": least, "retries": options.retries}
-    legacy: dict[str, Any] = {"shuffled": options.shuffled, "legacy_seed": options.legacy_seed}
     conventions: Mapping[Convention, Callable[..., list[Rows]]] = {
         "by_class": by_class,
         "by_class_min": partial(by_class_min, capped=options.capped, **repeated),
         "by_label": by_label,
         "by_client_sizes": partial(by_client_sizes, size_alpha=options.size_alpha or 1.0),
         "by_client": by_client,
-        "fedomw": partial(fedomw, **repeated, **legacy),
+        "fedomw": partial(fedomw, shuffled=options.shuffled, legacy_seed=options.legacy_seed, **repeated),
     }
     drawn = conventions[options.convention](dataset.train.y, options.clients, options.alpha, rng)
     shuffled = ", labels shuffled" if options.shuffled else ""

@@ -16,22 +16,21 @@ from fedcore.base.files import atomic, canonical_json, read_json, sha256_file
 from fedcore.base.options import differences
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Rows, cut
+from fedcore.partitions import PartitionOptions, Rows, cut, joined
 
 FORMAT = 1
-EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def save(partition: Partition, path: Path, identity: dict[str, Any]) -> None:
     """Write a partition and its ``identity``, plain JSON values, as an .npz file, atomically.
 
-    Equal input gives equal bytes: entries are stored uncompressed with a fixed time.
+    Equal input gives equal bytes: entries are stored uncompressed with the fixed time of ``ZipInfo``.
     """
     with atomic(path) as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
         for name, array in _packed(partition, identity).items():
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, array, allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", EPOCH), buffer.getvalue())
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), buffer.getvalue())
 
 
 def load(path: Path) -> tuple[Partition, dict[str, Any]]:
@@ -42,7 +41,7 @@ def load(path: Path) -> tuple[Partition, dict[str, Any]]:
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+            arrays = dict(archive)
     except FileNotFoundError:
         raise DataError(f"{path}: no such partition file") from None
     except Exception as error:
@@ -57,16 +56,11 @@ def load(path: Path) -> tuple[Partition, dict[str, Any]]:
         raise DataError(f"{path}: damaged ('note' or 'identity' is no text)") from None
     if not isinstance(origin, dict):
         raise DataError(f"{path}: 'identity' is {shown(origin)}, expected keys and values")
-    partition = Partition(
-        clients=_unpacked(path, arrays, "", "client"),
-        validation=_rows(path, arrays, "validation"),
-        selection=_rows(path, arrays, "selection") if "selection" in arrays else np.empty(0, np.int64),
-        test=_rows(path, arrays, "test") if "test" in arrays else None,
-        dropped=_rows(path, arrays, "dropped"),
-        note=note,
-        held_out=_unpacked(path, arrays, "held_out_", "held-out client"),
-    )
-    return partition, origin
+    clients = _unpacked(path, arrays, "", "client")
+    held_out = _unpacked(path, arrays, "held_out_", "held-out client")
+    names = {"validation", "selection", "dropped", "test"} & arrays.keys()
+    sets = {name: _rows(path, arrays, name) for name in sorted(names)}
+    return Partition(clients, note=note, held_out=held_out, **sets), origin
 
 
 def _packed(partition: Partition, identity: dict[str, Any]) -> dict[str, NDArray[Any]]:
@@ -74,7 +68,7 @@ def _packed(partition: Partition, identity: dict[str, Any]) -> dict[str, NDArray
     arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT, dtype="<i8")}
     for prefix, clients in (("", partition.clients), ("held_out_", partition.held_out)):
         arrays[f"{prefix}sizes"] = np.array([len(rows) for rows in clients], dtype="<i8")
-        arrays[f"{prefix}rows"] = np.concatenate([np.empty(0), *clients]).astype("<i8")
+        arrays[f"{prefix}rows"] = joined(clients).astype("<i8")
     arrays["validation"] = partition.validation.astype("<i8")
     arrays["dropped"] = partition.dropped.astype("<i8")
     arrays["note"] = np.frombuffer(partition.note.encode(), dtype=np.uint8)
@@ -102,8 +96,7 @@ def _rows(path: Path, arrays: dict[str, NDArray[Any]], name: str, who: str = "",
         return array.astype(np.int64)
     numbers = array.ravel() if array.dtype.kind == "f" else np.zeros(0)
     place = int(np.argmax(numbers % 1 != 0)) if len(numbers) else 0
-    client = int(np.searchsorted(np.cumsum(sizes), place, side="right")) if len(sizes) else None
-    holder = name if client is None else f"{who} {client}"
+    holder = f"{who} {np.searchsorted(np.cumsum(sizes), place, side='right')}" if len(sizes) else name
     what = f"{numbers[place]:g}" if len(numbers) else f"{array.dtype} of shape {array.shape}"
     raise DataError(f"{path}: {holder}: got {what} in a list of {array.dtype}, expected whole numbers")
 

@@ -15,11 +15,10 @@ from fedcore.partitions import (
     PartitionOptions,
     Random,
     Rows,
-    by_label,
-    cut,
     deal_classes,
     draw_dirichlet,
     integers,
+    rows_of_classes,
 )
 from fedcore.partitions.allocation import QP, Counts, Matrix, Search, StepReading, allocate
 
@@ -107,8 +106,7 @@ def deal_out(membership: NDArray[np.int64], allocation: Counts, rng: np.random.G
 
     ``membership`` is the configuration of each row, [n].
     """
-    grouped = by_label(membership, rng)
-    return deal_classes(cut(grouped, allocation.sum(axis=0)), allocation.T, len(allocation))
+    return deal_classes(rows_of_classes(membership, rng), allocation.T, len(allocation))
 
 
 def feature_columns(dataset: Dataset, options: Options) -> list[NDArray[np.int64]]:
