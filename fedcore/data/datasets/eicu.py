@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
@@ -48,7 +48,7 @@ class EicuOptions(Options):
     """
 
     edition: Literal["full", "cohort", "hospitals", "demo", "demo_hospitals"] = "full"
-    min_admissions: Annotated[int, Field(ge=0)] | None = None
+    min_admissions: NonNegativeInt | None = None
     max_mortality: Annotated[float, Field(ge=0, le=1)] | None = None
     block: PositiveInt = 40
     scaling: Literal["as_shipped", "minmax", "standard", "by_client"] = "standard"
@@ -158,7 +158,7 @@ def credentialed(paths: Mapping[str, Path]) -> Stays:
     patient = patient[patient.hospitaldischargestatus.isin(("Alive", "Expired"))]
     joined = patient.merge(aps, on=ID).merge(history, on=ID).sort_values(ID)
     numbers = _numbers(joined, (*PHYSIOLOGY, *HISTORY))
-    return _stays(joined, numbers.mask(numbers == -1), "hospitalid")
+    return _stays(joined, numbers.mask(numbers == -1))
 
 
 def first_day(paths: Mapping[str, Path]) -> Stays:
@@ -191,24 +191,22 @@ def with_hospitals(paths: Mapping[str, Path]) -> Stays:
         paths["pyhealth_patient.csv"], (ID, "age", "gender", "hospitalid", "hospitaldischargestatus")
     )
     lab = read_table(paths["pyhealth_lab.csv"], (ID, "labname", "labresult", "labresultoffset"))
-    exam = read_table(paths["pyhealth_physicalExam.csv"], (ID, "physicalexampath", "physicalexamvalue"))
+    exam = read_table(paths["pyhealth_physicalExam.csv"], (ID, "physicalexampath"))
     dx = read_table(paths["pyhealth_admissionDx.csv"], (ID, "admitdxpath"))
     patient = patient[patient.hospitaldischargestatus.isin(("Alive", "Expired"))].sort_values(ID)
     lab = lab[lab.labname.isin(LABS) & lab.labresultoffset.between(-DAY // 4, DAY)]
     low, high = (
-        lab.groupby([ID, "labname"]).labresult.agg(how).unstack().reindex(columns=LABS)
-        for how in ("min", "max")
+        lab.pivot_table("labresult", ID, "labname", how).reindex(columns=LABS) for how in ("min", "max")
     )
-    gcs = exam.physicalexampath.str.extract(r"GCS/(Eyes|Motor|Verbal) Score/(\d)$")
-    scores = exam.assign(part=gcs[0], score=gcs[1].astype(float)).dropna(subset=["part"])
-    worst = scores.groupby([ID, "part"]).score.min().unstack().reindex(columns=["Eyes", "Motor", "Verbal"])
+    scores = exam.physicalexampath.str.extract(r"GCS/(?P<part>Eyes|Motor|Verbal) Score/(?P<score>\d)$")
+    scores = scores.assign(score=scores.score.astype(float), stay=exam[ID])
+    worst = scores.pivot_table("score", "stay", "part", "min").reindex(columns=["Eyes", "Motor", "Verbal"])
     operated = dx[dx.admitdxpath.str.contains(r"\|Operative", regex=True)][ID].unique()
     by_stay = patient.set_index(ID)
-    age = by_stay.age.astype(str).str.replace("> 89", "90", regex=False)
     male, operated = by_stay.gender == "Male", by_stay.index.isin(operated)
-    features = by_stay[[]].assign(age=age, male=male.astype(float), operated=operated.astype(float))
+    features = by_stay[["age"]].assign(male=male.astype(float), operated=operated.astype(float))
     features = features.join(low.add_suffix("_low")).join(high.add_suffix("_high")).join(worst)
-    return _stays(patient, _numbers(features, features.columns), "hospitalid")
+    return _stays(patient, _numbers(features, features.columns))
 
 
 def _numbers(frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
@@ -217,10 +215,10 @@ def _numbers(frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
     return frame[list(columns)].apply(lambda column: pd.to_numeric(column.replace(words), errors="coerce"))  # type: ignore[no-any-return]
 
 
-def _stays(patient: pd.DataFrame, numbers: pd.DataFrame, place: str) -> Stays:
+def _stays(patient: pd.DataFrame, numbers: pd.DataFrame) -> Stays:
     if not len(patient):
         raise DataError("eicu: the tables have no stay in common")
-    names, index = np.unique(patient[place].to_numpy(), return_inverse=True)
+    names, index = np.unique(patient.hospitalid.to_numpy(), return_inverse=True)
     died = (patient.hospitaldischargestatus == "Expired").to_numpy().astype(np.int64)
     return Stays(numbers.to_numpy(np.float32), died, index.astype(np.int64), tuple(map(str, names)))
 
