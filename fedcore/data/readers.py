@@ -14,6 +14,7 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -292,10 +293,8 @@ def read_tff(path: Path) -> dict[str, str]:
 def _speeches(title: str, lines: list[str], roles: dict[str, list[str]]) -> None:
     """Add the lines of one play to the roles, from its first act on."""
     speaker: list[str] | None = None
-    started = False
-    for line in lines:
-        started = started or line.startswith("ACT I")
-        match = SPEAKER.match(line) if started else None
+    for line in dropwhile(lambda line: not line.startswith("ACT I"), lines):
+        match = SPEAKER.match(line)
         if match and not match[1].startswith(NO_SPEAKERS):
             speaker = roles.setdefault(f"{title}: {match[1].strip()}", [])
             text = match[2]

@@ -43,7 +43,7 @@ def table(edition: str, source: Source) -> NDArray[np.int64]:
             fetch.demo_file(source, "covertype/covertype.npz"), "numbers", "wilderness", "soil", "classes"
         )
         one_hot = [np.eye(WILDERNESS, dtype=np.int64)[wilderness], np.eye(SOIL, dtype=np.int64)[soil]]
-        return np.hstack([numbers.astype(np.int64), *one_hot, classes[:, None].astype(np.int64)])
+        return np.hstack([numbers, *one_hot, classes[:, None]])
     paths = fetch.obtain(DECLARATION, edition, source)
     arrays = cache.derived(source, f"covertype-{edition}-1", paths, lambda: _parse(*paths.values()))
     return arrays["rows"].astype(np.int64)

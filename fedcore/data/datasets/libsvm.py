@@ -5,11 +5,11 @@ increasing order of what the file says (-1 before +1).
 """
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import NonNegativeInt
 
 from fedcore.base.errors import DataError
 from fedcore.base.options import omit_default
@@ -45,7 +45,7 @@ class RebuiltOptions(LibsvmOptions):
 class VehicleOptions(LibsvmOptions):
     """``split_seed``: of the split of LIBSVM's one file into 500 + 346 rows (the demo has seed 0's)."""
 
-    split_seed: Annotated[int, Field(ge=0)] = 0
+    split_seed: NonNegativeInt = 0
 
 
 def raw(

@@ -7,7 +7,6 @@ from fedcore.base.errors import DataError
 from fedcore.base.lazy import torch
 from fedcore.data import Source
 from fedcore.data.download import Entry, declared, fetch
-from fedcore.data.readers import read_npz
 
 DECLARATION = declared(__file__)["mobilenetv2"]
 
@@ -23,8 +22,7 @@ def weights(edition: str, source: Source) -> dict[str, NDArray[np.float32]]:
     (path,) = fetch.obtain(DECLARATION, edition, source).values()
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as archive:
-            names = archive.files
-        return dict(zip(names, read_npz(path, *names), strict=True))
+            return dict(archive)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
         return {name: tensor.numpy() for name, tensor in state.items()}

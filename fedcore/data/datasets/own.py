@@ -5,7 +5,6 @@ Or a folder with arrays of each client: ``clients/<id>.npz``, ``test.npz``, mayb
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -259,7 +258,7 @@ def client_files(folder: Path) -> list[Path]:
     return [file for _, file in sorted(zip(codes, files, strict=True))]
 
 
-def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+def read_rows(path: Path) -> Arrays:
     """Read x [n, ...] and y [n] of one file; float64 stays, other floats become float32, integers int64.
 
     Numbers are finite, and labels whole and not negative.
@@ -267,9 +266,7 @@ def read_rows(path: Path) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
     return checked(path, *read_npz(path, "x", "y"))
 
 
-def checked(
-    path: Path | str, x: NDArray[Any], y: NDArray[Any]
-) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+def checked(path: Path | str, x: NDArray[Any], y: NDArray[Any]) -> Arrays:
     """Return x [n, ...] and y [n] of a file, or of what is named as one, as ``read_rows`` does."""
     if x.ndim < 2 or 0 in x.shape[1:] or y.ndim != 1 or len(x) != len(y):
         raise DataError(f"{path}: expected x [n, ...] and y [n], got x {list(x.shape)} and y {list(y.shape)}")
@@ -305,9 +302,7 @@ def build_npz(options: NpzOptions, source: Source) -> Dataset:
     return Dataset("npz", train, test, classes, "real", note, validation, names, options.vocabulary)
 
 
-def _joined(
-    clients: list[tuple[NDArray[np.generic], NDArray[np.int64]]],
-) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+def _joined(clients: list[Arrays]) -> Arrays:
     """Join all clients' rows, emptying the list on the way: the data are never in memory twice."""
     first, total = clients[0][0], sum(len(y) for _, y in clients)
     x, y = np.empty((total, *first.shape[1:]), first.dtype), np.empty(total, np.int64)
@@ -351,15 +346,15 @@ def _features(path: Path | str, x: NDArray[np.generic]) -> NDArray[np.generic]:
         raise DataError(f"{path}: x is {x.dtype}, expected numbers")
     with np.errstate(over="ignore"):
         x = x.astype(np.float64 if x.dtype.itemsize >= 8 else np.float32)
-    bad = np.flatnonzero(~np.isfinite(x.reshape(len(x), math.prod(x.shape[1:]))).all(axis=1))
+    bad = np.flatnonzero(~np.isfinite(x).all(axis=tuple(range(1, x.ndim))))
     if len(bad):
         raise DataError(f"{path}: x has nan or inf (first in row {bad[0]})")
     return x
 
 
 def _labels(path: Path | str, y: NDArray[Any]) -> NDArray[np.int64]:
-    if y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all():
-        y = y.astype(np.int64) if np.abs(y).max(initial=0) < MOST else y
+    if y.dtype.kind == "f" and (y == np.floor(y)).all() and np.abs(y).max(initial=0) < MOST:
+        y = y.astype(np.int64)
     if y.dtype.kind not in "iu":
         raise DataError(f"{path}: y is {y.dtype}, expected integer labels 0, 1, ...")
     bad = np.flatnonzero((y < 0) | (y >= MOST))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fedcore.base.errors import DataError
 from fedcore.base.rng import Streams
@@ -44,7 +44,7 @@ class Sent140Options(Options):
     min_messages: PositiveInt = 1
     users: Annotated[int, Field(ge=5)] = 200
     messages: Annotated[int, Field(ge=2)] = 12
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: NonNegativeInt = 0
 
 
 def messages(edition: str, source: Source) -> tuple[list[str], NDArray[np.int64], NDArray[Any]]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fedcore.base.errors import DataError
 from fedcore.base.rng import Streams
@@ -43,7 +43,7 @@ class ShakespeareOptions(Options):
     stride: PositiveInt = 1
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     pool: bool = False
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: NonNegativeInt = 0
 
 
 def texts(edition: str, source: Source) -> dict[str, NDArray[np.uint8]]:

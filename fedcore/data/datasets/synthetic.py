@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from fedcore.base.options import Clients
 from fedcore.base.rng import Streams
@@ -33,7 +33,7 @@ class SyntheticOptions(Options):
     size_mean: float = 4.0
     size_sigma: NonNegativeFloat = 2.0
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: NonNegativeInt = 0
 
 
 def sizes(options: SyntheticOptions, streams: Streams) -> NDArray[np.int64]:

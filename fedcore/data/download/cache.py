@@ -103,7 +103,7 @@ def derived(
     path = inside(source.root / "fetched" / "derived", f"{name}-{sha256_text(''.join(sha256s))[:16]}.npz")
     if path.is_file():
         with contextlib.suppress(*DAMAGE, ValueError, KeyError), np.load(path, allow_pickle=False) as stored:
-            return {key: stored[key] for key in stored.files}
+            return dict(stored)
     arrays = make()
     with contextlib.suppress(OSError), atomic(path) as handle:
         np.savez(handle, allow_pickle=False, **arrays)
@@ -131,7 +131,7 @@ def opened(stored: Path, member: str = "") -> Iterator[IO[bytes]]:
             content = gzip.GzipFile(fileobj=content) if member.endswith(".gz") else content
         else:
             archive = within.enter_context(tarfile.open(stored))
-            content = archive.extractfile(archive.getmember(member))
+            content = archive.extractfile(member)
         if content is None:
             raise KeyError(member)
         yield within.enter_context(content)

@@ -153,8 +153,6 @@ def mirrored(file: File, mirror: str) -> Path | None:
 
 @dataclass(frozen=True)
 class _Request:
-    """What is requested, and how."""
-
     declaration: Declaration
     edition: str
     source: Source
