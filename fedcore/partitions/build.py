@@ -143,12 +143,13 @@ def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, str
     features = {key: column[kept] for key, column in dataset.client_features.items()}
     rest = replace(dataset, train=dataset.train.take(kept), client_features=features)
     inner = _each(_built(plugin, options, rest, streams), lambda rows: kept[rows])
+    tested = [] if inner.test is None else [inner.test]
     notes = (f"; {share:.0%} of all rows held out for {name}" for name, share in shares.items() if share)
     return replace(
         inner,
-        validation=np.concatenate([validation, inner.validation]),
-        selection=selection,
-        test=test if options.test else inner.test,
+        validation=joined([validation, inner.validation]),
+        selection=joined([selection, inner.selection]),
+        test=joined([test, *tested]) if options.test else inner.test,
         note=inner.note + "".join(notes),
     )
 

@@ -57,6 +57,8 @@ def test_a_set_is_about_as_large_as_it_says(name: str, options: dict[str, Any]) 
     assert size is not None
     declared = size(validate(plugin.options, {"edition": "demo", **options}, "data"))
     assert 0.5 < declared.rows / (len(data.train) + len(data.test)) < 2
+    assert declared.classes == data.classes
+    assert 0.9 < (declared.vocabulary or 1) / (data.vocabulary or 1) < 1.1
 
 
 @pytest.mark.parametrize("name", [*WITH_DEMO, *GENERATED])

@@ -104,6 +104,24 @@ def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
     ("old", "new", "more", "message"),
     [
         ("40,80", "forty,80", {}, "a.csv: column 'age', row 2: 'forty', expected a number"),
+        (
+            "80,ill",
+            "80,ill",
+            {"test": "./a.csv"},
+            "data.test: got './a.csv', which holds the training rows; exp",
+        ),
+        (
+            "ward",
+            "age = 30",
+            {"categories": ["age"]},
+            "a.csv: column 'age = 30' is there, and data.categories",
+        ),
+        (
+            "outcome\n10",
+            "outcome\n1e300",
+            {"client": "ward"},
+            "a.csv: column 'ward', row 1: 1e+300, expected a w",
+        ),
         ("50,90", "50,", {}, "a.csv: column 'weight', row 3: an empty cell, expected a number"),
         ("50,90", "50,inf", {}, "a.csv: column 'weight', row 3: inf, expected a number"),
         ("80,ill", "80,", {}, "a.csv: column 'outcome', row 2: an empty cell, expected a whole number or a"),
@@ -149,7 +167,8 @@ def test_a_folder_of_images_has_a_folder_for_each_class_and_may_have_one_for_eac
     for client, kind, colour in (("x", "cat", 0), ("x", "dog", 255), ("y", "cat", 51), ("y", "dog", 102)):
         picture(place / "own" / client / kind / "1.png", (colour, 0, 255))
     (place / "own" / "x" / "cat" / "notes.txt").write_text("no image")
-    data = load(name="folder", path="own", test="own")
+    picture(place / "tests" / "x" / "cat" / "1.png", (9, 9, 9))
+    data = load(name="folder", path="own", test="tests")
     assert data.train.x.shape == (4, 3, 2, 3)
     assert data.train.x[:, 0, 0, 0].tolist() == pytest.approx([0, 1, 0.2, 0.4])
     assert (data.train.x[:, 2] == 1).all()
@@ -188,15 +207,23 @@ def test_tables_and_folders_say_how_large_they_are(place: Path) -> None:
     choice = chosen("data", {"name": "folder", "path": "own"})
     assert choice.plugin.size
     assert choice.plugin.size(choice.options) == Size(3, (3, 2, 3), 2, 3)
+    choice = chosen("data", {"name": "folder", "path": "own/x"})
+    assert choice.plugin.size
+    assert choice.plugin.size(choice.options).clients == 100, "as many as are likely where none are named"
 
 
 def test_a_table_may_name_images_beside_it(place: Path) -> None:
     for colour in (0, 255):
         picture(place / "lab" / f"{colour}.png", (colour, 0, 0))
-    (place / "lab" / "t.csv").write_text("file,site,y\n0.png,a,0\n255.png,b,1\n")
-    data = load(name="table", path="lab/t.csv", target="y", client="site", image="file", test="lab/t.csv")
+    for name in ("t.csv", "test.csv"):
+        (place / "lab" / name).write_text("file,site,y\n0.png,a,0\n255.png,b,1\n")
+    images = {"name": "table", "path": "lab/t.csv", "target": "y", "client": "site", "image": "file"}
+    data = load(**images, test="lab/test.csv")
     assert data.train.x[:, 0, 0, 0].tolist() == [0, 1]
     assert data.group_names == ("a", "b")
+    for key in ("features", "categories"):
+        with pytest.raises(SpecError, match=rf"{key}: got \['site'\], expected none beside 'image'"):
+            load(**images, **{key: ["site"]})
 
 
 def test_a_channel_s_statistics_are_numpy_s() -> None:
@@ -277,6 +304,8 @@ def test_arrays_in_memory_are_known_by_their_contents(monkeypatch: pytest.Monkey
             {"rows": (np.ones((3, 1)), np.array(["a", "b", "c"]))},
             "data 'm': y is <U1, expected",
         ),
+        ({"test": 5.0}, "data 'm': test: got 5.0, expected test rows, or a share between 0 and 1"),
+        ({"test": 0}, "data 'm': test: got 0, expected test rows, or a share between 0 and 1"),
         ({"test": (np.ones((1, 2)), np.zeros(1))}, r"rows \[3, 1\] and \[1, 2\], expected some of one shape"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +213,14 @@ def test_a_partition_file_as_the_partition(tmp_path: Path) -> None:
     save(split, tmp_path / "p.npz", ORIGIN)
     again = split_data(DATA, "file", path=str(tmp_path / "p.npz"), sha256=sha256_file(tmp_path / "p.npz"))
     equal(again, split)
+
+
+def test_rows_that_a_file_tests_stay_tested_when_more_are_drawn_from_the_pool(tmp_path: Path) -> None:
+    data = toy_data(np.arange(20) % 4)
+    path = tmp_path / "p.npz"
+    lists_ = Partition((np.arange(10),), test=np.arange(10, 14), selection=np.arange(14, 16))
+    save(replace(lists_, dropped=np.arange(16, 18)), path, ORIGIN)
+    split = split_data(data, "file", path=str(path), sha256=sha256_file(path), test=0.1)
+    assert split.test is not None
+    assert sorted(np.concatenate([*split.clients, *split.sets().values()]).tolist()) == list(range(20))
+    assert (len(split.test), len(split.selection)) == (2 + 4, 2)

@@ -10,11 +10,11 @@ from dataclasses import replace
 from functools import partial
 from os.path import isdir
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedcore.base.errors import DataError, reason, shown
 from fedcore.base.lazy import optional, pd
@@ -69,6 +69,13 @@ class TableOptions(OwnOptions):
     image: str | None = None
     categories: tuple[str, ...] = omit_default(())
 
+    @model_validator(mode="after")
+    def _one_kind_of_input(self) -> Self:
+        for key in ("features", "categories"):
+            if self.image and getattr(self, key):
+                raise ValueError(f"{key}: got {[*getattr(self, key)]}, expected none beside 'image'")
+        return self
+
 
 class HuggingFaceOptions(TableOptions):
     """The path is a name on the hub, or a local folder; ``config`` and ``revision`` say which one of them.
@@ -117,7 +124,8 @@ def size_of_folder(options: OwnOptions) -> Size:
     """Return how large a folder is, from its first image."""
     images = _listed(options.path)
     first = read_picture(Path(images["image"][0]), options.size, None)
-    return Size(len(images), first.shape, images["class"].nunique(), images.iloc[:, -1].nunique())
+    clients = images["client"].nunique() if "client" in images else 100
+    return Size(len(images), first.shape, images["class"].nunique(), clients)
 
 
 def size_of_table(options: TableOptions) -> Size:
@@ -153,8 +161,11 @@ def from_arrays(
         clients: whose row it is [n]: natural clients.
 
     Raises:
-        DataError: shapes do not fit, a number is not finite, or a label is no whole number from 0 on.
+        DataError: shapes do not fit, a number is not finite, a label is no whole number from 0 on, or a share
+            is not between 0 and 1.
     """
+    if isinstance(test, int | float) and not 0 < test < 1:
+        raise DataError(f"data '{name}': test: got {test}, expected test rows, or a share between 0 and 1")
     groups, names = (None, ()) if clients is None else coded(clients)
     train = Rows(*checked(f"data '{name}'", *map(np.asarray, rows)), groups)
     if groups is not None and len(groups) != len(train):
@@ -179,6 +190,10 @@ def from_arrays(
 def _load(name: str, place: str, options: TableOptions, read: Callable[[str], Any]) -> Dataset:
     """Load the rows of a place, and test rows of another or a share of these."""
     target, client, test = options.target, options.client, options.test
+    if isinstance(test, str) and Path(test).resolve() == Path(place).resolve():
+        raise DataError(
+            f"data.test: got '{test}', which holds the training rows; expected others, or a share"
+        )
     frames = {where: read(where) for where in (place, test) if isinstance(where, str)}
     others = [key for key in frames[place] if key not in {target, client}]
     inputs = [options.image] if options.image else list(options.features) or others
@@ -234,6 +249,10 @@ def _indicated(frames: dict[str, Any], name: str) -> list[str]:
     codes, names = _coded(frames, name)
     added = [f"{name} = {category}" for category in names]
     for where, frame in frames.items():
+        if taken := [column for column in added if column in frame]:
+            raise DataError(
+                f"{where}: column '{taken[0]}' is there, and data.categories makes one of '{name}'"
+            )
         frame[added] = np.eye(len(names))[codes[where]]
     return added
 
@@ -243,8 +262,8 @@ def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tu
     cells: list[object] = []
     for where, frame in frames.items():
         column = frame[name]
-        fraction = column.dtype.kind == "f"
-        refuse(where, column, column % 1 != 0 if fraction else column.isna(), "a whole number or a name")
+        valid = column.abs().lt(2.0**53) & (column % 1 == 0) if column.dtype.kind == "f" else column.notna()
+        refuse(where, column, ~valid, "a whole number or a name")
         cells += (column.astype(np.int64) if column.dtype.kind in "bf" else column).tolist()
     codes, names = coded(cells)
     ends = np.cumsum([len(frame) for frame in frames.values()])

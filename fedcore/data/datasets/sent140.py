@@ -72,7 +72,7 @@ def _leaf(path: Path) -> tuple[list[str], NDArray[np.int64], NDArray[Any]]:
 def size(options: Sent140Options) -> Size:
     """Return how large an edition is."""
     rows = DECLARATION.editions[options.edition].counts.get("messages", options.users * options.messages)
-    words = 40_000 if options.vectors == "top40000" else 400_000
+    words = VOCABULARY if options.edition == "demo" else 40_000 if options.vectors == "top40000" else 400_000
     return Size(rows, (options.length,), 2, vocabulary=words, vectors=(words, 50))
 
 

@@ -157,9 +157,9 @@ PLUGIN = Plugin(
     size=lambda options: Size(
         ROLE_SAYS * (clients(options) or 143) // options.stride,
         (options.length,),
-        90,
+        len(ALPHABET),
         clients(options) or 100,
-        vocabulary=90,
+        vocabulary=len(ALPHABET),
     ),
 )
 ENTRY = Entry(DECLARATION, counts)
