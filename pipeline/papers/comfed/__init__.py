@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Asked, Column, Paper, Query, Target
+from pipeline.catalogue.targets import Column, Paper, Query, Target
 from pipeline.papers.comfed.taxonomy import TABLES
 from pipeline.reports import significance
 from pipeline.reports.captions import stopped
@@ -37,7 +37,6 @@ CLIENT_SIDES = {
 }
 CALIBRATION = "calibration"
 DISTANCE = "distance"
-PRINTED_AFTER = "100"
 IN_USE = "in_use"
 
 
@@ -53,8 +52,7 @@ def best_so_far(facts: RunFacts, column: str | int) -> float | None:
     """Return the best test accuracy up to the column's round in per cent, None if the run diverged."""
     if not facts.final:
         return None
-    history = facts.history
-    return 100 * float(history.loc[history["round"] <= int(column), "test_accuracy"].max())
+    return 100 * float(facts.series("test_accuracy").loc[: int(column)].max())
 
 
 CURVES = Curves(
@@ -109,26 +107,21 @@ def search(step: Step, split: str, words: str) -> Table:
     algorithm, label, what, candidates = step
     accuracy = Column(algorithm, label, best="none")
     distance = Column(DISTANCE, "distance from the published", best="smallest", decimals=2)
-
-    def queries(params: PaperParams) -> Asked:
-        rows = {IN_USE: (), **candidates}
-        return {
-            (row, column): Query(CALIBRATION, DATASET, split, algorithm, changes, seeds(params))
-            for row, changes in rows.items()
-            for column in (algorithm, DISTANCE)
-        }
-
     return Table(
         title=f"Search for the lost hyperparameters, {what}{words}: test accuracy of the best model so far",
         published=f"The first column (100 rounds) of Table IV, {label}",
         columns=lambda params: (accuracy, distance),
         rows=lambda params: {IN_USE: "values in use", **{name: name for name in candidates}},
-        queries=queries,
+        queries=lambda params: {
+            (row, column): Query(CALIBRATION, DATASET, split, algorithm, changes, seeds(params))
+            for row, changes in {IN_USE: (), **candidates}.items()
+            for column in (algorithm, DISTANCE)
+        },
         measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
         relative=with_distance,
         dataset=lambda row, column: DATASETS[DATASET],
         beside="table4",
-        beside_cell=lambda row, column: (algorithm, PRINTED_AFTER),
+        beside_cell=lambda row, column: (algorithm, "100"),
         decimals=1,
         test="none",
         heading="Candidate",
@@ -179,50 +172,9 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(verdict="")
 
 
-def momentum(share: float) -> Variation:
-    """Return ProxYogi with a share of the server's momentum in every local step."""
-    label = f"ProxYogi, server momentum .{10 * share:.0f} in local steps"
-    return Variation(label, "prox_yogi", (("algorithm.momentum_in_local", share),))
-
-
 def calibrated(params: PaperParams, method: str, column: str, changes: Changes) -> Query:
     """Return the runs of a variation, as long as those of the calibrations."""
     return Query(CALIBRATION, column, SPLIT, method, changes, seeds(params))
-
-
-BY_SKEW = {
-    "fedavg": Variation("", "fedavg"),
-    "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),)),
-}
-VARIATIONS = variations(
-    "Best test accuracy so far with one value changed",
-    "Sections I and VI",
-    {
-        **BY_SKEW,
-        "prox_yogi": Variation("", "prox_yogi"),
-        "prox_yogi_1": momentum(0.1),
-        "prox_yogi_5": momentum(0.5),
-    },
-    DATASETS,
-    calibrated,
-    measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
-)
-
-
-STABILITY = variations(
-    "Runs of SCAFFOLD that diverge",
-    "Section V",
-    {
-        "scaffold": Variation("SCAFFOLD, option I", "scaffold"),
-        "scaffold_2": Variation("SCAFFOLD, option II", "scaffold", (("algorithm.option", 2),)),
-    },
-    DATASETS,
-    calibrated,
-    measure=lambda facts, column: 100.0 * facts.diverged,
-    unit="% of runs",
-    decimals=0,
-    when="",
-)
 
 
 def drift(facts: RunFacts, column: str) -> float | None:
@@ -230,23 +182,58 @@ def drift(facts: RunFacts, column: str) -> float | None:
     return 100 * float(facts.table("divergence.csv")["local"].mean()) if facts.final else None
 
 
-DRIFTS = variations(
-    "How far clients' models lie apart: 1 less the cosine",
-    "Sections I and IV",
-    {
-        **BY_SKEW,
-        "fedprox": Variation("", "fedprox"),
-        "scaffold": Variation("", "scaffold"),
-    },
-    DATASETS,
-    lambda params, method, column, changes: calibrated(
-        params, method, column, (*changes, ("evaluation.divergence", True))
+BY_SKEW = {
+    "fedavg": Variation("", "fedavg"),
+    "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),)),
+}
+VARIATIONS: Mapping[str, Table] = {
+    "variations": variations(
+        "Best test accuracy so far with one value changed",
+        "Sections I and VI",
+        {
+            **BY_SKEW,
+            "prox_yogi": Variation("", "prox_yogi"),
+            **{
+                f"prox_yogi_{tenths}": Variation(
+                    f"ProxYogi, server momentum .{tenths} in local steps",
+                    "prox_yogi",
+                    (("algorithm.momentum_in_local", tenths / 10),),
+                )
+                for tenths in (1, 5)
+            },
+        },
+        DATASETS,
+        calibrated,
+        measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
     ),
-    measure=drift,
-    unit="hundredths",
-    decimals=4,
-    when="",
-)
+    "stability": variations(
+        "Runs of SCAFFOLD that diverge",
+        "Section V",
+        {
+            "scaffold": Variation("SCAFFOLD, option I", "scaffold"),
+            "scaffold_2": Variation("SCAFFOLD, option II", "scaffold", (("algorithm.option", 2),)),
+        },
+        DATASETS,
+        calibrated,
+        measure=lambda facts, column: 100.0 * facts.diverged,
+        unit="% of runs",
+        decimals=0,
+        when="",
+    ),
+    "drifts": variations(
+        "How far clients' models lie apart: 1 less the cosine",
+        "Sections I and IV",
+        {**BY_SKEW, **{name: Variation("", name) for name in ("fedprox", "scaffold")}},
+        DATASETS,
+        lambda params, method, column, changes: calibrated(
+            params, method, column, (*changes, ("evaluation.divergence", True))
+        ),
+        measure=drift,
+        unit="hundredths",
+        decimals=4,
+        when="",
+    ),
+}
 
 
 PAPER = Paper(
@@ -255,9 +242,7 @@ PAPER = Paper(
     datasets=DATASETS,
     targets={
         **TABLES,
-        "variations": VARIATIONS,
-        "stability": STABILITY,
-        "drifts": DRIFTS,
+        **VARIATIONS,
         **{
             f"{name}{ending}": target.read_as(words, partial(replace, split=split))
             for ending, (split, words) in PARTITIONS.items()

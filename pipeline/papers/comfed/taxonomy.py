@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 from fedcore.algorithms import example
 from fedcore.parts import Part, Recipe
@@ -85,9 +86,7 @@ def family(part: Part) -> str:
     return part.family or part.label
 
 
-def listing(
-    lines: Callable[[], Lines], heads: tuple[str, ...], title: str, published: str, heading: str, note: str
-) -> Listing:
+def listing(lines: Callable[[], Lines], heads: tuple[str, ...], **more: Any) -> Listing:
     """Declare one of the tables, given the texts under its heads by the label of their line."""
 
     def word(params: PaperParams, row: str, column: str) -> str:
@@ -95,14 +94,11 @@ def listing(
         return dict(zip(map(_key, heads), texts, strict=True))[column]
 
     return Listing(
-        title=title,
-        published=published,
         columns=lambda params: tuple(Column(_key(head), head) for head in heads),
         rows=lambda params: {_key(label): label for label in lines()},
         word=word,
-        heading=heading,
-        note=note,
         scaled=False,
+        **more,
     )
 
 
@@ -115,25 +111,25 @@ TABLES = {
     "table1": listing(
         choices,
         ("Local loss", "Local update", "Aggregation", "Global update"),
-        "What each algorithm changes in FedAvg's four choices",
-        "Table I",
-        "Algorithm",
-        "Derived from the recipes; a dash means the same as FedAvg.",
+        title="What each algorithm changes in FedAvg's four choices",
+        published="Table I",
+        heading="Algorithm",
+        note="Derived from the recipes; a dash means the same as FedAvg.",
     ),
     "table2": listing(
         reductions,
         ("Local objective", "Local update", "Aggregation"),
-        "Techniques that reduce the variance between clients",
-        "Table II",
-        "Technique",
-        "Printed from the recipes.",
+        title="Techniques that reduce the variance between clients",
+        published="Table II",
+        heading="Technique",
+        note="Printed from the recipes.",
     ),
     "table3": listing(
         combinations,
         tuple(SERVERS),
-        "Client sides by server optimizers",
-        "Table III",
-        "Client side",
-        "Derived from the recipes, each found by its parts and not by its name.",
+        title="Client sides by server optimizers",
+        published="Table III",
+        heading="Client side",
+        note="Derived from the recipes, each found by its parts and not by its name.",
     ),
 }
